@@ -1,0 +1,39 @@
+# Where the libraries come from: Debian packages, and the Halide SDK and oneDNN unpacked under .deps/ by `./run setup`.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(fmt REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(Boost REQUIRED)
+find_package(doctest REQUIRED)
+find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
+separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND ${LLVM_DEFINITIONS})
+list(TRANSFORM LLVM_DEFINITIONS_LIST REPLACE "^-D" "")
+
+set(KUMIKO_DEPS ${CMAKE_SOURCE_DIR}/.deps CACHE PATH "Where `./run setup` put the Halide SDK and the peers")
+find_path(HALIDE_INCLUDE_DIR Halide.h HINTS ${KUMIKO_DEPS}/halide/include REQUIRED)
+find_library(HALIDE_LIBRARY Halide HINTS ${KUMIKO_DEPS}/halide/lib64 REQUIRED)
+add_library(Halide::Halide SHARED IMPORTED GLOBAL)
+set_target_properties(Halide::Halide PROPERTIES
+  IMPORTED_LOCATION ${HALIDE_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${HALIDE_INCLUDE_DIR}
+  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${HALIDE_INCLUDE_DIR})
+
+# Peers for the benchmarks; a missing one is a line in the report, never a failure.
+find_library(OPENBLAS_LIBRARY openblas)
+find_path(ONEDNN_INCLUDE_DIR dnnl.hpp HINTS ${KUMIKO_DEPS}/onednn/include)
+find_library(ONEDNN_LIBRARY NAMES dnnl HINTS ${KUMIKO_DEPS}/onednn/lib)
+
+# Quick builds: ccache and mold where they are installed.
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+if(CCACHE)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
