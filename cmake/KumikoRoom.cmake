@@ -25,6 +25,11 @@ target_precompile_headers(kumiko_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompil
 function(kumiko_uses_halide target)
   target_link_libraries(${target} PUBLIC kumiko_pch)
   target_precompile_headers(${target} REUSE_FROM kumiko_pch)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE") # GCC ignores a header precompiled with -fPIC in a file compiled with -fPIE
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
 endfunction()
 
 function(kumiko_room folder)
