@@ -21,7 +21,6 @@ using Halide::cast;
 using Halide::ceil;
 using Halide::clamp;
 using Halide::cos;
-using Halide::erf;
 using Halide::exp;
 using Halide::floor;
 using Halide::log;

@@ -1,0 +1,346 @@
+#include "dsl/op.h"
+
+#include "dsl/definition.h"
+#include "support/error.h"
+
+#include <map>
+#include <ostream>
+#include <set>
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+struct Op::Contents {
+    std::string name;
+    std::vector<Input> inputs;
+    std::vector<Stage> stages;
+    std::vector<std::string> outputs;
+    std::vector<std::string> sizes;
+};
+
+std::string accumulator_variable(size_t c) { return c ? accumulator_name + ("." + std::to_string(c)) : accumulator_name; }
+std::string term_variable(size_t c) { return c ? term_name + ("." + std::to_string(c)) : term_name; }
+
+std::vector<Expr> Stage::expressions() const {
+    if (!is_reduction()) return {value};
+    std::vector<Expr> all;
+    for (const Component &c : components) all.push_back(c.term);
+    return all;
+}
+
+namespace {
+
+// Free int32 variables of an expression.
+struct FreeVariables : IRGraphVisitor {
+    using IRGraphVisitor::visit;
+    std::set<std::string> names;
+    void visit(const Variable *v) override { names.insert(v->name); }
+};
+
+std::set<std::string> variables_of(const Expr &e) {
+    FreeVariables f;
+    e.accept(&f);
+    return f.names;
+}
+
+Expr lowest(Type t) { return t.is_float() && !t.is_bfloat() ? make_const(t, -std::numeric_limits<double>::infinity()) : t.min(); }
+Expr highest(Type t) { return t.is_float() && !t.is_bfloat() ? make_const(t, std::numeric_limits<double>::infinity()) : t.max(); }
+
+Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
+Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
+
+// Fills the components of a reduction stage from how it was written.
+void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
+    const Type t = e.type();
+    const auto one = [&](const Expr &identity, const Expr &combined) {
+        stage.components = {{stage.name, t, identity, e, combined}};
+    };
+    if (r.kind == "sum") {
+        one(make_zero(t), acc(t) + term(t));
+    } else if (r.kind == "product") {
+        one(make_one(t), acc(t) * term(t));
+    } else if (r.kind == "maximum") {
+        one(lowest(t), Max::make(acc(t), term(t)));
+    } else if (r.kind == "minimum") {
+        one(highest(t), Min::make(acc(t), term(t)));
+    } else if (r.kind == "reduce") {
+        one(r.identity, r.combined);
+    } else { // argmax, argmin: the index is the row-major position in the reduction's axes
+        Expr position = 0;
+        for (const Axis &a : r.axes) position = position * a.extent() + a;
+        position = simplify(position);
+        const bool largest = r.kind == "argmax";
+        const Expr better = largest ? term(t, 1) > acc(t, 1) : term(t, 1) < acc(t, 1);
+        // The identity has index −1. A NaN is neither better nor equal, so it never wins.
+        const Expr tie = term(t, 1) == acc(t, 1) && (acc(Int(32)) < 0 || term(Int(32)) < acc(Int(32)));
+        const Expr wins = term(Int(32)) >= 0 && (better || tie);
+        stage.components = {
+            {stage.name, Int(32), Expr(-1), position, Select::make(wins, term(Int(32)), acc(Int(32)))},
+            {stage.name + ".value", t, largest ? lowest(t) : highest(t), e, Select::make(wins, term(t, 1), acc(t, 1))}};
+    }
+}
+
+// Collects the stages that the outputs need and rewrites their expressions into plain form.
+class Builder {
+public:
+    Builder(Op *, std::vector<Stage> &stages, std::vector<Input> &used, const std::source_location &where)
+        : stages_(stages), inputs_(used), where_(where) {}
+
+    void add(const TensorContents &c) {
+        if (auto it = done_.find(c.name); it != done_.end()) {
+            const bool same = it->second.kind == c.kind && it->second.type == c.type && it->second.axes.size() == c.axes.size() &&
+                              it->second.value.defined() == c.value.defined() &&
+                              (!c.value.defined() || graph_equal(it->second.value, c.value));
+            if (!same) throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
+            return;
+        }
+        if (open_.count(c.name)) {
+            throw UserError(where_, "tensor \"" + c.name + "\" is defined by itself: " + chain(c.name) +
+                                        "; a stage may read only tensors that are defined before it");
+        }
+        if (c.kind == TensorContents::Kind::Input) {
+            done_.emplace(c.name, c);
+            Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty()};
+            if (in.strides.empty()) {
+                Expr stride = 1;
+                in.strides.resize(c.axes.size());
+                for (size_t d = c.axes.size(); d-- > 0;) {
+                    in.strides[d] = simplify(stride);
+                    stride = stride * c.axes[d].extent();
+                }
+            }
+            inputs_.push_back(std::move(in));
+            return;
+        }
+        open_.insert(c.name);
+        order_.push_back(c.name);
+        Stage stage;
+        stage.name = c.name;
+        stage.type = c.type;
+        stage.axes = c.axes;
+        const Call *call = c.value.as<Call>();
+        if (call && is_reduction(call)) {
+            std::vector<Axis> scope = c.axes;
+            fill_reduction(stage, decode_reduction(call), scope);
+        } else {
+            stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
+            stage.value = rewrite(c.value, stage.name, c.axes);
+            check_variables(stage.value, stage.name, c.axes);
+        }
+        open_.erase(c.name);
+        order_.pop_back();
+        done_.emplace(c.name, c);
+        stages_.push_back(std::move(stage));
+    }
+
+private:
+    std::vector<Stage> &stages_;
+    std::vector<Input> &inputs_;
+    const std::source_location &where_;
+    std::map<std::string, TensorContents> done_;
+    std::set<std::string> open_;
+    std::vector<std::string> order_;
+    std::set<std::string> reduction_names_;
+
+    std::string chain(const std::string &name) const {
+        std::string text;
+        for (const std::string &n : order_) text += n + " reads ";
+        return text + name;
+    }
+
+    void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
+        stage.kind = Stage::Kind::Reduction;
+        stage.reduction_kind = r.kind;
+        stage.reduction_axes = r.axes;
+        stage.properties = r.properties;
+        std::vector<Axis> inner = scope;
+        for (const Axis &a : r.axes) {
+            for (const Axis &b : inner) {
+                if (a.name() == b.name()) {
+                    throw UserError(where_, "tensor \"" + stage.name + "\" reduces over axis \"" + a.name() +
+                                                "\", which already ranges outside the reduction; use another name");
+                }
+            }
+            inner.push_back(a);
+        }
+        const Expr e = rewrite(r.term, stage.name, inner);
+        check_variables(e, stage.name, inner);
+        define_components(stage, r, e);
+        stage.type = stage.components[0].type;
+    }
+
+    // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
+    Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
+        struct Rewriter : IRGraphMutator {
+            using IRGraphMutator::visit;
+            Builder *builder;
+            const std::string *owner;
+            const std::vector<Axis> *scope;
+            Expr visit(const Call *op) override {
+                if (is_reference(op)) {
+                    const TensorContents c = decode_definition(op->args.back());
+                    builder->add(c);
+                    std::vector<Expr> args;
+                    for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
+                    return Call::make(op->type, op->name, args, Call::Image);
+                }
+                if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
+                return IRGraphMutator::visit(op);
+            }
+        } rewriter;
+        rewriter.builder = this;
+        rewriter.owner = &owner;
+        rewriter.scope = &scope;
+        return rewriter.mutate(e);
+    }
+
+    Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
+        const ReductionTerm r = decode_reduction(op);
+        Stage stage;
+        stage.name = owner + "." + r.kind;
+        for (int n = 1; reduction_names_.count(stage.name); n++) stage.name = owner + "." + r.kind + std::to_string(n);
+        reduction_names_.insert(stage.name);
+        // It ranges over those axes outside it that it uses; a definition's own variables do not count.
+        std::set<std::string> used;
+        struct Uses : IRGraphVisitor {
+            using IRGraphVisitor::visit;
+            std::set<std::string> *used;
+            void visit(const Variable *v) override { used->insert(v->name); }
+            void visit(const Call *c) override {
+                const size_t n = c->args.size() - (is_reference(c) ? 1 : 0);
+                for (size_t i = 0; i < n; i++) c->args[i].accept(this);
+            }
+        } uses;
+        uses.used = &used;
+        r.term.accept(&uses);
+        for (const Axis &a : scope) {
+            if (used.count(a.name())) stage.axes.push_back(a);
+        }
+        // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
+        fill_reduction(stage, r, stage.axes);
+        std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
+        Expr read = Call::make(stage.type, stage.name, index, Call::Image);
+        done_.emplace(stage.name, TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
+        stages_.push_back(std::move(stage));
+        return read;
+    }
+
+    void check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
+    std::set<std::string> sizes_of_axes_;
+
+public:
+    std::set<std::string> axis_names; // every axis met anywhere, to tell an axis out of place from a Size
+};
+
+void Builder::check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
+    for (const Axis &a : scope) axis_names.insert(a.name());
+    for (const std::string &v : variables_of(e)) {
+        bool known = false;
+        for (const Axis &a : scope) known = known || a.name() == v;
+        if (!known && axis_names.count(v)) {
+            throw UserError(where_, "tensor \"" + owner + "\" uses axis \"" + v + "\", over which it does not range; " +
+                                        "name it among the tensor's axes or reduce over it");
+        }
+    }
+}
+
+} // namespace
+
+Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs, std::source_location where) {
+    try {
+        Size(name, where);
+        auto contents = std::make_shared<Contents>();
+        contents->name = name;
+        if (outputs.empty()) throw UserError(where, "op \"" + name + "\" has no outputs");
+        std::vector<Input> read;
+        Builder builder(this, contents->stages, read, where);
+        for (const Tensor &t : inputs) {
+            if (!t.defined()) throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
+            if (t.contents().kind != TensorContents::Kind::Input) {
+                throw UserError(where, "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
+            }
+            for (const Axis &a : t.axes()) builder.axis_names.insert(a.name());
+            builder.add(t.contents());
+        }
+        const size_t n_inputs = read.size();
+        if (n_inputs != inputs.size()) throw UserError(where, "op \"" + name + "\" names an input twice");
+        for (const Tensor &t : outputs) {
+            if (!t.defined()) throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
+            if (t.contents().kind != TensorContents::Kind::Compute) {
+                throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
+            }
+            for (const std::string &other : contents->outputs) {
+                if (other == t.name()) throw UserError(where, "op \"" + name + "\" names the output \"" + t.name() + "\" twice");
+            }
+            builder.add(t.contents());
+            contents->outputs.push_back(t.name());
+        }
+        if (read.size() > n_inputs) {
+            throw UserError(where, "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
+        }
+        contents->inputs = std::move(read);
+
+        // Sizes: every variable of an extent or stride, and what the expressions use beyond axes, in order of first use.
+        std::set<std::string> seen;
+        auto note_sizes = [&](const Expr &e, const std::set<std::string> &axes) {
+            for (const std::string &v : variables_of(e)) {
+                if (v.starts_with("kumiko.") || axes.count(v)) continue;
+                if (seen.insert(v).second) contents->sizes.push_back(v);
+            }
+        };
+        for (const Input &in : contents->inputs) {
+            for (const Axis &a : in.axes) note_sizes(a.extent(), {});
+            for (const Expr &s : in.strides) note_sizes(s, {});
+        }
+        for (const Stage &s : contents->stages) {
+            std::set<std::string> axes;
+            for (const Axis &a : s.axes) axes.insert(a.name());
+            for (const Axis &a : s.reduction_axes) axes.insert(a.name());
+            for (const Axis &a : s.axes) note_sizes(a.extent(), {});
+            for (const Axis &a : s.reduction_axes) note_sizes(a.extent(), {});
+            for (const Expr &e : s.expressions()) note_sizes(e, axes);
+        }
+        contents_ = contents;
+    } catch (const Halide::Error &e) {
+        throw UserError(where, std::string("op \"") + name + "\": " + e.what());
+    }
+}
+
+const std::string &Op::name() const { return contents_->name; }
+const std::vector<Input> &Op::inputs() const { return contents_->inputs; }
+const std::vector<Stage> &Op::stages() const { return contents_->stages; }
+const std::vector<std::string> &Op::outputs() const { return contents_->outputs; }
+const std::vector<std::string> &Op::sizes() const { return contents_->sizes; }
+
+const Input *Op::find_input(const std::string &name) const {
+    for (const Input &in : inputs()) {
+        if (in.name == name) return &in;
+    }
+    return nullptr;
+}
+
+const Stage *Op::find_stage(const std::string &name) const {
+    for (const Stage &s : stages()) {
+        if (s.name == name) return &s;
+    }
+    return nullptr;
+}
+
+const Stage &Op::stage(const std::string &name) const {
+    if (const Stage *s = find_stage(name)) return *s;
+    std::string all;
+    for (const Stage &s : stages()) all += (all.empty() ? "" : ", ") + s.name;
+    throw UserError("op \"" + this->name() + "\" has no stage \"" + name + "\"; its stages are " + all);
+}
+
+bool Op::is_output(const std::string &tensor) const {
+    for (const std::string &o : outputs()) {
+        if (o == tensor) return true;
+    }
+    return false;
+}
+
+std::ostream &operator<<(std::ostream &out, const Op &op) { return out << op.to_string(); }
+
+} // namespace kumiko

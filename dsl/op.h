@@ -1,0 +1,89 @@
+// Operators: what is computed, and nothing of how.
+//
+// Op turns the tensors that its outputs read into a list of stages, in an order in which each reads only earlier ones.
+// A reduction inside a larger expression becomes a stage of its own, "<tensor>.<kind>" ("mean.sum"). In the stages every
+// read of a tensor is a Halide call node of type Image whose name is the tensor's; axes are int32 variables.
+#pragma once
+
+#include "dsl/math.h"
+#include "dsl/reduction.h"
+#include "dsl/tensor.h"
+
+#include <iosfwd>
+
+namespace kumiko {
+
+// One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value.
+struct Component {
+    std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" for argmax
+    Type type;
+    Expr identity; // a constant
+    Expr term;     // over axes and reduction axes
+    Expr combined; // over the variables accumulator(c) and term(c) of all components
+};
+
+struct Stage {
+    enum class Kind {
+        Pointwise, // value over the axes
+        Reduction, // components folded over the reduction axes, in row-major order where the combiner is not commutative
+        Padding,   // pointwise, but may be read at any index
+    };
+    Kind kind = Kind::Pointwise;
+    std::string name;
+    Type type;
+    std::vector<Axis> axes;
+    Expr value;                       // Pointwise, Padding
+    std::vector<Axis> reduction_axes; // Reduction
+    std::vector<Component> components;
+    std::string reduction_kind;      // "sum", …
+    CombinerProperties properties;
+
+    bool is_reduction() const { return kind == Kind::Reduction; }
+    // Every expression of the stage that may read tensors.
+    std::vector<Expr> expressions() const;
+};
+
+// The names of the variables that stand for component c's accumulator and term in Component::combined.
+std::string accumulator_variable(size_t c); // "kumiko.acc", "kumiko.acc.1"
+std::string term_variable(size_t c);
+
+struct Input {
+    std::string name;
+    Type type;
+    std::vector<Axis> axes;
+    std::vector<Expr> strides; // in elements, one per axis, never empty: row-major and dense unless stated
+    bool stated_strides = false;
+};
+
+class Op {
+public:
+    // `inputs` fixes the order of the arguments, `outputs` follow. Throws UserError when a tensor that is read is
+    // neither a stage nor named in `inputs`, when two tensors share a name, when a stage reads itself, when an expression
+    // uses an axis that it does not range over, or when an output is an input or may be read outside its axes.
+    Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
+       std::source_location where = std::source_location::current());
+
+    const std::string &name() const;
+    const std::vector<Input> &inputs() const;
+    const std::vector<Stage> &stages() const; // producers before consumers
+    const std::vector<std::string> &outputs() const;
+    const std::vector<std::string> &sizes() const; // symbolic sizes, in order of first use
+
+    const Input *find_input(const std::string &name) const; // null when there is none
+    const Stage *find_stage(const std::string &name) const;
+    const Stage &stage(const std::string &name) const; // throws UserError with a suggestion
+    bool is_output(const std::string &tensor) const;
+
+    // The formula, as a user would write it on paper; one line per input and stage.
+    std::string to_string() const;
+    // A stable hash of the formula: names, types, extents, expressions. Hex.
+    std::string hash() const;
+
+private:
+    struct Contents;
+    std::shared_ptr<const Contents> contents_;
+};
+
+std::ostream &operator<<(std::ostream &out, const Op &op);
+
+} // namespace kumiko

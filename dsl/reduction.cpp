@@ -1,0 +1,76 @@
+#include "dsl/reduction.h"
+
+#include "dsl/types.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using Halide::Internal::Call;
+using Halide::Internal::IntImm;
+using Halide::Internal::StringImm;
+using Halide::Internal::Variable;
+
+namespace {
+
+constexpr const char *reduce_name = "kumiko.reduce";
+
+// {kind, properties, number of axes, variables…, extents…, term[, identity, combined]}
+Expr encode(const std::string &kind, const Expr &e, const AxisList &axes, Type result, const Expr &identity = Expr(),
+            const Expr &combined = Expr(), CombinerProperties properties = {true, true}) {
+    if (!e.defined()) throw UserError(kind + " of an undefined expression");
+    if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
+    if (e.type().is_bool() && kind != "reduce") {
+        throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
+    }
+    std::vector<Expr> args = {StringImm::make(kind), Expr((properties.associative ? 1 : 0) + (properties.commutative ? 2 : 0)),
+                              Expr(static_cast<int>(axes.size()))};
+    for (const Axis &a : axes) args.push_back(a);
+    for (const Axis &a : axes) args.push_back(a.extent());
+    args.push_back(e);
+    if (identity.defined()) {
+        args.push_back(identity);
+        args.push_back(combined);
+    }
+    return Call::make(result, reduce_name, args, Call::PureIntrinsic);
+}
+
+} // namespace
+
+Expr sum(const Expr &e, const AxisList &axes) { return encode("sum", e, axes, e.type()); }
+Expr product(const Expr &e, const AxisList &axes) { return encode("product", e, axes, e.type()); }
+Expr maximum(const Expr &e, const AxisList &axes) { return encode("maximum", e, axes, e.type()); }
+Expr minimum(const Expr &e, const AxisList &axes) { return encode("minimum", e, axes, e.type()); }
+Expr argmax(const Expr &e, const AxisList &axes) { return encode("argmax", e, axes, Int(32)); }
+Expr argmin(const Expr &e, const AxisList &axes) { return encode("argmin", e, axes, Int(32)); }
+
+Expr reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const AxisList &axes,
+            CombinerProperties properties) {
+    if (!e.defined() || !identity.defined()) throw UserError("reduce of an undefined expression or identity");
+    const Expr start = identity.type() == e.type() ? identity : Halide::Internal::is_const(identity) ? Halide::cast(e.type(), identity) : identity;
+    const Expr combined = combiner(Variable::make(e.type(), accumulator_name), Variable::make(e.type(), term_name));
+    if (start.type() != e.type() || combined.type() != e.type()) {
+        throw UserError("reduce folds " + type_name(e.type()) + " but its identity is " + type_name(start.type()) +
+                        " and its combiner gives " + type_name(combined.type()) + "; all three must be of one type");
+    }
+    return encode("reduce", e, axes, e.type(), start, combined, properties);
+}
+
+bool is_reduction(const Call *call) { return call->name == reduce_name; }
+
+ReductionTerm decode_reduction(const Call *call) {
+    const auto &args = call->args;
+    ReductionTerm r;
+    r.kind = args[0].as<StringImm>()->value;
+    const int64_t properties = args[1].as<IntImm>()->value;
+    r.properties = {(properties & 1) != 0, (properties & 2) != 0};
+    const size_t n = static_cast<size_t>(args[2].as<IntImm>()->value);
+    for (size_t i = 0; i < n; i++) r.axes.emplace_back(args[3 + i].as<Variable>()->name, args[3 + n + i]);
+    r.term = args[3 + 2 * n];
+    if (args.size() > 4 + 2 * n) {
+        r.identity = args[4 + 2 * n];
+        r.combined = args[5 + 2 * n];
+    }
+    return r;
+}
+
+} // namespace kumiko

@@ -1,0 +1,51 @@
+// Reductions: values folded over axes. The accumulation type is the type of the expression; state another by a cast in it.
+// A reduction may stand inside a larger expression; it then becomes a stage of its own, named after the one it stands in.
+#pragma once
+
+#include "dsl/axis.h"
+
+#include <functional>
+
+namespace kumiko {
+
+Expr sum(const Expr &e, const AxisList &axes);
+Expr product(const Expr &e, const AxisList &axes);
+Expr maximum(const Expr &e, const AxisList &axes); // of nothing: the lowest value, −inf for floats
+Expr minimum(const Expr &e, const AxisList &axes); // of nothing: the highest value, +inf for floats
+
+// The int32 index of the largest (smallest) element, row-major over `axes`; ties take the lowest index, NaN never wins,
+// and of nothing the result is −1.
+Expr argmax(const Expr &e, const AxisList &axes);
+Expr argmin(const Expr &e, const AxisList &axes);
+
+struct CombinerProperties {
+    bool associative = false; // needed, with commutative, to split the reduction over lanes, threads or rfactor
+    bool commutative = false;
+};
+
+// The general fold: acc = combiner(acc, e), starting from `identity`, over the axes in the order given (last fastest).
+Expr reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const AxisList &axes,
+            CombinerProperties properties = {});
+
+// Without axes these would be found in Halide by argument-dependent lookup and mean something else.
+Expr sum(const Expr &) = delete;
+Expr product(const Expr &) = delete;
+Expr maximum(const Expr &) = delete;
+Expr minimum(const Expr &) = delete;
+Expr argmax(const Expr &) = delete;
+Expr argmin(const Expr &) = delete;
+
+// How a reduction stands in an expression until Op makes it a stage.
+struct ReductionTerm {
+    std::string kind; // "sum", "product", "maximum", "minimum", "argmax", "argmin", "reduce"
+    std::vector<Axis> axes;
+    Expr term;
+    Expr identity, combined; // "reduce": combined is over the variables accumulator_name and term_name
+    CombinerProperties properties;
+};
+inline constexpr const char *accumulator_name = "kumiko.acc";
+inline constexpr const char *term_name = "kumiko.term";
+bool is_reduction(const Halide::Internal::Call *call);
+ReductionTerm decode_reduction(const Halide::Internal::Call *call);
+
+} // namespace kumiko

@@ -1,0 +1,114 @@
+#include "dsl/tensor.h"
+
+#include "dsl/definition.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using Halide::Internal::Call;
+
+namespace {
+
+void check_axes(const std::string &name, const std::vector<Axis> &axes, const std::source_location &where) {
+    for (size_t a = 0; a < axes.size(); a++) {
+        for (size_t b = 0; b < a; b++) {
+            if (axes[a].name() == axes[b].name()) {
+                throw UserError(where, "axis \"" + axes[a].name() + "\" stands twice in the axes of tensor \"" + name + "\"");
+            }
+        }
+    }
+}
+
+// The positions of `axes` in x, all when empty.
+std::vector<bool> chosen_axes(const Tensor &x, const std::vector<Axis> &axes, const std::source_location &where) {
+    std::vector<bool> chosen(x.rank(), axes.empty());
+    for (const Axis &a : axes) {
+        bool found = false;
+        for (size_t d = 0; d < x.rank(); d++) {
+            if (x.axes()[d].name() == a.name()) chosen[d] = found = true;
+        }
+        if (!found) throw UserError(where, "tensor \"" + x.name() + "\" has no axis \"" + a.name() + "\"");
+    }
+    return chosen;
+}
+
+Tensor make(TensorContents contents) { return Tensor(std::make_shared<const TensorContents>(std::move(contents))); }
+
+} // namespace
+
+const TensorContents &Tensor::contents() const {
+    if (!contents_) throw UserError("this tensor is undefined; make it with input(…) or compute(…)");
+    return *contents_;
+}
+const std::string &Tensor::name() const { return contents().name; }
+Type Tensor::type() const { return contents().type; }
+const std::vector<Axis> &Tensor::axes() const { return contents().axes; }
+
+Element Tensor::at(const std::vector<Expr> &indices) const {
+    const TensorContents &c = contents();
+    if (indices.size() != c.axes.size()) {
+        throw UserError("tensor \"" + c.name + "\" has " + std::to_string(c.axes.size()) + " axes but is read with " +
+                        std::to_string(indices.size()) + " indices");
+    }
+    std::vector<Expr> args;
+    for (size_t d = 0; d < indices.size(); d++) {
+        Type t = indices[d].type();
+        if (!t.is_int_or_uint() || t.bits() > 32 || (t.is_uint() && t.bits() == 32)) {
+            throw UserError("index " + std::to_string(d) + " of tensor \"" + c.name + "\" has type " + type_name(t) +
+                            "; an index is an int32 expression: cast it");
+        }
+        args.push_back(t == Int(32) ? indices[d] : Halide::cast(Int(32), indices[d]));
+    }
+    args.push_back(encode_definition(c));
+    return Element(Call::make(c.type, c.name, args, Call::PureIntrinsic));
+}
+
+Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, const InputOptions &options,
+             std::source_location where) {
+    Size(name, where); // the same rule for names
+    check_axes(name, axes, where);
+    if (!options.strides.empty() && options.strides.size() != axes.size()) {
+        throw UserError(where, "input \"" + name + "\" has " + std::to_string(axes.size()) + " axes but " +
+                                   std::to_string(options.strides.size()) + " strides; state one per axis, in elements");
+    }
+    return make({TensorContents::Kind::Input, name, type, axes, options.strides, Expr()});
+}
+
+Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, std::source_location where) {
+    Size(name, where);
+    check_axes(name, axes, where);
+    if (!value.defined()) throw UserError(where, "the value of tensor \"" + name + "\" is undefined");
+    return make({TensorContents::Kind::Compute, name, value.type(), axes, {}, value});
+}
+
+Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes, std::source_location where) {
+    const std::vector<bool> chosen = chosen_axes(x, axes, where);
+    Expr inside = Halide::Internal::const_true();
+    std::vector<Expr> index;
+    for (size_t d = 0; d < x.rank(); d++) {
+        const Axis &a = x.axes()[d];
+        index.push_back(a);
+        if (chosen[d]) inside = inside && Expr(0) <= a && a < a.extent();
+    }
+    Expr value = Call::make(x.type(), Call::if_then_else, {inside, x.at(index), Halide::Internal::make_zero(x.type())},
+                            Call::PureIntrinsic);
+    return make({TensorContents::Kind::Padding, x.name() + ".padded", x.type(), x.axes(), {}, value});
+}
+
+Tensor clamped(const Tensor &x, const std::vector<Axis> &axes, std::source_location where) {
+    const std::vector<bool> chosen = chosen_axes(x, axes, where);
+    std::vector<Expr> index;
+    for (size_t d = 0; d < x.rank(); d++) {
+        const Axis &a = x.axes()[d];
+        index.push_back(chosen[d] ? Halide::clamp(a, 0, a.extent() - 1) : Expr(a));
+    }
+    return make({TensorContents::Kind::Padding, x.name() + ".clamped", x.type(), x.axes(), {}, x.at(index)});
+}
+
+void require_same_type(const Expr &a, const Expr &b, const char *op) {
+    if (a.type() == b.type() || Halide::Internal::is_const(a) || Halide::Internal::is_const(b)) return;
+    throw UserError("\"" + std::string(op) + "\" has a " + type_name(a.type()) + " on its left and a " + type_name(b.type()) +
+                    " on its right; cast one of them, so that the type of the arithmetic is stated");
+}
+
+} // namespace kumiko

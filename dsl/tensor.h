@@ -1,0 +1,127 @@
+// Tensors: what a formula reads and what it defines.
+//
+//   Axis i("i", M), j("j", N), k("k", K);
+//   Tensor A = input("A", f32, {i, k});
+//   Tensor B = input("B", f32, {k, j});
+//   Tensor C = compute("C", {i, j}, sum(A(i, k) * B(k, j), k));
+//
+// A Tensor is an immutable value. Axis d is dimension d of the array, row-major: the last axis is contiguous.
+#pragma once
+
+#include "dsl/axis.h"
+#include "dsl/types.h"
+
+#include <memory>
+#include <type_traits>
+
+namespace kumiko {
+
+// An element of a tensor. It is an Expr that remembers that it came straight from a tensor, so that arithmetic between
+// tensors of different types is an error instead of a silent promotion.
+class Element : public Expr {
+public:
+    explicit Element(const Expr &e) : Expr(e) {}
+};
+
+struct TensorContents;
+
+class Tensor {
+public:
+    Tensor() = default;
+    explicit Tensor(std::shared_ptr<const TensorContents> contents) : contents_(std::move(contents)) {}
+
+    bool defined() const { return contents_ != nullptr; }
+    const std::string &name() const;
+    Type type() const;
+    const std::vector<Axis> &axes() const;
+    size_t rank() const { return axes().size(); }
+    const TensorContents &contents() const;
+
+    // The element at the given indices, int32 expressions. Throws UserError when the count differs from rank().
+    Element at(const std::vector<Expr> &indices) const;
+
+    template<typename... Index>
+        requires(std::is_convertible_v<Index, Expr> && ...)
+    Element operator()(const Index &...index) const {
+        return at(std::vector<Expr>{Expr(index)...});
+    }
+
+private:
+    std::shared_ptr<const TensorContents> contents_;
+};
+
+struct TensorContents {
+    enum class Kind { Input, Compute, Padding };
+    Kind kind;
+    std::string name;
+    Type type;
+    std::vector<Axis> axes;
+    std::vector<Expr> strides; // Input: in elements, one per axis; empty means row-major and dense
+    Expr value;                // Compute, Padding: over the axes
+};
+
+struct InputOptions {
+    std::vector<Expr> strides; // in elements, one per axis; numbers or expressions of sizes
+};
+
+// An array that the caller passes.
+Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, const InputOptions &options = {},
+             std::source_location where = std::source_location::current());
+
+// A stage: one value for each index. A reduction (dsl/reduction.h) may stand anywhere in `value`.
+// Throws UserError when an axis repeats.
+Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value,
+               std::source_location where = std::source_location::current());
+
+// X with zeros around it: a stage "X.padded" that may be read at any index, also a negative one. `axes` names the axes
+// that may be read outside; empty means all.
+Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes = {},
+                   std::source_location where = std::source_location::current());
+
+// X with every index clamped to the nearest legal one: a stage "X.clamped".
+Tensor clamped(const Tensor &x, const std::vector<Axis> &axes = {},
+               std::source_location where = std::source_location::current());
+
+// Arithmetic with an element demands equal types on both sides; numbers adapt. Throws UserError that names both types.
+void require_same_type(const Expr &a, const Expr &b, const char *op);
+
+#define KUMIKO_ELEMENT_OPERATOR(op)                                                                                    \
+    inline Expr operator op(const Element &a, const Element &b) {                                                      \
+        require_same_type(a, b, #op);                                                                                  \
+        return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                           \
+    }                                                                                                                  \
+    template<typename T>                                                                                               \
+        requires(std::is_convertible_v<const T &, Expr> && !std::is_same_v<T, Element>)                                \
+    Expr operator op(const Element &a, const T &b) {                                                                   \
+        if constexpr (std::is_base_of_v<Expr, T>) {                                                                    \
+            require_same_type(a, b, #op);                                                                              \
+            return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                       \
+        } else {                                                                                                       \
+            return static_cast<const Expr &>(a) op b;                                                                  \
+        }                                                                                                              \
+    }                                                                                                                  \
+    template<typename T>                                                                                               \
+        requires(std::is_convertible_v<const T &, Expr> && !std::is_same_v<T, Element>)                                \
+    Expr operator op(const T &a, const Element &b) {                                                                   \
+        if constexpr (std::is_base_of_v<Expr, T>) {                                                                    \
+            require_same_type(a, b, #op);                                                                              \
+            return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                       \
+        } else {                                                                                                       \
+            return a op static_cast<const Expr &>(b);                                                                  \
+        }                                                                                                              \
+    }
+
+KUMIKO_ELEMENT_OPERATOR(+)
+KUMIKO_ELEMENT_OPERATOR(-)
+KUMIKO_ELEMENT_OPERATOR(*)
+KUMIKO_ELEMENT_OPERATOR(/)
+KUMIKO_ELEMENT_OPERATOR(%)
+KUMIKO_ELEMENT_OPERATOR(<)
+KUMIKO_ELEMENT_OPERATOR(<=)
+KUMIKO_ELEMENT_OPERATOR(>)
+KUMIKO_ELEMENT_OPERATOR(>=)
+KUMIKO_ELEMENT_OPERATOR(==)
+KUMIKO_ELEMENT_OPERATOR(!=)
+#undef KUMIKO_ELEMENT_OPERATOR
+
+} // namespace kumiko
