@@ -1,0 +1,96 @@
+#include "support/progress.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace kumiko {
+
+ProgressStyle progress_style(int descriptor, bool quiet) {
+    if (quiet) return ProgressStyle::Quiet;
+#if defined(__unix__) || defined(__APPLE__)
+    if (isatty(descriptor)) return ProgressStyle::Bar;
+#endif
+    return ProgressStyle::Plain;
+}
+
+Progress::Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total)
+    : out_(out), style_(style), title_(std::move(title)), total_(total) {}
+
+Progress::~Progress() {
+    finish(note_);
+}
+
+double Progress::seconds_left() const {
+    if (total_ <= 0 || done_ <= 0) return -1;
+    return watch_.seconds() / static_cast<double>(done_) * static_cast<double>(std::max<int64_t>(0, total_ - done_));
+}
+
+std::string Progress::state() const {
+    std::string out = title_;
+    if (total_ > 0) {
+        if (style_ == ProgressStyle::Bar) {
+            constexpr int64_t width = 24;
+            int64_t full = std::clamp<int64_t>(done_ * width / total_, 0, width);
+            out += " [" + std::string(full, '#') + std::string(width - full, '-') + "]";
+        }
+        out += " " + std::to_string(done_) + "/" + std::to_string(total_);
+    } else {
+        out += " " + std::to_string(done_);
+    }
+    if (!note_.empty()) out += "  " + note_;
+    if (finished_) return out + "  " + duration_text(watch_.seconds());
+    if (double left = seconds_left(); left >= 0) {
+        auto whole = static_cast<long long>(left + 0.5);
+        char text[48];
+        std::snprintf(text, sizeof text, "  %lld:%02lld left", whole / 60, whole % 60);
+        out += text;
+    }
+    return out;
+}
+
+void Progress::draw() {
+    std::string text = state();
+    if (style_ == ProgressStyle::Bar) {
+        size_t width = text.size();
+        if (width < drawn_width_) text += std::string(drawn_width_ - width, ' '); // wipes the longer line before
+        out_ << '\r' << text << (finished_ ? "\n" : "") << std::flush;
+        drawn_width_ = width;
+    } else {
+        out_ << text << "\n" << std::flush;
+    }
+}
+
+void Progress::update(int64_t done, const std::string &note) {
+    if (finished_) return;
+    done_ = done;
+    note_ = note;
+    if (style_ == ProgressStyle::Quiet) return;
+    double now = watch_.seconds();
+    double pause = style_ == ProgressStyle::Bar ? 0.1 : 2.0;
+    if (now - drawn_at_ < pause) return;
+    drawn_at_ = now;
+    draw();
+}
+
+void Progress::line(const std::string &text) {
+    if (style_ == ProgressStyle::Quiet) return;
+    if (style_ == ProgressStyle::Bar && drawn_width_ > 0) {
+        out_ << '\r' << std::string(drawn_width_, ' ') << '\r';
+        drawn_width_ = 0;
+    }
+    out_ << text << "\n" << std::flush;
+    drawn_at_ = -1e9;
+}
+
+void Progress::finish(const std::string &note) {
+    if (finished_) return;
+    finished_ = true;
+    note_ = note;
+    if (style_ != ProgressStyle::Quiet) draw();
+}
+
+} // namespace kumiko

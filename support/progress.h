@@ -1,0 +1,58 @@
+// A progress bar: on a terminal one line that is redrawn, elsewhere a plain line now and then, or nothing.
+//   tuning matmul [######----------] 96/256  112.4 GFLOP/s  0:41 left
+//
+// Library code does not print: a Progress writes to the stream that its maker hands in, which is the program's to choose.
+#pragma once
+
+#include "support/duration.h"
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace kumiko {
+
+enum class ProgressStyle {
+    Quiet, // nothing
+    Plain, // a line at most every two seconds, and one at the end: for logs
+    Bar    // one line, redrawn up to ten times a second: for terminals
+};
+
+// Bar on a terminal, Plain otherwise. `descriptor` is a file descriptor, usually 2.
+ProgressStyle progress_style(int descriptor, bool quiet = false);
+
+class Progress {
+public:
+    // `total` is the number of steps, 0 when unknown. The stream must outlive the Progress.
+    Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total);
+    ~Progress(); // finishes
+    Progress(const Progress &) = delete;
+    Progress &operator=(const Progress &) = delete;
+
+    // Now `done` steps are done; `note` is what to show beside the bar, such as the best so far.
+    void update(int64_t done, const std::string &note = "");
+    void advance(const std::string &note = "") { update(done_ + 1, note); }
+    void set_total(int64_t total) { total_ = total; }
+    // Prints the last state and goes to a new line. Later updates do nothing.
+    void finish(const std::string &note = "");
+    // Prints a line of its own above the bar.
+    void line(const std::string &text);
+
+    // Expected seconds left by the mean pace so far; negative when unknown.
+    double seconds_left() const;
+
+private:
+    std::string state() const;
+    void draw();
+
+    std::ostream &out_;
+    ProgressStyle style_;
+    std::string title_, note_;
+    int64_t total_, done_ = 0;
+    Stopwatch watch_;
+    double drawn_at_ = -1e9;
+    size_t drawn_width_ = 0;
+    bool finished_ = false;
+};
+
+} // namespace kumiko

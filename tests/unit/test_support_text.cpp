@@ -1,0 +1,57 @@
+#include "support/duration.h"
+#include "support/progress.h"
+#include "support/table.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+using namespace kumiko;
+
+TEST_CASE("durations and amounts") {
+    CHECK(duration_text(0) == "0 s");
+    CHECK(duration_text(8.2e-7) == "820 ns");
+    CHECK(duration_text(1.351e-3) == "1.35 ms");
+    CHECK(duration_text(0.9999) == "1.00 s");
+    CHECK(duration_text(125) == "2 min 05 s");
+    CHECK(duration_text(3725) == "1 h 02 min");
+    CHECK(duration_text(-1) == "?");
+    CHECK(bytes_text(64) == "64 B");
+    CHECK(bytes_text(1536) == "1.5 KiB");
+    CHECK(bytes_text(32 << 20) == "32 MiB");
+}
+
+TEST_CASE("tables set numbers to the right") {
+    Table t({"kernel", "GFLOP/s"});
+    t.row({"matmul", "112.5"});
+    t.row({"conv", "9.1"});
+    CHECK(t.text() == "kernel  GFLOP/s\n"
+                      "------  -------\n"
+                      "matmul    112.5\n"
+                      "conv        9.1\n");
+    CHECK(t.markdown() == "| kernel | GFLOP/s |\n| --- | --- |\n| matmul | 112.5 |\n| conv | 9.1 |\n");
+}
+
+TEST_CASE("progress: quiet, plain and a bar") {
+    std::ostringstream quiet, plain, bar;
+    {
+        Progress p(quiet, ProgressStyle::Quiet, "work", 2);
+        p.advance();
+    }
+    CHECK(quiet.str().empty());
+    {
+        Progress p(plain, ProgressStyle::Plain, "work", 4);
+        for (int i = 0; i < 4; i++) p.advance("best " + std::to_string(i));
+    }
+    CHECK(plain.str().substr(0, 16) == "work 1/4  best 0");
+    CHECK(plain.str().find("work 4/4  best 3") != std::string::npos);
+    CHECK(plain.str().find('\r') == std::string::npos);
+    {
+        Progress p(bar, ProgressStyle::Bar, "work", 2);
+        p.update(1);
+        p.finish("done");
+    }
+    CHECK(bar.str().substr(0, 34) == "\rwork [############------------] 1");
+    CHECK(bar.str().back() == '\n');
+    CHECK(progress_style(2, true) == ProgressStyle::Quiet);
+}
