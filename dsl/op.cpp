@@ -19,8 +19,14 @@ struct Op::Contents {
     std::vector<std::string> sizes;
 };
 
-std::string accumulator_variable(size_t c) { return c ? accumulator_name + ("." + std::to_string(c)) : accumulator_name; }
-std::string term_variable(size_t c) { return c ? term_name + ("." + std::to_string(c)) : term_name; }
+std::string accumulator_variable(size_t c) { return c ? fmt::format("{}.{}", accumulator_name, c) : accumulator_name; }
+std::string term_variable(size_t c) { return c ? fmt::format("{}.{}", term_name, c) : term_name; }
+
+Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices) {
+    // Halide wants an Image call to stand for a buffer parameter; nothing else of the parameter is used.
+    return Call::make(type, tensor, indices, Call::Image, Halide::Internal::FunctionPtr(), 0, Halide::Buffer<>(),
+                      Halide::Parameter(type, true, static_cast<int>(indices.size()), tensor));
+}
 
 std::vector<Expr> Stage::expressions() const {
     if (!is_reduction()) return {value};
@@ -81,6 +87,20 @@ void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
     }
 }
 
+bool same_tensor(const TensorContents &a, const TensorContents &b) {
+    if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() || a.strides.size() != b.strides.size() ||
+        a.value.defined() != b.value.defined()) {
+        return false;
+    }
+    for (size_t d = 0; d < a.axes.size(); d++) {
+        if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;
+    }
+    for (size_t d = 0; d < a.strides.size(); d++) {
+        if (!equal(a.strides[d], b.strides[d])) return false;
+    }
+    return !a.value.defined() || graph_equal(a.value, b.value);
+}
+
 // Collects the stages that the outputs need and rewrites their expressions into plain form.
 class Builder {
 public:
@@ -89,10 +109,7 @@ public:
 
     void add(const TensorContents &c) {
         if (auto it = done_.find(c.name); it != done_.end()) {
-            const bool same = it->second.kind == c.kind && it->second.type == c.type && it->second.axes.size() == c.axes.size() &&
-                              it->second.value.defined() == c.value.defined() &&
-                              (!c.value.defined() || graph_equal(it->second.value, c.value));
-            if (!same) throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
+            if (!same_tensor(it->second, c)) throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
             return;
         }
         if (open_.count(c.name)) {
@@ -183,7 +200,7 @@ private:
                     builder->add(c);
                     std::vector<Expr> args;
                     for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
-                    return Call::make(op->type, op->name, args, Call::Image);
+                    return read_tensor(op->type, op->name, args);
                 }
                 if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
                 return IRGraphMutator::visit(op);
@@ -220,7 +237,7 @@ private:
         // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
         fill_reduction(stage, r, stage.axes);
         std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
-        Expr read = Call::make(stage.type, stage.name, index, Call::Image);
+        Expr read = read_tensor(stage.type, stage.name, index);
         done_.emplace(stage.name, TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
         stages_.push_back(std::move(stage));
         return read;
@@ -286,6 +303,10 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         auto note_sizes = [&](const Expr &e, const std::set<std::string> &axes) {
             for (const std::string &v : variables_of(e)) {
                 if (v.starts_with("kumiko.") || axes.count(v)) continue;
+                if (builder.axis_names.count(v)) {
+                    throw UserError(where, "op \"" + name + "\" uses \"" + v +
+                                               "\" both as an axis and as a size; give one of them another name");
+                }
                 if (seen.insert(v).second) contents->sizes.push_back(v);
             }
         };

@@ -47,6 +47,9 @@ struct Stage {
 std::string accumulator_variable(size_t c); // "kumiko.acc", "kumiko.acc.1"
 std::string term_variable(size_t c);
 
+// A read of a tensor as it stands in the stages: a Call of type Image whose indices are int32.
+Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices);
+
 struct Input {
     std::string name;
     Type type;

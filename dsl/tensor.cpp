@@ -83,13 +83,16 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
 
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes, std::source_location where) {
     const std::vector<bool> chosen = chosen_axes(x, axes, where);
-    Expr inside = Halide::Internal::const_true();
+    Expr inside;
     std::vector<Expr> index;
     for (size_t d = 0; d < x.rank(); d++) {
         const Axis &a = x.axes()[d];
         index.push_back(a);
-        if (chosen[d]) inside = inside && Expr(0) <= a && a < a.extent();
+        if (!chosen[d]) continue;
+        const Expr here = Expr(0) <= a && a < a.extent();
+        inside = inside.defined() ? inside && here : here;
     }
+    if (!inside.defined()) inside = Halide::Internal::const_true(); // a tensor without axes
     Expr value = Call::make(x.type(), Call::if_then_else, {inside, x.at(index), Halide::Internal::make_zero(x.type())},
                             Call::PureIntrinsic);
     return make({TensorContents::Kind::Padding, x.name() + ".padded", x.type(), x.axes(), {}, value});

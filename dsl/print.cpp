@@ -1,0 +1,374 @@
+// Op as text: the formula as one would write it on paper, and a hash of its structure.
+//
+//   matmul(A, B) -> C
+//     A: f32[i: 512, k: 256]
+//     B: f32[k: 256, j: 128]
+//     C: f32[i: 512, j: 128]
+//       C(i, j) = sum over k: A(i, k) * B(k, j)
+#include "dsl/print.h"
+
+#include "dsl/op.h"
+#include "dsl/types.h"
+
+#include <bit>
+#include <cmath>
+#include <sstream>
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// How tightly an operator binds; parentheses are printed only where a looser one stands inside a tighter one.
+enum Binding { Loosest, Conditional, OrLevel, AndLevel, Compare, Sum, Product, Unary, Atom };
+
+std::string float_text(double value, Type type) {
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+    std::string text = type.bits() == 64 ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value));
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text;
+}
+
+std::string without_type_suffix(const std::string &name) {
+    for (const char *suffix : {"_bf16", "_f16", "_f32", "_f64"}) {
+        const std::string s = suffix;
+        if (name.size() > s.size() && name.ends_with(s)) return name.substr(0, name.size() - s.size());
+    }
+    return name;
+}
+
+// The children of a node, in order.
+std::vector<Expr> children_of(const Expr &e) {
+    struct Collector : IRMutator {
+        std::vector<Expr> children;
+        bool top = true;
+        Expr mutate(const Expr &e) override {
+            if (!top) {
+                children.push_back(e);
+                return e;
+            }
+            top = false;
+            return IRMutator::mutate(e);
+        }
+        Stmt mutate(const Stmt &s) override { return s; }
+    } collector;
+    collector.mutate(e);
+    return collector.children;
+}
+
+// Prints one expression. Subexpressions that are shared and long are named t1, t2, … and printed below it, so that the
+// text stays proportional to the formula.
+class Printer {
+public:
+    explicit Printer(const Expr &root) {
+        if (tree_size(root) > 60) share(root);
+    }
+
+    std::string print(const Expr &e, Binding outer = Loosest) {
+        auto it = shared_.find(e.get());
+        if (it == shared_.end()) return print_node(e, outer);
+        if (it->second.empty()) {
+            const std::string text = print_node(e, Loosest);
+            it->second = "t" + std::to_string(where_.size() + 1);
+            where_.emplace_back(it->second, text);
+        }
+        return it->second;
+    }
+
+    const std::vector<std::pair<std::string, std::string>> &where() const { return where_; }
+
+private:
+    std::map<const void *, double> sizes_;
+    std::map<const void *, std::string> shared_;
+    std::vector<std::pair<std::string, std::string>> where_;
+
+    double tree_size(const Expr &e) {
+        if (auto it = sizes_.find(e.get()); it != sizes_.end()) return it->second;
+        double size = 1;
+        for (const Expr &c : children_of(e)) size += tree_size(c);
+        return sizes_[e.get()] = size;
+    }
+
+    void share(const Expr &root) {
+        std::map<const void *, int> uses;
+        std::vector<Expr> work = {root};
+        while (!work.empty()) {
+            const Expr e = work.back();
+            work.pop_back();
+            if (++uses[e.get()] == 2 && tree_size(e) > 6) shared_[e.get()];
+            if (uses[e.get()] == 1) {
+                for (const Expr &c : children_of(e)) work.push_back(c);
+            }
+        }
+    }
+
+    static std::string wrapped(const std::string &text, Binding own, Binding outer) {
+        return own < outer ? "(" + text + ")" : text;
+    }
+
+    // Left-associative: the right side needs a tighter binding.
+    std::string binary(const Expr &a, const char *op, const Expr &b, Binding own, Binding outer) {
+        const Binding right = own == OrLevel || own == AndLevel ? own : static_cast<Binding>(own + 1);
+        const Binding left = own == Compare ? Sum : own;
+        return wrapped(print(a, left) + " " + op + " " + print(b, right), own, outer);
+    }
+
+    std::string list(const std::vector<Expr> &args) {
+        std::string text;
+        for (const Expr &a : args) text += (text.empty() ? "" : ", ") + print(a);
+        return text;
+    }
+
+    std::string call(const Call *c, Binding outer) {
+        if (c->is_intrinsic(Call::if_then_else) && c->args.size() == 3) {
+            return wrapped("if " + print(c->args[0], OrLevel) + " then " + print(c->args[1], OrLevel) + " else " +
+                               print(c->args[2], Conditional), Conditional, outer);
+        }
+        const auto operation = [&](const char *op, Binding b) { return binary(c->args[0], op, c->args[1], b, outer); };
+        if (c->is_intrinsic(Call::bitwise_and)) return wrapped(print(c->args[0], Atom) + " & " + print(c->args[1], Atom), OrLevel, outer);
+        if (c->is_intrinsic(Call::bitwise_or)) return wrapped(print(c->args[0], Atom) + " | " + print(c->args[1], Atom), OrLevel, outer);
+        if (c->is_intrinsic(Call::bitwise_xor)) return wrapped(print(c->args[0], Atom) + " ^ " + print(c->args[1], Atom), OrLevel, outer);
+        if (c->is_intrinsic(Call::shift_left)) return operation("<<", Sum);
+        if (c->is_intrinsic(Call::shift_right)) return operation(">>", Sum);
+        if (c->is_intrinsic(Call::bitwise_not)) return wrapped("~" + print(c->args[0], Unary), Unary, outer);
+        const std::string name = c->call_type == Call::PureExtern ? without_type_suffix(c->name) : c->name;
+        return name + "(" + list(c->args) + ")";
+    }
+
+    std::string print_node(const Expr &e, Binding outer) {
+        switch (e.node_type()) {
+        case IRNodeType::IntImm: {
+            const int64_t v = e.as<IntImm>()->value;
+            return wrapped(std::to_string(v), v < 0 ? Unary : Atom, outer);
+        }
+        case IRNodeType::UIntImm:
+            if (e.type().is_bool()) return e.as<UIntImm>()->value ? "true" : "false";
+            return std::to_string(e.as<UIntImm>()->value);
+        case IRNodeType::FloatImm: {
+            const double v = e.as<FloatImm>()->value;
+            return wrapped(float_text(v, e.type()), std::signbit(v) ? Unary : Atom, outer);
+        }
+        case IRNodeType::StringImm: return "\"" + e.as<StringImm>()->value + "\"";
+        case IRNodeType::Variable: {
+            const std::string &name = e.as<Variable>()->name;
+            if (name.starts_with("kumiko.")) return name.substr(7);
+            return name;
+        }
+        case IRNodeType::Cast: return type_name(e.type()) + "(" + print(e.as<Cast>()->value) + ")";
+        case IRNodeType::Reinterpret: return "bits_as_" + type_name(e.type()) + "(" + print(e.as<Reinterpret>()->value) + ")";
+        case IRNodeType::Add: return binary(e.as<Add>()->a, "+", e.as<Add>()->b, Sum, outer);
+        case IRNodeType::Sub:
+            if (is_const_zero(e.as<Sub>()->a)) return wrapped("-" + print(e.as<Sub>()->b, Unary), Unary, outer);
+            return binary(e.as<Sub>()->a, "-", e.as<Sub>()->b, Sum, outer);
+        case IRNodeType::Mul: return binary(e.as<Mul>()->a, "*", e.as<Mul>()->b, Product, outer);
+        case IRNodeType::Div: return binary(e.as<Div>()->a, "/", e.as<Div>()->b, Product, outer);
+        case IRNodeType::Mod: return binary(e.as<Mod>()->a, "%", e.as<Mod>()->b, Product, outer);
+        case IRNodeType::Min: return "min(" + print(e.as<Min>()->a) + ", " + print(e.as<Min>()->b) + ")";
+        case IRNodeType::Max: return "max(" + print(e.as<Max>()->a) + ", " + print(e.as<Max>()->b) + ")";
+        case IRNodeType::EQ: return binary(e.as<EQ>()->a, "==", e.as<EQ>()->b, Compare, outer);
+        case IRNodeType::NE: return binary(e.as<NE>()->a, "!=", e.as<NE>()->b, Compare, outer);
+        case IRNodeType::LT: return binary(e.as<LT>()->a, "<", e.as<LT>()->b, Compare, outer);
+        case IRNodeType::LE: return binary(e.as<LE>()->a, "<=", e.as<LE>()->b, Compare, outer);
+        case IRNodeType::GT: return binary(e.as<GT>()->a, ">", e.as<GT>()->b, Compare, outer);
+        case IRNodeType::GE: return binary(e.as<GE>()->a, ">=", e.as<GE>()->b, Compare, outer);
+        case IRNodeType::And: return conjunction(e, outer);
+        case IRNodeType::Or: return binary(e.as<Or>()->a, "||", e.as<Or>()->b, OrLevel, outer);
+        case IRNodeType::Not: return wrapped("!" + print(e.as<Not>()->a, Unary), Unary, outer);
+        case IRNodeType::Select: {
+            const Select *s = e.as<Select>();
+            return "select(" + print(s->condition) + ", " + print(s->true_value) + ", " + print(s->false_value) + ")";
+        }
+        case IRNodeType::Call: return call(e.as<Call>(), outer);
+        case IRNodeType::Let: {
+            const Let *l = e.as<Let>();
+            return wrapped("let " + l->name + " = " + print(l->value) + " in " + print(l->body), Conditional, outer);
+        }
+        default: {
+            std::ostringstream text; // vector nodes do not occur in formulas
+            text << e;
+            return text.str();
+        }
+        }
+    }
+
+    // `0 <= y && y < H` reads better as `0 <= y < H`.
+    std::string conjunction(const Expr &e, Binding outer) {
+        std::vector<Expr> terms;
+        const std::function<void(const Expr &)> flatten = [&](const Expr &t) {
+            if (const And *a = t.as<And>()) {
+                flatten(a->a);
+                flatten(a->b);
+            } else {
+                terms.push_back(t);
+            }
+        };
+        flatten(e);
+        std::string text;
+        for (size_t i = 0; i < terms.size(); i++) {
+            if (!text.empty()) text += " && ";
+            const LE *low = terms[i].as<LE>();
+            const LT *high = i + 1 < terms.size() ? terms[i + 1].as<LT>() : nullptr;
+            if (low && high && equal(low->b, high->a)) {
+                text += print(low->a, Sum) + " <= " + print(low->b, Sum) + " < " + print(high->b, Sum);
+                i++;
+            } else {
+                text += print(terms[i], AndLevel);
+            }
+        }
+        return wrapped(text, AndLevel, outer);
+    }
+};
+
+std::string names_of(const std::vector<Axis> &axes) {
+    std::string text;
+    for (const Axis &a : axes) text += (text.empty() ? "" : ", ") + a.name();
+    return text;
+}
+
+std::string declared(const std::string &name, Type type, const std::vector<Axis> &axes) {
+    std::string text = name + ": " + type_name(type) + "[";
+    for (size_t d = 0; d < axes.size(); d++) text += (d ? ", " : "") + axes[d].name() + ": " + to_string(axes[d].extent());
+    return text + "]";
+}
+
+// 128 bits of hash; the mixing is that of splitmix64.
+struct Hash {
+    uint64_t a = 0x9E3779B97F4A7C15u, b = 0xD1B54A32D192ED03u;
+
+    static uint64_t mixed(uint64_t x) {
+        x ^= x >> 30;
+        x *= 0xBF58476D1CE4E5B9u;
+        x ^= x >> 27;
+        x *= 0x94D049BB133111EBu;
+        return x ^ (x >> 31);
+    }
+    Hash &add(uint64_t x) {
+        a = mixed(a + x + 0x9E3779B97F4A7C15u);
+        b = mixed((b ^ x) * 0xFF51AFD7ED558CCDu + 0x632BE59BD9B4E019u);
+        return *this;
+    }
+    Hash &add(const std::string &s) {
+        add(s.size());
+        for (char c : s) add(static_cast<unsigned char>(c));
+        return *this;
+    }
+    Hash &add(const Hash &h) { return add(h.a).add(h.b); }
+    Hash &add(Type t) { return add(static_cast<uint64_t>(t.code()) << 32 | static_cast<uint64_t>(t.bits()) << 16 | static_cast<uint64_t>(t.lanes())); }
+    std::string hex() const { return fmt::format("{:016x}{:016x}", a, b); }
+};
+
+// The hash of what an expression says, whichever of its parts are shared nodes.
+class ExprHasher {
+public:
+    const Hash &of(const Expr &e) {
+        if (auto it = known_.find(e.get()); it != known_.end()) return it->second;
+        Hash h;
+        h.add(static_cast<uint64_t>(e.node_type())).add(e.type());
+        if (const auto *i = e.as<IntImm>()) h.add(static_cast<uint64_t>(i->value));
+        if (const auto *u = e.as<UIntImm>()) h.add(u->value);
+        if (const auto *f = e.as<FloatImm>()) h.add(std::bit_cast<uint64_t>(f->value));
+        if (const auto *s = e.as<StringImm>()) h.add(s->value);
+        if (const auto *v = e.as<Variable>()) h.add(v->name);
+        if (const auto *c = e.as<Call>()) h.add(c->name).add(static_cast<uint64_t>(c->call_type)).add(c->args.size());
+        if (const auto *l = e.as<Let>()) h.add(l->name);
+        for (const Expr &child : children_of(e)) h.add(of(child));
+        kept_.push_back(e);
+        return known_[e.get()] = h;
+    }
+
+private:
+    std::map<const void *, Hash> known_;
+    std::vector<Expr> kept_;
+};
+
+} // namespace
+
+std::string to_string(const Expr &e) {
+    if (!e.defined()) return "(undefined)";
+    Printer printer(e);
+    std::string text = printer.print(e);
+    for (const auto &[name, value] : printer.where()) text += ", where " + name + " = " + value;
+    return text;
+}
+
+std::string to_string(const Stage &s, const std::string &over) {
+    std::string text = s.name + "(" + names_of(s.axes) + ") = ";
+    Expr value = s.value;
+    std::string prefix;
+    if (s.is_reduction()) {
+        value = s.components.back().term; // argmax: what is compared
+        prefix = s.reduction_kind + " over " + (over.empty() ? names_of(s.reduction_axes) : over);
+        if (s.reduction_kind == "reduce") {
+            prefix += " of acc = " + to_string(s.components[0].combined) + " from " + to_string(s.components[0].identity);
+        }
+        prefix += ": ";
+    }
+    Printer printer(value);
+    text += prefix + printer.print(value);
+    for (const auto &[name, definition] : printer.where()) text += "\n      where " + name + " = " + definition;
+    return text;
+}
+
+std::string Op::to_string() const {
+    std::string text = name() + "(";
+    for (const Input &in : inputs()) text += (&in == &inputs()[0] ? "" : ", ") + in.name;
+    text += ") -> ";
+    for (size_t o = 0; o < outputs().size(); o++) text += (o ? ", " : "") + outputs()[o];
+    text += "\n";
+    for (const Input &in : inputs()) {
+        text += "  " + declared(in.name, in.type, in.axes);
+        if (in.stated_strides) {
+            text += ", strides [";
+            for (size_t d = 0; d < in.strides.size(); d++) text += (d ? ", " : "") + kumiko::to_string(in.strides[d]);
+            text += "]";
+        }
+        text += "\n";
+    }
+    for (const Stage &s : stages()) {
+        // The extent of a reduction axis is said where no tensor above says it.
+        std::string over;
+        for (const Axis &a : s.reduction_axes) {
+            bool said = false;
+            const auto look = [&](const std::vector<Axis> &axes) {
+                for (const Axis &b : axes) said = said || (a.name() == b.name() && equal(a.extent(), b.extent()));
+            };
+            for (const Input &in : inputs()) look(in.axes);
+            over += (over.empty() ? "" : ", ") + a.name() + (said ? "" : " < " + kumiko::to_string(a.extent()));
+        }
+        text += "  " + declared(s.name, s.type, s.axes) + "\n    " + kumiko::to_string(s, over) + "\n";
+    }
+    return text;
+}
+
+std::string Op::hash() const {
+    ExprHasher hasher;
+    Hash h;
+    const auto add_axes = [&](const std::vector<Axis> &axes) {
+        h.add(axes.size());
+        for (const Axis &a : axes) h.add(a.name()).add(hasher.of(a.extent()));
+    };
+    h.add("kumiko.op.1").add(name()).add(inputs().size());
+    for (const Input &in : inputs()) {
+        h.add(in.name).add(in.type);
+        add_axes(in.axes);
+        for (const Expr &s : in.strides) h.add(hasher.of(s));
+    }
+    h.add(stages().size());
+    for (const Stage &s : stages()) {
+        h.add(static_cast<uint64_t>(s.kind)).add(s.name).add(s.type);
+        add_axes(s.axes);
+        add_axes(s.reduction_axes);
+        h.add((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u));
+        if (s.value.defined()) h.add(hasher.of(s.value));
+        for (const Component &c : s.components) {
+            h.add(c.tensor).add(c.type).add(hasher.of(c.identity)).add(hasher.of(c.term)).add(hasher.of(c.combined));
+        }
+    }
+    h.add(outputs().size());
+    for (const std::string &o : outputs()) h.add(o);
+    return h.hex();
+}
+
+} // namespace kumiko

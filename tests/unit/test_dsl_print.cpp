@@ -1,0 +1,72 @@
+#include "dsl/print.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K) {
+    Axis i("i", M), j("j", N), k("k", K);
+    Tensor A = input("A", t, {i, k});
+    Tensor B = input("B", t, {k, j});
+    Tensor C = compute("C", {i, j}, sum(A(i, k) * B(k, j), k));
+    return Op("matmul", {A, B}, {C});
+}
+
+} // namespace
+
+TEST_CASE("matmul prints as its formula") {
+    CHECK(matmul(f32, 512, 128, 256).to_string() == "matmul(A, B) -> C\n"
+                                                    "  A: f32[i: 512, k: 256]\n"
+                                                    "  B: f32[k: 256, j: 128]\n"
+                                                    "  C: f32[i: 512, j: 128]\n"
+                                                    "    C(i, j) = sum over k: A(i, k) * B(k, j)\n");
+}
+
+TEST_CASE("strides, sizes and reduction extents are said") {
+    Size M("M"), lda("lda");
+    Axis i("i", M), x("x", 10), kx("kx", 3);
+    Tensor A = input("A", f32, {i, x}, {.strides = {lda, 1}});
+    Tensor P = zero_padded(A, {x});
+    Tensor C = compute("C", {i, x}, sum(P(i, x + kx - 1), kx));
+    CHECK(Op("blur", {A}, {C}).to_string() == "blur(A) -> C\n"
+                                              "  A: f32[i: M, x: 10], strides [lda, 1]\n"
+                                              "  A.padded: f32[i: M, x: 10]\n"
+                                              "    A.padded(i, x) = if 0 <= x < 10 then A(i, x) else 0.0\n"
+                                              "  C: f32[i: M, x: 10]\n"
+                                              "    C(i, x) = sum over kx < 3: A.padded(i, x + kx - 1)\n");
+}
+
+TEST_CASE("expressions have the fewest parentheses") {
+    Axis i("i", 4);
+    Expr a = Halide::Internal::Variable::make(f32, "a"), b = Halide::Internal::Variable::make(f32, "b");
+    CHECK(to_string(a + b * a) == "a + b * a");
+    CHECK(to_string((a + b) * a) == "(a + b) * a");
+    CHECK(to_string(a - (b - a)) == "a - (b - a)");
+    CHECK(to_string(a - b - a) == "a - b - a");
+    CHECK(to_string(a / (b * a)) == "a / (b * a)");
+    CHECK(to_string(-a) == "-a");
+    CHECK(to_string(cast<float>(i) * 0.1f) == "f32(i) * 0.1");
+    CHECK(to_string(exp(a) + 1.f) == "exp(a) + 1.0");
+    CHECK(to_string(select(a > b && i > 2, a, b)) == "select(a > b && i > 2, a, b)");
+    CHECK(to_string(a * 1e-5f) == "a * 1e-05");
+    CHECK(to_string(cast<int8_t>(i) & cast<int8_t>(7)) == "i8(i) & 7");
+}
+
+TEST_CASE("large shared parts are named once") {
+    Axis i("i", 4);
+    Expr x = cast<float>(i);
+    for (int n = 0; n < 40; n++) x = x * x + 1.f;
+    CHECK(to_string(x).size() < 3000);
+}
+
+TEST_CASE("the hash follows what the formula says") {
+    const std::string h = matmul(f32, 512, 128, 256).hash();
+    CHECK(h.size() == 32);
+    CHECK(h == matmul(f32, 512, 128, 256).hash());
+    CHECK(h != matmul(f32, 512, 128, 255).hash());
+    CHECK(h != matmul(f64, 512, 128, 256).hash());
+    CHECK(h != matmul(f32, Size("M"), 128, 256).hash());
+    CHECK(h == "f18873c6707c89bd29ba6929cfe69939"); // equal in every process
+}
