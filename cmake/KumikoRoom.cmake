@@ -6,7 +6,8 @@ add_library(kumiko_options INTERFACE)
 target_include_directories(kumiko_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(kumiko_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers>
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>) # GCC 12 warns of string concatenation in its own library
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>    # GCC 12 warns of string
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow>) # concatenation in its own library
 option(KUMIKO_WARNINGS_AS_ERRORS "Treat warnings as errors" OFF)
 if(KUMIKO_WARNINGS_AS_ERRORS)
   target_compile_options(kumiko_options INTERFACE -Werror)
