@@ -94,9 +94,7 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
     return r;
 }
 
-bool bit(unsigned word, int n) {
-    return (word >> n) & 1;
-}
+bool bit(unsigned word, int n) { return (word >> n) & 1; }
 
 uint64_t saved_registers() {
     unsigned low = 0, high = 0;
@@ -147,7 +145,8 @@ std::map<int, Cache> caches_of_processor(bool amd) {
 std::map<int, Cache> identify(Machine &m) {
     m.architecture = "x86-64";
     m.description = brand();
-    Registers vendor = cpuid(0), one = cpuid(1), seven = cpuid(7), seven_one = cpuid(7, 1), extended = cpuid(0x80000001u);
+    Registers vendor = cpuid(0), one = cpuid(1), seven = cpuid(7), seven_one = cpuid(7, 1),
+              extended = cpuid(0x80000001u);
     bool amd = vendor.b == 0x68747541u || vendor.b == 0x6f677948u; // "Auth"enticAMD, "Hygo"nGenuine
     uint64_t saved = saved_registers();
     bool ymm = (saved & 0x6) == 0x6, zmm = ymm && (saved & 0xe0) == 0xe0, tiles = (saved & 0x60000) == 0x60000;
@@ -242,14 +241,18 @@ Machine Machine::host() {
     int cores = processors();
     m.units = {{"core", cores}};
     if (m.clock_ghz == 0) {
-        m.clock_ghz = std::atof(file_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str()) * 1e-6; // kHz
+        m.clock_ghz =
+            std::atof(file_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str()) * 1e-6; // kHz
     }
     int64_t registers = m.vector_bits > 0 ? int64_t(m.vector_bits) / 8 * m.vector_registers : 256;
     m.memory.push_back({.name = "registers", .bytes = registers, .scope = "core", .explicit_placement = true});
     for (const auto &[level, cache] : caches) {
         int shared = std::min(cache.shared_by, cores);
-        m.memory.push_back({.name = "L" + std::to_string(level), .bytes = cache.bytes, .scope = shared > 1 ? "machine" : "core",
-                            .shared_by = shared, .line_bytes = cache.line_bytes});
+        m.memory.push_back({.name = "L" + std::to_string(level),
+                            .bytes = cache.bytes,
+                            .scope = shared > 1 ? "machine" : "core",
+                            .shared_by = shared,
+                            .line_bytes = cache.line_bytes});
     }
     int64_t all = 0;
 #if defined(__linux__)

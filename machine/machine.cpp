@@ -32,7 +32,8 @@ void check_names(const std::vector<Row> &rows, const std::string &machine, const
     UniqueNames seen;
     for (const Row &row : rows) {
         if (row.name.empty()) throw UserError(fmt::format("machine '{}': a {} has no name", machine, what));
-        if (!seen.take(row.name)) throw UserError(fmt::format("machine '{}': two {}s are named '{}'", machine, what, row.name));
+        if (!seen.take(row.name))
+            throw UserError(fmt::format("machine '{}': two {}s are named '{}'", machine, what, row.name));
     }
 }
 
@@ -49,14 +50,16 @@ void Machine::check() const {
     }
     for (const MemoryLevel &m : memory) {
         if (m.bytes < 0) fail(fmt::format("memory level '{}' has {} bytes; use 0 for unlimited", m.name, m.bytes));
-        if (m.shared_by < 1) fail(fmt::format("memory level '{}' is shared by {}; it must be at least 1", m.name, m.shared_by));
+        if (m.shared_by < 1)
+            fail(fmt::format("memory level '{}' is shared by {}; it must be at least 1", m.name, m.shared_by));
         if (m.bandwidth < 0 || m.latency < 0 || m.line_bytes < 0) {
             fail(fmt::format("memory level '{}' has a negative bandwidth, latency or line; use 0 for unknown", m.name));
         }
         if (m.scope != "machine" && !find_unit(m.scope)) {
             std::vector<std::string> known = unit_names();
             known.push_back("machine");
-            fail(fmt::format("memory level '{}' has the scope '{}', which is no unit level{}", m.name, m.scope, suggest(m.scope, known)));
+            fail(fmt::format("memory level '{}' has the scope '{}', which is no unit level{}", m.name, m.scope,
+                             suggest(m.scope, known)));
         }
     }
     if (vector_bits < 0 || vector_registers < 0 || fmas_per_cycle < 0 || clock_ghz < 0) {
@@ -64,31 +67,23 @@ void Machine::check() const {
     }
 }
 
-const MemoryLevel *Machine::find_level(const std::string &level) const {
-    return find(memory, level);
-}
+const MemoryLevel *Machine::find_level(const std::string &level) const { return find(memory, level); }
 
 const MemoryLevel &Machine::level(const std::string &level) const {
     if (const MemoryLevel *m = find_level(level)) return *m;
     throw UserError(fmt::format("machine '{}' has no memory level '{}'{}", name, level, suggest(level, level_names())));
 }
 
-std::vector<std::string> Machine::level_names() const {
-    return names_of(memory);
-}
+std::vector<std::string> Machine::level_names() const { return names_of(memory); }
 
-const UnitLevel *Machine::find_unit(const std::string &unit) const {
-    return find(units, unit);
-}
+const UnitLevel *Machine::find_unit(const std::string &unit) const { return find(units, unit); }
 
 const UnitLevel &Machine::unit(const std::string &unit) const {
     if (const UnitLevel *u = find_unit(unit)) return *u;
     throw UserError(fmt::format("machine '{}' has no unit '{}'{}", name, unit, suggest(unit, unit_names())));
 }
 
-std::vector<std::string> Machine::unit_names() const {
-    return names_of(units);
-}
+std::vector<std::string> Machine::unit_names() const { return names_of(units); }
 
 int64_t Machine::units_in_all(const std::string &unit_name) const {
     unit(unit_name);
@@ -119,7 +114,8 @@ std::string Machine::id() const {
 
 std::string Machine::to_string() const {
     std::string out = name + (description.empty() ? "" : ": " + description) + " (" + architecture + ")\n";
-    for (const UnitLevel &u : units) out += fmt::format("{} {}{}", &u == &units.front() ? "units:" : " x", u.count, " " + u.name);
+    for (const UnitLevel &u : units)
+        out += fmt::format("{} {} {}", &u == &units.front() ? "units:" : " x", u.count, u.name);
     out += units.empty() ? "" : "\n";
     out += fmt::format("vectors: {} bits, {} registers", vector_bits, vector_registers);
     if (fmas_per_cycle > 0) out += fmt::format(", {} multiply-adds a cycle", fmas_per_cycle);
@@ -128,8 +124,9 @@ std::string Machine::to_string() const {
     Table table({"memory", "bytes", "of each", "shared by", "placed by", "GB/s", "ns"});
     auto known = [](double x) { return x > 0 ? fmt::format("{:.4g}", x) : std::string("-"); };
     for (const MemoryLevel &m : memory) {
-        table.row({m.name, m.bytes > 0 ? bytes_text(static_cast<double>(m.bytes)) : "-", m.scope, std::to_string(m.shared_by),
-                   m.explicit_placement ? "program" : "hardware", known(m.bandwidth), known(m.latency)});
+        table.row({m.name, m.bytes > 0 ? bytes_text(static_cast<double>(m.bytes)) : "-", m.scope,
+                   std::to_string(m.shared_by), m.explicit_placement ? "program" : "hardware", known(m.bandwidth),
+                   known(m.latency)});
     }
     out += table.text() + "features:";
     for (const std::string &f : features) out += " " + f;

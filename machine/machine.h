@@ -13,14 +13,15 @@ namespace kumiko {
 
 // A kind of memory. One instance of it belongs to one unit of the level `scope`.
 struct MemoryLevel {
-    std::string name;                // "registers", "L1", "L2", "L3", "DRAM"; "LM0", "GRF0", "L1BM"
-    int64_t bytes = 0;               // of one instance; 0: unlimited, or unknown
-    std::string scope;               // the unit level that owns an instance: "core"; "machine" for the one of all
-    int shared_by = 1;               // how many innermost units share one instance
-    bool explicit_placement = false; // programs say what is in it (registers, SRAM); false: a cache, which decides itself
-    double bandwidth = 0;            // GB/s of one instance, 0: unknown
-    double latency = 0;              // ns of a load that depends on it, 0: unknown
-    int line_bytes = 0;              // what moves at once, 0: any
+    std::string name;  // "registers", "L1", "L2", "L3", "DRAM"; "LM0", "GRF0", "L1BM"
+    int64_t bytes = 0; // of one instance; 0: unlimited, or unknown
+    std::string scope; // the unit level that owns an instance: "core"; "machine" for the one of all
+    int shared_by = 1; // how many innermost units share one instance
+    bool explicit_placement =
+        false;            // programs say what is in it (registers, SRAM); false: a cache, which decides itself
+    double bandwidth = 0; // GB/s of one instance, 0: unknown
+    double latency = 0;   // ns of a load that depends on it, 0: unknown
+    int line_bytes = 0;   // what moves at once, 0: any
 
     bool operator==(const MemoryLevel &) const = default;
 };
@@ -42,8 +43,9 @@ struct Machine {
     std::vector<UnitLevel> units;    // outermost first
     int vector_bits = 0;             // of one register
     int vector_registers = 0;
-    double fmas_per_cycle = 0;      // vector multiply-adds that one innermost unit begins in a cycle; 0: unknown
-    std::set<std::string> features; // as Linux names them: "avx2", "fma", "avx512_vnni", "amx_tile"; on Arm "neon", "dotprod"
+    double fmas_per_cycle = 0; // vector multiply-adds that one innermost unit begins in a cycle; 0: unknown
+    std::set<std::string>
+        features; // as Linux names them: "avx2", "fma", "avx512_vnni", "amx_tile"; on Arm "neon", "dotprod"
 
     // This processor, as its identification instructions and the operating system report it: an instruction set counts
     // only if the system saves its registers. Sizes that are not reported are typical ones.

@@ -12,10 +12,11 @@ constexpr int64_t format_version = 1;
 
 Machine read(const Json &json, const std::string &document) {
     JsonView v(json, document);
-    v.allow_only({"format", "name", "description", "architecture", "clock_ghz", "units", "memory", "vector", "features"});
+    v.allow_only(
+        {"format", "name", "description", "architecture", "clock_ghz", "units", "memory", "vector", "features"});
     if (int64_t format = v["format"].integer(1, INT64_MAX); format > format_version) {
-        v["format"].fail("this machine is of format " + std::to_string(format) + ", newer than " + std::to_string(format_version) +
-                         ", which this version reads");
+        v["format"].fail("this machine is of format " + std::to_string(format) + ", newer than " +
+                         std::to_string(format_version) + ", which this version reads");
     }
     Machine m;
     m.name = v["name"].string();
@@ -27,7 +28,8 @@ Machine read(const Json &json, const std::string &document) {
         m.units.push_back({u["name"].string(), u["count"].integer(1, INT64_C(1) << 31)});
     }
     for (const JsonView &l : v["memory"].elements()) {
-        l.allow_only({"name", "bytes", "scope", "shared_by", "explicit_placement", "bandwidth", "latency", "line_bytes"});
+        l.allow_only(
+            {"name", "bytes", "scope", "shared_by", "explicit_placement", "bandwidth", "latency", "line_bytes"});
         MemoryLevel level;
         level.name = l["name"].string();
         level.bytes = l["bytes"].integer(0, INT64_MAX);
@@ -88,8 +90,6 @@ Machine Machine::load(const std::string &text, const std::string &document) {
     return m;
 }
 
-Machine Machine::load_file(const std::string &path) {
-    return load(dump_json(load_json(path)), path);
-}
+Machine Machine::load_file(const std::string &path) { return load(dump_json(load_json(path)), path); }
 
 } // namespace kumiko

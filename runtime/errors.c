@@ -5,9 +5,7 @@ enum { TEXT_BYTES = 512 };
 
 static _Thread_local char last_text[TEXT_BYTES];
 
-int kumiko_abi_version(void) {
-    return KUMIKO_ABI_VERSION;
-}
+int kumiko_abi_version(void) { return KUMIKO_ABI_VERSION; }
 
 int kumiko_fail(int code, const char *text) {
     size_t n = 0;
@@ -20,10 +18,6 @@ int kumiko_fail(int code, const char *text) {
     return code;
 }
 
-const char *kumiko_error(void) {
-    return last_text;
-}
+const char *kumiko_error(void) { return last_text; }
 
-void kumiko_clear_error(void) {
-    last_text[0] = 0;
-}
+void kumiko_clear_error(void) { last_text[0] = 0; }

@@ -33,9 +33,7 @@ typedef struct {
 
 _Static_assert(sizeof(header) <= ALIGNMENT, "the header fits before an aligned block");
 
-static header *header_of(void *block) {
-    return (header *)((char *)block - ALIGNMENT);
-}
+static header *header_of(void *block) { return (header *)((char *)block - ALIGNMENT); }
 
 static void *system_allocate(size_t bytes) {
     size_t total, align = ALIGNMENT;
@@ -55,9 +53,7 @@ static void *system_allocate(size_t bytes) {
     return block;
 }
 
-static void system_release(void *block) {
-    free(header_of(block));
-}
+static void system_release(void *block) { free(header_of(block)); }
 
 #if CACHED_BLOCKS
 
@@ -84,9 +80,7 @@ static void at_thread_exit(void *c) {
     ((block_cache *)c)->registered = 0;
 }
 
-static void make_exit_key(void) {
-    exit_key_made = pthread_key_create(&exit_key, at_thread_exit) == 0;
-}
+static void make_exit_key(void) { exit_key_made = pthread_key_create(&exit_key, at_thread_exit) == 0; }
 
 static void cache_remove(block_cache *c, int i) {
     c->bytes -= header_of(c->blocks[i])->capacity;
@@ -128,9 +122,7 @@ static int cache_keep(void *block) {
     return 1;
 }
 
-void kumiko_trim_memory(void) {
-    cache_empty(&cache);
-}
+void kumiko_trim_memory(void) { cache_empty(&cache); }
 
 /* The main thread runs no key destructors, and a library that is unloaded must leave none behind. */
 __attribute__((destructor)) static void at_unload(void) {
@@ -167,13 +159,9 @@ static void default_free(void *block) {
 static _Atomic(kumiko_malloc_hook) allocate_hook = default_malloc;
 static _Atomic(kumiko_free_hook) release_hook = default_free;
 
-void *kumiko_malloc(size_t bytes) {
-    return atomic_load_explicit(&allocate_hook, memory_order_acquire)(bytes);
-}
+void *kumiko_malloc(size_t bytes) { return atomic_load_explicit(&allocate_hook, memory_order_acquire)(bytes); }
 
-void kumiko_free(void *block) {
-    atomic_load_explicit(&release_hook, memory_order_acquire)(block);
-}
+void kumiko_free(void *block) { atomic_load_explicit(&release_hook, memory_order_acquire)(block); }
 
 void kumiko_set_memory(kumiko_malloc_hook allocate, kumiko_free_hook release) {
     int both = allocate && release;

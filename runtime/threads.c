@@ -39,8 +39,8 @@ static struct {
     kumiko_task task;
     void *closure;
     int ranges;
-    atomic_int failed;      /* 0, or the first failure's code */
-    char text[TEXT_BYTES];  /* its text, written by whoever set `failed` */
+    atomic_int failed;     /* 0, or the first failure's code */
+    char text[TEXT_BYTES]; /* its text, written by whoever set `failed` */
 
     _Alignas(LINE) atomic_ulong ticket; /* odd: a loop is open */
     _Alignas(LINE) atomic_int inside;   /* workers that may touch the loop's data */
@@ -190,13 +190,9 @@ static void stop_workers(void) {
     atomic_store(&pool.stopping, 0);
 }
 
-static void before_fork(void) {
-    pthread_mutex_lock(&pool.mutex);
-}
+static void before_fork(void) { pthread_mutex_lock(&pool.mutex); }
 
-static void after_fork_in_parent(void) {
-    pthread_mutex_unlock(&pool.mutex);
-}
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.mutex); }
 
 /* The child has none of the workers, nor the owner, unless it is the one that forked. */
 static void after_fork_in_child(void) {
@@ -249,9 +245,7 @@ void kumiko_shutdown_threads(void) {
     atomic_store(&pool.owned, 0);
 }
 
-__attribute__((destructor)) static void at_unload(void) {
-    kumiko_shutdown_threads();
-}
+__attribute__((destructor)) static void at_unload(void) { kumiko_shutdown_threads(); }
 
 /* ---- A loop -------------------------------------------------------------------------------------------------------- */
 
@@ -314,13 +308,9 @@ int kumiko_default_parallel_for(kumiko_task task, void *closure, int64_t begin, 
 
 #else /* no threads on this system: the default is serial, and a program may set a hook */
 
-void kumiko_set_num_threads(int threads) {
-    (void)threads;
-}
+void kumiko_set_num_threads(int threads) { (void)threads; }
 
-int kumiko_num_threads(void) {
-    return 1;
-}
+int kumiko_num_threads(void) { return 1; }
 
 void kumiko_shutdown_threads(void) {}
 

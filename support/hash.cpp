@@ -40,12 +40,8 @@ std::string Hasher::hex() const {
     return out;
 }
 
-uint64_t hash64(std::string_view text) {
-    return Hasher().text(text).value64();
-}
+uint64_t hash64(std::string_view text) { return Hasher().text(text).value64(); }
 
-std::string hash_hex(std::string_view text) {
-    return Hasher().text(text).hex();
-}
+std::string hash_hex(std::string_view text) { return Hasher().text(text).hex(); }
 
 } // namespace kumiko

@@ -35,17 +35,11 @@ Json load_json(const std::string &path) {
     return parse_json(text.str(), path);
 }
 
-std::string dump_json(const Json &value) {
-    return value.dump(2) + "\n";
-}
+std::string dump_json(const Json &value) { return value.dump(2) + "\n"; }
 
-std::string JsonView::where() const {
-    return document_ + (path_.empty() ? "" : ": " + path_);
-}
+std::string JsonView::where() const { return document_ + (path_.empty() ? "" : ": " + path_); }
 
-void JsonView::fail(const std::string &message) const {
-    throw UserError(where() + ": " + message);
-}
+void JsonView::fail(const std::string &message) const { throw UserError(where() + ": " + message); }
 
 void JsonView::wrong_type(const char *expected) const {
     std::string found = value_->dump();
@@ -100,14 +94,16 @@ bool JsonView::boolean() const {
 
 int64_t JsonView::integer() const {
     if (!value_->is_number_integer()) wrong_type("a whole number");
-    if (value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t(INT64_MAX)) wrong_type("a number below 2^63");
+    if (value_->is_number_unsigned() && value_->get<uint64_t>() > uint64_t(INT64_MAX))
+        wrong_type("a number below 2^63");
     return value_->get<int64_t>();
 }
 
 int64_t JsonView::integer(int64_t low, int64_t high) const {
     int64_t n = integer();
     if (n < low || n > high) {
-        fail("expected a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ", found " + std::to_string(n));
+        fail("expected a whole number from " + std::to_string(low) + " to " + std::to_string(high) + ", found " +
+             std::to_string(n));
     }
     return n;
 }
@@ -147,7 +143,8 @@ double JsonView::number_or(const std::string &key, double otherwise) const {
 
 void JsonView::allow_only(const std::vector<std::string> &allowed) const {
     for (const std::string &key : keys()) {
-        if (std::find(allowed.begin(), allowed.end(), key) == allowed.end()) fail("unknown key '" + key + "'" + suggest(key, allowed));
+        if (std::find(allowed.begin(), allowed.end(), key) == allowed.end())
+            fail("unknown key '" + key + "'" + suggest(key, allowed));
     }
 }
 

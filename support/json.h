@@ -24,8 +24,7 @@ std::string dump_json(const Json &value);
 // A value together with where it stands. Cheap to copy; the Json must outlive it.
 class JsonView {
 public:
-    JsonView(const Json &value, std::string document)
-        : value_(&value), document_(std::move(document)) {}
+    JsonView(const Json &value, std::string document) : value_(&value), document_(std::move(document)) {}
 
     // The member or element; a missing one throws, naming near keys.
     JsonView operator[](const std::string &key) const;

@@ -12,28 +12,51 @@ namespace kumiko {
 namespace {
 
 // Of C11 and C++20, since generated headers are read by compilers of both.
-constexpr std::array<std::string_view, 77> keywords{
-    "alignas",   "alignof",  "and",       "asm",          "auto",     "bool",          "break",    "case",     "catch",
-    "char",      "class",    "const",     "const_cast",   "continue", "default",       "delete",   "do",       "double",
-    "dynamic_cast", "else",  "enum",      "explicit",     "export",   "extern",        "false",    "float",    "for",
-    "friend",    "goto",     "if",        "inline",       "int",      "long",          "mutable",  "namespace", "new",
-    "noexcept",  "not",      "nullptr",   "operator",     "or",       "private",       "protected", "public",  "register",
-    "reinterpret_cast", "requires", "restrict", "return", "short",    "signed",        "sizeof",   "static",   "static_assert",
-    "static_cast", "struct", "switch",    "template",     "this",     "thread_local",  "throw",    "true",     "try",
-    "typedef",   "typeid",   "typename",  "union",        "unsigned", "using",         "virtual",  "void",     "volatile",
-    "while",     "xor",      "bitand",    "bitor",        "compl"};
+constexpr std::array<std::string_view, 77> keywords{"alignas",      "alignof",
+                                                    "and",          "asm",
+                                                    "auto",         "bool",
+                                                    "break",        "case",
+                                                    "catch",        "char",
+                                                    "class",        "const",
+                                                    "const_cast",   "continue",
+                                                    "default",      "delete",
+                                                    "do",           "double",
+                                                    "dynamic_cast", "else",
+                                                    "enum",         "explicit",
+                                                    "export",       "extern",
+                                                    "false",        "float",
+                                                    "for",          "friend",
+                                                    "goto",         "if",
+                                                    "inline",       "int",
+                                                    "long",         "mutable",
+                                                    "namespace",    "new",
+                                                    "noexcept",     "not",
+                                                    "nullptr",      "operator",
+                                                    "or",           "private",
+                                                    "protected",    "public",
+                                                    "register",     "reinterpret_cast",
+                                                    "requires",     "restrict",
+                                                    "return",       "short",
+                                                    "signed",       "sizeof",
+                                                    "static",       "static_assert",
+                                                    "static_cast",  "struct",
+                                                    "switch",       "template",
+                                                    "this",         "thread_local",
+                                                    "throw",        "true",
+                                                    "try",          "typedef",
+                                                    "typeid",       "typename",
+                                                    "union",        "unsigned",
+                                                    "using",        "virtual",
+                                                    "void",         "volatile",
+                                                    "while",        "xor",
+                                                    "bitand",       "bitor",
+                                                    "compl"};
 
-bool is_keyword(std::string_view name) {
-    return std::find(keywords.begin(), keywords.end(), name) != keywords.end();
-}
+bool is_keyword(std::string_view name) { return std::find(keywords.begin(), keywords.end(), name) != keywords.end(); }
 
-bool starts(char c) {
-    return std::isalpha(static_cast<unsigned char>(c)) || c == '_';
-}
+bool starts(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 
-bool continues(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
+bool continues(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 std::string lower(std::string_view text) {
     std::string out(text);
@@ -78,7 +101,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
         for (size_t j = 1; j <= b.size(); j++) {
             size_t same = a[i - 1] == b[j - 1] ? 0 : 1;
             row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + same});
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = std::min(row[j], before[j - 2] + 1);
         }
         std::swap(before, last);
         std::swap(last, row);

@@ -20,9 +20,7 @@ ProgressStyle progress_style(int descriptor, bool quiet) {
 Progress::Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total)
     : out_(out), style_(style), title_(std::move(title)), total_(total) {}
 
-Progress::~Progress() {
-    finish(note_);
-}
+Progress::~Progress() { finish(note_); }
 
 double Progress::seconds_left() const {
     if (total_ <= 0 || done_ <= 0) return -1;

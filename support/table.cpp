@@ -21,8 +21,7 @@ bool reads_as_number(const std::string &cell) {
 
 } // namespace
 
-Table::Table(std::vector<std::string> headings)
-    : headings_(std::move(headings)) {}
+Table::Table(std::vector<std::string> headings) : headings_(std::move(headings)) {}
 
 void Table::row(std::vector<std::string> cells) {
     if (cells.size() > headings_.size()) throw InternalError("a table row has more cells than the table has columns");

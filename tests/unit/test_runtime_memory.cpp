@@ -12,7 +12,8 @@
 
 TEST_CASE("blocks are aligned, distinct and wholly usable") {
     std::vector<void *> blocks;
-    for (size_t bytes : {size_t(0), size_t(1), size_t(63), size_t(64), size_t(4096), size_t(1) << 20, size_t(9) << 20}) {
+    for (size_t bytes :
+         {size_t(0), size_t(1), size_t(63), size_t(64), size_t(4096), size_t(1) << 20, size_t(9) << 20}) {
         void *block = kumiko_malloc(bytes);
         REQUIRE(block);
         CHECK(reinterpret_cast<uintptr_t>(block) % 64 == 0);

@@ -17,8 +17,7 @@ namespace {
 
 struct Counts {
     std::vector<std::atomic<int>> hits;
-    explicit Counts(size_t n)
-        : hits(n) {}
+    explicit Counts(size_t n) : hits(n) {}
     bool all_one() const {
         for (const auto &h : hits) {
             if (h.load() != 1) return false;

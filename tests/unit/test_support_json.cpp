@@ -19,8 +19,8 @@ TEST_CASE("typed reading") {
 TEST_CASE("errors name the document, the path and what was found") {
     Json j = parse_json(R"({"levels": [{"bytes": "big"}, {}], "n": 2.5})", "m.json");
     JsonView v(j, "m.json");
-    CHECK_THROWS_WITH_AS(v["levels"][0]["bytes"].integer(), "m.json: /levels/0/bytes: expected a whole number, found \"big\"",
-                         UserError);
+    CHECK_THROWS_WITH_AS(v["levels"][0]["bytes"].integer(),
+                         "m.json: /levels/0/bytes: expected a whole number, found \"big\"", UserError);
     CHECK_THROWS_WITH(v["levels"][1]["bytes"], "m.json: /levels/1: 'bytes' is missing");
     CHECK_THROWS_WITH(v["level"], "m.json: 'level' is missing (did you mean 'levels'?)");
     CHECK_THROWS_WITH(v["levels"][2], "m.json: /levels: there is no element 2 among 2");

@@ -15,10 +15,11 @@ TEST_CASE("identifiers") {
     CHECK(to_identifier("1x1 conv") == "_1x1_conv");
     CHECK(to_identifier("for") == "_for");
     CHECK_NOTHROW(require_identifier("k", "axis"));
-    CHECK_THROWS_WITH_AS(require_identifier("a-b", "axis"),
-                         "axis name 'a-b' is not an identifier; use letters, digits and '_', not beginning with a digit, for "
-                         "example 'a_b'",
-                         UserError);
+    CHECK_THROWS_WITH_AS(
+        require_identifier("a-b", "axis"),
+        "axis name 'a-b' is not an identifier; use letters, digits and '_', not beginning with a digit, for "
+        "example 'a_b'",
+        UserError);
 }
 
 TEST_CASE("suggestions") {
