@@ -35,8 +35,4 @@ using Halide::sqrt;
 using Halide::tanh;
 using Halide::trunc;
 
-// Host arrays.
-template<typename T = void>
-using Buffer = Halide::Runtime::Buffer<T>;
-
 } // namespace kumiko

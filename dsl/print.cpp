@@ -9,6 +9,7 @@
 
 #include "dsl/op.h"
 #include "dsl/types.h"
+#include "support/hash.h"
 
 #include <bit>
 #include <cmath>
@@ -233,53 +234,27 @@ std::string declared(const std::string &name, Type type, const std::vector<Axis>
     return text + "]";
 }
 
-// 128 bits of hash; the mixing is that of splitmix64.
-struct Hash {
-    uint64_t a = 0x9E3779B97F4A7C15u, b = 0xD1B54A32D192ED03u;
-
-    static uint64_t mixed(uint64_t x) {
-        x ^= x >> 30;
-        x *= 0xBF58476D1CE4E5B9u;
-        x ^= x >> 27;
-        x *= 0x94D049BB133111EBu;
-        return x ^ (x >> 31);
-    }
-    Hash &add(uint64_t x) {
-        a = mixed(a + x + 0x9E3779B97F4A7C15u);
-        b = mixed((b ^ x) * 0xFF51AFD7ED558CCDu + 0x632BE59BD9B4E019u);
-        return *this;
-    }
-    Hash &add(const std::string &s) {
-        add(s.size());
-        for (char c : s) add(static_cast<unsigned char>(c));
-        return *this;
-    }
-    Hash &add(const Hash &h) { return add(h.a).add(h.b); }
-    Hash &add(Type t) { return add(static_cast<uint64_t>(t.code()) << 32 | static_cast<uint64_t>(t.bits()) << 16 | static_cast<uint64_t>(t.lanes())); }
-    std::string hex() const { return fmt::format("{:016x}{:016x}", a, b); }
-};
-
 // The hash of what an expression says, whichever of its parts are shared nodes.
 class ExprHasher {
 public:
-    const Hash &of(const Expr &e) {
+    const std::string &of(const Expr &e) {
         if (auto it = known_.find(e.get()); it != known_.end()) return it->second;
-        Hash h;
-        h.add(static_cast<uint64_t>(e.node_type())).add(e.type());
-        if (const auto *i = e.as<IntImm>()) h.add(static_cast<uint64_t>(i->value));
-        if (const auto *u = e.as<UIntImm>()) h.add(u->value);
-        if (const auto *f = e.as<FloatImm>()) h.add(std::bit_cast<uint64_t>(f->value));
-        if (const auto *s = e.as<StringImm>()) h.add(s->value);
-        if (const auto *v = e.as<Variable>()) h.add(v->name);
-        if (const auto *c = e.as<Call>()) h.add(c->name).add(static_cast<uint64_t>(c->call_type)).add(c->args.size());
-        if (const auto *l = e.as<Let>()) h.add(l->name);
-        for (const Expr &child : children_of(e)) h.add(of(child));
+        Hasher h;
+        h.number(static_cast<uint64_t>(e.node_type())).text(type_name(e.type()));
+        if (const auto *i = e.as<IntImm>()) h.number(static_cast<uint64_t>(i->value));
+        if (const auto *u = e.as<UIntImm>()) h.number(u->value);
+        if (const auto *f = e.as<FloatImm>()) h.number(std::bit_cast<uint64_t>(f->value));
+        if (const auto *s = e.as<StringImm>()) h.text(s->value);
+        if (const auto *v = e.as<Variable>()) h.text(v->name);
+        if (const auto *c = e.as<Call>()) h.text(c->name).number(static_cast<uint64_t>(c->call_type)).number(c->args.size());
+        if (const auto *l = e.as<Let>()) h.text(l->name);
+        for (const Expr &child : children_of(e)) h.text(of(child));
         kept_.push_back(e);
-        return known_[e.get()] = h;
+        return known_[e.get()] = h.hex();
     }
 
 private:
-    std::map<const void *, Hash> known_;
+    std::map<const void *, std::string> known_;
     std::vector<Expr> kept_;
 };
 
@@ -344,30 +319,30 @@ std::string Op::to_string() const {
 
 std::string Op::hash() const {
     ExprHasher hasher;
-    Hash h;
+    Hasher h;
     const auto add_axes = [&](const std::vector<Axis> &axes) {
-        h.add(axes.size());
-        for (const Axis &a : axes) h.add(a.name()).add(hasher.of(a.extent()));
+        h.number(axes.size());
+        for (const Axis &a : axes) h.text(a.name()).text(hasher.of(a.extent()));
     };
-    h.add("kumiko.op.1").add(name()).add(inputs().size());
+    h.text("kumiko.op.1").text(name()).number(inputs().size());
     for (const Input &in : inputs()) {
-        h.add(in.name).add(in.type);
+        h.text(in.name).text(type_name(in.type));
         add_axes(in.axes);
-        for (const Expr &s : in.strides) h.add(hasher.of(s));
+        for (const Expr &s : in.strides) h.text(hasher.of(s));
     }
-    h.add(stages().size());
+    h.number(stages().size());
     for (const Stage &s : stages()) {
-        h.add(static_cast<uint64_t>(s.kind)).add(s.name).add(s.type);
+        h.number(static_cast<uint64_t>(s.kind)).text(s.name).text(type_name(s.type));
         add_axes(s.axes);
         add_axes(s.reduction_axes);
-        h.add((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u));
-        if (s.value.defined()) h.add(hasher.of(s.value));
+        h.number((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u));
+        if (s.value.defined()) h.text(hasher.of(s.value));
         for (const Component &c : s.components) {
-            h.add(c.tensor).add(c.type).add(hasher.of(c.identity)).add(hasher.of(c.term)).add(hasher.of(c.combined));
+            h.text(c.tensor).text(type_name(c.type)).text(hasher.of(c.identity)).text(hasher.of(c.term)).text(hasher.of(c.combined));
         }
     }
-    h.add(outputs().size());
-    for (const std::string &o : outputs()) h.add(o);
+    h.number(outputs().size());
+    for (const std::string &o : outputs()) h.text(o);
     return h.hex();
 }
 

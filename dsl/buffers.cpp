@@ -1,0 +1,371 @@
+#include "dsl/buffers.h"
+
+#include "dsl/types.h"
+#include "support/random.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace kumiko {
+
+namespace {
+
+std::string list_text(const std::vector<int64_t> &values) {
+    std::string text = "[";
+    for (size_t i = 0; i < values.size(); i++) text += (i ? ", " : "") + std::to_string(values[i]);
+    return text + "]";
+}
+
+std::vector<int64_t> strides_of(const halide_buffer_t *b) {
+    std::vector<int64_t> strides;
+    for (size_t d = 0; d < rank(b); d++) strides.push_back(axis_stride(b, d));
+    return strides;
+}
+
+// Calls f(index, pointer) for every element in row-major order.
+void for_each(const halide_buffer_t *b, const std::function<void(const std::vector<int64_t> &, uint8_t *)> &f) {
+    const size_t n = rank(b);
+    const std::vector<int64_t> extents = axis_extents(b), strides = strides_of(b);
+    for (int64_t e : extents) {
+        if (e == 0) return;
+    }
+    const int64_t bytes = Type(b->type).bytes();
+    std::vector<int64_t> index(n, 0);
+    for (;;) {
+        int64_t offset = 0;
+        for (size_t d = 0; d < n; d++) offset += index[d] * strides[d];
+        f(index, b->host + offset * bytes);
+        size_t d = n;
+        while (d > 0 && ++index[d - 1] == extents[d - 1]) index[--d] = 0;
+        if (d == 0) return;
+    }
+}
+
+double read(Type t, const uint8_t *p) {
+    const auto as = [&](auto zero) {
+        std::memcpy(&zero, p, sizeof zero);
+        return static_cast<double>(zero);
+    };
+    if (t.is_bfloat()) {
+        uint16_t bits;
+        std::memcpy(&bits, p, 2);
+        return static_cast<double>(static_cast<float>(bfloat16_t::make_from_bits(bits)));
+    }
+    if (t.is_float()) {
+        if (t.bits() == 64) return as(0.0);
+        if (t.bits() == 32) return as(0.0f);
+        uint16_t bits;
+        std::memcpy(&bits, p, 2);
+        return static_cast<double>(static_cast<float>(float16_t::make_from_bits(bits)));
+    }
+    if (t.is_int()) return t.bits() == 8 ? as(int8_t{}) : t.bits() == 16 ? as(int16_t{}) : t.bits() == 32 ? as(int32_t{}) : as(int64_t{});
+    return t.bits() <= 8 ? as(uint8_t{}) : t.bits() == 16 ? as(uint16_t{}) : t.bits() == 32 ? as(uint32_t{}) : as(uint64_t{});
+}
+
+void write(Type t, uint8_t *p, double v) {
+    const auto put = [&](auto value) { std::memcpy(p, &value, sizeof value); };
+    if (t.is_bfloat()) return put(bfloat16_t(v).to_bits());
+    if (t.is_float()) {
+        if (t.bits() == 64) return put(v);
+        if (t.bits() == 32) return put(static_cast<float>(v));
+        return put(float16_t(v).to_bits());
+    }
+    const auto n = static_cast<int64_t>(v);
+    if (t.is_bool()) return put(static_cast<uint8_t>(n != 0));
+    if (t.bits() == 8) return put(static_cast<uint8_t>(n));
+    if (t.bits() == 16) return put(static_cast<uint16_t>(n));
+    if (t.bits() == 32) return put(static_cast<uint32_t>(n));
+    put(static_cast<uint64_t>(n));
+}
+
+// Binds sizes from extents and strides that are bare sizes, remembering where each value came from.
+struct Solver {
+    const Op &op;
+    Sizes sizes;
+    std::map<std::string, std::string> source;
+
+    void bind(const Expr &e, int64_t value, const std::string &place) {
+        const auto *v = e.as<Halide::Internal::Variable>();
+        if (!v) return;
+        const auto [it, fresh] = sizes.emplace(v->name, value);
+        if (fresh) {
+            source[v->name] = place;
+        } else if (it->second != value) {
+            throw UserError("op \"" + op.name() + "\": size " + v->name + " is " + std::to_string(it->second) + " by " +
+                            source[v->name] + " but " + std::to_string(value) + " by " + place);
+        }
+    }
+
+    void bind_extents(const std::string &tensor, const std::vector<Axis> &axes, const halide_buffer_t *b) {
+        if (rank(b) != axes.size()) return; // reported by the check
+        for (size_t d = 0; d < axes.size(); d++) {
+            bind(axes[d].extent(), axis_extent(b, d), "axis " + axes[d].name() + " of " + tensor);
+        }
+    }
+};
+
+void check_buffer(const Op &op, const std::string &name, Type type, const std::vector<Axis> &axes,
+                  const std::vector<int64_t> &strides, bool stated, const halide_buffer_t *b, const Sizes &sizes) {
+    const std::string start = "op \"" + op.name() + "\": tensor " + name + " ";
+    if (!b || !b->host) throw UserError(start + "was given no buffer");
+    if (Type(b->type) != type) throw UserError(start + "is " + type_name(type) + " but its buffer is " + type_name(b->type));
+    if (rank(b) != axes.size()) {
+        throw UserError(start + "has " + std::to_string(axes.size()) + " axes but its buffer has " + std::to_string(rank(b)));
+    }
+    for (size_t d = 0; d < axes.size(); d++) {
+        const int64_t want = evaluate_size(axes[d].extent(), sizes);
+        if (axis_extent(b, d) != want) {
+            throw UserError(start + "has extent " + std::to_string(want) + " along axis " + axes[d].name() +
+                            " but its buffer has " + std::to_string(axis_extent(b, d)));
+        }
+        if (b->dim[rank(b) - 1 - d].min != 0) throw UserError(start + "was given a buffer whose indices do not begin at 0");
+    }
+    for (size_t d = 0; d < axes.size(); d++) {
+        if (axis_extent(b, d) > 1 && axis_stride(b, d) != strides[d]) {
+            throw UserError(start + (stated ? "states" : "is row-major, with") + " strides " + list_text(strides) +
+                            " but its buffer has " + list_text(strides_of(b)));
+        }
+    }
+}
+
+} // namespace
+
+size_t rank(const halide_buffer_t *b) { return static_cast<size_t>(b->dimensions); }
+int64_t axis_extent(const halide_buffer_t *b, size_t axis) { return b->dim[rank(b) - 1 - axis].extent; }
+int64_t axis_stride(const halide_buffer_t *b, size_t axis) { return b->dim[rank(b) - 1 - axis].stride; }
+
+std::vector<int64_t> axis_extents(const halide_buffer_t *b) {
+    std::vector<int64_t> extents;
+    for (size_t d = 0; d < rank(b); d++) extents.push_back(axis_extent(b, d));
+    return extents;
+}
+
+std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents) {
+    std::vector<int64_t> strides(extents.size(), 1);
+    for (size_t d = extents.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(extents[d], 1);
+    return strides;
+}
+
+std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides) {
+    if (extents.size() != strides.size()) {
+        throw UserError("a buffer with extents " + list_text(extents) + " needs as many strides, not " + list_text(strides));
+    }
+    std::vector<halide_dimension_t> shape;
+    for (size_t d = extents.size(); d-- > 0;) {
+        if (extents[d] < 0 || extents[d] > INT32_MAX) {
+            throw UserError("a buffer cannot have extents " + list_text(extents) + "; legal is 0 to 2147483647");
+        }
+        if (extents[d] > 1 && (strides[d] > INT32_MAX || strides[d] < INT32_MIN)) {
+            throw UserError("a buffer cannot have strides " + list_text(strides) + "; a stride must fit 32 bits");
+        }
+        shape.emplace_back(0, static_cast<int32_t>(extents[d]), static_cast<int32_t>(strides[d]));
+    }
+    return shape;
+}
+
+std::string describe(const halide_buffer_t *b) {
+    std::string text = type_name(b->type) + list_text(axis_extents(b));
+    if (strides_of(b) != dense_strides(axis_extents(b))) text += " with strides " + list_text(strides_of(b));
+    return text;
+}
+
+void fill_random(const Buffer<> &b, uint64_t seed, double low, double high) {
+    Random random(seed);
+    const Type t = b.type();
+    for_each(b.raw_buffer(), [&](const auto &, uint8_t *p) {
+        const double v = low + (high - low) * random.real();
+        write(t, p, t.is_float() ? v : std::floor(v));
+    });
+}
+
+void fill_random_integers(const Buffer<> &b, uint64_t seed, int64_t low, int64_t high) {
+    Random random(seed);
+    const Type t = b.type();
+    if (t.is_uint()) low = std::max<int64_t>(low, 0);
+    for_each(b.raw_buffer(), [&](const auto &, uint8_t *p) { write(t, p, static_cast<double>(random.between(low, high))); });
+}
+
+void fill_unwritten(const Buffer<> &b) {
+    const Type t = b.type();
+    for_each(b.raw_buffer(), [&](const auto &, uint8_t *p) {
+        if (t.is_float()) {
+            write(t, p, std::numeric_limits<double>::quiet_NaN());
+        } else {
+            std::memset(p, 0xCD, static_cast<size_t>(t.bytes()));
+        }
+    });
+}
+
+Buffer<> random_buffer(Type type, const std::vector<int64_t> &extents, uint64_t seed, double low, double high) {
+    Buffer<> b(type, extents);
+    fill_random(b, seed, low, high);
+    return b;
+}
+
+Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_t seed, int64_t low, int64_t high) {
+    Buffer<> b(type, extents);
+    fill_random_integers(b, seed, low, high);
+    return b;
+}
+
+int64_t evaluate_size(const Expr &e, const Sizes &sizes) {
+    std::map<std::string, Expr> values;
+    for (const auto &[name, v] : sizes) {
+        if (v < 0 || v > INT32_MAX) {
+            throw UserError("size " + name + " is " + std::to_string(v) + "; legal is 0 to 2147483647");
+        }
+        values[name] = Expr(static_cast<int32_t>(v));
+    }
+    const Expr result = Halide::Internal::simplify(Halide::Internal::substitute(values, e));
+    const auto n = Halide::Internal::as_const_int(result);
+    if (!n) {
+        std::ostringstream text;
+        text << result;
+        throw UserError("the value of " + text.str() + " is not known; pass its sizes by name");
+    }
+    return *n;
+}
+
+std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes &sizes) {
+    std::vector<int64_t> extents;
+    for (const Axis &a : axes) {
+        extents.push_back(evaluate_size(a.extent(), sizes));
+        if (extents.back() < 0) {
+            throw UserError("axis " + a.name() + " has the negative extent " + std::to_string(extents.back()) + " at these sizes");
+        }
+    }
+    return extents;
+}
+
+Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buffers, const Sizes &given) {
+    Solver solver{op, given, {}};
+    for (const auto &[name, value] : given) {
+        if (std::find(op.sizes().begin(), op.sizes().end(), name) == op.sizes().end()) {
+            throw UserError("op \"" + op.name() + "\" has no size " + name);
+        }
+        solver.source[name] = "the caller";
+    }
+    const size_t n_inputs = op.inputs().size();
+    for (size_t b = 0; b < buffers.size(); b++) {
+        if (!buffers[b]) continue; // reported by the check
+        if (b < n_inputs) {
+            const Input &in = op.inputs()[b];
+            solver.bind_extents(in.name, in.axes, buffers[b]);
+        } else {
+            const Stage &s = op.stage(op.outputs()[b - n_inputs]);
+            solver.bind_extents(s.name, s.axes, buffers[b]);
+        }
+    }
+    for (size_t b = 0; b < buffers.size() && b < n_inputs; b++) {
+        const Input &in = op.inputs()[b];
+        if (!buffers[b] || !in.stated_strides || rank(buffers[b]) != in.axes.size()) continue;
+        for (size_t d = 0; d < in.axes.size(); d++) {
+            // The stride of a single element says nothing, unless nobody else binds the size.
+            const auto *v = in.strides[d].as<Halide::Internal::Variable>();
+            if (v && (axis_extent(buffers[b], d) > 1 || !solver.sizes.count(v->name))) {
+                solver.bind(in.strides[d], axis_stride(buffers[b], d), "the stride of axis " + in.axes[d].name() + " of " + in.name);
+            }
+        }
+    }
+    for (const std::string &s : op.sizes()) {
+        if (!solver.sizes.count(s)) {
+            throw UserError("op \"" + op.name() + "\": no buffer says what size " + s + " is; pass it by name");
+        }
+    }
+    return solver.sizes;
+}
+
+void check_input(const Op &op, const Input &in, const halide_buffer_t *b, const Sizes &sizes) {
+    std::vector<int64_t> strides;
+    for (const Expr &s : in.strides) strides.push_back(evaluate_size(s, sizes));
+    check_buffer(op, in.name, in.type, in.axes, strides, in.stated_strides, b, sizes);
+}
+
+void check_output(const Op &op, const std::string &output, const halide_buffer_t *b, const Sizes &sizes) {
+    const Stage &s = op.stage(output);
+    check_buffer(op, s.name, s.type, s.axes, dense_strides(evaluate_extents(s.axes, sizes)), false, b, sizes);
+}
+
+Buffer<> make_input(const Input &in, const Sizes &sizes) {
+    std::vector<int64_t> strides;
+    for (const Expr &s : in.strides) strides.push_back(evaluate_size(s, sizes));
+    return Buffer<>(in.type, evaluate_extents(in.axes, sizes), strides);
+}
+
+Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes) {
+    const Stage &s = op.stage(output);
+    return Buffer<>(s.type, evaluate_extents(s.axes, sizes));
+}
+
+double element(const halide_buffer_t *b, const std::vector<int64_t> &index) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < index.size(); d++) offset += index[d] * axis_stride(b, d);
+    return read(b->type, b->host + offset * Type(b->type).bytes());
+}
+
+namespace {
+
+// Compares element by element; `bad` says whether two values differ too much. Returns the report, empty when all agree.
+std::string compare(const Buffer<> &actual, const Buffer<> &expected,
+                    const std::function<bool(const std::vector<int64_t> &, double, double)> &bad) {
+    if (actual.extents() != expected.extents()) {
+        return "the shapes differ: " + describe(actual.raw_buffer()) + " and " + describe(expected.raw_buffer());
+    }
+    int64_t count = 0, total = 0;
+    double worst = -1;
+    std::string first, largest;
+    for_each(actual.raw_buffer(), [&](const std::vector<int64_t> &index, uint8_t *p) {
+        total++;
+        const double a = read(actual.type(), p), e = element(expected.raw_buffer(), index);
+        if (!bad(index, a, e)) return;
+        const std::string text = list_text(index) + ": " + fmt::format("{} where {} is expected", a, e);
+        if (!count++) first = text;
+        const double size = std::isnan(a - e) ? std::numeric_limits<double>::infinity() : std::abs(a - e);
+        if (size > worst) {
+            worst = size;
+            largest = text;
+        }
+    });
+    if (!count) return "";
+    return fmt::format("{} of {} elements differ; the first at {}; the largest at {}", count, total, first, largest);
+}
+
+} // namespace
+
+void check_close(const Buffer<> &actual, const Buffer<> &expected, const Tolerance &t) {
+    const std::string report = compare(actual, expected, [&](const auto &, double a, double e) {
+        if (std::isnan(a) || std::isnan(e)) return std::isnan(a) != std::isnan(e);
+        return a != e && !(std::abs(a - e) <= t.absolute + t.relative * std::abs(e));
+    });
+    if (!report.empty()) throw UserError(report);
+}
+
+void check_within(const Buffer<> &actual, const Buffer<> &expected, const Buffer<> &bound) {
+    const std::string report = compare(actual, expected, [&](const std::vector<int64_t> &index, double a, double e) {
+        const double b = element(bound.raw_buffer(), index);
+        if (std::isnan(b) || std::isinf(b)) return false; // nothing is promised
+        if (std::isnan(a) || std::isnan(e)) return std::isnan(a) != std::isnan(e);
+        return a != e && !(std::abs(a - e) <= b);
+    });
+    if (!report.empty()) throw UserError(report);
+}
+
+std::string difference(const Buffer<> &actual, const Buffer<> &expected) {
+    if (actual.type() != expected.type()) {
+        return "the types differ: " + type_name(actual.type()) + " and " + type_name(expected.type());
+    }
+    const Type t = actual.type();
+    return compare(actual, expected, [&](const std::vector<int64_t> &index, double a, double e) {
+        if (std::isnan(a) && std::isnan(e)) return false;
+        if (t.is_float() || t.bits() <= 32) return std::bit_cast<uint64_t>(a) != std::bit_cast<uint64_t>(e);
+        const auto bits = [&](const Buffer<> &b) {
+            int64_t offset = 0;
+            for (size_t d = 0; d < index.size(); d++) offset += index[d] * b.stride(d);
+            return reinterpret_cast<const uint64_t *>(b.raw_buffer()->host)[offset];
+        };
+        return bits(actual) != bits(expected);
+    });
+}
+
+} // namespace kumiko

@@ -1,0 +1,165 @@
+// Host arrays. A Buffer is a Halide::Runtime::Buffer whose constructors, accessors and indices count axes as formulas do:
+// outermost first, row-major. Halide counts dimensions innermost first: dim(0) is the last axis. Only this file and its
+// source know of both orders; everything else goes through axis_extent and axis_stride.
+#pragma once
+
+#include "dsl/halide.h"
+#include "dsl/op.h"
+#include "support/error.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+// Of a buffer, by axis; strides in elements.
+size_t rank(const halide_buffer_t *buffer);
+int64_t axis_extent(const halide_buffer_t *buffer, size_t axis);
+int64_t axis_stride(const halide_buffer_t *buffer, size_t axis);
+std::vector<int64_t> axis_extents(const halide_buffer_t *buffer);
+std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents);
+// The shape that Halide's constructors take. Throws UserError when an extent or stride does not fit 32 bits.
+std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides);
+// "f32[2, 3] with strides [4, 1]"
+std::string describe(const halide_buffer_t *buffer);
+
+template<typename T = void>
+class Buffer : public Halide::Runtime::Buffer<T> {
+public:
+    using Base = Halide::Runtime::Buffer<T>;
+    using Value = std::conditional_t<std::is_void_v<T>, uint8_t, T>;
+
+    Buffer() = default;
+    Buffer(const Base &other) : Base(other) {}
+    Buffer(Base &&other) : Base(std::move(other)) {}
+
+    // Uninitialised, row-major and dense.
+    explicit Buffer(std::initializer_list<int64_t> extents)
+        requires(!std::is_void_v<T>)
+        : Buffer(std::vector<int64_t>(extents)) {}
+    explicit Buffer(const std::vector<int64_t> &extents)
+        requires(!std::is_void_v<T>)
+        : Buffer(Halide::type_of<T>(), extents) {}
+    Buffer(Type type, const std::vector<int64_t> &extents) : Base(allocated(type, extents, dense_strides(extents))) {}
+    // With strides, in elements.
+    Buffer(Type type, const std::vector<int64_t> &extents, const std::vector<int64_t> &strides)
+        : Base(allocated(type, extents, strides)) {}
+
+    // Memory of the caller's, which must live as long.
+    static Buffer wrap(Value *data, const std::vector<int64_t> &extents, std::vector<int64_t> strides = {})
+        requires(!std::is_void_v<T>)
+    {
+        if (strides.empty()) strides = dense_strides(extents);
+        return Base(data, halide_shape(extents, strides));
+    }
+    static Buffer wrap(Type type, void *data, const std::vector<int64_t> &extents, std::vector<int64_t> strides = {})
+        requires(std::is_void_v<T>)
+    {
+        if (strides.empty()) strides = dense_strides(extents);
+        return Base(type, data, halide_shape(extents, strides));
+    }
+
+    // A typed view of an untyped buffer and the other way round. Throws UserError when the types differ.
+    template<typename U>
+        requires(!std::is_same_v<T, U> && (std::is_void_v<T> || std::is_void_v<U>))
+    Buffer(const Buffer<U> &other) : Base(checked(other)) {}
+
+    size_t rank() const { return kumiko::rank(this->raw_buffer()); }
+    int64_t extent(size_t axis) const { return axis_extent(this->raw_buffer(), axis); }
+    int64_t stride(size_t axis) const { return axis_stride(this->raw_buffer(), axis); }
+    std::vector<int64_t> extents() const { return axis_extents(this->raw_buffer()); }
+
+    // The element at the given index, outermost axis first; not checked.
+    template<typename... Index>
+    Value &operator()(Index... index) const
+        requires(!std::is_void_v<T>)
+    {
+        const int64_t at[] = {static_cast<int64_t>(index)..., 0};
+        int64_t offset = 0;
+        for (size_t d = 0; d < sizeof...(Index); d++) offset += at[d] * axis_stride(this->raw_buffer(), d);
+        return const_cast<Value *>(this->data())[offset];
+    }
+
+private:
+    static Base allocated(Type type, const std::vector<int64_t> &extents, const std::vector<int64_t> &strides) {
+        if constexpr (!std::is_void_v<T>) {
+            if (type != Halide::type_of<T>()) type_mismatch(type, Halide::type_of<T>());
+        }
+        const std::vector<halide_dimension_t> shape = halide_shape(extents, strides);
+        Base b = [&] {
+            if constexpr (std::is_void_v<T>) {
+                return Base(type, nullptr, static_cast<int>(shape.size()), shape.data());
+            } else {
+                return Base(static_cast<T *>(nullptr), static_cast<int>(shape.size()), shape.data());
+            }
+        }();
+        b.allocate();
+        return b;
+    }
+    template<typename U>
+    static const Buffer<U> &checked(const Buffer<U> &other) {
+        if constexpr (!std::is_void_v<T>) {
+            if (other.type() != halide_type_t(Halide::type_of<T>())) type_mismatch(other.type(), Halide::type_of<T>());
+        }
+        return other;
+    }
+    [[noreturn]] static void type_mismatch(Type have, Type want) {
+        throw UserError("a buffer of " + type_name(have) + " cannot be used as one of " + type_name(want));
+    }
+};
+
+// Uniform values in [low, high); the same for a seed on every machine. Integer types get integers of that range.
+Buffer<> random_buffer(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1, double high = 1);
+
+template<typename T = float>
+Buffer<T> random(const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1, double high = 1) {
+    return random_buffer(Halide::type_of<T>(), extents, seed, low, high);
+}
+
+// Integers in [low, high], in any type: sums and products of few of them are exact in it, in every order.
+Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, int64_t low = -4, int64_t high = 4);
+
+void fill_random(const Buffer<> &buffer, uint64_t seed, double low, double high);
+void fill_random_integers(const Buffer<> &buffer, uint64_t seed, int64_t low, int64_t high);
+// Floats become NaN, integers a pattern: what an output holds before a kernel has written it.
+void fill_unwritten(const Buffer<> &buffer);
+
+// The value of each symbolic size, as the buffers say.
+using Sizes = std::map<std::string, int64_t>;
+
+// Solves the sizes of `op` from buffers in the order inputs, then outputs (outputs may be left out). An extent or stated
+// stride that is a bare Size binds it; `given` binds what no buffer does. Throws UserError when two places disagree
+// (naming both), or a size stays unbound.
+Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buffers, const Sizes &given = {});
+
+// The value of an expression of sizes.
+int64_t evaluate_size(const Expr &e, const Sizes &sizes);
+std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes &sizes);
+
+// Throws UserError when the buffer has not the type, rank, extents and strides that the op states for the tensor; the
+// stride of an axis with one element or none does not matter. Names what is and what must be.
+void check_input(const Op &op, const Input &input, const halide_buffer_t *buffer, const Sizes &sizes);
+void check_output(const Op &op, const std::string &output, const halide_buffer_t *buffer, const Sizes &sizes);
+
+// Buffers that fit the op at these sizes: an input (with the stated strides), and an output.
+Buffer<> make_input(const Input &input, const Sizes &sizes);
+Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes);
+
+// An element, whatever the type, as double; `index` outermost first.
+double element(const halide_buffer_t *buffer, const std::vector<int64_t> &index);
+
+struct Tolerance {
+    double relative = 1e-5;
+    double absolute = 1e-6;
+};
+// Throws UserError with the first difference, the largest one and how many there are. NaN equals NaN, inf equals inf.
+void check_close(const Buffer<> &actual, const Buffer<> &expected, const Tolerance &tolerance = {});
+// The same against a bound for each element: |actual − expected| <= bound.
+void check_within(const Buffer<> &actual, const Buffer<> &expected, const Buffer<> &bound);
+// Empty when the buffers hold equal bits (every NaN equals every NaN), else the first difference and the count, as text.
+std::string difference(const Buffer<> &actual, const Buffer<> &expected);
+inline bool equal_bits(const Buffer<> &a, const Buffer<> &b) { return difference(a, b).empty(); }
+
+} // namespace kumiko

@@ -1,0 +1,111 @@
+#include "dsl/buffers.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+// The message of the UserError that f throws.
+template<typename F>
+std::string error_of(F f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        return e.what();
+    }
+    return "no error";
+}
+
+Op matmul(const Expr &M, const Expr &N, const Expr &K, const InputOptions &a = {}) {
+    Axis i("i", M), j("j", N), k("k", K);
+    Tensor A = input("A", f32, {i, k}, a), B = input("B", f32, {k, j});
+    return Op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))});
+}
+
+} // namespace
+
+TEST_CASE("a buffer counts axes outermost first, Halide's dimensions innermost first") {
+    Buffer<float> b({2, 3, 4});
+    CHECK(b.extents() == std::vector<int64_t>{2, 3, 4});
+    CHECK(b.stride(0) == 12);
+    CHECK(b.stride(2) == 1);
+    CHECK(b.dim(0).extent() == 4);
+    CHECK(b.dim(0).stride() == 1);
+    b(1, 2, 3) = 5;
+    CHECK(b.data()[23] == 5);
+    CHECK(describe(b.raw_buffer()) == "f32[2, 3, 4]");
+    CHECK(Buffer<float>({}).rank() == 0);
+}
+
+TEST_CASE("strides, wrapping and conversion") {
+    std::vector<float> memory(20, 1);
+    Buffer<float> w = Buffer<float>::wrap(memory.data(), {3, 4}, {6, 1});
+    w(2, 3) = 9;
+    CHECK(memory[15] == 9);
+    CHECK(describe(w.raw_buffer()) == "f32[3, 4] with strides [6, 1]");
+    Buffer<> any = w;
+    Buffer<float> again = any;
+    CHECK(again(2, 3) == 9);
+    CHECK(error_of([&] { Buffer<int32_t> wrong = any; }) == "a buffer of f32 cannot be used as one of i32");
+    Buffer<> s(bf16, {3, 4}, {8, 1});
+    fill_unwritten(s);
+    CHECK(std::isnan(element(s.raw_buffer(), {2, 3})));
+}
+
+TEST_CASE("random buffers repeat") {
+    Buffer<float> a = random({5, 7}), b = random({5, 7}), c = random({5, 7}, 2);
+    CHECK(equal_bits(a, b));
+    CHECK(!equal_bits(a, c));
+    CHECK(element(random_integers(u8, {4}, 3).raw_buffer(), {0}) >= 0);
+}
+
+TEST_CASE("sizes come from extents and stated strides") {
+    Size M("M"), K("K"), lda("lda");
+    Op op = matmul(M, 8, K, {.strides = {lda, 1}});
+    Buffer<> a(f32, {3, 5}, {9, 1}), b(f32, {5, 8}), c(f32, {3, 8});
+    const Sizes sizes = solve_sizes(op, {a.raw_buffer(), b.raw_buffer()});
+    CHECK(sizes == Sizes{{"M", 3}, {"K", 5}, {"lda", 9}});
+    check_input(op, op.inputs()[0], a.raw_buffer(), sizes);
+    check_output(op, "C", c.raw_buffer(), sizes);
+    Buffer<> b6(f32, {6, 8});
+    CHECK(error_of([&] { solve_sizes(op, {a.raw_buffer(), b6.raw_buffer()}); }) ==
+          "op \"matmul\": size K is 5 by axis k of A but 6 by axis k of B");
+    CHECK(error_of([&] { solve_sizes(op, {nullptr, b.raw_buffer()}); }) ==
+          "op \"matmul\": no buffer says what size M is; pass it by name");
+}
+
+TEST_CASE("buffers that do not fit are refused") {
+    Op op = matmul(4, 8, 6);
+    const Input &A = op.inputs()[0];
+    const auto refused = [&](const Buffer<> &b) { return error_of([&] { check_input(op, A, b.raw_buffer(), {}); }); };
+    CHECK(refused(Buffer<>(f32, {4, 6})) == "no error");
+    CHECK(refused(Buffer<>(f64, {4, 6})) == "op \"matmul\": tensor A is f32 but its buffer is f64");
+    CHECK(refused(Buffer<>(f32, {24})) == "op \"matmul\": tensor A has 2 axes but its buffer has 1");
+    CHECK(refused(Buffer<>(f32, {4, 7})) == "op \"matmul\": tensor A has extent 6 along axis k but its buffer has 7");
+    CHECK(refused(Buffer<>(f32, {4, 6}, {1, 4})) ==
+          "op \"matmul\": tensor A is row-major, with strides [6, 1] but its buffer has [1, 4]");
+    CHECK(refused(Buffer<>()) == "op \"matmul\": tensor A was given no buffer");
+    Op strided = matmul(4, 8, 6, {.strides = {10, 1}});
+    CHECK(error_of([&] { check_input(strided, strided.inputs()[0], Buffer<>(f32, {4, 6}).raw_buffer(), {}); }) ==
+          "op \"matmul\": tensor A states strides [10, 1] but its buffer has [6, 1]");
+}
+
+TEST_CASE("comparing") {
+    Buffer<float> a({2, 2}), b({2, 2});
+    for (int i = 0; i < 4; i++) a.data()[i] = b.data()[i] = static_cast<float>(i);
+    check_close(a, b);
+    CHECK(difference(a, b).empty());
+    b(1, 0) = 2.5f;
+    b(1, 1) = 5.f;
+    CHECK(error_of([&] { check_close(a, b); }) ==
+          "2 of 4 elements differ; the first at [1, 0]: 2 where 2.5 is expected; the largest at [1, 1]: 3 where 5 is expected");
+    CHECK(error_of([&] { check_close(a, Buffer<float>({2, 3})); }) == "the shapes differ: f32[2, 2] and f32[2, 3]");
+    b(1, 0) = 2;
+    b(1, 1) = 3;
+    b(0, 0) = -0.0f;
+    CHECK(!equal_bits(a, b));
+    Buffer<double> bound({2, 2});
+    for (int i = 0; i < 4; i++) bound.data()[i] = 0.1;
+    check_within(a, b, bound);
+}
