@@ -1,0 +1,167 @@
+#include "schedules/frame.h"
+
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+Expr simplify_index(const Expr &e, const Bounds &bounds) { return simplify(e, true, bounds); }
+
+bool proves(const Expr &condition, const Bounds &bounds) {
+    const Expr e = simplify(condition, true, bounds);
+    if (is_const_one(e)) return true;
+    return !is_const(e) && can_prove(e, bounds);
+}
+
+Region whole_region(const Stage &stage) {
+    Region r;
+    for (const Axis &a : stage.axes) {
+        r.min.push_back(0);
+        r.extent.push_back(a.extent());
+    }
+    return r;
+}
+
+Frame::Frame(const StageState &stage, const Region &region, std::string prefix)
+    : stage_(&stage), region_(region), prefix_(std::move(prefix)), modes_(stage.relations.size(), Mode::Whole) {
+    derive();
+}
+
+void Frame::derive() {
+    extents_.clear();
+    for (size_t d = 0; d < stage_->def.axes.size(); d++) extents_[stage_->def.axes[d].name()] = region_.extent[d];
+    for (const Axis &a : stage_->def.reduction_axes) extents_[a.name()] = a.extent();
+    for (size_t r = 0; r < stage_->relations.size(); r++) {
+        for (const auto &[loop, e] : overridden_) extents_[loop] = e;
+        if (const auto *s = std::get_if<SplitRelation>(&stage_->relations[r])) {
+            const Expr parent = extents_.at(s->parent);
+            const Expr f = static_cast<int>(s->factor);
+            switch (modes_[r]) {
+            case Mode::Whole:
+                extents_[s->outer] = simplify((parent + f - 1) / f);
+                extents_[s->inner] = f;
+                break;
+            case Mode::Main:
+                extents_[s->outer] = simplify(parent / f);
+                extents_[s->inner] = f;
+                break;
+            case Mode::Rest:
+                extents_[s->outer] = 1;
+                extents_[s->inner] = simplify(parent % f);
+                break;
+            }
+        } else {
+            const auto &f = std::get<FuseRelation>(stage_->relations[r]);
+            extents_[f.fused] = simplify(extents_.at(f.outer) * extents_.at(f.inner));
+        }
+    }
+    for (const auto &[loop, e] : overridden_) extents_[loop] = e;
+}
+
+Expr Frame::variable(const std::string &loop) const { return Variable::make(Int(32), prefix_ + loop); }
+
+Expr Frame::extent(const std::string &loop) const { return extents_.at(loop); }
+
+Expr Frame::value(const std::string &loop) const {
+    if (auto it = pinned_.find(loop); it != pinned_.end()) return it->second;
+    if (stage_->has_loop(loop)) return is_const_one(extents_.at(loop)) ? Expr(0) : variable(loop);
+    for (const Relation &r : stage_->relations) {
+        if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
+            return value(s->outer) * static_cast<int>(s->factor) + value(s->inner);
+        }
+        if (const auto *f = std::get_if<FuseRelation>(&r)) {
+            if (f->outer == loop) return value(f->fused) / extents_.at(f->inner);
+            if (f->inner == loop) return value(f->fused) % extents_.at(f->inner);
+        }
+    }
+    throw InternalError("loop " + loop + " of stage " + stage_->name() + " has no value");
+}
+
+Expr Frame::index(const std::string &axis) const {
+    for (size_t d = 0; d < stage_->def.axes.size(); d++) {
+        if (stage_->def.axes[d].name() == axis) return region_.min[d] + value(axis);
+    }
+    return value(axis);
+}
+
+void Frame::set_mode(size_t relation, Mode mode) {
+    modes_[relation] = mode;
+    derive();
+}
+
+void Frame::pin(const std::string &loop, const Expr &value) { pinned_[loop] = value; }
+
+void Frame::override_extent(const std::string &loop, const Expr &extent) {
+    overridden_[loop] = extent;
+    derive();
+}
+
+std::set<std::string> Frame::standing(const std::string &loop) const {
+    if (stage_->has_loop(loop)) return {loop};
+    for (const Relation &r : stage_->relations) {
+        if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
+            std::set<std::string> all = standing(s->outer);
+            all.merge(standing(s->inner));
+            return all;
+        }
+        if (const auto *f = std::get_if<FuseRelation>(&r); f && (f->outer == loop || f->inner == loop)) return standing(f->fused);
+    }
+    return {};
+}
+
+Interval Frame::axis_interval(const std::string &axis, size_t depth, const Bounds &bounds) const {
+    Bounds scope;
+    for (size_t i = depth; i < stage_->order.size(); i++) {
+        const std::string &loop = stage_->order[i];
+        if (pinned(loop)) continue;
+        scope.push(prefix_ + loop, Interval(0, simplify(extents_.at(loop) - 1)));
+    }
+    const Expr e = simplify_index(index(axis), bounds);
+    Interval i = bounds_of_expr_in_scope(e, scope);
+    if (!i.is_bounded()) throw InternalError("axis " + axis + " of stage " + stage_->name() + " is not bounded");
+    i.min = simplify_index(i.min, bounds);
+    i.max = simplify_index(i.max, bounds);
+    return i;
+}
+
+Region region_union(const Region &a, const Region &b, const Bounds &known) {
+    Region u;
+    for (size_t d = 0; d < a.min.size(); d++) {
+        const Expr lo = simplify_index(Min::make(a.min[d], b.min[d]), known);
+        const Expr hi = simplify_index(Max::make(a.min[d] + a.extent[d], b.min[d] + b.extent[d]), known);
+        u.min.push_back(lo);
+        u.extent.push_back(simplify_index(hi - lo, known));
+    }
+    return u;
+}
+
+std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
+                                  const Bounds &known) {
+    struct Reads : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *tensor;
+        std::vector<std::vector<Expr>> found;
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image && op->name == *tensor) found.push_back(op->args);
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    reads.tensor = &tensor;
+    e.accept(&reads);
+    std::optional<Region> all;
+    for (const auto &args : reads.found) {
+        Region r;
+        for (size_t d = 0; d < args.size(); d++) {
+            Interval i = tensors_read(args[d]).empty() ? bounds_of_expr_in_scope(args[d], scope) : Interval::everything();
+            if (!i.is_bounded()) i = Interval(whole.min[d], whole.min[d] + whole.extent[d] - 1);
+            const Expr lo = simplify_index(i.min, known);
+            r.min.push_back(lo);
+            r.extent.push_back(simplify_index(i.max - lo + 1, known));
+        }
+        all = all ? region_union(*all, r, known) : r;
+    }
+    return all;
+}
+
+} // namespace kumiko

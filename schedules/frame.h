@@ -1,0 +1,75 @@
+// One stage over one region: the extents and values of its loops, and what its axes range over below a loop.
+//
+// Every loop of the stage has an extent derived from the region by the stage's splits and fuses, and a value: a variable
+// "<prefix><loop>" for a loop that stands, an expression of those for a loop that was split or fused away.
+#pragma once
+
+#include "schedules/state.h"
+
+namespace kumiko {
+
+using Interval = Halide::Internal::Interval;
+using Bounds = Halide::Internal::Scope<Interval>;
+
+// For each axis of a tensor: the first index and the number of indices.
+struct Region {
+    std::vector<Expr> min, extent;
+};
+
+// The stage's whole domain.
+Region whole_region(const Stage &stage);
+
+class Frame {
+public:
+    // How a split's loops run where the factor may not divide the extent.
+    enum class Mode {
+        Whole, // outer runs to the ceiling; a guard is needed unless the factor divides
+        Main,  // outer runs over the full blocks only
+        Rest,  // outer is pinned to the last, partial block
+    };
+
+    // `region` has one entry per pure axis; reduction axes range over their own extents.
+    Frame(const StageState &stage, const Region &region, std::string prefix);
+
+    const StageState &stage() const { return *stage_; }
+    const std::string &prefix() const { return prefix_; }
+    Expr variable(const std::string &loop) const;
+    Expr extent(const std::string &loop) const;
+    Expr value(const std::string &loop) const;
+    // The index of an axis, pure or reduction: the region's first plus the axis loop's value.
+    Expr index(const std::string &axis) const;
+    const Region &region() const { return region_; }
+
+    void set_mode(size_t relation, Mode mode);
+    Mode mode(size_t relation) const { return modes_[relation]; }
+    void pin(const std::string &loop, const Expr &value);
+    void override_extent(const std::string &loop, const Expr &extent);
+    bool pinned(const std::string &loop) const { return pinned_.count(loop); }
+    // The loops that stand and from which the value of `loop` is computed.
+    std::set<std::string> standing(const std::string &loop) const;
+
+    // What an axis ranges over when the loops at positions < depth are fixed. Ends are inclusive.
+    Interval axis_interval(const std::string &axis, size_t depth, const Bounds &bounds) const;
+
+private:
+    const StageState *stage_;
+    Region region_;
+    std::string prefix_;
+    std::vector<Mode> modes_;
+    std::map<std::string, Expr> extents_, pinned_, overridden_;
+    void derive();
+};
+
+// What `e` reads of `tensor` when its variables range as in `scope`: the union over all reads, or nothing when it reads
+// none of it. An index that is not bounded (it depends on data) reads the whole axis, `whole`.
+std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
+                                  const Bounds &known);
+
+// The smallest region that holds both.
+Region region_union(const Region &a, const Region &b, const Bounds &known);
+
+// Simplification of index expressions, knowing how variables range.
+Expr simplify_index(const Expr &e, const Bounds &bounds);
+bool proves(const Expr &condition, const Bounds &bounds);
+
+} // namespace kumiko

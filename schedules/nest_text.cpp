@@ -1,0 +1,128 @@
+#include "schedules/nest_text.h"
+
+#include "support/error.h"
+
+#include <sstream>
+
+namespace kumiko {
+
+namespace {
+
+std::string expr_text(const Expr &e) {
+    std::ostringstream out;
+    out << e;
+    std::string text = out.str();
+    if (text.size() > 2 && text.front() == '(' && text.back() == ')') text = text.substr(1, text.size() - 2);
+    return text;
+}
+
+std::string loop_text(const StageState &s, const std::string &name) {
+    const LoopState &l = s.loop(name);
+    std::string text = l.kind == LoopKind::Serial ? "for " : std::string(kind_name(l.kind)) + " ";
+    text += name + " in 0.." + expr_text(l.extent);
+    if (l.reduction) text += " (reduction)";
+    for (const Relation &r : s.relations) {
+        if (const auto *split = std::get_if<SplitRelation>(&r); split && split->inner == name && split->tail != Tail::Auto) {
+            text += std::string(" [tail: ") + tail_name(split->tail) + "]";
+        }
+    }
+    return text;
+}
+
+class Printer {
+public:
+    explicit Printer(const ScheduleState &state) : state_(state) {}
+
+    std::string run() {
+        for (const StageState &s : state_.stages) {
+            if (s.placement.kind == Placement::Kind::Root && !finished_elsewhere(s)) stage(s, 0);
+            if (s.placement.kind == Placement::Kind::Inline) line(0, "inline " + s.name());
+        }
+        return out_.str();
+    }
+
+private:
+    const ScheduleState &state_;
+    std::ostringstream out_;
+
+    void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
+
+    bool finished_elsewhere(const StageState &s) const {
+        for (const StageState &p : state_.stages) {
+            if (p.finished_into == s.name()) return true;
+        }
+        return false;
+    }
+
+    void children(const StageState &s, const std::string &loop, int depth) {
+        for (const StageState &p : state_.stages) {
+            if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name() && p.placement.loop == loop &&
+                !finished_elsewhere(p)) {
+                stage(p, depth);
+            }
+        }
+    }
+
+    void stage(const StageState &s, int depth) {
+        std::string head = (s.is_copy ? "copy " : "compute ") + s.name();
+        if (s.is_copy) head += " of " + s.copied;
+        if (!s.level.empty()) head += " in " + s.level;
+        if (!s.layout.empty()) {
+            std::string terms;
+            for (const LayoutTerm &t : s.layout) terms += (terms.empty() ? "" : ", ") + t.to_string();
+            head += " stored {" + terms + "}";
+        }
+        if (s.double_buffered) head += " double-buffered";
+        if (s.prepacked) head += " prepacked";
+        line(depth++, head);
+        int accumulating = -1;
+        for (const std::string &loop : s.order) {
+            line(depth++, loop_text(s, loop));
+            for (const Peel &p : s.peels) {
+                if (p.loop == loop) line(depth, "peel first " + std::to_string(p.first) + ", last " + std::to_string(p.last));
+            }
+            for (const Prefetch &p : s.prefetches) {
+                if (p.loop == loop) line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead");
+            }
+            children(s, loop, depth);
+            if (s.accumulate && s.accumulate->loop == loop) {
+                line(depth, "accumulate " + s.name() + " in " + s.accumulate->level);
+                accumulating = depth;
+            }
+            if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
+        }
+        std::string indices;
+        for (const Axis &a : s.def.axes) indices += (indices.empty() ? "" : ", ") + a.name();
+        line(depth, s.name() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
+        if (!s.finished_into.empty()) {
+            line(accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction()), "at the end: " + s.finished_into + "(…) = …");
+        }
+    }
+};
+
+} // namespace
+
+std::string stage_text(const StageState &s, const std::string &marked, const std::string &note) {
+    std::string text;
+    size_t width = 0;
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < s.order.size(); i++) {
+        lines.push_back((i ? std::string(11 + 2 * i - 2, ' ') : "  stage " + s.name() + " ") + loop_text(s, s.order[i]));
+        width = std::max(width, lines.back().size());
+    }
+    if (s.order.empty()) lines.push_back("  stage " + s.name() + " (no loops)");
+    for (size_t i = 0; i < lines.size(); i++) {
+        std::string line = lines[i];
+        if (i < s.order.size() && !marked.empty()) {
+            const bool last = i + 1 == s.order.size();
+            if (s.order[i] == marked) line += std::string(width + 2 - line.size(), ' ') + "<- " + note;
+            else if (last) line += std::string(width + 2 - line.size(), ' ') + "<- innermost";
+        }
+        text += line + "\n";
+    }
+    return text;
+}
+
+std::string nest_text(const ScheduleState &state) { return Printer(state).run(); }
+
+} // namespace kumiko

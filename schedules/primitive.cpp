@@ -1,0 +1,137 @@
+#include "schedules/primitive.h"
+
+#include "schedules/nest_text.h"
+#include "support/error.h"
+#include "support/names.h"
+
+#include <cstring>
+
+namespace kumiko {
+
+namespace {
+
+const char *what_is_needed(ArgumentKind kind) {
+    switch (kind) {
+    case ArgumentKind::Stage: return "the name of a stage";
+    case ArgumentKind::Loop: return "the name of a loop";
+    case ArgumentKind::Loops: return "a list of names of loops";
+    case ArgumentKind::Tensor: return "the name of a tensor";
+    case ArgumentKind::Level: return "the name of a memory level";
+    case ArgumentKind::Integer: return "a whole number";
+    case ArgumentKind::Integers: return "a list of whole numbers";
+    case ArgumentKind::Text: return "a string";
+    case ArgumentKind::Names: return "a list of strings";
+    case ArgumentKind::Condition: return "a condition over the sizes, as a string";
+    case ArgumentKind::Schedule: return "a list of directives";
+    }
+    return "";
+}
+
+bool fits(ArgumentKind kind, const nlohmann::json &v) {
+    const auto all = [&](auto test) { return v.is_array() && std::all_of(v.begin(), v.end(), test); };
+    switch (kind) {
+    case ArgumentKind::Integer: return v.is_number_integer();
+    case ArgumentKind::Integers: return all([](const auto &x) { return x.is_number_integer(); });
+    case ArgumentKind::Loops:
+    case ArgumentKind::Names: return all([](const auto &x) { return x.is_string(); });
+    case ArgumentKind::Schedule: return v.is_array();
+    default: return v.is_string();
+    }
+}
+
+} // namespace
+
+const Primitive &primitive(const std::string &name) {
+    std::vector<std::string> all;
+    for (const Primitive *p : primitives()) {
+        if (name == p->name) return *p;
+        all.push_back(p->name);
+    }
+    throw UserError("there is no primitive \"" + name + "\"" + suggest(name, all));
+}
+
+void check_arguments(const Primitive &p, const Directive &d) {
+    const std::string where = "directive " + d.primitive + ": ";
+    if (!d.arguments.is_object()) throw UserError(where + "its arguments must be an object");
+    for (const Parameter &q : p.parameters) {
+        if (!d.arguments.contains(q.name)) {
+            if (q.optional) continue;
+            throw UserError(where + "the argument \"" + q.name + "\" is missing; it is " + what_is_needed(q.kind));
+        }
+        const auto &v = d.arguments[q.name];
+        if (!fits(q.kind, v)) throw UserError(where + "the argument \"" + q.name + "\" must be " + what_is_needed(q.kind));
+        if (!q.choices.empty() && std::find(q.choices.begin(), q.choices.end(), v.get<std::string>()) == q.choices.end()) {
+            std::string legal;
+            for (const auto &c : q.choices) legal += (legal.empty() ? "" : ", ") + c;
+            throw UserError(where + "\"" + v.get<std::string>() + "\" is not a legal " + q.name + "; legal are " + legal);
+        }
+    }
+    for (const auto &[name, v] : d.arguments.items()) {
+        bool known = false;
+        for (const Parameter &q : p.parameters) known = known || name == q.name;
+        if (!known) throw UserError(where + "it has no argument \"" + name + "\"");
+    }
+}
+
+std::string text_argument(const Directive &d, const char *name, const std::string &otherwise) {
+    return d.arguments.contains(name) ? d.arguments[name].get<std::string>() : otherwise;
+}
+
+int64_t integer_argument(const Directive &d, const char *name, int64_t otherwise) {
+    return d.arguments.contains(name) ? d.arguments[name].get<int64_t>() : otherwise;
+}
+
+std::vector<std::string> names_argument(const Directive &d, const char *name) {
+    return d.arguments.contains(name) ? d.arguments[name].get<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
+StageState &stage_argument(ScheduleState &state, const Directive &d) {
+    const std::string name = text_argument(d, "stage");
+    if (StageState *s = state.find(name)) return *s;
+    std::vector<std::string> all;
+    for (const StageState &s : state.stages) all.push_back(s.name());
+    refuse(state, d, "op " + state.op.name() + " has no stage \"" + name + "\"" + suggest(name, all));
+}
+
+const LoopState &loop_argument(const StageState &stage, const Directive &d, const char *name) {
+    const std::string loop = d.arguments[name].get<std::string>();
+    if (stage.has_loop(loop)) return stage.loop(loop);
+    std::string cause = "stage " + stage.name() + " has no loop \"" + loop + "\"";
+    for (const Relation &r : stage.relations) {
+        if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
+            cause = "loop " + loop + " was already split into " + s->outer + " and " + s->inner;
+        } else if (const auto *f = std::get_if<FuseRelation>(&r); f && (f->outer == loop || f->inner == loop)) {
+            cause = "loop " + loop + " was already fused into " + f->fused;
+        }
+    }
+    std::string list;
+    for (const auto &n : stage.order) list += (list.empty() ? "" : ", ") + n;
+    throw UserError(d.where, call_text(d) + ": " + cause + "\n" + stage_text(stage) + "  legal here: the loops " + list);
+}
+
+std::string call_text(const Directive &d) {
+    std::string args;
+    for (const Parameter &q : primitive(d.primitive).parameters) {
+        if (!strcmp(q.name, "stage") || !d.arguments.contains(q.name)) continue;
+        const auto &v = d.arguments[q.name];
+        args += (args.empty() ? "" : ", ");
+        if (v.is_array() && q.kind != ArgumentKind::Schedule) {
+            std::string inner;
+            for (const auto &x : v) inner += (inner.empty() ? "" : ", ") + x.dump();
+            args += "{" + inner + "}";
+        } else {
+            args += q.kind == ArgumentKind::Schedule ? "…" : v.dump();
+        }
+    }
+    return d.primitive + "(" + args + ")";
+}
+
+void refuse(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage, const std::string &loop,
+            const std::string &legal) {
+    std::string text = call_text(d) + ": " + cause;
+    if (stage) text += "\n" + stage_text(*stage, loop, d.primitive + " asked here");
+    if (!legal.empty()) text += (stage ? "  " : "\n  ") + std::string("legal here: ") + legal;
+    throw UserError(d.where, text);
+}
+
+} // namespace kumiko

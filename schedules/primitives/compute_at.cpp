@@ -1,0 +1,87 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+// Why not all readers of `name` stand inside loop `loop` of `consumer`; "" when they do.
+std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer, const std::string &loop) {
+    const StageState *c = state.find(consumer);
+    if (!c) return "stage " + consumer + " is gone";
+    if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
+    for (const std::string &reader : state.consumers(name)) {
+        std::string at = reader;
+        const StageState *s = state.find(at);
+        bool inside = at == consumer;
+        while (!inside && s) {
+            // A consumer that is finished in its producer runs in the producer's loops.
+            for (const StageState &p : state.stages) {
+                if (p.finished_into == s->name()) s = &p;
+            }
+            if (s->name() == consumer) {
+                inside = true;
+                break;
+            }
+            if (s->placement.kind != Placement::Kind::At) break;
+            if (s->placement.consumer == consumer) {
+                inside = c->has_loop(s->placement.loop) && c->position(s->placement.loop) >= c->position(loop);
+                if (!inside) return "stage " + reader + ", which reads it, is computed at loop " + s->placement.loop + ", outside of " + loop;
+                break;
+            }
+            s = state.find(s->placement.consumer);
+        }
+        if (!inside) return "stage " + reader + ", which reads it, does not stand inside loop " + loop + " of " + consumer;
+    }
+    return "";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
+    if (state.op.is_output(stage.name())) {
+        refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr, "",
+               "compute_at on stages that are not outputs");
+    }
+    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    const StageState &c = state.stage(consumer);
+    Directive at_consumer = d;
+    at_consumer.arguments["stage"] = consumer;
+    loop_argument(c, at_consumer);
+    if (c.loop(loop).kind == LoopKind::Vectorized) {
+        refuse(state, d, "loop " + loop + " is vectorized, so nothing can be computed in it", &c, loop, "a loop outside of it");
+    }
+    if (state.consumers(stage.name()).empty()) refuse(state, d, "no stage reads " + stage.name());
+    if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
+        std::string readers;
+        for (const std::string &r : state.consumers(stage.name())) readers += (readers.empty() ? "" : ", ") + r;
+        refuse(state, d, "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why, &c, loop,
+               "a loop that encloses " + readers + ", or compute_root()");
+    }
+    stage.placement = {Placement::Kind::At, consumer, loop};
+    state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
+        const StageState *stage = s.find(name);
+        if (!stage || stage->placement.kind != Placement::Kind::At || stage->placement.consumer != consumer || stage->placement.loop != loop) {
+            return ""; // placed elsewhere since
+        }
+        if (s.find(consumer) && s.find(consumer)->has_loop(loop) && s.find(consumer)->loop(loop).kind == LoopKind::Vectorized) {
+            return "loop " + loop + " of stage " + consumer + " is now vectorized";
+        }
+        return uncovered(s, name, consumer, loop);
+    }});
+}
+
+} // namespace
+
+const Primitive compute_at_primitive = {
+    "compute_at",
+    "stages",
+    "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed below.",
+    "The stage is not an output; the loop stands, is not vectorized, and encloses all that reads the stage.",
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
+     {"loop", ArgumentKind::Text, "the loop of the consumer"}},
+    apply,
+    {"softmax", {}, {"compute_at", {{"stage", "Y.sum"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+};
+
+} // namespace kumiko

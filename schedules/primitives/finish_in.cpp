@@ -1,0 +1,80 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+// Reads of `tensor` in e whose indices are not exactly the axes.
+bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector<Axis> &axes) {
+    struct Reads : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *tensor;
+        const std::vector<Axis> *axes;
+        bool elsewhere = false;
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image && op->name == *tensor) {
+                for (size_t d = 0; d < op->args.size(); d++) {
+                    const Variable *v = op->args[d].as<Variable>();
+                    elsewhere = elsewhere || !v || v->name != (*axes)[d].name();
+                }
+            }
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    reads.tensor = &tensor;
+    reads.axes = &axes;
+    e.accept(&reads);
+    return reads.elsewhere;
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const std::string consumer = text_argument(d, "consumer");
+    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    StageState &c = state.stage(consumer);
+    if (!stage.def.is_reduction()) refuse(state, d, stage.name() + " is not a reduction, so it has no end", &stage, "", "inline_into()");
+    if (state.op.is_output(stage.name())) refuse(state, d, stage.name() + " is an output itself");
+    if (c.def.kind != Stage::Kind::Pointwise || c.placement.kind == Placement::Kind::Inline) {
+        refuse(state, d, consumer + " is not a pointwise stage of its own", nullptr, "", "a consumer that computes one value for each index and is not inlined");
+    }
+    if (state.consumers(stage.name()) != std::vector<std::string>{consumer}) {
+        refuse(state, d, "not only " + consumer + " reads " + stage.name());
+    }
+    bool same = stage.def.axes.size() == c.def.axes.size();
+    for (size_t a = 0; same && a < c.def.axes.size(); a++) {
+        same = stage.def.axes[a].name() == c.def.axes[a].name() && can_prove(stage.def.axes[a].extent() == c.def.axes[a].extent());
+    }
+    for (const Component &k : stage.def.components) same = same && !reads_elsewhere(c.def.value, k.tensor, c.def.axes);
+    if (!same) {
+        refuse(state, d, consumer + " does not read " + stage.name() + " at exactly its own indices", &stage, "",
+               "finish_in an elementwise consumer with the same axes");
+    }
+    for (const StageState &p : state.stages) {
+        if (p.finished_into == consumer) refuse(state, d, consumer + " is finished in " + p.name() + " already");
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == consumer) {
+            if (p.name() == stage.name()) continue;
+            refuse(state, d, "stage " + p.name() + " is computed at loop " + p.placement.loop + " of " + consumer + ", which will have no loops");
+        }
+    }
+    stage.finished_into = consumer;
+    stage.placement = c.placement;
+    (void)index;
+}
+
+} // namespace
+
+const Primitive finish_in_primitive = {
+    "finish_in",
+    "stages",
+    "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction: it is computed from the "
+    "accumulator when the last step is done. The consumer's own loops are no longer used.",
+    "The stage is a reduction and not an output; the consumer is pointwise, has the same axes, reads the stage at exactly its own "
+    "indices, and nothing else reads it.",
+    {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
+    apply,
+    {"dense", {}, {"finish_in", {{"stage", "C.sum"}, {"consumer", "C"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,39 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    if (state.op.is_output(stage.name())) {
+        refuse(state, d, stage.name() + " is an output, so it has to be written", nullptr, "", "inline_into on internal stages");
+    }
+    if (stage.def.is_reduction()) {
+        refuse(state, d, stage.name() + " is a reduction; its value is not one expression", &stage, "",
+               "compute_at a loop of its consumer");
+    }
+    for (const StageState &p : state.stages) {
+        if (p.finished_into == stage.name()) refuse(state, d, stage.name() + " is finished in " + p.name() + " already");
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name()) {
+            refuse(state, d, "stage " + p.name() + " is computed at its loop " + p.placement.loop, &stage, p.placement.loop,
+                   "place " + p.name() + " elsewhere first");
+        }
+    }
+    stage.placement = {Placement::Kind::Inline, "", ""};
+    (void)index;
+}
+
+} // namespace
+
+const Primitive inline_into_primitive = {
+    "inline_into",
+    "stages",
+    "Computes a stage nowhere: each read of it becomes its expression.",
+    "The stage is neither an output nor a reduction, and nothing is computed at its loops.",
+    {{"stage", ArgumentKind::Stage, "the stage"}},
+    apply,
+    {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,46 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const int64_t n = integer_argument(d, "n");
+    if (!loop.reduction) {
+        refuse(state, d, "loop " + loop.name + " does not reduce", &stage, loop.name, "one of the reduction loops");
+    }
+    if (n < 2 || n > 64) {
+        refuse(state, d, std::to_string(n) + " accumulators", &stage, loop.name, "2 to 64");
+    }
+    split_loop(state, stage, d, loop.name, n, loop.name + ".o", loop.name + ".n", Tail::Auto);
+    Directive rf = d;
+    rf.primitive = "rfactor";
+    rf.arguments = {{"stage", stage.name()}, {"loop", loop.name + ".n"}};
+    const std::string name = stage.name();
+    rfactor_primitive.apply(state, rf, index);
+    for (size_t s = 0; s + 1 < state.stages.size(); s++) {
+        if (state.stages[s + 1].name() == name) {
+            StageState &made = state.stages[s];
+            made.loop(made.order.back()).kind = LoopKind::Unrolled;
+        }
+    }
+}
+
+} // namespace
+
+const Primitive interleave_primitive = {
+    "interleave",
+    "stages",
+    "Folds a reduction into n accumulators in turn, which are joined at the end, so that steps that follow each other do not wait for "
+    "each other: a split of the loop by n, an rfactor of the inner part, unrolled.",
+    "As rfactor; n is 2 to 64.",
+    {{"stage", ArgumentKind::Stage, "the reduction"},
+     {"loop", ArgumentKind::Loop, "the reduction loop"},
+     {"n", ArgumentKind::Integer, "how many accumulators"}},
+    apply,
+    {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,32 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    if (loop.reduction) {
+        refuse(state, d, "loop " + loop.name + " reduces: its iterations change the same elements", &stage, loop.name,
+               "rfactor(\"" + loop.name + "\") first; the stage that it makes has " + loop.name + " as an axis, which may be parallel");
+    }
+    if (loop.kind != LoopKind::Serial) {
+        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
+    }
+    stage.loop(loop.name).kind = LoopKind::Parallel;
+}
+
+} // namespace
+
+const Primitive parallel_primitive = {
+    "parallel",
+    "loops",
+    "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
+    "The loop is serial and does not reduce.",
+    {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
+    apply,
+    {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,158 @@
+#include "machine/machine.h"
+#include "schedules/frame.h"
+#include "schedules/primitives/table.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+Expr redirect(const Expr &e, const std::string &from, const std::string &to) {
+    struct Redirect : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const std::string *from, *to;
+        Expr visit(const Call *op) override {
+            Expr e = IRGraphMutator::visit(op);
+            op = e.as<Call>();
+            if (op && op->call_type == Call::Image && op->name == *from) return Call::make(op->type, *to, op->args, Call::Image);
+            return e;
+        }
+    } redirect;
+    redirect.from = &from;
+    redirect.to = &to;
+    return redirect.mutate(e);
+}
+
+// How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
+std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor, const std::string &loop) {
+    const Frame frame(reader, whole_region(reader.def), "");
+    const size_t depth = reader.position(loop) + 1;
+    Bounds known, scope;
+    for (size_t i = 0; i < depth; i++) known.push(reader.order[i], Interval(0, frame.extent(reader.order[i]) - 1));
+    const auto push = [&](const Axis &a) { scope.push(a.name(), frame.axis_interval(a.name(), depth, known)); };
+    for (const Axis &a : reader.def.axes) push(a);
+    for (const Axis &a : reader.def.reduction_axes) push(a);
+    Region whole;
+    for (const Axis &a : state.axes_of(tensor)) {
+        whole.min.push_back(0);
+        whole.extent.push_back(a.extent());
+    }
+    int64_t most = 0;
+    for (const Expr &e : reader.def.expressions()) {
+        const auto region = region_read(e, tensor, scope, whole, known);
+        if (!region) continue;
+        int64_t bytes = state.type_of(tensor).bytes();
+        for (const Expr &extent : region->extent) {
+            const Expr bound = find_constant_bound(extent, Direction::Upper, known);
+            const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
+            if (!n) return std::nullopt;
+            bytes *= *n;
+        }
+        most = std::max(most, bytes);
+    }
+    return most;
+}
+
+void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor, const MemoryLevel &level,
+                const std::string &loop) {
+    const auto bytes = bytes_below(state, reader, tensor, loop);
+    if (bytes && level.bytes > 0 && *bytes > level.bytes) {
+        refuse(state, d, "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) + " bytes, but " + level.name +
+                             " holds " + std::to_string(level.bytes),
+               &reader, loop, "a loop further in, smaller tiles, or a larger level");
+    }
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    const std::string tensor = text_argument(d, "tensor"), level_name = text_argument(d, "level");
+    state.axes_of(tensor);
+    const MemoryLevel &level = state.machine->level(level_name);
+    if (!d.arguments.contains("consumer")) { // the stage itself is kept there
+        StageState *stage = state.find(tensor);
+        if (!stage) refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "", "place_in with a consumer and a loop, which copies it");
+        if (state.op.is_output(tensor)) refuse(state, d, tensor + " is an output, so it goes where the caller wants it", nullptr, "", "place_in on internal stages");
+        if (level_name == "registers" && stage->placement.kind != Placement::Kind::At) {
+            refuse(state, d, tensor + " is computed at the root, whole", stage, "", "compute_at a loop first, so that only a small region is kept");
+        }
+        stage->level = level_name;
+        return;
+    }
+    const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
+    if (!d.arguments.contains("loop")) refuse(state, d, "the loop of " + consumer + " is missing");
+    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    StageState &reader = state.stage(consumer);
+    Directive at_consumer = d;
+    at_consumer.arguments["stage"] = consumer;
+    loop_argument(reader, at_consumer);
+    if (reader.loop(loop).kind == LoopKind::Vectorized) {
+        refuse(state, d, "loop " + loop + " is vectorized, so nothing can be copied in it", &reader, loop, "a loop outside of it");
+    }
+    bool reads = false;
+    for (const Expr &e : reader.def.expressions()) reads = reads || tensors_read(e).count(tensor);
+    if (!reads) {
+        std::string names;
+        for (const Expr &e : reader.def.expressions()) {
+            for (const std::string &t : tensors_read(e)) names += (names.empty() ? "" : ", ") + t;
+        }
+        refuse(state, d, consumer + " does not read " + tensor + " itself", &reader, "", "the tensors that it reads: " + names);
+    }
+    check_room(state, d, reader, tensor, level, loop);
+
+    StageState made;
+    made.is_copy = true;
+    made.copied = tensor;
+    made.level = level_name;
+    made.def.name = tensor + "." + level_name;
+    for (int n = 1; state.find(made.def.name); n++) made.def.name = tensor + "." + level_name + std::to_string(n);
+    made.def.kind = Stage::Kind::Pointwise;
+    made.def.type = state.type_of(tensor);
+    made.def.axes = state.axes_of(tensor);
+    if (const StageState *source = state.producer(tensor); source && source->def.kind == Stage::Kind::Padding) made.def.kind = Stage::Kind::Padding;
+    std::vector<Expr> indices;
+    for (const Axis &a : made.def.axes) {
+        indices.push_back(a);
+        made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
+        made.order.push_back(a.name());
+    }
+    made.def.value = Call::make(made.def.type, tensor, indices, Call::Image);
+    made.placement = {Placement::Kind::At, consumer, loop};
+    if (reader.def.value.defined()) reader.def.value = redirect(reader.def.value, tensor, made.def.name);
+    for (Component &c : reader.def.components) c.term = redirect(c.term, tensor, made.def.name);
+    const std::string copy = made.def.name;
+    const auto at = std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == consumer; });
+    state.stages.insert(at, std::move(made));
+    state.obligations.push_back({index, [copy, consumer, loop, level](const ScheduleState &s) -> std::string {
+        const StageState *c = s.find(consumer), *p = s.find(copy);
+        if (p->placement.kind != Placement::Kind::At || p->placement.consumer != consumer || p->placement.loop != loop) return "";
+        if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
+        if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is now vectorized";
+        const auto bytes = bytes_below(s, *c, copy, loop);
+        if (bytes && level.bytes > 0 && *bytes > level.bytes) {
+            return "the region below loop " + loop + " is now " + std::to_string(*bytes) + " bytes, but " + level.name + " holds " + std::to_string(level.bytes);
+        }
+        return "";
+    }});
+}
+
+} // namespace
+
+const Primitive place_in_primitive = {
+    "place_in",
+    "memory",
+    "Copies the region of a tensor that a stage needs below one of its loops into a memory level, once for each iteration of that loop: "
+    "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with loops to schedule and a "
+    "layout to choose. Without a consumer, the stage itself is kept in that level.",
+    "The consumer reads the tensor itself; the loop stands and is not vectorized; the region fits the level.",
+    {{"tensor", ArgumentKind::Tensor, "the tensor"},
+     {"level", ArgumentKind::Level, "the memory level, a name of the machine's table"},
+     {"consumer", ArgumentKind::Text, "the stage that reads the copy", true},
+     {"loop", ArgumentKind::Text, "the loop of the consumer below which the region is needed", true}},
+    apply,
+    {"matmul",
+     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}}, {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
+     {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,139 @@
+#include "schedules/frame.h"
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+std::string axis_name(const std::string &loop) {
+    std::string name = loop;
+    for (char &c : name) {
+        if (c == '.') c = '_';
+    }
+    return name;
+}
+
+// The new stage folds over all reduction loops but one, which becomes an axis of it; the old stage folds over that one.
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const Stage &def = stage.def;
+    if (!loop.reduction) {
+        refuse(state, d, "loop " + loop.name + " does not reduce", &stage, loop.name, "one of the reduction loops");
+    }
+    if (!def.properties.associative || !def.properties.commutative) {
+        refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative", &stage, loop.name,
+               "state them in reduce(…, {.associative = true, .commutative = true}), if they hold");
+    }
+    if (loop.kind != LoopKind::Serial || !stage.finished_into.empty() || stage.accumulate || !stage.peels.empty()) {
+        refuse(state, d, "other directives already rely on the reduction of " + stage.name(), &stage, loop.name,
+               "rfactor before accumulate_in, finish_in, peel and unroll of its reduction loops");
+    }
+    for (const StageState &p : state.stages) {
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name()) {
+            refuse(state, d, "stage " + p.name() + " is computed at its loop " + p.placement.loop, &stage, p.placement.loop,
+                   "rfactor first, then place " + p.name());
+        }
+    }
+
+    // Values of the reduction axes in terms of the loops that stand, as plain variables.
+    const Frame frame(stage, whole_region(def), "");
+    std::map<std::string, Expr> values;
+    Expr inside = const_true();
+    for (const Axis &a : def.reduction_axes) values[a.name()] = frame.index(a.name());
+    for (const Relation &r : stage.relations) {
+        const auto *s = std::get_if<SplitRelation>(&r);
+        if (!s || !stage.loop(s->parent).reduction) continue;
+        const Expr extent = frame.extent(s->parent);
+        if (!can_prove(extent % static_cast<int>(s->factor) == 0)) inside = inside && frame.value(s->parent) < extent;
+    }
+    std::map<std::string, Expr> fresh; // loop → axis of the new stage
+    Stage partial = def, rest = def;
+    partial.name = stage.name() + ".rf";
+    for (int n = 1; state.find(partial.name); n++) partial.name = stage.name() + ".rf" + std::to_string(n);
+    partial.reduction_axes.clear();
+    std::string kept;
+    for (const std::string &l : stage.order) {
+        const LoopState &s = stage.loop(l);
+        if (!s.reduction) continue;
+        const Axis axis(axis_name(l), s.extent);
+        fresh[l] = axis;
+        if (l == loop.name) {
+            partial.axes.push_back(axis);
+            kept = axis.name();
+        } else {
+            partial.reduction_axes.push_back(axis);
+        }
+    }
+    if (partial.reduction_axes.empty()) {
+        refuse(state, d, "loop " + loop.name + " is the only reduction loop of " + stage.name(), &stage, loop.name,
+               "split it first, and rfactor one of the two");
+    }
+    for (auto &[axis, v] : values) v = substitute(fresh, v);
+    inside = simplify(substitute(fresh, inside));
+    std::vector<Expr> index_of_partial;
+    for (const Axis &a : partial.axes) index_of_partial.push_back(a);
+    for (size_t c = 0; c < def.components.size(); c++) {
+        Component &p = partial.components[c];
+        Component &q = rest.components[c];
+        p.tensor = c ? partial.name + ".value" : partial.name;
+        p.term = substitute(values, p.term);
+        if (!is_const_one(inside)) p.term = Call::make(p.type, Call::if_then_else, {inside, p.term, p.identity}, Call::PureIntrinsic);
+        q.term = Call::make(p.type, p.tensor, index_of_partial, Call::Image);
+    }
+    rest.reduction_axes = {Axis(kept, loop.extent)};
+
+    // The old stage keeps its other loops; the reduction is one loop, where the innermost stood.
+    StageState &old = stage;
+    old.def = rest;
+    std::vector<std::string> order;
+    for (const std::string &l : old.order) {
+        if (!old.loop(l).reduction) order.push_back(l);
+    }
+    std::erase_if(old.relations, [&](const Relation &r) {
+        if (const auto *s = std::get_if<SplitRelation>(&r)) return old.loop(s->parent).reduction;
+        return old.loop(std::get<FuseRelation>(r).fused).reduction;
+    });
+    std::erase_if(old.loops, [](const LoopState &l) { return l.reduction; });
+    old.loops.push_back({kept, loop.extent, true, LoopKind::Serial});
+    const bool lanes = !order.empty() && old.loop(order.back()).kind == LoopKind::Vectorized;
+    order.insert(lanes ? order.end() - 1 : order.end(), kept);
+    old.order = order;
+
+    StageState made;
+    made.def = partial;
+    for (const Axis &a : partial.axes) {
+        made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
+    }
+    for (const Axis &a : partial.reduction_axes) made.loops.push_back({a.name(), a.extent(), true, LoopKind::Serial});
+    for (size_t a = 0; a + 1 < partial.axes.size(); a++) made.order.push_back(partial.axes[a].name());
+    for (const Axis &a : partial.reduction_axes) made.order.push_back(a.name());
+    made.order.push_back(kept);
+    if (order.size() > 1 && !lanes) {
+        made.placement = {Placement::Kind::At, old.name(), order[order.size() - 2]};
+    } else if (order.size() > 2) {
+        made.placement = {Placement::Kind::At, old.name(), order[order.size() - 3]};
+    }
+    const std::string name = old.name();
+    const auto at = std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
+    state.stages.insert(at, std::move(made));
+    (void)index;
+}
+
+} // namespace
+
+const Primitive rfactor_primitive = {
+    "rfactor",
+    "stages",
+    "Splits a reduction in two: a new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the others; the stage then "
+    "folds over that axis. What was a chain of steps becomes as many independent chains, for lanes, copies or threads. The new stage's "
+    "axis is called like the loop, with _ for the dots.",
+    "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, finish_in or peel yet.",
+    {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop to keep"}},
+    apply,
+    {"rowsum", {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}}, {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,73 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+// The order keeps its place: outer then inner stand where the loop stood.
+void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &name, int64_t factor,
+                const std::string &outer, const std::string &inner, Tail tail) {
+    const LoopState loop = stage.loop(name);
+    if (factor < 1 || factor > (1 << 30)) {
+        refuse(state, d, "the factor " + std::to_string(factor) + " is not positive", &stage, name, "a factor of 1 or more");
+    }
+    if (loop.kind != LoopKind::Serial) {
+        refuse(state, d, "loop " + name + " is already " + kind_name(loop.kind), &stage, name,
+               "split before the directive that made it " + std::string(kind_name(loop.kind)));
+    }
+    for (const std::string &fresh : {outer, inner}) {
+        if (stage.find_loop(fresh) || outer == inner) {
+            refuse(state, d, "stage " + stage.name() + " already has a loop named " + fresh, &stage, name, "names that are not taken");
+        }
+    }
+    using Halide::Internal::simplify;
+    const Expr f = static_cast<int>(factor);
+    stage.loops.push_back({outer, simplify((loop.extent + f - 1) / f), loop.reduction, LoopKind::Serial});
+    stage.loops.push_back({inner, f, loop.reduction, LoopKind::Serial});
+    stage.relations.push_back(SplitRelation{name, outer, inner, factor, tail});
+    const size_t at = stage.position(name);
+    stage.order[at] = outer;
+    stage.order.insert(stage.order.begin() + at + 1, inner);
+}
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const Tail tail = tail_from_name(text_argument(d, "tail", "auto"));
+    if (tail == Tail::Shift && loop.reduction) {
+        refuse(state, d, "a shifted tail would add some elements of the reduction twice", &stage, loop.name,
+               "the tails guard, or a factor that divides the extent");
+    }
+    if (tail == Tail::Shift && stage.def.is_reduction()) {
+        refuse(state, d, "a shifted tail repeats elements, and stage " + stage.name() + " accumulates into them", &stage, loop.name,
+               "the tails guard and mask, or shift on a stage that is not a reduction");
+    }
+    if (tail == Tail::Pad && state.op.is_output(stage.name())) {
+        refuse(state, d, "a padded tail writes beyond the extent, and " + stage.name() + " is an output with storage of the caller's",
+               &stage, loop.name, "the tails guard, mask, or pad on an internal stage");
+    }
+    split_loop(state, stage, d, loop.name, integer_argument(d, "factor"), text_argument(d, "outer", loop.name + ".o"),
+               text_argument(d, "inner", loop.name + ".i"), tail);
+}
+
+} // namespace
+
+const Primitive split_primitive = {
+    "split",
+    "loops",
+    "Makes two loops of one: loop = outer * factor + inner. Where the factor does not divide the extent, the tail strategy says "
+    "what happens: guard skips the iterations beyond the end, mask runs them with loads of inputs and stores switched off lane by "
+    "lane, shift moves the last block inwards so that it repeats some elements, pad runs them on storage that is rounded up. Without "
+    "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard elsewhere.",
+    "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the stage is not an output.",
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"loop", ArgumentKind::Loop, "the loop to split"},
+     {"factor", ArgumentKind::Integer, "the extent of the inner loop"},
+     {"outer", ArgumentKind::Text, "name of the outer loop; <loop>.o by default", true},
+     {"inner", ArgumentKind::Text, "name of the inner loop; <loop>.i by default", true},
+     {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
+    apply,
+    {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
+};
+
+} // namespace kumiko

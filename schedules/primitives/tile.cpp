@@ -1,0 +1,51 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    const std::vector<std::string> loops = names_argument(d, "loops");
+    const auto factors = d.arguments["factors"].get<std::vector<int64_t>>();
+    if (loops.empty() || loops.size() != factors.size()) {
+        refuse(state, d, std::to_string(loops.size()) + " loops but " + std::to_string(factors.size()) + " factors", &stage, "",
+               "one factor for each loop");
+    }
+    size_t first = 0;
+    for (size_t n = 0; n < loops.size(); n++) {
+        Directive one = d;
+        one.arguments["loop"] = loops[n];
+        loop_argument(stage, one);
+        const size_t at = stage.position(loops[n]);
+        if (n == 0) first = at;
+        if (at != first + n) {
+            refuse(state, d, "loop " + loops[n] + " does not stand directly inside the one named before it", &stage, loops[n],
+                   "loops that stand one directly inside the other, outermost first; reorder them so first");
+        }
+    }
+    for (size_t n = 0; n < loops.size(); n++) {
+        split_loop(state, stage, d, loops[n], factors[n], loops[n] + ".o", loops[n] + ".i", Tail::Auto);
+    }
+    for (size_t n = 0; n < loops.size(); n++) {
+        stage.order[first + n] = loops[n] + ".o";
+        stage.order[first + loops.size() + n] = loops[n] + ".i";
+    }
+}
+
+} // namespace
+
+const Primitive tile_primitive = {
+    "tile",
+    "loops",
+    "Splits several nested loops and brings their outer parts outside of all their inner parts: a loop over tiles, then loops within "
+    "one tile.",
+    "The loops stand directly inside each other and are serial; one factor for each.",
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"loops", ArgumentKind::Loops, "the loops, outermost first"},
+     {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},
+    apply,
+    {"matmul", {}, {"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {14, 32}}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,44 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    LoopState loop = loop_argument(stage, d);
+    if (const int64_t factor = integer_argument(d, "factor"); factor > 0) {
+        split_loop(state, stage, d, loop.name, factor, loop.name + ".o", loop.name + ".u", Tail::Auto);
+        loop = stage.loop(loop.name + ".u");
+    }
+    if (loop.kind != LoopKind::Serial) {
+        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
+    }
+    const auto extent = Halide::Internal::as_const_int(loop.extent);
+    if (!extent) {
+        refuse(state, d, "the extent of loop " + loop.name + " is known only at run time", &stage, loop.name,
+               "unroll(\"" + loop.name + "\", factor), which splits it first");
+    }
+    if (*extent > 1024) {
+        refuse(state, d, "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many to copy", &stage, loop.name,
+               "at most 1024, or unroll(\"" + loop.name + "\", factor)");
+    }
+    stage.loop(loop.name).kind = LoopKind::Unrolled;
+}
+
+} // namespace
+
+const Primitive unroll_primitive = {
+    "unroll",
+    "loops",
+    "Replaces a loop by as many copies of its body, in the same order. With a factor, the loop is split first and its inner part, "
+    "<loop>.u, is unrolled.",
+    "The loop is serial and its extent is a number of at most 1024.",
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"loop", ArgumentKind::Loop, "the loop"},
+     {"factor", ArgumentKind::Integer, "how many copies; all iterations when absent", true}},
+    apply,
+    {"matmul", {}, {"unroll", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,379 @@
+#include "schedules/schedule.h"
+
+#include "machine/machine.h"
+#include "schedules/condition.h"
+#include "schedules/nest_text.h"
+#include "support/error.h"
+
+#include <fstream>
+#include <cstring>
+#include <sstream>
+
+namespace kumiko {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int format_version = 1;
+
+std::vector<std::string> plain(const std::vector<LoopName> &loops) {
+    std::vector<std::string> names;
+    for (const LoopName &l : loops) names.push_back(l.name);
+    return names;
+}
+
+} // namespace
+
+const StageState &StageHandle::state() const { return schedule_->state().stage(stage_); }
+
+StageHandle &StageHandle::apply(const char *primitive, json arguments, Place where) {
+    arguments["stage"] = stage_;
+    schedule_->apply({primitive, std::move(arguments), where});
+    return *this;
+}
+
+std::pair<LoopName, LoopName> StageHandle::split(LoopName loop, int64_t factor, SplitNames names, Place where) {
+    json args = {{"loop", loop.name}, {"factor", factor}};
+    if (!names.outer.empty()) args["outer"] = names.outer;
+    if (!names.inner.empty()) args["inner"] = names.inner;
+    if (names.tail != Tail::Auto) args["tail"] = tail_name(names.tail);
+    apply("split", args, where);
+    return {names.outer.empty() ? loop.name + ".o" : names.outer, names.inner.empty() ? loop.name + ".i" : names.inner};
+}
+
+LoopName StageHandle::fuse(LoopName outer, LoopName inner, const std::string &fused, Place where) {
+    json args = {{"outer", outer.name}, {"inner", inner.name}};
+    if (!fused.empty()) args["fused"] = fused;
+    apply("fuse", args, where);
+    return fused.empty() ? outer.name + "_" + inner.name : fused;
+}
+
+std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors, Place where) {
+    apply("tile", {{"loops", plain(loops)}, {"factors", factors}}, where);
+    std::vector<LoopName> made;
+    for (const char *part : {".o", ".i"}) {
+        for (const LoopName &l : loops) made.push_back(l.name + part);
+    }
+    return made;
+}
+
+StageHandle &StageHandle::reorder(const std::vector<LoopName> &loops, Place where) {
+    return apply("reorder", {{"loops", plain(loops)}}, where);
+}
+
+StageHandle &StageHandle::unroll(LoopName loop, int64_t factor, Place where) {
+    json args = {{"loop", loop.name}};
+    if (factor) args["factor"] = factor;
+    return apply("unroll", args, where);
+}
+
+StageHandle &StageHandle::vectorize(LoopName loop, int64_t width, Tail tail, Place where) {
+    json args = {{"loop", loop.name}};
+    if (width) args["width"] = width;
+    if (tail != Tail::Auto) args["tail"] = tail_name(tail);
+    return apply("vectorize", args, where);
+}
+
+StageHandle &StageHandle::parallel(LoopName loop, Place where) { return apply("parallel", {{"loop", loop.name}}, where); }
+
+StageHandle &StageHandle::peel(LoopName loop, int64_t first, int64_t last, Place where) {
+    return apply("peel", {{"loop", loop.name}, {"first", first}, {"last", last}}, where);
+}
+
+StageHandle &StageHandle::compute_at(const std::string &consumer, LoopName loop, Place where) {
+    return apply("compute_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
+}
+
+StageHandle &StageHandle::compute_root(Place where) { return apply("compute_root", json::object(), where); }
+StageHandle &StageHandle::inline_into(Place where) { return apply("inline_into", json::object(), where); }
+
+StageHandle &StageHandle::finish_in(const std::string &consumer, Place where) {
+    return apply("finish_in", {{"consumer", consumer}}, where);
+}
+
+StageHandle StageHandle::rfactor(LoopName loop, Place where) {
+    const auto &before = schedule_->state().stages;
+    std::set<std::string> names;
+    for (const StageState &s : before) names.insert(s.name());
+    apply("rfactor", {{"loop", loop.name}}, where);
+    for (const StageState &s : schedule_->state().stages) {
+        if (!names.count(s.name())) return StageHandle(*schedule_, s.name());
+    }
+    throw InternalError("rfactor made no stage");
+}
+
+StageHandle StageHandle::interleave(LoopName loop, int64_t n, Place where) {
+    std::set<std::string> names;
+    for (const StageState &s : schedule_->state().stages) names.insert(s.name());
+    apply("interleave", {{"loop", loop.name}, {"n", n}}, where);
+    for (const StageState &s : schedule_->state().stages) {
+        if (!names.count(s.name())) return StageHandle(*schedule_, s.name());
+    }
+    throw InternalError("interleave made no stage");
+}
+
+StageHandle &StageHandle::place_in(const std::string &level, Place where) {
+    schedule_->apply({"place_in", {{"tensor", stage_}, {"level", level}}, where});
+    return *this;
+}
+
+StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, Place where) {
+    return apply("accumulate_in", {{"level", level}, {"loop", loop.name}}, where);
+}
+
+StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) { return apply("layout", {{"terms", terms}}, where); }
+StageHandle &StageHandle::double_buffer(Place where) { return apply("double_buffer", json::object(), where); }
+
+StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where) {
+    return apply("prefetch", {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}}, where);
+}
+
+StageHandle &StageHandle::tensorize(LoopName loop, const std::string &instruction, Place where) {
+    return apply("tensorize", {{"loop", loop.name}, {"instruction", instruction}}, where);
+}
+
+Schedule::Schedule(const Op &op) : Schedule(op, Machine::host()) {}
+
+Schedule::Schedule(const Op &op, const Machine &machine)
+    : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine))) {}
+
+Schedule::Schedule(const Schedule &other) : state_(other.state_), directives_(other.directives_) {
+    for (const Specialization &s : other.specializations_) {
+        specializations_.push_back({s.condition, s.text, std::make_unique<Schedule>(*s.schedule)});
+    }
+}
+
+Schedule &Schedule::operator=(const Schedule &other) {
+    Schedule copy(other);
+    return *this = std::move(copy);
+}
+
+StageHandle Schedule::stage(const std::string &name, Place where) {
+    if (!state_->find(name)) {
+        std::string all;
+        for (const StageState &s : state_->stages) all += (all.empty() ? "" : ", ") + s.name();
+        throw UserError(where, "op " + op().name() + " has no stage \"" + name + "\"; its stages are " + all);
+    }
+    return StageHandle(*this, name);
+}
+
+StageHandle Schedule::place_in(const std::string &tensor, const std::string &level, const std::string &consumer, LoopName loop, Place where) {
+    std::set<std::string> names;
+    for (const StageState &s : state_->stages) names.insert(s.name());
+    apply({"place_in", {{"tensor", tensor}, {"level", level}, {"consumer", consumer}, {"loop", loop.name}}, where});
+    for (const StageState &s : state_->stages) {
+        if (!names.count(s.name())) return StageHandle(*this, s.name());
+    }
+    throw InternalError("place_in made no stage");
+}
+
+Schedule &Schedule::accumulate_in(const std::string &stage, const std::string &level, LoopName loop, Place where) {
+    return apply({"accumulate_in", {{"stage", stage}, {"level", level}, {"loop", loop.name}}, where});
+}
+
+StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where) {
+    apply({"prepack", {{"tensor", tensor}, {"terms", layout}}, where});
+    return StageHandle(*this, tensor + ".packed");
+}
+
+Schedule &Schedule::assume(const Expr &condition, Place where) {
+    return apply({"assume", {{"condition", condition_text(condition)}}, where});
+}
+
+Schedule &Schedule::specialize(const Expr &condition, Place where) { return specialize(condition, Schedule(*this), where); }
+
+Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, Place where) {
+    const std::string text = condition_text(condition);
+    if (schedule.op().hash() != op().hash()) throw UserError(where, "specialize(" + text + "): the schedule given is one of another op, " + schedule.op().name());
+    check_condition(op(), condition, "specialize(" + text + ")", where);
+    specializations_.push_back({condition, text, std::make_unique<Schedule>(schedule)});
+    Schedule &made = *specializations_.back().schedule;
+    made.specializations_.clear();
+    return made;
+}
+
+void Schedule::check_obligations(const ScheduleState &state, const Directive &d) const {
+    for (const Obligation &o : state.obligations) {
+        const std::string why = o.broken(state);
+        if (why.empty()) continue;
+        if (o.directive >= directives_.size()) throw UserError(d.where, call_text(d) + ": " + why);
+        const Directive &earlier = directives_[o.directive];
+        std::string file = earlier.where.file_name();
+        if (const auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
+        throw UserError(d.where, call_text(d) + " takes away what " + call_text(earlier) + " (" + file + ":" +
+                                     std::to_string(earlier.where.line()) + ") relies on: " + why);
+    }
+}
+
+Schedule &Schedule::apply(Directive d) {
+    try {
+        const Primitive &p = primitive(d.primitive);
+        check_arguments(p, d);
+        ScheduleState next = *state_;
+        p.apply(next, d, directives_.size());
+        check_obligations(next, d);
+        state_ = std::make_shared<const ScheduleState>(std::move(next));
+        directives_.push_back(std::move(d));
+    } catch (const Halide::Error &e) {
+        throw InternalError(d.primitive + ": " + e.what());
+    }
+    return *this;
+}
+
+Schedule &Schedule::undo() {
+    if (directives_.empty()) throw UserError("there is no directive to undo");
+    Schedule fresh(op(), machine());
+    for (size_t i = 0; i + 1 < directives_.size(); i++) fresh.apply(directives_[i]);
+    fresh.specializations_ = std::move(specializations_);
+    return *this = std::move(fresh);
+}
+
+std::string Schedule::nest() const {
+    std::string text = nest_text(*state_);
+    for (const Specialization &s : specializations_) text += "when " + s.text + ":\n" + s.schedule->nest();
+    return text;
+}
+
+std::string Schedule::explain() const {
+    Schedule fresh(op(), machine());
+    std::string text = fresh.nest();
+    for (const Directive &d : directives_) {
+        fresh.apply(d);
+        const std::string on = text_argument(d, "stage");
+        text += "\n" + (on.empty() ? "" : on + ".") + call_text(d) + "\n" + fresh.nest();
+    }
+    return text;
+}
+
+namespace {
+
+std::string cpp_value(const json &v) {
+    if (!v.is_array()) return v.dump();
+    std::string inner;
+    for (const json &x : v) inner += (inner.empty() ? "" : ", ") + x.dump();
+    return "{" + inner + "}";
+}
+
+std::string cpp_call(const Directive &d) {
+    const json &a = d.arguments;
+    std::string args;
+    for (const Parameter &q : primitive(d.primitive).parameters) {
+        if (!strcmp(q.name, "stage") || !a.contains(q.name)) continue;
+        if (d.primitive == "split" && (!strcmp(q.name, "outer") || !strcmp(q.name, "inner") || !strcmp(q.name, "tail"))) continue;
+        if (d.primitive == "vectorize" && !strcmp(q.name, "tail")) continue;
+        if (q.kind == ArgumentKind::Condition) {
+            args += a[q.name].get<std::string>();
+            continue;
+        }
+        args += (args.empty() ? "" : ", ") + cpp_value(a[q.name]);
+    }
+    const auto tail = [&] {
+        std::string name = a["tail"];
+        name[0] = static_cast<char>(toupper(name[0]));
+        return "Tail::" + name;
+    };
+    if (d.primitive == "split" && (a.contains("outer") || a.contains("inner") || a.contains("tail"))) {
+        std::string names;
+        for (const char *n : {"outer", "inner"}) {
+            if (a.contains(n)) names += (names.empty() ? "." : ", .") + std::string(n) + " = " + a[n].dump();
+        }
+        if (a.contains("tail")) names += (names.empty() ? "." : ", .") + ("tail = " + tail());
+        args += ", {" + names + "}";
+    }
+    if (d.primitive == "vectorize" && a.contains("tail")) args += std::string(a.contains("width") ? "" : ", 0") + ", " + tail();
+    const std::string on = a.contains("stage") ? "s.stage(" + a["stage"].dump() + ")." : "s.";
+    if (d.primitive == "place_in" && !a.contains("consumer")) return "s.stage(" + a["tensor"].dump() + ").place_in(" + a["level"].dump() + ");";
+    return on + d.primitive + "(" + args + ");";
+}
+
+} // namespace
+
+std::string Schedule::to_cpp() const {
+    std::string text = "Schedule s(op);\n";
+    for (const Directive &d : directives_) text += cpp_call(d) + "\n";
+    for (const Specialization &s : specializations_) {
+        text += "{\n    Schedule special(op);\n";
+        std::istringstream lines(s.schedule->to_cpp());
+        std::string line;
+        std::getline(lines, line); // the declaration
+        while (std::getline(lines, line)) text += "    special" + line.substr(1) + "\n";
+        text += "    s.specialize(" + s.text + ", special);\n}\n";
+    }
+    return text;
+}
+
+json Schedule::to_json() const {
+    json directives = json::array();
+    for (const Directive &d : directives_) {
+        json one = {{"primitive", d.primitive}};
+        one.update(d.arguments);
+        directives.push_back(one);
+    }
+    json j = {{"kumiko", "schedule"}, {"version", format_version}, {"op", op().name()}, {"hash", op().hash()}, {"directives", directives}};
+    for (const Specialization &s : specializations_) {
+        j["specializations"].push_back({{"condition", s.text}, {"directives", s.schedule->to_json()["directives"]}});
+    }
+    return j;
+}
+
+void Schedule::save(const std::filesystem::path &file) const {
+    std::ofstream out(file);
+    out << to_json().dump(1) << "\n";
+    out.close();
+    if (!out) throw UserError("the schedule cannot be written to " + file.string());
+}
+
+Schedule Schedule::from_json(const Op &op, const json &j) { return from_json(op, Machine::host(), j); }
+
+Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j) {
+    if (!j.is_object() || j.value("kumiko", "") != "schedule") throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
+    if (!j.contains("version") || !j["version"].is_number_integer()) throw UserError("the saved schedule does not state its version");
+    if (const int version = j["version"]; version > format_version) {
+        throw UserError("the saved schedule has format version " + std::to_string(version) + ", newer than " + std::to_string(format_version) +
+                        ", which this program reads; load it with the program that saved it, or a newer one");
+    }
+    if (j.value("hash", "") != op.hash()) {
+        throw UserError("the saved schedule is one of op " + j.value("op", "?") + " with hash " + j.value("hash", "?") + ", not of " + op.name() +
+                        " with hash " + op.hash() + "; the formula, a shape or a type differs");
+    }
+    const auto replay = [](Schedule &s, const json &list) {
+        if (!list.is_array()) throw UserError("the saved schedule has no list of directives");
+        for (const json &one : list) {
+            if (!one.is_object() || !one.contains("primitive") || !one["primitive"].is_string()) {
+                throw UserError("a directive of the saved schedule does not name its primitive: " + one.dump());
+            }
+            Directive d{one["primitive"], one, {}};
+            d.arguments.erase("primitive");
+            s.apply(std::move(d));
+        }
+    };
+    Schedule s(op, machine);
+    replay(s, j.value("directives", json()));
+    for (const json &special : j.value("specializations", json::array())) {
+        Schedule other(op, machine);
+        replay(other, special.value("directives", json()));
+        s.specialize(parse_condition(op, special.value("condition", "")), other);
+    }
+    return s;
+}
+
+Schedule Schedule::parse(const Op &op, const std::string &text) {
+    json j;
+    try {
+        j = json::parse(text);
+    } catch (const json::parse_error &e) {
+        throw UserError(std::string("the saved schedule is not JSON, or is cut off: ") + e.what());
+    }
+    return from_json(op, j);
+}
+
+Schedule Schedule::load(const Op &op, const std::filesystem::path &file) {
+    std::ifstream in(file);
+    if (!in) throw UserError("there is no readable schedule at " + file.string());
+    std::ostringstream text;
+    text << in.rdbuf();
+    return parse(op, text.str());
+}
+
+} // namespace kumiko

@@ -1,0 +1,144 @@
+// A schedule: an op and a list of directives. Applying a directive never changes what is computed; it only orders it.
+//
+//   Schedule s(op);
+//   auto C = s.stage("C");
+//   auto [io, ii] = C.split("i", 14);
+//   C.reorder({"j", io, "k", ii}).unroll(ii);
+//   s.save("c.json");                            // Schedule::load(op, "c.json") replays it to the same nest
+//
+// Every method throws UserError at the call when it is not legal, naming the cause, the caller's line, the nest and what
+// would be legal; the schedule is then as it was before.
+#pragma once
+
+#include "schedules/primitive.h"
+
+#include <filesystem>
+#include <tuple>
+
+namespace kumiko {
+
+class Schedule;
+
+// A loop by name, as methods return it; converts to the name.
+struct LoopName {
+    std::string name;
+    LoopName(const char *name) : name(name) {}
+    LoopName(std::string name) : name(std::move(name)) {}
+    operator std::string() const { return name; }
+};
+
+using Place = std::source_location;
+
+struct SplitNames {
+    std::string outer, inner; // default "<loop>.o" and "<loop>.i"
+    Tail tail = Tail::Auto;
+};
+
+// One stage of a schedule. A handle: cheap to copy, valid while the schedule lives.
+class StageHandle {
+public:
+    StageHandle(Schedule &schedule, std::string stage) : schedule_(&schedule), stage_(std::move(stage)) {}
+    const std::string &name() const { return stage_; }
+    const StageState &state() const;
+
+    // loops (schedules/primitives/<method>.cpp says what each requires)
+    std::pair<LoopName, LoopName> split(LoopName loop, int64_t factor, SplitNames names = {}, Place where = Place::current());
+    LoopName fuse(LoopName outer, LoopName inner, const std::string &fused = "", Place where = Place::current());
+    // {"i", "j"} with {a, b} becomes the loops i.o, j.o, i.i, j.i, in that order
+    std::vector<LoopName> tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors, Place where = Place::current());
+    StageHandle &reorder(const std::vector<LoopName> &loops, Place where = Place::current());
+    StageHandle &unroll(LoopName loop, int64_t factor = 0, Place where = Place::current());
+    StageHandle &vectorize(LoopName loop, int64_t width = 0, Tail tail = Tail::Auto, Place where = Place::current());
+    StageHandle &parallel(LoopName loop, Place where = Place::current());
+    StageHandle &peel(LoopName loop, int64_t first, int64_t last, Place where = Place::current());
+
+    // stages
+    StageHandle &compute_at(const std::string &consumer, LoopName loop, Place where = Place::current());
+    StageHandle &compute_root(Place where = Place::current());
+    StageHandle &inline_into(Place where = Place::current());
+    StageHandle &finish_in(const std::string &consumer, Place where = Place::current());
+    // Returns the new stage "<stage>.rf", which keeps the loop as an axis.
+    StageHandle rfactor(LoopName loop, Place where = Place::current());
+    StageHandle interleave(LoopName loop, int64_t n, Place where = Place::current());
+
+    // memory
+    StageHandle &place_in(const std::string &level, Place where = Place::current());
+    StageHandle &accumulate_in(const std::string &level, LoopName loop, Place where = Place::current());
+    StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
+    StageHandle &double_buffer(Place where = Place::current());
+    StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
+
+    // machine
+    StageHandle &tensorize(LoopName loop, const std::string &instruction, Place where = Place::current());
+
+private:
+    Schedule *schedule_;
+    std::string stage_;
+    StageHandle &apply(const char *primitive, nlohmann::json arguments, Place where);
+};
+
+class Schedule {
+public:
+    // Without a machine: the host.
+    explicit Schedule(const Op &op);
+    Schedule(const Op &op, const Machine &machine);
+
+    const Op &op() const { return state_->op; }
+    const Machine &machine() const { return *state_->machine; }
+    const ScheduleState &state() const { return *state_; }
+    const std::vector<Directive> &directives() const { return directives_; }
+
+    StageHandle stage(const std::string &name, Place where = Place::current());
+
+    // Copies the region of `tensor` that is needed below `loop` of `consumer` into a memory level: a new stage
+    // "<tensor>.<level>", computed at that loop, which the consumer reads instead.
+    StageHandle place_in(const std::string &tensor, const std::string &level, const std::string &consumer, LoopName loop,
+                         Place where = Place::current());
+    Schedule &accumulate_in(const std::string &stage, const std::string &level, LoopName loop, Place where = Place::current());
+    // Copies an input once, ahead of time, in the storage order given: the kernel gets an entry "<kernel>_pack_<input>".
+    StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where = Place::current());
+    Schedule &assume(const Expr &condition, Place where = Place::current());
+    // A copy of the schedule so far for calls where the condition over the sizes holds; schedule it further by the result.
+    Schedule &specialize(const Expr &condition, Place where = Place::current());
+    Schedule &specialize(const Expr &condition, const Schedule &schedule, Place where = Place::current());
+
+    // The generic form of all of these.
+    Schedule &apply(Directive directive);
+    // Takes back the last directive, by replaying the others.
+    Schedule &undo();
+
+    struct Specialization {
+        Expr condition;
+        std::string text;
+        std::unique_ptr<Schedule> schedule;
+    };
+    const std::vector<Specialization> &specializations() const { return specializations_; }
+
+    // The loops of every stage where it is computed, as text.
+    std::string nest() const;
+    // The nest after each directive.
+    std::string explain() const;
+    // The directives as C++ calls.
+    std::string to_cpp() const;
+    // Saved form. Versions: `version` is raised when an older reader could misread it.
+    nlohmann::json to_json() const;
+    void save(const std::filesystem::path &file) const;
+    // Throws UserError for text that is not JSON, another op's schedule, or a newer version.
+    static Schedule from_json(const Op &op, const nlohmann::json &json);
+    static Schedule from_json(const Op &op, const Machine &machine, const nlohmann::json &json);
+    static Schedule parse(const Op &op, const std::string &text);
+    static Schedule load(const Op &op, const std::filesystem::path &file);
+
+    Schedule(const Schedule &);
+    Schedule &operator=(const Schedule &);
+    Schedule(Schedule &&) = default;
+    Schedule &operator=(Schedule &&) = default;
+
+private:
+    std::shared_ptr<const ScheduleState> state_;
+    std::vector<Directive> directives_;
+    std::vector<Specialization> specializations_;
+    void check_obligations(const ScheduleState &state, const Directive &d) const;
+};
+
+} // namespace kumiko

@@ -1,0 +1,203 @@
+#include "schedules/state.h"
+
+#include "support/error.h"
+#include "support/names.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+const char *kind_name(LoopKind kind) {
+    switch (kind) {
+    case LoopKind::Serial: return "serial";
+    case LoopKind::Parallel: return "parallel";
+    case LoopKind::Vectorized: return "vectorized";
+    case LoopKind::Unrolled: return "unrolled";
+    }
+    return "";
+}
+
+namespace {
+constexpr const char *tail_names[] = {"auto", "guard", "mask", "shift", "pad"};
+}
+
+const char *tail_name(Tail tail) { return tail_names[static_cast<int>(tail)]; }
+
+Tail tail_from_name(const std::string &name) {
+    for (int t = 0; t < 5; t++) {
+        if (name == tail_names[t]) return static_cast<Tail>(t);
+    }
+    throw UserError("unknown tail strategy \"" + name + "\"; legal are auto, guard, mask, shift, pad");
+}
+
+std::string LayoutTerm::to_string() const {
+    if (part == Part::Whole) return axis;
+    return axis + (part == Part::Outer ? "/" : "%") + std::to_string(block);
+}
+
+bool StageState::has_loop(const std::string &loop) const {
+    return std::find(order.begin(), order.end(), loop) != order.end();
+}
+
+const LoopState *StageState::find_loop(const std::string &name) const {
+    for (const LoopState &l : loops) {
+        if (l.name == name) return &l;
+    }
+    return nullptr;
+}
+
+LoopState &StageState::loop(const std::string &name) {
+    for (LoopState &l : loops) {
+        if (l.name == name) return l;
+    }
+    throw InternalError("stage " + def.name + " has no loop " + name);
+}
+
+const LoopState &StageState::loop(const std::string &name) const { return const_cast<StageState *>(this)->loop(name); }
+
+size_t StageState::position(const std::string &loop) const {
+    const auto it = std::find(order.begin(), order.end(), loop);
+    if (it == order.end()) throw InternalError("loop " + loop + " of stage " + def.name + " does not stand");
+    return it - order.begin();
+}
+
+bool StageState::derived_from(const std::string &loop, const std::string &ancestor) const {
+    if (loop == ancestor) return true;
+    for (const Relation &r : relations) {
+        if (const auto *s = std::get_if<SplitRelation>(&r)) {
+            if ((s->outer == loop || s->inner == loop) && derived_from(s->parent, ancestor)) return true;
+        } else if (const auto &f = std::get<FuseRelation>(r); f.fused == loop) {
+            if (derived_from(f.outer, ancestor) || derived_from(f.inner, ancestor)) return true;
+        }
+    }
+    return false;
+}
+
+std::vector<std::string> StageState::axes_of(const std::string &loop) const {
+    std::vector<std::string> names;
+    for (const Axis &a : def.axes) {
+        if (derived_from(loop, a.name())) names.push_back(a.name());
+    }
+    for (const Axis &a : def.reduction_axes) {
+        if (derived_from(loop, a.name())) names.push_back(a.name());
+    }
+    return names;
+}
+
+size_t StageState::first_reduction() const {
+    for (size_t i = 0; i < order.size(); i++) {
+        if (loop(order[i]).reduction) return i;
+    }
+    return order.size();
+}
+
+ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machine) : op(op), machine(std::move(machine)) {
+    for (const Stage &def : op.stages()) {
+        StageState s;
+        s.def = def;
+        for (const Axis &a : def.axes) {
+            s.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
+            s.order.push_back(a.name());
+        }
+        for (const Axis &a : def.reduction_axes) {
+            s.loops.push_back({a.name(), a.extent(), true, LoopKind::Serial});
+            s.order.push_back(a.name());
+        }
+        if (def.kind == Stage::Kind::Padding) s.placement.kind = Placement::Kind::Inline;
+        stages.push_back(std::move(s));
+    }
+}
+
+StageState *ScheduleState::find(const std::string &name) {
+    for (StageState &s : stages) {
+        if (s.name() == name) return &s;
+    }
+    return nullptr;
+}
+
+const StageState *ScheduleState::find(const std::string &name) const { return const_cast<ScheduleState *>(this)->find(name); }
+
+StageState &ScheduleState::stage(const std::string &name) {
+    if (StageState *s = find(name)) return *s;
+    std::string all;
+    for (const StageState &s : stages) all += (all.empty() ? "" : ", ") + s.name();
+    throw UserError("op " + op.name() + " has no stage \"" + name + "\"; its stages are " + all);
+}
+
+const StageState &ScheduleState::stage(const std::string &name) const { return const_cast<ScheduleState *>(this)->stage(name); }
+
+const StageState *ScheduleState::producer(const std::string &tensor) const {
+    for (const StageState &s : stages) {
+        if (s.name() == tensor) return &s;
+        for (const Component &c : s.def.components) {
+            if (c.tensor == tensor) return &s;
+        }
+    }
+    return nullptr;
+}
+
+const std::vector<Axis> &ScheduleState::axes_of(const std::string &tensor) const {
+    if (const Input *in = op.find_input(tensor)) return in->axes;
+    if (const StageState *s = producer(tensor)) return s->def.axes;
+    std::string all;
+    for (const Input &in : op.inputs()) all += (all.empty() ? "" : ", ") + in.name;
+    for (const StageState &s : stages) all += ", " + s.name();
+    throw UserError("op " + op.name() + " has no tensor \"" + tensor + "\"; its tensors are " + all);
+}
+
+Type ScheduleState::type_of(const std::string &tensor) const {
+    if (const Input *in = op.find_input(tensor)) return in->type;
+    axes_of(tensor); // the error for an unknown one
+    const StageState *s = producer(tensor);
+    for (const Component &c : s->def.components) {
+        if (c.tensor == tensor) return c.type;
+    }
+    return s->def.type;
+}
+
+std::set<std::string> tensors_read(const Expr &e) {
+    struct Reads : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::set<std::string> names;
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image) names.insert(op->name);
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    e.accept(&reads);
+    return reads.names;
+}
+
+std::vector<std::string> ScheduleState::readers(const std::string &tensor) const {
+    std::set<std::string> names = {tensor};
+    if (const StageState *p = producer(tensor)) {
+        for (const Component &c : p->def.components) names.insert(c.tensor);
+    }
+    std::vector<std::string> found;
+    for (const StageState &s : stages) {
+        bool reads = false;
+        for (const Expr &e : s.def.expressions()) {
+            for (const std::string &t : tensors_read(e)) reads = reads || names.count(t);
+        }
+        if (reads) found.push_back(s.name());
+    }
+    return found;
+}
+
+std::vector<std::string> ScheduleState::consumers(const std::string &tensor) const {
+    std::vector<std::string> found;
+    const auto add = [&](const std::string &s) {
+        if (std::find(found.begin(), found.end(), s) == found.end()) found.push_back(s);
+    };
+    for (const std::string &reader : readers(tensor)) {
+        const StageState &s = stage(reader);
+        if (s.placement.kind == Placement::Kind::Inline) {
+            for (const std::string &c : consumers(reader)) add(c);
+        } else {
+            add(reader);
+        }
+    }
+    return found;
+}
+
+} // namespace kumiko

@@ -1,0 +1,162 @@
+// What a list of directives amounts to: the loops of every stage, their order and kinds, where each stage is computed
+// and kept. It is derived by applying the directives in turn (schedules/schedule.h) and never edited otherwise.
+#pragma once
+
+#include "dsl/op.h"
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <variant>
+
+namespace kumiko {
+
+struct Machine;
+
+enum class LoopKind { Serial, Parallel, Vectorized, Unrolled };
+const char *kind_name(LoopKind kind); // "serial", …
+
+// What happens where a split does not divide the extent.
+enum class Tail {
+    Auto,  // peel where vectors or unrolled copies stand inside, else guard
+    Guard, // iterations beyond the end are not run
+    Mask,  // full trip count; loads of inputs and all stores are predicated
+    Shift, // the last iteration moves inwards and repeats some elements
+    Pad,   // full trip count on storage rounded up
+};
+const char *tail_name(Tail tail);
+Tail tail_from_name(const std::string &name); // throws UserError listing the names
+
+struct LoopState {
+    std::string name; // "i", "i.o"
+    Expr extent;      // when the stage is computed whole; over the sizes
+    bool reduction = false;
+    LoopKind kind = LoopKind::Serial;
+};
+
+// loop(parent) = loop(outer) * factor + loop(inner)
+struct SplitRelation {
+    std::string parent, outer, inner;
+    int64_t factor = 1;
+    Tail tail = Tail::Auto;
+};
+
+// loop(fused) = loop(outer) * extent(inner) + loop(inner)
+struct FuseRelation {
+    std::string outer, inner, fused;
+};
+
+using Relation = std::variant<SplitRelation, FuseRelation>;
+
+struct Placement {
+    enum class Kind { Inline, Root, At };
+    Kind kind = Kind::Root;
+    std::string consumer, loop; // At: computed in the body of this loop of this stage
+};
+
+// One dimension of a storage order, outermost first: an axis, or its part above or below a block size.
+struct LayoutTerm {
+    enum class Part { Whole, Outer, Inner };
+    std::string axis;
+    Part part = Part::Whole;
+    int64_t block = 0;
+    std::string to_string() const; // "j", "j/32", "j%32"
+};
+
+struct Accumulate {
+    std::string level, loop;
+};
+
+// At each iteration of `loop`, the region of `tensor` that is read `distance` iterations later is fetched into a cache.
+struct Prefetch {
+    std::string tensor, loop;
+    int64_t distance = 1;
+};
+
+// The first `first` and last `last` iterations of a loop get copies of the body of their own.
+struct Peel {
+    std::string loop;
+    int64_t first = 0, last = 0;
+};
+
+struct Tensorize {
+    std::string loop, instruction;
+};
+
+struct StageState {
+    Stage def;
+    std::vector<LoopState> loops;   // every loop that ever was, by name
+    std::vector<std::string> order; // the loops that stand now, outermost first
+    std::vector<Relation> relations;
+    Placement placement;
+    std::string level; // memory level that keeps it; "" leaves the choice to lowering
+    bool is_copy = false; // made by place_in: holds a region of another tensor as it is
+    std::string copied;   // the tensor that it copies
+    std::optional<Accumulate> accumulate;
+    std::string finished_into; // the consumer that this reduction's end computes
+    std::vector<LayoutTerm> layout; // empty: the axes in order
+    std::vector<Prefetch> prefetches;
+    std::vector<Peel> peels;
+    std::optional<Tensorize> tensorize;
+    bool double_buffered = false;
+    bool prepacked = false;
+
+    const std::string &name() const { return def.name; }
+    bool has_loop(const std::string &loop) const;  // stands now
+    const LoopState *find_loop(const std::string &loop) const; // ever was; null when not
+    LoopState &loop(const std::string &loop);
+    const LoopState &loop(const std::string &loop) const;
+    size_t position(const std::string &loop) const; // in order; InternalError when absent
+    // The axes from which a loop is derived.
+    std::vector<std::string> axes_of(const std::string &loop) const;
+    // True when `loop` is `ancestor` or was made from it by splits and fuses.
+    bool derived_from(const std::string &loop, const std::string &ancestor) const;
+    // The outermost reduction loop's position in order; order.size() when there is none.
+    size_t first_reduction() const;
+};
+
+// What a directive relied on, proved again after each later one.
+struct Obligation {
+    size_t directive; // index in the schedule
+    // Empty while it holds; else the reason why not.
+    std::function<std::string(const struct ScheduleState &)> broken;
+};
+
+struct Assume {
+    Expr condition;
+    std::string text;
+};
+
+struct ScheduleState {
+    Op op;
+    std::shared_ptr<const Machine> machine;
+    std::vector<StageState> stages; // producers before consumers
+    std::vector<Assume> assumptions;
+    std::vector<Obligation> obligations;
+
+    ScheduleState(const Op &op, std::shared_ptr<const Machine> machine);
+
+    StageState *find(const std::string &stage);
+    const StageState *find(const std::string &stage) const;
+    StageState &stage(const std::string &stage); // throws UserError with a suggestion
+    const StageState &stage(const std::string &stage) const;
+
+    // The axes of a tensor, input or stage; throws UserError when there is no such tensor.
+    const std::vector<Axis> &axes_of(const std::string &tensor) const;
+    Type type_of(const std::string &tensor) const;
+    bool is_input(const std::string &tensor) const { return op.find_input(tensor) != nullptr; }
+
+    // Stages whose definition reads the tensor (any component of it), in order.
+    std::vector<std::string> readers(const std::string &tensor) const;
+    // The same, with inlined readers replaced by their own readers.
+    std::vector<std::string> consumers(const std::string &tensor) const;
+    // The stage whose component has this tensor name; null for inputs.
+    const StageState *producer(const std::string &tensor) const;
+};
+
+// The tensors that an expression reads.
+std::set<std::string> tensors_read(const Expr &e);
+
+} // namespace kumiko
