@@ -1,0 +1,223 @@
+// Allocations. An accumulator array is cut into pieces that every access covers whole, each a stack slot of its own and at
+// most one machine vector wide; LLVM's scalar replacement then keeps every piece in a register. Where an index is not a
+// constant that cannot be done: the array stays one block of memory, and the compiler's result warns by name.
+#include "targets/cpu/codegen.h"
+
+#include "support/error.h"
+
+#include <llvm/IR/Constants.h>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// The elements that an index names, lane by lane, when they are constants.
+std::optional<std::vector<int64_t>> constant_lanes(const Expr &e) {
+    int n = e.type().lanes();
+    if (const auto *c = e.as<IntImm>()) {
+        return std::vector<int64_t>{c->value};
+    } else if (const auto *op = e.as<Broadcast>()) {
+        if (auto inner = constant_lanes(op->value)) {
+            std::vector<int64_t> all;
+            for (int i = 0; i < op->lanes; i++) {
+                all.insert(all.end(), inner->begin(), inner->end());
+            }
+            return all;
+        }
+    } else if (const auto *op = e.as<Ramp>()) {
+        auto base = constant_lanes(op->base), stride = constant_lanes(op->stride);
+        if (base && stride) {
+            std::vector<int64_t> all;
+            for (int i = 0; i < op->lanes; i++) {
+                for (size_t k = 0; k < base->size(); k++) {
+                    all.push_back((*base)[k] + i * (*stride)[k]);
+                }
+            }
+            return all;
+        }
+    } else if (const auto *op = e.as<Cast>(); op && op->type.is_int() && op->type.bits() >= 32) {
+        return constant_lanes(op->value);
+    } else {
+        auto both = [&](const Expr &ea, const Expr &eb, auto join) -> std::optional<std::vector<int64_t>> {
+            auto a = constant_lanes(ea), b = constant_lanes(eb);
+            if (!a || !b) {
+                return std::nullopt;
+            }
+            for (int i = 0; i < n; i++) {
+                (*a)[i] = join((*a)[i], (*b)[i]);
+            }
+            return a;
+        };
+        if (const auto *op = e.as<Add>()) {
+            return both(op->a, op->b, [](int64_t a, int64_t b) { return a + b; });
+        } else if (const auto *op = e.as<Sub>()) {
+            return both(op->a, op->b, [](int64_t a, int64_t b) { return a - b; });
+        } else if (const auto *op = e.as<Mul>()) {
+            return both(op->a, op->b, [](int64_t a, int64_t b) { return a * b; });
+        }
+    }
+    return std::nullopt;
+}
+
+// Every access of one array, and whether all of them are constant and outside parallel loops.
+class FindAccesses : public IRVisitor {
+public:
+    FindAccesses(const std::string &name) : name(name) {}
+    std::string name;
+    bool constant = true;
+    std::vector<std::vector<int64_t>> accesses;
+
+private:
+    using IRVisitor::visit;
+    int parallel_ = 0;
+
+    void access(const Expr &index) {
+        auto lanes = constant_lanes(index);
+        if (!lanes || parallel_) {
+            constant = false;
+        } else {
+            accesses.push_back(std::move(*lanes));
+        }
+    }
+    void visit(const Load *op) override {
+        if (op->name == name) {
+            access(op->index);
+        }
+        IRVisitor::visit(op);
+    }
+    void visit(const Store *op) override {
+        if (op->name == name) {
+            access(op->index);
+        }
+        IRVisitor::visit(op);
+    }
+    void visit(const For *op) override {
+        bool parallel = op->for_type == ForType::Parallel;
+        parallel_ += parallel;
+        IRVisitor::visit(op);
+        parallel_ -= parallel;
+    }
+    void visit(const Variable *op) override {
+        if (op->name == name) { // its address is taken
+            constant = false;
+        }
+    }
+};
+
+} // namespace
+
+bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
+    FindAccesses found(op->name);
+    op->body.accept(&found);
+    int64_t size = op->constant_allocation_size();
+    if (!found.constant) {
+        return false;
+    }
+    std::set<int64_t> cuts{0, size};
+    for (const auto &lanes : found.accesses) {
+        for (size_t i = 0; i < lanes.size(); i++) {
+            if (lanes[i] < 0 || lanes[i] >= size) {
+                return false;
+            }
+            if (i == 0 || lanes[i] != lanes[i - 1] + 1) {
+                cuts.insert(lanes[i]);
+            }
+            if (i + 1 == lanes.size() || lanes[i + 1] != lanes[i] + 1) {
+                cuts.insert(lanes[i] + 1);
+            }
+        }
+    }
+    int native = native_lanes(op->type);
+    for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
+        for (int64_t first = *cut; first < *std::next(cut); first += native) {
+            int64_t count = std::min<int64_t>(native, *std::next(cut) - first);
+            llvm::Type *t = type(op->type.with_lanes(int(count)));
+            array.pieces[first] = {stack_slot(t, 64, "registers." + op->name), count};
+        }
+    }
+    array.in_registers = true;
+    return true;
+}
+
+namespace {
+
+// Splits the lanes of an access at the pieces: calls each(piece's first element, lanes of the access that it holds).
+template<typename F>
+void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F each) {
+    for (size_t i = 0; i < lanes.size();) {
+        auto piece = std::prev(array.pieces.upper_bound(lanes[i]));
+        size_t count = 1;
+        while (i + count < lanes.size() && lanes[i + count] == lanes[i + count - 1] + 1 &&
+               lanes[i + count] < piece->first + piece->second.second) {
+            count++;
+        }
+        each(piece, i, count);
+        i += count;
+    }
+}
+
+} // namespace
+
+Value *Codegen::load_register(const Array &array, const std::string &name, Type t, const Expr &e) {
+    std::vector<Value *> parts;
+    for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t, size_t) {
+        llvm::Type *slot = type(array.type.with_lanes(int(piece->second.second)));
+        Value *v = ir_.CreateAlignedLoad(slot, piece->second.first, llvm::Align(64));
+        tag(v, name);
+        parts.push_back(v);
+    });
+    return concat(parts);
+}
+
+void Codegen::store_register(const Array &array, const std::string &name, Type t, const Expr &e, Value *v) {
+    for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t first, size_t count) {
+        Value *part = is_vector(v) ? slice(v, int(first), int(count)) : v;
+        tag(ir_.CreateAlignedStore(part, piece->second.first, llvm::Align(64)), name);
+    });
+}
+
+void Codegen::allocate(const Allocate *op) {
+    Array array;
+    array.type = op->type;
+    array.alignment = 64;
+    int64_t bytes = std::max(1, op->type.bits() / 8);
+    bool heap = op->memory_type != Halide::MemoryType::Register && op->memory_type != Halide::MemoryType::Stack;
+    if (!heap) {
+        int64_t size = op->constant_allocation_size();
+        if (size <= 0 && !op->extents.empty()) {
+            throw InternalError("kernel " + kernel_ + ": stack array " + op->name + " has no constant size");
+        }
+        bool wants_registers = op->memory_type == Halide::MemoryType::Register;
+        if (!wants_registers || !split_into_pieces(op, array)) {
+            llvm::Type *t = llvm::ArrayType::get(memory_type(op->type.element_of()),
+                                                 size * op->type.lanes() + op->padding);
+            array.pointer = stack_slot(t, 64, (wants_registers ? "registers." : "stack.") + op->name);
+        }
+        ScopedBinding<Array> bound(arrays_, op->name, array);
+        statement(op->body);
+        return;
+    }
+    Value *size = i64(bytes * op->type.lanes());
+    for (const Expr &extent : op->extents) {
+        size = ir_.CreateNSWMul(size, index(extent));
+    }
+    size = ir_.CreateNSWAdd(size, i64(op->padding * bytes));
+    llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
+    llvm::Function *allocate_hook = hook("malloc", pointer, {ir_.getInt64Ty()});
+    allocate_hook->addRetAttr(llvm::Attribute::NoAlias);
+    Value *p = ir_.CreateCall(allocate_hook, {size});
+    fail_unless(ir_.CreateICmpNE(p, llvm::Constant::getNullValue(pointer)), out_of_memory,
+                kernel_ + ": no memory for workspace " + op->name);
+    array.pointer = p;
+    workspaces_.push_back(p);
+    {
+        ScopedBinding<Array> bound(arrays_, op->name, array);
+        statement(op->body);
+    }
+    workspaces_.pop_back();
+    ir_.CreateCall(hook("free", ir_.getVoidTy(), {pointer}), {p});
+}
+
+} // namespace kumiko::cpu

@@ -1,0 +1,94 @@
+// Casts among all types. Integers truncate or extend by the source's sign; floats round to nearest even, once; floats
+// become integers by truncation, saturating, NaN gives 0; anything becomes bool by comparison with zero.
+#include "targets/cpu/codegen.h"
+
+#include <llvm/IR/Constants.h>
+
+#include <cmath>
+
+namespace kumiko::cpu {
+
+// Clamped in floating point before the conversion where the bounds are exact, and patched after it where they are not, so
+// that every step is one vector instruction and no step is undefined.
+Value *Codegen::float_to_int(Value *v, Type from, Type to) {
+    if (from.bits() == 16) {
+        v = widen_half(v, from);
+        from = Float(32, from.lanes());
+    }
+    llvm::Type *f = type(from);
+    bool is_signed = to.is_int();
+    Value *is_number = ir_.CreateFCmpORD(v, v);
+    Value *zero = llvm::ConstantFP::get(f, 0.0);
+    double low = is_signed ? -std::ldexp(1.0, to.bits() - 1) : 0.0;
+    double above = std::ldexp(1.0, is_signed ? to.bits() - 1 : to.bits()); // one more than the greatest
+    int precision = from.bits() == 32 ? 24 : 53;
+    if (to.bits() < precision) { // both bounds are exact
+        Value *lower = llvm::ConstantFP::get(f, low), *upper = llvm::ConstantFP::get(f, above - 1);
+        Value *x = ir_.CreateSelect(is_number, v, zero);
+        x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, lower), x, lower);
+        x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, upper), x, upper);
+        if (to.bits() < 32) { // through i32, which vector units convert to
+            Value *wide = ir_.CreateFPToSI(x, with_lanes(ir_.getInt32Ty(), to.lanes()));
+            return ir_.CreateTrunc(wide, type(to));
+        }
+        return is_signed ? ir_.CreateFPToSI(x, type(to)) : ir_.CreateFPToUI(x, type(to));
+    }
+    Value *too_low = ir_.CreateFCmpOLT(v, llvm::ConstantFP::get(f, low));
+    Value *too_high = ir_.CreateFCmpOGE(v, llvm::ConstantFP::get(f, above));
+    Value *inside = ir_.CreateAnd(is_number, ir_.CreateNot(ir_.CreateOr(too_low, too_high)));
+    Value *x = ir_.CreateSelect(inside, v, zero);
+    Value *result = is_signed ? ir_.CreateFPToSI(x, type(to)) : ir_.CreateFPToUI(x, type(to));
+    auto limit = [&](bool greatest) {
+        llvm::APInt bits = is_signed ? (greatest ? llvm::APInt::getSignedMaxValue(to.bits())
+                                                 : llvm::APInt::getSignedMinValue(to.bits()))
+                                     : (greatest ? llvm::APInt::getMaxValue(to.bits()) : llvm::APInt(to.bits(), 0));
+        return llvm::ConstantInt::get(type(to), bits);
+    };
+    result = ir_.CreateSelect(too_high, limit(true), result);
+    return ir_.CreateSelect(too_low, limit(false), result);
+}
+
+Value *Codegen::cast(Value *v, Type from, Type to) {
+    llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
+    ir_.clearFastMathFlags();
+    from = from.with_lanes(to.lanes());
+    if (from == to) {
+        return v;
+    }
+    if (from.is_handle() || to.is_handle()) {
+        return ir_.CreateBitOrPointerCast(v, type(to));
+    }
+    bool from_half = from.is_float() && from.bits() == 16, to_half = to.is_float() && to.bits() == 16;
+    if (to.is_bool()) {
+        if (from_half) {
+            v = widen_half(v, from);
+            from = Float(32, from.lanes());
+        }
+        return from.is_float() ? ir_.CreateFCmpUNE(v, llvm::Constant::getNullValue(type(from)))
+                               : ir_.CreateICmpNE(v, llvm::Constant::getNullValue(type(from)));
+    }
+    if (!from.is_float() && !to.is_float()) {
+        return from.is_int() ? ir_.CreateSExtOrTrunc(v, type(to)) : ir_.CreateZExtOrTrunc(v, type(to));
+    }
+    if (from.is_float() && !to.is_float()) {
+        return float_to_int(v, from, to);
+    }
+    if (!from.is_float()) {
+        if (to_half) {
+            return int_to_half(v, from, to);
+        }
+        return from.is_int() ? ir_.CreateSIToFP(v, type(to)) : ir_.CreateUIToFP(v, type(to));
+    }
+    if (from_half) {
+        v = widen_half(v, from);
+        from = Float(32, from.lanes());
+    }
+    if (to_half) {
+        return narrow_to_half(from.bits() == 64 ? round_to_odd(v) : v, to);
+    }
+    return from.bits() < to.bits()   ? ir_.CreateFPExt(v, type(to))
+           : from.bits() > to.bits() ? ir_.CreateFPTrunc(v, type(to))
+                                     : v;
+}
+
+} // namespace kumiko::cpu

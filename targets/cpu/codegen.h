@@ -1,0 +1,178 @@
+// Private to targets/cpu: from a Nest to LLVM IR.
+//
+// A Codegen fills one llvm::Module with the kernels given to add(). Values keep Halide's semantics (targets/cpu/README.md
+// says how each is done); what follows is how Halide's types look in LLVM:
+//   bool      i1 in registers, one byte 0 or 1 in memory
+//   f16, bf16 their 16 bits as i16, in registers and in memory; arithmetic goes through f32 (half.cpp)
+//   the rest  the LLVM type of the same name
+// Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
+//
+// The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
+// calls.cpp, math_*.cpp, memory.cpp, allocation.cpp, statements.cpp, parallel.cpp and kernel.cpp.
+#pragma once
+
+#include "targets/cpu/emit.h"
+#include "targets/cpu/options.h"
+#include "targets/lower/nest.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <optional>
+
+namespace kumiko::cpu {
+
+using Halide::Internal::ModulusRemainder;
+using Halide::Internal::Scope;
+using Halide::Internal::Stmt;
+using llvm::Value;
+
+// The codes of runtime/kumiko_runtime.h that generated code returns.
+enum Status { null_pointer = 1, bad_size = 2, failed_assumption = 3, out_of_memory = 4, bad_overlap = 6 };
+
+// What a name of the nest stands for.
+struct Symbol {
+    Value *value = nullptr; // in the type of the variable
+    Value *index = nullptr; // the same as i64, when the variable is a scalar Int(32) or Int(64)
+    bool nonnegative = false;
+    ModulusRemainder alignment;
+};
+
+// One array: a tensor argument or an allocation.
+struct Array {
+    Value *pointer = nullptr;
+    unsigned alignment = 1; // of the pointer, in bytes
+    // An accumulator array in registers: one stack slot for each piece that every access covers whole; `pieces` maps the
+    // first element of a piece to its slot.
+    bool in_registers = false;
+    Type type;
+    std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
+};
+
+class Codegen {
+public:
+    Codegen(llvm::LLVMContext &context, const CodegenOptions &options, const std::string &module_name);
+
+    // Adds the functions NAME and NAME_packed. Throws Unsupported for a node or call that it does not know.
+    void add(const Nest &nest);
+
+    std::unique_ptr<llvm::Module> module;
+
+    // Stack slots that hold Register allocations: the optimiser must dissolve them all. Names as "kernel: array".
+    std::vector<std::string> warnings;
+
+private:
+    // ---- Expressions
+    Value *value(const Expr &e);
+    Value *index(const Expr &e); // i64, or a vector of i64
+    Value *condition(const Expr &e);
+    Value *binary(const Expr &e, const Expr &a, const Expr &b);
+    Value *compare(const Expr &e, const Expr &a, const Expr &b);
+    Value *minmax(Type type, Value *a, Value *b, bool maximum);
+    Value *select(Value *condition, Value *a, Value *b);
+    Value *shuffle(const Halide::Internal::Shuffle *op);
+    Value *vector_reduce(const Halide::Internal::VectorReduce *op);
+    Value *ramp(Value *base, Value *stride, int lanes, bool no_wrap);
+    bool is_nonnegative(const Expr &e);
+
+    // ---- Division (division.cpp): Euclidean, x/0 = x%0 = 0
+    Value *divide(Type type, Value *a, Value *b, bool nonnegative = false);
+    Value *modulo(Type type, Value *a, Value *b, bool nonnegative = false);
+    std::pair<Value *, Value *> divide_floor(Type type, Value *a, Value *b);
+
+    // ---- Casts (casts.cpp, half.cpp)
+    Value *cast(Value *v, Type from, Type to);
+    Value *float_to_int(Value *v, Type from, Type to);
+    Value *widen_half(Value *v, Type from);                // f16, bf16 → f32
+    Value *narrow_to_half(Value *v, Type to);              // f32 → f16, bf16, to nearest even
+    Value *round_to_odd(Value *f64);                       // f64 → f32 so that a second rounding is harmless
+    Value *int_to_half(Value *v, Type from, Type to);
+
+    // ---- Calls (calls.cpp)
+    Value *call(const Halide::Internal::Call *op);
+    Value *intrinsic(const Halide::Internal::Call *op);
+    Value *shift(const Halide::Internal::Call *op, bool left);
+    Value *if_then_else(const Expr &condition, const Expr &a, const Expr &b);
+    Value *prefetch(const Halide::Internal::Call *op);
+    Value *instruction(const Halide::Internal::Call *op);
+
+    // ---- Math (math.cpp and math_*.cpp): on f32 scalars and vectors
+    Value *math(const std::string &function, Type type, std::vector<Value *> args);
+    Value *math_f32(const std::string &function, const std::vector<Value *> &args);
+    Value *math_f64(const std::string &function, const std::vector<Value *> &args);
+    Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
+
+    // ---- Memory (memory.cpp)
+    Value *load(const Halide::Internal::Load *op);
+    void store(const Halide::Internal::Store *op);
+    Value *load_dense(const Array &array, const std::string &name, Type type, Value *base, Value *mask, unsigned align);
+    void store_dense(const Array &array, const std::string &name, Type type, Value *base, Value *v, Value *mask,
+                     unsigned align);
+    Value *load_strided(const Array &array, const std::string &name, Type type, Value *base, int64_t stride);
+    Value *load_register(const Array &array, const std::string &name, Type type, const Expr &index);
+    void store_register(const Array &array, const std::string &name, Type type, const Expr &index, Value *v);
+    std::pair<Value *, Value *> base_and_offsets(const Expr &index);
+    Value *element(Value *pointer, Type type, Value *index);
+    unsigned access_alignment(const Array &array, Type type, const Expr &index, const ModulusRemainder &stated);
+    void tag(Value *access, const std::string &name);
+    Value *to_memory(Value *v, Type type);
+    Value *from_memory(Value *v, Type type);
+
+    // ---- Allocations (allocation.cpp)
+    void allocate(const Halide::Internal::Allocate *op);
+    bool split_into_pieces(const Halide::Internal::Allocate *op, Array &array);
+
+    // ---- Statements (statements.cpp, parallel.cpp)
+    void statement(const Stmt &s);
+    void serial_loop(const Halide::Internal::For *op);
+    void parallel_loop(const Halide::Internal::For *op);
+    void if_else(const Halide::Internal::IfThenElse *op);
+    Symbol bind(const Expr &e);
+    Symbol bind_index(Value *i64, Type type, bool nonnegative, ModulusRemainder alignment);
+
+    // ---- Kernels (kernel.cpp)
+    void declare_scopes(const Nest &nest);
+    void check_door(const Nest &nest);
+    void check_overlap(const Nest &nest);
+    void fail_unless(Value *ok, int code, const std::string &text);
+    void return_code(Value *code);
+    void packed_entry(const Nest &nest, llvm::Function *kernel);
+    void set_attributes(llvm::Function *function);
+    void begin_function(llvm::Function *function);
+    llvm::Function *hook(const std::string &name, llvm::Type *result, std::vector<llvm::Type *> args);
+
+    // ---- Helpers (codegen.cpp)
+    llvm::Type *type(Type t) const;        // in registers
+    llvm::Type *memory_type(Type t) const; // in memory, with lanes
+    llvm::Type *with_lanes(llvm::Type *t, int lanes) const;
+    Value *constant(Type t, int64_t v) const;
+    Value *i64(int64_t v) const;
+    Value *broadcast(Value *scalar, int lanes);
+    Value *slice(Value *v, int first, int lanes);
+    Value *concat(std::vector<Value *> parts);
+    Value *lanes_of(Value *v, const std::vector<int> &lanes);
+    Value *stack_slot(llvm::Type *t, unsigned align, const std::string &name);
+    Value *intrinsic_call(llvm::Intrinsic::ID id, llvm::Type *overload, std::vector<Value *> args);
+    llvm::BasicBlock *block(const std::string &name);
+    bool is_vector(Value *v) const { return v->getType()->isVectorTy(); }
+    int lanes(Value *v) const;
+    int native_lanes(Type t) const;
+    bool has_fma() const;
+    bool has_f16_conversion() const;
+
+    llvm::LLVMContext &context_;
+    const CodegenOptions &options_;
+    std::shared_ptr<const EmitterRegistry> emitters_;
+    llvm::IRBuilder<> ir_;
+    llvm::Function *function_ = nullptr;
+    std::string kernel_;
+    int tasks_ = 0;
+
+    Scope<Symbol> symbols_;
+    Scope<ModulusRemainder> alignments_;
+    Scope<Array> arrays_;
+    std::vector<Value *> workspaces_; // heap blocks that are live here, to be freed on every exit
+    std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_; // array → alias.scope, noalias
+};
+
+} // namespace kumiko::cpu

@@ -1,0 +1,122 @@
+#include "targets/cpu/cpu_target.h"
+
+#include "support/error.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/Host.h>
+
+namespace kumiko {
+
+namespace {
+
+struct Level {
+    const char *name, *architecture, *cpu, *features;
+    int vector_bits;
+};
+
+// x86-64-v2 to v4 are the levels of the x86-64 psABI; the rows above them add what matters to dense arithmetic.
+const Level levels[] = {
+    {"x86-64-sse4.2", "x86_64", "x86-64-v2", "+sse4.2,+ssse3,+popcnt", 128},
+    {"x86-64-avx2", "x86_64", "x86-64-v3", "+avx2,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 256},
+    {"x86-64-avx512", "x86_64", "x86-64-v4",
+     "+avx2,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 512},
+    {"x86-64-avx512-vnni", "x86_64", "cascadelake",
+     "+avx2,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,+avx512vnni,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 512},
+    {"x86-64-avx512-bf16", "x86_64", "cooperlake",
+     "+avx2,+avx512bf16,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,+avx512vnni,+bmi2,+f16c,+fma,+lzcnt,+popcnt",
+     512},
+    {"x86-64-amx", "x86_64", "sapphirerapids",
+     "+amx-bf16,+amx-int8,+amx-tile,+avx2,+avx512bf16,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512fp16,+avx512vl,"
+     "+avx512vnni,+bmi2,+f16c,+fma,+lzcnt,+popcnt",
+     512},
+    {"aarch64", "aarch64", "generic", "+neon", 128},
+    {"aarch64-dotprod", "aarch64", "cortex-a76", "+dotprod,+fullfp16,+neon", 128},
+    {"aarch64-bf16", "aarch64", "neoverse-v1", "+bf16,+dotprod,+fullfp16,+i8mm,+neon", 128},
+    {"riscv64", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m", 128},
+    {"riscv64-v", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m,+v,+zvl128b", 128},
+};
+
+const std::string freestanding_suffix = "-freestanding";
+
+} // namespace
+
+bool CpuTarget::has(std::string_view feature) const {
+    size_t at = 0;
+    while (at < features.size()) {
+        size_t end = std::min(features.find(',', at), features.size());
+        std::string_view item = std::string_view(features).substr(at, end - at);
+        if (item.size() == feature.size() + 1 && item[0] == '+' && item.substr(1) == feature) {
+            return true;
+        }
+        at = end + 1;
+    }
+    return false;
+}
+
+std::string CpuTarget::architecture() const { return triple.substr(0, triple.find('-')); }
+
+bool CpuTarget::freestanding() const { return triple.find("-none") != std::string::npos; }
+
+CpuTarget CpuTarget::host() {
+    CpuTarget target;
+    target.name = "host";
+    target.triple = llvm::sys::getProcessTriple();
+    target.cpu = llvm::sys::getHostCPUName().str();
+    // Features that the processor model has but this machine hides (virtual machines do that) must be switched off by
+    // name, so absent ones are listed too.
+    std::set<std::string> sorted;
+    for (const auto &feature : llvm::sys::getHostCPUFeatures()) {
+        sorted.insert((feature.second ? "+" : "-") + feature.first().str());
+    }
+    target.features = fmt::format("{}", fmt::join(sorted, ","));
+    target.vector_bits = target.has("avx512f") && target.has("avx512vl") ? 512 : target.has("avx2") ? 256 : 128;
+    return target;
+}
+
+CpuTarget CpuTarget::level(const std::string &name) {
+    if (name == "host") {
+        return host();
+    }
+    bool bare = name.ends_with(freestanding_suffix);
+    std::string base = bare ? name.substr(0, name.size() - freestanding_suffix.size()) : name;
+    for (const Level &level : levels) {
+        if (base == level.name) {
+            std::string system = bare ? "-none-elf" : "-unknown-linux-gnu";
+            if (bare && base.starts_with("x86")) {
+                system = "-unknown-none-elf";
+            }
+            return {name, level.architecture + system, level.cpu, level.features, level.vector_bits};
+        }
+    }
+    throw UserError(fmt::format("unknown processor level \"{}\"; known: host, {} (each also with {})", name,
+                                fmt::join(level_names(), ", "), freestanding_suffix));
+}
+
+std::vector<std::string> CpuTarget::level_names() {
+    std::vector<std::string> names;
+    for (const Level &level : levels) {
+        names.push_back(level.name);
+    }
+    return names;
+}
+
+std::string CpuTarget::to_json() const {
+    return nlohmann::ordered_json{
+        {"name", name}, {"triple", triple}, {"cpu", cpu}, {"features", features}, {"vector_bits", vector_bits}}
+        .dump();
+}
+
+CpuTarget CpuTarget::from_json(const std::string &text) {
+    try {
+        nlohmann::json j = nlohmann::json::parse(text);
+        CpuTarget target{j.at("name"), j.at("triple"), j.at("cpu"), j.at("features"), j.at("vector_bits")};
+        if (target.vector_bits < 64 || target.vector_bits > 4096 || target.triple.empty()) {
+            throw UserError("a saved processor target has an impossible vector width or no triple");
+        }
+        return target;
+    } catch (const nlohmann::json::exception &e) {
+        throw UserError(std::string("not a saved processor target: ") + e.what());
+    }
+}
+
+} // namespace kumiko

@@ -1,0 +1,39 @@
+// Which processor code is generated for: LLVM's triple, processor name and feature string, and the width of a vector
+// register. What a processor has besides (caches, units, throughput) is the machine table's business, not this one's.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kumiko {
+
+struct CpuTarget {
+    std::string name;     // "host", or the level's name
+    std::string triple;   // LLVM's: "x86_64-unknown-linux-gnu", "aarch64-none-elf"
+    std::string cpu;      // LLVM's processor name: "znver4", "x86-64-v3"
+    std::string features; // LLVM's feature string, sorted: "+avx2,+fma,-avx512f"
+    int vector_bits = 128;
+
+    // Whether the feature string switches `feature` on ("avx512f", "fma", "neon").
+    bool has(std::string_view feature) const;
+    // "x86_64", "aarch64", "riscv64": the part of the triple before the first dash.
+    std::string architecture() const;
+    // True for triples without an operating system: no libc is assumed beyond memset, memcpy and the runtime's hooks.
+    bool freestanding() const;
+
+    // The processor that this program runs on, detected at run time.
+    static CpuTarget host();
+    // A named level, for compiling elsewhere: see level_names(). "<level>-freestanding" is the same without an operating
+    // system. Throws UserError for an unknown name, listing the known ones.
+    static CpuTarget level(const std::string &name);
+    static std::vector<std::string> level_names();
+
+    // One JSON object; from_json(to_json()) is equal. Throws UserError on text that is not such an object.
+    std::string to_json() const;
+    static CpuTarget from_json(const std::string &text);
+
+    bool operator==(const CpuTarget &) const = default;
+};
+
+} // namespace kumiko

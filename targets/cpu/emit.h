@@ -1,0 +1,41 @@
+// Tensor instructions as LLVM: the only public header that sees LLVM.
+//
+// A call named "kumiko.inst.<name>" in a nest is emitted by the function registered here under <name>. Its arguments are
+// the call's arguments, evaluated: vectors for loaded operands, with f16 and bf16 elements as 16-bit integers; a Handle
+// argument arrives as a pointer. The function returns the call's value, in the LLVM type of the call's type.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+using Emitter = std::function<llvm::Value *(llvm::IRBuilder<> &, const std::vector<llvm::Value *> &args)>;
+
+class EmitterRegistry {
+public:
+    // With the built-in instructions:
+    //   "fma"             (a, b, c) → a*b + c, any float type, rounded once
+    //   "avx512.vpdpbusd" (acc i32×16, a u8×64, b i8×64)      → acc[i] += Σ₄ a[4i+k]·b[4i+k]
+    //   "avx512.vdpbf16ps" (acc f32×16, a bf16×32, b bf16×32) → acc[i] += Σ₂ a[2i+k]·b[2i+k]
+    static EmitterRegistry builtin();
+
+    // Adds or replaces.
+    void add(const std::string &name, Emitter emitter) { emitters_[name] = std::move(emitter); }
+    // Null when there is none.
+    const Emitter *find(const std::string &name) const {
+        auto found = emitters_.find(name);
+        return found == emitters_.end() ? nullptr : &found->second;
+    }
+    std::vector<std::string> names() const;
+
+private:
+    std::map<std::string, Emitter> emitters_;
+};
+
+} // namespace kumiko

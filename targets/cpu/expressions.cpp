@@ -1,0 +1,430 @@
+// Arithmetic, comparisons, vectors.
+#include "targets/cpu/codegen.h"
+
+#include "support/error.h"
+
+#include <llvm/IR/Constants.h>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+bool is_half(Type t) { return t.is_float() && t.bits() == 16; }
+
+// True when the expression is made of constants, variables and arithmetic only, so that it can be computed as an index.
+bool is_plain_index(const Expr &e) {
+    if (e.type() != Int(32) && e.type() != Int(64)) {
+        return false;
+    }
+    switch (e.node_type()) {
+    case IRNodeType::IntImm:
+    case IRNodeType::Variable:
+        return true;
+    case IRNodeType::Add:
+        return is_plain_index(e.as<Add>()->a) && is_plain_index(e.as<Add>()->b);
+    case IRNodeType::Sub:
+        return is_plain_index(e.as<Sub>()->a) && is_plain_index(e.as<Sub>()->b);
+    case IRNodeType::Mul:
+        return is_plain_index(e.as<Mul>()->a) && is_plain_index(e.as<Mul>()->b);
+    case IRNodeType::Div:
+        return is_plain_index(e.as<Div>()->a) && is_plain_index(e.as<Div>()->b);
+    case IRNodeType::Mod:
+        return is_plain_index(e.as<Mod>()->a) && is_plain_index(e.as<Mod>()->b);
+    case IRNodeType::Min:
+        return is_plain_index(e.as<Min>()->a) && is_plain_index(e.as<Min>()->b);
+    case IRNodeType::Max:
+        return is_plain_index(e.as<Max>()->a) && is_plain_index(e.as<Max>()->b);
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+// Whether the expression is known not to be negative, from the signs of sizes and loop variables.
+bool Codegen::is_nonnegative(const Expr &e) {
+    if (e.type().is_uint()) {
+        return true;
+    }
+    if (const auto *c = e.as<IntImm>()) {
+        return c->value >= 0;
+    } else if (const auto *v = e.as<Variable>()) {
+        const Symbol *s = symbols_.find(v->name);
+        return s && s->nonnegative;
+    } else if (const auto *op = e.as<Add>()) {
+        return is_nonnegative(op->a) && is_nonnegative(op->b);
+    } else if (const auto *op = e.as<Mul>()) {
+        return is_nonnegative(op->a) && is_nonnegative(op->b);
+    } else if (const auto *op = e.as<Div>()) {
+        return is_nonnegative(op->a) && is_nonnegative(op->b);
+    } else if (e.as<Mod>()) {
+        return true; // Euclidean
+    } else if (const auto *op = e.as<Min>()) {
+        return is_nonnegative(op->a) && is_nonnegative(op->b);
+    } else if (const auto *op = e.as<Max>()) {
+        return is_nonnegative(op->a) || is_nonnegative(op->b);
+    } else if (const auto *op = e.as<Cast>()) {
+        return (op->value.type().is_int() && op->value.type().bits() <= e.type().bits() && is_nonnegative(op->value)) ||
+               (op->value.type().is_uint() && op->value.type().bits() < e.type().bits());
+    } else if (const auto *op = e.as<Broadcast>()) {
+        return is_nonnegative(op->value);
+    } else if (const auto *op = e.as<Ramp>()) {
+        return is_nonnegative(op->base) && is_nonnegative(op->stride);
+    } else if (const auto *op = e.as<Call>()) {
+        return op->is_tag() && is_nonnegative(op->args[0]);
+    }
+    return false;
+}
+
+Value *Codegen::ramp(Value *base, Value *stride, int lanes, bool no_wrap) {
+    if (is_vector(base)) { // a nested ramp: whole vectors, one stride apart
+        std::vector<Value *> parts{base};
+        for (int i = 1; i < lanes; i++) {
+            parts.push_back(ir_.CreateAdd(parts.back(), stride, "", false, no_wrap));
+        }
+        return concat(parts);
+    }
+    std::vector<llvm::Constant *> steps;
+    for (int i = 0; i < lanes; i++) {
+        steps.push_back(llvm::ConstantInt::get(base->getType(), i));
+    }
+    Value *offsets = llvm::ConstantVector::get(steps);
+    offsets = ir_.CreateMul(offsets, broadcast(stride, lanes), "", false, no_wrap);
+    return ir_.CreateAdd(broadcast(base, lanes), offsets, "", false, no_wrap);
+}
+
+// Index arithmetic: widened to i64 at the leaves. It cannot overflow there, and LLVM is told so.
+Value *Codegen::index(const Expr &e) {
+    llvm::Type *wide = with_lanes(ir_.getInt64Ty(), e.type().lanes());
+    if (const auto *c = e.as<IntImm>()) {
+        return i64(c->value);
+    } else if (const auto *v = e.as<Variable>()) {
+        if (const Symbol *s = symbols_.find(v->name); s && s->index) {
+            return s->index;
+        }
+    } else if (e.type().is_int() && e.type().bits() >= 32) {
+        if (const auto *op = e.as<Add>()) {
+            Value *a = index(op->a);
+            return ir_.CreateNSWAdd(a, index(op->b));
+        } else if (const auto *op = e.as<Sub>()) {
+            Value *a = index(op->a);
+            return ir_.CreateNSWSub(a, index(op->b));
+        } else if (const auto *op = e.as<Mul>()) {
+            Value *a = index(op->a);
+            return ir_.CreateNSWMul(a, index(op->b));
+        } else if (const auto *op = e.as<Min>()) {
+            Value *a = index(op->a);
+            return ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, index(op->b));
+        } else if (const auto *op = e.as<Max>()) {
+            Value *a = index(op->a);
+            return ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, a, index(op->b));
+        } else if (const auto *op = e.as<Div>()) {
+            Value *a = index(op->a);
+            return divide(Int(64, e.type().lanes()), a, index(op->b), is_nonnegative(op->a));
+        } else if (const auto *op = e.as<Mod>()) {
+            Value *a = index(op->a);
+            return modulo(Int(64, e.type().lanes()), a, index(op->b), is_nonnegative(op->a));
+        } else if (const auto *op = e.as<Broadcast>()) {
+            Value *v = index(op->value);
+            return op->value.type().is_vector() ? concat(std::vector<Value *>(op->lanes, v)) : broadcast(v, op->lanes);
+        } else if (const auto *op = e.as<Ramp>()) {
+            Value *base = index(op->base);
+            return ramp(base, index(op->stride), op->lanes, true);
+        } else if (const auto *op = e.as<Select>()) {
+            Value *c = condition(op->condition), *a = index(op->true_value);
+            return ir_.CreateSelect(c, a, index(op->false_value));
+        } else if (const auto *op = e.as<Let>()) {
+            ScopedBinding<Symbol> bound(symbols_, op->name, bind(op->value));
+            return index(op->body);
+        } else if (const auto *op = e.as<Call>(); op && op->is_tag()) {
+            return index(op->args[0]);
+        } else if (const auto *op = e.as<Cast>();
+                   op && op->value.type().is_int() && op->value.type().bits() >= 32 && e.type().bits() == 64) {
+            return index(op->value);
+        }
+    }
+    Value *narrow = value(e);
+    return e.type().is_uint() ? ir_.CreateZExtOrTrunc(narrow, wide) : ir_.CreateSExtOrTrunc(narrow, wide);
+}
+
+Value *Codegen::condition(const Expr &e) { return value(e); }
+
+Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
+    Type t = e.type();
+    Value *a = value(ea), *b = value(eb);
+    bool half = is_half(t);
+    if (half) {
+        a = widen_half(a, t);
+        b = widen_half(b, t);
+    }
+    Value *result = nullptr;
+    llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
+    if (options_.contract && !half) {
+        llvm::FastMathFlags flags;
+        flags.setAllowContract(true);
+        ir_.setFastMathFlags(flags);
+    }
+    switch (e.node_type()) {
+    case IRNodeType::Add:
+        result = t.is_float() ? ir_.CreateFAdd(a, b) : ir_.CreateAdd(a, b);
+        break;
+    case IRNodeType::Sub:
+        result = t.is_float() ? ir_.CreateFSub(a, b) : ir_.CreateSub(a, b);
+        break;
+    case IRNodeType::Mul:
+        result = t.is_float() ? ir_.CreateFMul(a, b) : ir_.CreateMul(a, b);
+        break;
+    case IRNodeType::Div:
+        if (!t.is_float()) {
+            return divide(t, a, b, is_nonnegative(ea));
+        }
+        ir_.clearFastMathFlags();
+        result = ir_.CreateFDiv(a, b);
+        break;
+    case IRNodeType::Mod:
+        if (!t.is_float()) {
+            return modulo(t, a, b, is_nonnegative(ea));
+        }
+        // a - b * floor(a / b), as Halide does.
+        ir_.clearFastMathFlags();
+        result = ir_.CreateFSub(
+            a, ir_.CreateFMul(b, ir_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, ir_.CreateFDiv(a, b))));
+        break;
+    default:
+        throw InternalError("not a binary node");
+    }
+    return half ? narrow_to_half(result, t) : result;
+}
+
+// max(a, b) = a > b ? a : b, and min likewise with <: what maxps and minps do, NaN included.
+Value *Codegen::minmax(Type t, Value *a, Value *b, bool maximum) {
+    if (t.is_float()) {
+        Value *x = is_half(t) ? widen_half(a, t) : a, *y = is_half(t) ? widen_half(b, t) : b;
+        return ir_.CreateSelect(maximum ? ir_.CreateFCmpOGT(x, y) : ir_.CreateFCmpOLT(x, y), a, b);
+    }
+    if (t.is_bool()) {
+        return maximum ? ir_.CreateOr(a, b) : ir_.CreateAnd(a, b);
+    }
+    auto id = t.is_uint() ? (maximum ? llvm::Intrinsic::umax : llvm::Intrinsic::umin)
+                          : (maximum ? llvm::Intrinsic::smax : llvm::Intrinsic::smin);
+    return ir_.CreateBinaryIntrinsic(id, a, b);
+}
+
+Value *Codegen::compare(const Expr &e, const Expr &ea, const Expr &eb) {
+    Type t = ea.type();
+    Value *a, *b;
+    if (is_plain_index(ea) && is_plain_index(eb)) {
+        a = index(ea);
+        b = index(eb);
+    } else {
+        a = value(ea);
+        b = value(eb);
+    }
+    if (is_half(t)) {
+        a = widen_half(a, t);
+        b = widen_half(b, t);
+    }
+    using P = llvm::CmpInst::Predicate;
+    bool f = t.is_float(), u = t.is_uint() || t.is_handle();
+    switch (e.node_type()) {
+    case IRNodeType::EQ:
+        return ir_.CreateCmp(f ? P::FCMP_OEQ : P::ICMP_EQ, a, b);
+    case IRNodeType::NE:
+        return ir_.CreateCmp(f ? P::FCMP_UNE : P::ICMP_NE, a, b);
+    case IRNodeType::LT:
+        return ir_.CreateCmp(f ? P::FCMP_OLT : u ? P::ICMP_ULT : P::ICMP_SLT, a, b);
+    case IRNodeType::LE:
+        return ir_.CreateCmp(f ? P::FCMP_OLE : u ? P::ICMP_ULE : P::ICMP_SLE, a, b);
+    case IRNodeType::GT:
+        return ir_.CreateCmp(f ? P::FCMP_OGT : u ? P::ICMP_UGT : P::ICMP_SGT, a, b);
+    case IRNodeType::GE:
+        return ir_.CreateCmp(f ? P::FCMP_OGE : u ? P::ICMP_UGE : P::ICMP_SGE, a, b);
+    default:
+        throw InternalError("not a comparison");
+    }
+}
+
+Value *Codegen::select(Value *c, Value *a, Value *b) { return ir_.CreateSelect(c, a, b); }
+
+Value *Codegen::shuffle(const Shuffle *op) {
+    std::vector<Value *> parts;
+    for (const Expr &v : op->vectors) {
+        parts.push_back(value(v));
+    }
+    Value *all = concat(parts);
+    if (!is_vector(all)) {
+        return broadcast(all, op->type.lanes());
+    }
+    return lanes_of(all, op->indices);
+}
+
+// Joined as a balanced tree over neighbouring lanes of each group: the order depends on nothing but the lane count.
+Value *Codegen::vector_reduce(const VectorReduce *op) {
+    Value *v = value(op->value);
+    int groups = op->type.lanes(), factor = op->value.type().lanes() / groups;
+    std::vector<Value *> terms;
+    auto join = [&](Value *a, Value *b) -> Value * {
+        Type t = op->type.with_lanes(lanes(a));
+        bool half = is_half(t);
+        switch (op->op) {
+        case VectorReduce::Min:
+            return minmax(t, a, b, false);
+        case VectorReduce::Max:
+            return minmax(t, a, b, true);
+        case VectorReduce::And:
+            return ir_.CreateAnd(a, b);
+        case VectorReduce::Or:
+            return ir_.CreateOr(a, b);
+        case VectorReduce::SaturatingAdd:
+            return ir_.CreateBinaryIntrinsic(t.is_uint() ? llvm::Intrinsic::uadd_sat : llvm::Intrinsic::sadd_sat, a, b);
+        default:
+            break;
+        }
+        Value *x = half ? widen_half(a, t) : a, *y = half ? widen_half(b, t) : b;
+        Value *r = op->op == VectorReduce::Add ? (t.is_float() ? ir_.CreateFAdd(x, y) : ir_.CreateAdd(x, y))
+                                               : (t.is_float() ? ir_.CreateFMul(x, y) : ir_.CreateMul(x, y));
+        return half ? narrow_to_half(r, t) : r;
+    };
+    if (groups == 1) { // halve the vector while it is even: lane i joins lane i + n/2
+        while (lanes(v) > 1 && lanes(v) % 2 == 0) {
+            int n = lanes(v) / 2;
+            v = join(slice(v, 0, n), slice(v, n, n));
+        }
+        if (!is_vector(v)) {
+            return v;
+        }
+        factor = lanes(v);
+    }
+    for (int k = 0; k < factor; k++) {
+        std::vector<int> taken;
+        for (int g = 0; g < groups; g++) {
+            taken.push_back(g * factor + k);
+        }
+        terms.push_back(lanes_of(v, taken));
+    }
+    while (terms.size() > 1) {
+        std::vector<Value *> next;
+        for (size_t i = 0; i + 1 < terms.size(); i += 2) {
+            next.push_back(join(terms[i], terms[i + 1]));
+        }
+        if (terms.size() % 2) {
+            next.push_back(terms.back());
+        }
+        terms = std::move(next);
+    }
+    return terms[0];
+}
+
+Value *Codegen::value(const Expr &e) {
+    Type t = e.type();
+    switch (e.node_type()) {
+    case IRNodeType::IntImm:
+        return constant(t, e.as<IntImm>()->value);
+    case IRNodeType::UIntImm:
+        return llvm::ConstantInt::get(type(t), e.as<UIntImm>()->value);
+    case IRNodeType::FloatImm: {
+        double v = e.as<FloatImm>()->value;
+        if (is_half(t)) {
+            uint16_t bits = t.is_bfloat() ? bfloat16_t(v).to_bits() : float16_t(v).to_bits();
+            return llvm::ConstantInt::get(type(t), bits);
+        }
+        return llvm::ConstantFP::get(type(t), v);
+    }
+    case IRNodeType::StringImm:
+        return ir_.CreateGlobalStringPtr(e.as<StringImm>()->value);
+    case IRNodeType::Variable: {
+        const std::string &name = e.as<Variable>()->name;
+        if (const Symbol *s = symbols_.find(name)) {
+            return s->value;
+        }
+        if (const Array *a = arrays_.find(name); a && a->pointer) {
+            return a->pointer;
+        }
+        throw InternalError("kernel " + kernel_ + ": variable " + name + " is not defined");
+    }
+    case IRNodeType::Add:
+        return binary(e, e.as<Add>()->a, e.as<Add>()->b);
+    case IRNodeType::Sub:
+        return binary(e, e.as<Sub>()->a, e.as<Sub>()->b);
+    case IRNodeType::Mul:
+        return binary(e, e.as<Mul>()->a, e.as<Mul>()->b);
+    case IRNodeType::Div:
+        return binary(e, e.as<Div>()->a, e.as<Div>()->b);
+    case IRNodeType::Mod:
+        return binary(e, e.as<Mod>()->a, e.as<Mod>()->b);
+    case IRNodeType::Min: {
+        Value *a = value(e.as<Min>()->a);
+        return minmax(t, a, value(e.as<Min>()->b), false);
+    }
+    case IRNodeType::Max: {
+        Value *a = value(e.as<Max>()->a);
+        return minmax(t, a, value(e.as<Max>()->b), true);
+    }
+    case IRNodeType::EQ:
+        return compare(e, e.as<EQ>()->a, e.as<EQ>()->b);
+    case IRNodeType::NE:
+        return compare(e, e.as<NE>()->a, e.as<NE>()->b);
+    case IRNodeType::LT:
+        return compare(e, e.as<LT>()->a, e.as<LT>()->b);
+    case IRNodeType::LE:
+        return compare(e, e.as<LE>()->a, e.as<LE>()->b);
+    case IRNodeType::GT:
+        return compare(e, e.as<GT>()->a, e.as<GT>()->b);
+    case IRNodeType::GE:
+        return compare(e, e.as<GE>()->a, e.as<GE>()->b);
+    case IRNodeType::And: {
+        Value *a = value(e.as<And>()->a);
+        return ir_.CreateAnd(a, value(e.as<And>()->b));
+    }
+    case IRNodeType::Or: {
+        Value *a = value(e.as<Or>()->a);
+        return ir_.CreateOr(a, value(e.as<Or>()->b));
+    }
+    case IRNodeType::Not:
+        return ir_.CreateNot(value(e.as<Not>()->a));
+    case IRNodeType::Select: {
+        const auto *op = e.as<Select>();
+        Value *c = condition(op->condition), *a = value(op->true_value);
+        return select(c, a, value(op->false_value));
+    }
+    case IRNodeType::Cast:
+        return cast(value(e.as<Cast>()->value), e.as<Cast>()->value.type(), t);
+    case IRNodeType::Reinterpret: {
+        Value *v = value(e.as<Reinterpret>()->value);
+        return v->getType()->isPtrOrPtrVectorTy() || type(t)->isPtrOrPtrVectorTy() ? ir_.CreateBitOrPointerCast(v, type(t))
+                                                                                   : ir_.CreateBitCast(v, type(t));
+    }
+    case IRNodeType::Broadcast: {
+        const auto *op = e.as<Broadcast>();
+        Value *v = value(op->value);
+        return is_vector(v) ? concat(std::vector<Value *>(op->lanes, v)) : broadcast(v, op->lanes);
+    }
+    case IRNodeType::Ramp: {
+        const auto *op = e.as<Ramp>();
+        if (t.is_float()) {
+            throw Unsupported("kernel " + kernel_ + ": a ramp of floating-point numbers");
+        }
+        Value *base = value(op->base);
+        return ramp(base, value(op->stride), op->lanes, false);
+    }
+    case IRNodeType::Let: {
+        const auto *op = e.as<Let>();
+        ScopedBinding<Symbol> bound(symbols_, op->name, bind(op->value));
+        return value(op->body);
+    }
+    case IRNodeType::Load:
+        return load(e.as<Load>());
+    case IRNodeType::Shuffle:
+        return shuffle(e.as<Shuffle>());
+    case IRNodeType::VectorReduce:
+        return vector_reduce(e.as<VectorReduce>());
+    case IRNodeType::Call:
+        return call(e.as<Call>());
+    default:
+        throw Unsupported("kernel " + kernel_ + ": an expression node that code generation does not know");
+    }
+}
+
+} // namespace kumiko::cpu

@@ -1,0 +1,271 @@
+// Loads and stores. Every one carries the alias scope of its array and the list of all others, so that LLVM may move them
+// past each other; dense vector accesses of internal arrays carry the alignment that their index proves.
+#include "targets/cpu/codegen.h"
+
+#include "support/error.h"
+
+#include <llvm/IR/Constants.h>
+
+#include <numeric>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+bool always(const Expr &predicate) { return !predicate.defined() || is_const_one(predicate); }
+
+const Ramp *dense_ramp(const Expr &index) {
+    const auto *r = index.as<Ramp>();
+    return r && is_const_one(r->stride) && r->base.type().is_scalar() ? r : nullptr;
+}
+
+int bytes_of(Type t) { return std::max(1, t.bits() / 8); }
+
+} // namespace
+
+void Codegen::tag(Value *access, const std::string &name) {
+    auto found = alias_.find(name);
+    auto *instruction = llvm::dyn_cast<llvm::Instruction>(access);
+    if (found == alias_.end() || !instruction) {
+        return;
+    }
+    instruction->setMetadata(llvm::LLVMContext::MD_alias_scope, found->second.first);
+    if (found->second.second) {
+        instruction->setMetadata(llvm::LLVMContext::MD_noalias, found->second.second);
+    }
+}
+
+Value *Codegen::element(Value *pointer, Type t, Value *index) {
+    return ir_.CreateInBoundsGEP(memory_type(t.element_of()), pointer, index);
+}
+
+Value *Codegen::to_memory(Value *v, Type t) { return t.is_bool() ? ir_.CreateZExt(v, memory_type(t)) : v; }
+
+Value *Codegen::from_memory(Value *v, Type t) {
+    return t.is_bool() ? ir_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
+}
+
+// In bytes: the greatest power of two that divides the address of the first element.
+unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first, const ModulusRemainder &stated) {
+    unsigned bytes = bytes_of(t);
+    if (array.alignment <= bytes) {
+        return std::max(1u, array.alignment);
+    }
+    auto divides = [&](const ModulusRemainder &m) -> int64_t { // all values are multiples of the result; 0: only zero
+        return std::gcd(m.modulus, m.remainder);
+    };
+    auto power = [&](int64_t v) -> int64_t { return v == 0 ? array.alignment : (v & -v) * int64_t(bytes); };
+    int64_t best = std::max(power(divides(modulus_remainder(first, alignments_))), power(divides(stated)));
+    return unsigned(std::min<int64_t>(best, array.alignment));
+}
+
+Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask, unsigned align) {
+    Value *address = element(array.pointer, t, base);
+    Value *v;
+    if (mask) {
+        v = ir_.CreateMaskedLoad(memory_type(t), address, llvm::Align(align), mask,
+                                 llvm::Constant::getNullValue(memory_type(t)));
+    } else {
+        v = ir_.CreateAlignedLoad(memory_type(t), address, llvm::Align(align));
+    }
+    tag(v, name);
+    return from_memory(v, t);
+}
+
+void Codegen::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
+                          unsigned align) {
+    Value *address = element(array.pointer, t, base);
+    v = to_memory(v, t);
+    tag(mask ? static_cast<Value *>(ir_.CreateMaskedStore(v, address, llvm::Align(align), mask))
+             : ir_.CreateAlignedStore(v, address, llvm::Align(align)),
+        name);
+}
+
+// Every stride-th of (n-1)*stride + 1 elements: read as `stride` dense pieces, the last one ending with the last element
+// so that nothing beyond it is touched, then shuffled.
+Value *Codegen::load_strided(const Array &array, const std::string &name, Type t, Value *base, int64_t stride) {
+    int n = t.lanes();
+    int64_t span = int64_t(n - 1) * stride + 1;
+    std::vector<Value *> pieces;
+    std::vector<int64_t> starts;
+    for (int64_t k = 0; k < stride; k++) {
+        starts.push_back(std::min<int64_t>(k * n, span - n));
+        pieces.push_back(
+            load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(starts.back())), nullptr, bytes_of(t)));
+    }
+    std::vector<int> taken;
+    for (int i = 0; i < n; i++) {
+        int64_t at = i * stride, piece = std::min<int64_t>(at / n, stride - 1);
+        taken.push_back(int(piece * n + at - starts[piece]));
+    }
+    return lanes_of(concat(pieces), taken);
+}
+
+// Splits a vector index into an i64 that all lanes share and offsets that differ (null when they are all zero), so that
+// gathers address from a scalar base.
+std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
+    if (e.type().is_scalar()) {
+        return {index(e), nullptr};
+    }
+    if (const auto *b = e.as<Broadcast>(); b && b->value.type().is_scalar()) {
+        return {index(b->value), nullptr};
+    }
+    if (const auto *r = e.as<Ramp>(); r && r->base.type().is_scalar()) {
+        Value *base = index(r->base);
+        return {base, ramp(i64(0), index(r->stride), r->lanes, true)};
+    }
+    auto combine = [&](const Expr &ea, const Expr &eb, bool subtract) -> std::pair<Value *, Value *> {
+        auto [a, ao] = base_and_offsets(ea);
+        auto [b, bo] = base_and_offsets(eb);
+        Value *base = subtract ? ir_.CreateNSWSub(a, b) : ir_.CreateNSWAdd(a, b);
+        if (!bo) {
+            return {base, ao};
+        }
+        if (!ao) {
+            return {base, subtract ? ir_.CreateNeg(bo) : bo};
+        }
+        return {base, subtract ? ir_.CreateNSWSub(ao, bo) : ir_.CreateNSWAdd(ao, bo)};
+    };
+    if (const auto *op = e.as<Add>()) {
+        return combine(op->a, op->b, false);
+    }
+    if (const auto *op = e.as<Sub>()) {
+        return combine(op->a, op->b, true);
+    }
+    return {i64(0), index(e)};
+}
+
+Value *Codegen::load(const Load *op) {
+    const Array *found = arrays_.find(op->name);
+    if (!found) {
+        throw InternalError("kernel " + kernel_ + ": load from unknown array " + op->name);
+    }
+    const Array &array = *found;
+    Type t = op->type;
+    if (array.in_registers) {
+        Value *v = load_register(array, op->name, t, op->index);
+        return always(op->predicate) ? v
+                                     : ir_.CreateSelect(condition(op->predicate), v, llvm::Constant::getNullValue(type(t)));
+    }
+    if (t.is_scalar()) {
+        if (always(op->predicate)) {
+            return load_dense(array, op->name, t, index(op->index), nullptr, access_alignment(array, t, op->index, op->alignment));
+        }
+        // Off: zero, and memory is not touched.
+        return if_then_else(op->predicate,
+                            Load::make(t, op->name, op->index, {}, {}, const_true(), op->alignment), make_zero(t));
+    }
+    if (const auto *r = op->index.as<Ramp>(); r && r->base.type().is_vector()) {
+        Expr flat = flatten_nested_ramps(Expr(op));
+        const auto *same = flat.as<Load>();
+        if (!same || !same->index.same_as(op->index)) {
+            return value(flat);
+        }
+    }
+    Value *mask = always(op->predicate) ? nullptr : condition(op->predicate);
+    if (mask && !is_vector(mask)) {
+        mask = broadcast(mask, t.lanes());
+    }
+    if (const Ramp *r = dense_ramp(op->index)) {
+        return load_dense(array, op->name, t, index(r->base), mask, access_alignment(array, t, r->base, op->alignment));
+    }
+    if (const auto *b = op->index.as<Broadcast>(); b && !mask && b->value.type().is_scalar()) {
+        Type scalar = t.element_of();
+        return broadcast(load_dense(array, op->name, scalar, index(b->value), nullptr, bytes_of(scalar)), t.lanes());
+    }
+    if (const auto *r = op->index.as<Ramp>(); r && !mask && r->base.type().is_scalar()) {
+        if (const auto *stride = r->stride.as<IntImm>(); stride) {
+            if (stride->value >= 2 && stride->value <= 4) {
+                return load_strided(array, op->name, t, index(r->base), stride->value);
+            }
+            if (stride->value >= -4 && stride->value <= -1) { // from the last lane up, then reversed
+                int64_t s = -stride->value;
+                Value *first = ir_.CreateNSWSub(index(r->base), i64((t.lanes() - 1) * s));
+                Value *v = s == 1 ? load_dense(array, op->name, t, first, nullptr, bytes_of(t))
+                                  : load_strided(array, op->name, t, first, s);
+                std::vector<int> reversed;
+                for (int i = t.lanes(); i-- > 0;) {
+                    reversed.push_back(i);
+                }
+                return lanes_of(v, reversed);
+            }
+        }
+    }
+    auto [base, offsets] = base_and_offsets(op->index);
+    Value *address = element(array.pointer, t, base);
+    if (!offsets) {
+        offsets = llvm::Constant::getNullValue(with_lanes(ir_.getInt64Ty(), t.lanes()));
+    }
+    Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
+    Value *v = ir_.CreateMaskedGather(memory_type(t), addresses, llvm::Align(bytes_of(t)), mask,
+                                      llvm::Constant::getNullValue(memory_type(t)));
+    tag(v, op->name);
+    return from_memory(v, t);
+}
+
+void Codegen::store(const Store *op) {
+    const Array *found = arrays_.find(op->name);
+    if (!found) {
+        throw InternalError("kernel " + kernel_ + ": store to unknown array " + op->name);
+    }
+    const Array &array = *found;
+    Type t = op->value.type();
+    if (array.in_registers) {
+        Value *v = value(op->value);
+        if (!always(op->predicate)) {
+            Value *mask = condition(op->predicate);
+            v = ir_.CreateSelect(mask, v, load_register(array, op->name, t, op->index));
+        }
+        store_register(array, op->name, t, op->index, v);
+        return;
+    }
+    if (t.is_scalar()) {
+        if (always(op->predicate)) {
+            Value *v = value(op->value);
+            store_dense(array, op->name, t, index(op->index), v, nullptr, access_alignment(array, t, op->index, op->alignment));
+            return;
+        }
+        llvm::BasicBlock *then = block("store"), *after = block("stored");
+        ir_.CreateCondBr(condition(op->predicate), then, after);
+        ir_.SetInsertPoint(then);
+        Value *v = value(op->value);
+        store_dense(array, op->name, t, index(op->index), v, nullptr, bytes_of(t));
+        ir_.CreateBr(after);
+        ir_.SetInsertPoint(after);
+        return;
+    }
+    Value *v = value(op->value);
+    Value *mask = always(op->predicate) ? nullptr : condition(op->predicate);
+    if (mask && !is_vector(mask)) {
+        mask = broadcast(mask, t.lanes());
+    }
+    if (const Ramp *r = dense_ramp(op->index)) {
+        store_dense(array, op->name, t, index(r->base), v, mask, access_alignment(array, t, r->base, op->alignment));
+        return;
+    }
+    auto [base, offsets] = base_and_offsets(op->index);
+    if (!offsets) {
+        throw InternalError("kernel " + kernel_ + ": a vector is stored to one element of " + op->name);
+    }
+    Value *address = element(array.pointer, t, base);
+    if (const auto *r = op->index.as<Ramp>(); r && r->base.type().is_vector() && !mask) {
+        // Rows of a nested ramp, each dense when the inner ramp is.
+        const auto *inner = r->base.as<Ramp>();
+        const auto *step = r->stride.as<Broadcast>();
+        if (inner && step && is_const_one(inner->stride) && inner->base.type().is_scalar()) {
+            Value *first = index(inner->base), *stride = index(step->value);
+            for (int i = 0; i < r->lanes; i++) {
+                Value *at = ir_.CreateNSWAdd(first, ir_.CreateNSWMul(stride, i64(i)));
+                store_dense(array, op->name, t.with_lanes(inner->lanes), at, slice(v, i * inner->lanes, inner->lanes),
+                            nullptr, bytes_of(t));
+            }
+            return;
+        }
+    }
+    Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
+    tag(ir_.CreateMaskedScatter(to_memory(v, t), addresses, llvm::Align(bytes_of(t)), mask), op->name);
+}
+
+} // namespace kumiko::cpu

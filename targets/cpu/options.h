@@ -1,0 +1,34 @@
+// How code is generated. One struct for the just-in-time compiler and for objects.
+#pragma once
+
+#include "targets/cpu/cpu_target.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+class EmitterRegistry; // targets/cpu/emit.h
+
+struct CodegenOptions {
+    CpuTarget target = CpuTarget::host();
+    // Allow a*b+c to round once (FMA). Nothing else about floating point is ever relaxed.
+    bool contract = true;
+    // Check at the door that sizes are in range, assumptions hold and outputs overlap no other tensor. Null pointers are
+    // always checked.
+    bool check_door = true;
+    // The prefix of the runtime functions that kernels call (KUMIKO_PREFIX of runtime/kumiko_runtime.h).
+    std::string runtime_prefix = "kumiko";
+    // How tensor instructions are emitted; empty: the built-in ones.
+    std::shared_ptr<const EmitterRegistry> emitters;
+};
+
+// Wall time of each phase, in milliseconds.
+struct CompileTimes {
+    double generate = 0, optimize = 0, machine = 0, link = 0;
+    double total() const { return generate + optimize + machine + link; }
+};
+
+} // namespace kumiko

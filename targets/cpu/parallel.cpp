@@ -1,0 +1,136 @@
+// A parallel loop: its body becomes a function task(closure, index), run through the hook parallel_for. The closure holds
+// what the body uses: pointers, sizes, loop variables, lets. Accesses inside keep their alias scopes, which name arrays of
+// the kernel, so a task is optimised like straight code.
+#include "targets/cpu/codegen.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/MDBuilder.h>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+class UsedNames : public IRVisitor {
+public:
+    std::set<std::string> names;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Variable *op) override { names.insert(op->name); }
+    void visit(const Load *op) override {
+        names.insert(op->name);
+        IRVisitor::visit(op);
+    }
+    void visit(const Store *op) override {
+        names.insert(op->name);
+        IRVisitor::visit(op);
+    }
+    void visit(const Call *op) override {
+        for (const Expr &arg : op->args) { // prefetch names its array by a string
+            if (const auto *s = arg.as<StringImm>()) {
+                names.insert(s->value);
+            }
+        }
+        IRVisitor::visit(op);
+    }
+};
+
+} // namespace
+
+void Codegen::parallel_loop(const For *op) {
+    Value *min = index(op->min), *extent = index(op->extent);
+    bool nonnegative = is_nonnegative(op->min);
+
+    // What the body uses of what is defined here.
+    UsedNames used;
+    op->body.accept(&used);
+    used.names.erase(op->name);
+    struct Captured {
+        std::string name;
+        Value *value;
+        bool is_array, is_index;
+    };
+    std::vector<Captured> captured;
+    for (const std::string &name : used.names) {
+        if (const Symbol *s = symbols_.find(name)) {
+            captured.push_back({name, s->index ? s->index : s->value, false, s->index != nullptr});
+        } else if (const Array *a = arrays_.find(name); a && a->pointer) {
+            captured.push_back({name, a->pointer, true, false});
+        }
+    }
+    std::vector<llvm::Type *> fields;
+    for (const Captured &c : captured) {
+        fields.push_back(c.value->getType());
+    }
+    llvm::StructType *closure_type = llvm::StructType::get(context_, fields);
+    Value *closure = stack_slot(closure_type, 64, "closure." + op->name);
+    for (size_t i = 0; i < captured.size(); i++) {
+        if (!llvm::isa<llvm::Constant>(captured[i].value)) {
+            ir_.CreateStore(captured[i].value, ir_.CreateStructGEP(closure_type, closure, unsigned(i)));
+        }
+    }
+
+    llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
+    auto *task_type = llvm::FunctionType::get(ir_.getInt32Ty(), {pointer, ir_.getInt64Ty()}, false);
+    auto *task = llvm::Function::Create(task_type, llvm::Function::InternalLinkage,
+                                        fmt::format("{}.parallel.{}.{}", kernel_, op->name, tasks_++), *module);
+    task->addParamAttr(0, llvm::Attribute::NoAlias);
+    task->addParamAttr(0, llvm::Attribute::ReadOnly);
+    task->addParamAttr(0, llvm::Attribute::NonNull);
+    set_attributes(task);
+
+    // The task, with tables of its own.
+    llvm::Function *outer_function = function_;
+    llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
+    auto outer_workspaces = std::move(workspaces_);
+    workspaces_.clear();
+    {
+        begin_function(task);
+        std::vector<std::unique_ptr<ScopedBinding<Symbol>>> symbols;
+        std::vector<std::unique_ptr<ScopedBinding<Array>>> arrays;
+        for (size_t i = 0; i < captured.size(); i++) {
+            const Captured &c = captured[i];
+            Value *v = c.value;
+            if (!llvm::isa<llvm::Constant>(v)) {
+                auto *loaded = ir_.CreateLoad(fields[i], ir_.CreateStructGEP(closure_type, task->getArg(0), unsigned(i)), c.name);
+                loaded->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+                v = loaded;
+            }
+            if (c.is_array) {
+                Array array = *arrays_.find(c.name);
+                array.pointer = v;
+                arrays.push_back(std::make_unique<ScopedBinding<Array>>(arrays_, c.name, array));
+            } else {
+                Symbol symbol = *symbols_.find(c.name);
+                if (c.is_index) {
+                    symbol.index = v;
+                    symbol.value = ir_.CreateTrunc(v, symbol.value->getType());
+                } else {
+                    symbol.value = v;
+                }
+                symbols.push_back(std::make_unique<ScopedBinding<Symbol>>(symbols_, c.name, symbol));
+            }
+        }
+        ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(task->getArg(1), Int(32), nonnegative, {}));
+        ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, ModulusRemainder());
+        statement(op->body);
+        ir_.CreateRet(ir_.getInt32(0));
+    }
+    workspaces_ = std::move(outer_workspaces);
+    function_ = outer_function;
+    ir_.restoreIP(outer_place);
+
+    llvm::Function *parallel_for =
+        hook("parallel_for", ir_.getInt32Ty(), {pointer, pointer, ir_.getInt64Ty(), ir_.getInt64Ty()});
+    Value *code = ir_.CreateCall(parallel_for, {task, closure, min, extent});
+    llvm::BasicBlock *failed = block("failed"), *after = block("joined");
+    ir_.CreateCondBr(ir_.CreateICmpEQ(code, ir_.getInt32(0)), after, failed,
+                     llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1));
+    ir_.SetInsertPoint(failed);
+    return_code(code);
+    ir_.SetInsertPoint(after);
+}
+
+} // namespace kumiko::cpu

@@ -1,0 +1,173 @@
+// Statements and serial loops.
+#include "targets/cpu/codegen.h"
+
+#include "support/error.h"
+
+#include <llvm/IR/Constants.h>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// Whether a let's value is index arithmetic: no loads and no calls in it, so that it may be computed without wrap-around.
+class HasValues : public IRVisitor {
+public:
+    bool found = false;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Load *) override { found = true; }
+    void visit(const Call *op) override { found |= !op->is_tag(); }
+};
+
+} // namespace
+
+Symbol Codegen::bind_index(Value *v, Type t, bool nonnegative, ModulusRemainder alignment) {
+    Symbol s;
+    s.index = v;
+    s.value = t.bits() == 64 ? v : ir_.CreateTrunc(v, type(t));
+    s.nonnegative = nonnegative;
+    s.alignment = alignment;
+    return s;
+}
+
+Symbol Codegen::bind(const Expr &e) {
+    Type t = e.type();
+    if (t.is_scalar() && t.is_int() && t.bits() >= 32) {
+        ModulusRemainder alignment = modulus_remainder(e, alignments_);
+        bool nonnegative = is_nonnegative(e);
+        HasValues values;
+        e.accept(&values);
+        if (!values.found) {
+            return bind_index(index(e), t, nonnegative, alignment);
+        }
+        Symbol s;
+        s.value = value(e);
+        s.index = ir_.CreateSExt(s.value, ir_.getInt64Ty());
+        s.nonnegative = nonnegative;
+        s.alignment = alignment;
+        return s;
+    }
+    Symbol s;
+    s.value = value(e);
+    return s;
+}
+
+void Codegen::if_else(const IfThenElse *op) {
+    Value *test = condition(op->condition);
+    if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(test)) {
+        if (known->isOne()) {
+            statement(op->then_case);
+        } else if (op->else_case.defined()) {
+            statement(op->else_case);
+        }
+        return;
+    }
+    llvm::BasicBlock *then = block("if"), *after = block("end_if");
+    llvm::BasicBlock *otherwise = op->else_case.defined() ? block("else") : after;
+    ir_.CreateCondBr(test, then, otherwise);
+    ir_.SetInsertPoint(then);
+    statement(op->then_case);
+    ir_.CreateBr(after);
+    if (op->else_case.defined()) {
+        ir_.SetInsertPoint(otherwise);
+        statement(op->else_case);
+        ir_.CreateBr(after);
+    }
+    after->moveAfter(ir_.GetInsertBlock());
+    ir_.SetInsertPoint(after);
+}
+
+// if (extent > 0) { i = min; do body while (++i < min + extent) }
+void Codegen::serial_loop(const For *op) {
+    Value *min = index(op->min), *extent = index(op->extent);
+    bool nonnegative = is_nonnegative(op->min);
+    auto *known = llvm::dyn_cast<llvm::ConstantInt>(extent);
+    if (known && known->getSExtValue() <= 0) {
+        return;
+    }
+    if (known && known->isOne()) {
+        ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(min, Int(32), nonnegative, {}));
+        ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, modulus_remainder(op->min, alignments_));
+        statement(op->body);
+        return;
+    }
+    Value *end = ir_.CreateNSWAdd(min, extent);
+    llvm::BasicBlock *body = block("for." + op->name), *after = block("end." + op->name);
+    llvm::BasicBlock *before = ir_.GetInsertBlock();
+    if (known) {
+        ir_.CreateBr(body);
+    } else {
+        ir_.CreateCondBr(ir_.CreateICmpSGT(extent, i64(0)), body, after);
+    }
+    ir_.SetInsertPoint(body);
+    llvm::PHINode *i = ir_.CreatePHI(ir_.getInt64Ty(), 2, op->name);
+    i->addIncoming(min, before);
+    {
+        ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(i, Int(32), nonnegative, {}));
+        ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, ModulusRemainder());
+        statement(op->body);
+    }
+    Value *next = ir_.CreateAdd(i, i64(1), "", nonnegative, true);
+    i->addIncoming(next, ir_.GetInsertBlock());
+    ir_.CreateCondBr(ir_.CreateICmpSLT(next, end), body, after);
+    after->moveAfter(ir_.GetInsertBlock());
+    ir_.SetInsertPoint(after);
+}
+
+void Codegen::statement(const Stmt &s) {
+    if (!s.defined()) {
+        return;
+    }
+    switch (s.node_type()) {
+    case IRNodeType::Block: {
+        const Block *op = s.as<Block>();
+        while (true) { // a long list is nested to the right
+            statement(op->first);
+            const Block *rest = op->rest.as<Block>();
+            if (!rest) {
+                statement(op->rest);
+                return;
+            }
+            op = rest;
+        }
+    }
+    case IRNodeType::LetStmt: {
+        const auto *op = s.as<LetStmt>();
+        Symbol symbol = bind(op->value);
+        ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, symbol.alignment);
+        ScopedBinding<Symbol> bound(symbols_, op->name, symbol);
+        statement(op->body);
+        return;
+    }
+    case IRNodeType::IfThenElse:
+        return if_else(s.as<IfThenElse>());
+    case IRNodeType::For: {
+        const auto *op = s.as<For>();
+        if (op->for_type == ForType::Parallel) {
+            return parallel_loop(op);
+        }
+        if (op->for_type != ForType::Serial) {
+            throw InternalError("kernel " + kernel_ + ": loop " + op->name + " is neither serial nor parallel");
+        }
+        return serial_loop(op);
+    }
+    case IRNodeType::Store:
+        return store(s.as<Store>());
+    case IRNodeType::Allocate:
+        return allocate(s.as<Allocate>());
+    case IRNodeType::Free:
+        return;
+    case IRNodeType::Evaluate:
+        value(s.as<Evaluate>()->value);
+        return;
+    case IRNodeType::ProducerConsumer:
+        return statement(s.as<ProducerConsumer>()->body);
+    default:
+        throw Unsupported("kernel " + kernel_ + ": a statement node that code generation does not know");
+    }
+}
+
+} // namespace kumiko::cpu
