@@ -3,7 +3,6 @@
 #include "support/error.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <numeric>
 
@@ -12,47 +11,19 @@ namespace kumiko {
 namespace {
 
 // Of C11 and C++20, since generated headers are read by compilers of both.
-constexpr std::array<std::string_view, 77> keywords{"alignas",      "alignof",
-                                                    "and",          "asm",
-                                                    "auto",         "bool",
-                                                    "break",        "case",
-                                                    "catch",        "char",
-                                                    "class",        "const",
-                                                    "const_cast",   "continue",
-                                                    "default",      "delete",
-                                                    "do",           "double",
-                                                    "dynamic_cast", "else",
-                                                    "enum",         "explicit",
-                                                    "export",       "extern",
-                                                    "false",        "float",
-                                                    "for",          "friend",
-                                                    "goto",         "if",
-                                                    "inline",       "int",
-                                                    "long",         "mutable",
-                                                    "namespace",    "new",
-                                                    "noexcept",     "not",
-                                                    "nullptr",      "operator",
-                                                    "or",           "private",
-                                                    "protected",    "public",
-                                                    "register",     "reinterpret_cast",
-                                                    "requires",     "restrict",
-                                                    "return",       "short",
-                                                    "signed",       "sizeof",
-                                                    "static",       "static_assert",
-                                                    "static_cast",  "struct",
-                                                    "switch",       "template",
-                                                    "this",         "thread_local",
-                                                    "throw",        "true",
-                                                    "try",          "typedef",
-                                                    "typeid",       "typename",
-                                                    "union",        "unsigned",
-                                                    "using",        "virtual",
-                                                    "void",         "volatile",
-                                                    "while",        "xor",
-                                                    "bitand",       "bitor",
-                                                    "compl"};
+constexpr std::string_view keywords =
+    " alignas alignof and asm auto bitand bitor bool break case catch char class compl const const_cast continue "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
+    "int long mutable namespace new noexcept not nullptr operator or private protected public register "
+    "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch "
+    "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
+    "while xor ";
 
-bool is_keyword(std::string_view name) { return std::find(keywords.begin(), keywords.end(), name) != keywords.end(); }
+bool is_keyword(std::string_view name) {
+    std::string word = " ";
+    word.append(name).append(" ");
+    return keywords.find(word) != std::string_view::npos;
+}
 
 bool starts(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 

@@ -1,0 +1,178 @@
+#include "bench/peak.h"
+
+#include "support/error.h"
+#include "support/names.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace kumiko::bench {
+
+namespace {
+
+// Threads that run one function together, again and again, waiting by spinning: a measurement of microseconds must not
+// contain a wake-up. They end with the last copy of the work that uses them.
+class Crew {
+public:
+    Crew(int threads, std::function<void(int)> job) : job_(std::move(job)) {
+        for (int t = 1; t < threads; t++) {
+            threads_.emplace_back([this, t] {
+                for (int turn = 1;; turn++) {
+                    int waited = 0;
+                    while (turn_.load(std::memory_order_acquire) < turn) {
+                        if (stop_.load(std::memory_order_relaxed)) return;
+                        if (++waited > 20000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+                    }
+                    job_(t);
+                    done_.fetch_add(1, std::memory_order_release);
+                }
+            });
+        }
+    }
+    ~Crew() {
+        stop_ = true;
+        for (auto &t : threads_) t.join();
+    }
+    void run() {
+        done_.store(0, std::memory_order_relaxed);
+        turn_.fetch_add(1, std::memory_order_release);
+        job_(0);
+        while (done_.load(std::memory_order_acquire) < static_cast<int>(threads_.size())) std::this_thread::yield();
+    }
+
+private:
+    std::function<void(int)> job_;
+    std::atomic<int> turn_{0}, done_{0};
+    std::atomic<bool> stop_{false};
+    std::vector<std::thread> threads_;
+};
+
+// Each takes enough independent accumulators to hide a latency of 5 cycles at 2 a cycle, and returns their sum so that the
+// compiler keeps the work.
+constexpr int chains = 12;
+
+#if defined(__x86_64__)
+
+float peak_sse2(long steps) {
+    __m128 acc[chains], x = _mm_set1_ps(0.999f), y = _mm_set1_ps(1e-3f);
+    for (auto &a : acc) a = y;
+    for (long s = 0; s < steps; s++) {
+        for (auto &a : acc) a = _mm_add_ps(_mm_mul_ps(a, x), y);
+    }
+    for (int c = 1; c < chains; c++) acc[0] = _mm_add_ps(acc[0], acc[c]);
+    return _mm_cvtss_f32(acc[0]);
+}
+
+__attribute__((target("avx2,fma"))) float peak_avx2(long steps) {
+    __m256 acc[chains], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+    for (auto &a : acc) a = y;
+    for (long s = 0; s < steps; s++) {
+        for (auto &a : acc) a = _mm256_fmadd_ps(a, x, y);
+    }
+    for (int c = 1; c < chains; c++) acc[0] = _mm256_add_ps(acc[0], acc[c]);
+    return _mm256_cvtss_f32(acc[0]);
+}
+
+__attribute__((target("avx512f"))) float peak_avx512(long steps) {
+    __m512 acc[chains], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+    for (auto &a : acc) a = y;
+    for (long s = 0; s < steps; s++) {
+        for (auto &a : acc) a = _mm512_fmadd_ps(a, x, y);
+    }
+    for (int c = 1; c < chains; c++) acc[0] = _mm512_add_ps(acc[0], acc[c]);
+    return _mm512_cvtss_f32(acc[0]);
+}
+
+#elif defined(__aarch64__)
+
+float peak_neon(long steps) {
+    float32x4_t acc[2 * chains], x = vdupq_n_f32(0.999f), y = vdupq_n_f32(1e-3f);
+    for (auto &a : acc) a = y;
+    for (long s = 0; s < steps; s++) {
+        for (auto &a : acc) a = vfmaq_f32(y, a, x);
+    }
+    for (int c = 1; c < 2 * chains; c++) acc[0] = vaddq_f32(acc[0], acc[c]);
+    return vgetq_lane_f32(acc[0], 0);
+}
+
+#endif
+
+struct Peak {
+    const char *name;
+    float (*function)(long);
+    double flops_per_step;
+};
+
+std::vector<Peak> peaks() {
+    std::vector<Peak> out;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    out.push_back({"sse2", peak_sse2, 2.0 * 4 * chains});
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        out.push_back({"avx2", peak_avx2, 2.0 * 8 * chains});
+    }
+    if (__builtin_cpu_supports("avx512f")) out.push_back({"avx512", peak_avx512, 2.0 * 16 * chains});
+#elif defined(__aarch64__)
+    out.push_back({"neon", peak_neon, 2.0 * 4 * 2 * chains});
+#endif
+    return out;
+}
+
+} // namespace
+
+std::vector<std::string> fma_vectors() {
+    std::vector<std::string> out;
+    for (const Peak &p : peaks()) out.push_back(p.name);
+    return out;
+}
+
+CountedWork fma_peak(int threads, const std::string &vectors) {
+    std::vector<Peak> known = peaks();
+    if (known.empty()) throw Unsupported("the peak of this architecture is not measured; x86-64 and aarch64 are");
+    const Peak *peak = vectors.empty() ? &known.back() : nullptr;
+    for (const Peak &p : known) {
+        if (p.name == vectors) peak = &p;
+    }
+    if (!peak) throw UserError("no vectors '" + vectors + "' on this processor" + suggest(vectors, fma_vectors()));
+    constexpr long steps = 1L << 20; // 6 cycles or more each
+    auto function = peak->function;
+    auto sinks = std::make_shared<std::vector<float>>(static_cast<size_t>(threads) * 64);
+    auto crew = std::make_shared<Crew>(threads, [function, sinks](int t) { (*sinks)[t * 64] = function(steps); });
+    CountedWork work;
+    work.name = std::string("FMA peak f32 ") + peak->name;
+    work.flops = peak->flops_per_step * steps * threads;
+    work.run = [crew] { crew->run(); };
+    return work;
+}
+
+CountedWork copy_bandwidth(int threads, size_t bytes) {
+    bytes = std::max<size_t>(bytes, static_cast<size_t>(threads) * 4096) / 4096 * 4096;
+    auto allocate = [&] {
+        std::shared_ptr<char> p(static_cast<char *>(std::aligned_alloc(4096, bytes)), std::free);
+        if (!p) throw UserError("there is not enough memory to measure copying");
+        std::memset(p.get(), 1, bytes);
+        return p;
+    };
+    std::shared_ptr<char> from = allocate(), to = allocate();
+    auto crew = std::make_shared<Crew>(threads, [from, to, bytes, threads](int t) {
+        size_t begin = bytes / 64 * t / threads * 64, end = bytes / 64 * (t + 1) / threads * 64;
+        std::memcpy(to.get() + begin, from.get() + begin, end - begin);
+    });
+    CountedWork work;
+    work.name = "copy";
+    work.bytes = 2.0 * static_cast<double>(bytes);
+    work.run = [crew] { crew->run(); };
+    return work;
+}
+
+} // namespace kumiko::bench
