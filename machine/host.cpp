@@ -5,6 +5,8 @@
 // Linux gives a process on request. Cache sizes come from the system's table where it has one, else from CPUID.
 #include "machine/machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -248,7 +250,7 @@ Machine Machine::host() {
     m.memory.push_back({.name = "registers", .bytes = registers, .scope = "core", .explicit_placement = true});
     for (const auto &[level, cache] : caches) {
         int shared = std::min(cache.shared_by, cores);
-        m.memory.push_back({.name = "L" + std::to_string(level),
+        m.memory.push_back({.name = fmt::format("L{}", level),
                             .bytes = cache.bytes,
                             .scope = shared > 1 ? "machine" : "core",
                             .shared_by = shared,

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 
 using namespace kumiko::bench;
@@ -141,9 +142,9 @@ TEST_CASE("peers say whether they are there") {
 TEST_CASE("the timer counts what it runs") {
     int slow = 0, fast = 0;
     auto spin = [](int n, int &count) {
-        static volatile int sink;
         count++;
-        for (int i = 0; i < n; i++) sink = i;
+        std::atomic<int> sink{0};
+        for (int i = 0; i < n; i++) sink.store(i, std::memory_order_relaxed);
     };
     TimerOptions options{.sample_seconds = 1e-4, .budget_seconds = 0.01, .min_rounds = 3, .max_rounds = 5};
     std::vector<Timing> t = time_interleaved({[&] { spin(20000, slow); }, [&] { spin(2000, fast); }}, options);

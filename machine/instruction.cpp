@@ -1,0 +1,151 @@
+#include "machine/instruction.h"
+
+#include "support/error.h"
+#include "support/names.h"
+
+#include <algorithm>
+
+namespace kumiko {
+
+namespace {
+
+// The extents of an operand's axes in the meaning; throws when one is not a number.
+std::vector<int64_t> extents_of(const std::vector<Axis> &axes, const std::string &instruction) {
+    std::vector<int64_t> out;
+    for (const Axis &axis : axes) {
+        auto extent = Halide::Internal::as_const_int(axis.extent());
+        if (!extent)
+            throw UserError("instruction '" + instruction + "': the extent of axis '" + axis.name() +
+                            "' is not a number");
+        out.push_back(*extent);
+    }
+    return out;
+}
+
+// c(i) += Σ_k a(i, k) · b(i, k), `groups` dot products of `depth` elements, computed in `wide`.
+Instruction dot_product(const std::string &name, const std::string &description,
+                        const std::vector<std::string> &features, int groups, int depth, Type a_type, Type b_type,
+                        Type wide) {
+    Axis i("i", groups), k("k", depth);
+    Tensor a = input("a", a_type, {i, k});
+    Tensor b = input("b", b_type, {i, k});
+    Tensor c = compute("c", {i}, sum(cast(wide, a(i, k)) * cast(wide, b(i, k)), k));
+    return {name,
+            description,
+            features,
+            Op("dot_product", {a, b}, {c}),
+            {{"c", wide, groups, {1}, true},
+             {"a", a_type, groups * depth, {depth, 1}},
+             {"b", b_type, groups * depth, {depth, 1}}}};
+}
+
+} // namespace
+
+double Instruction::operations() const {
+    double points = 2;
+    const Stage &stage = meaning.stages().front();
+    for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
+        for (int64_t extent : extents_of(*axes, name)) points *= static_cast<double>(extent);
+    }
+    return points;
+}
+
+bool Instruction::available_on(const Machine &machine) const {
+    return std::all_of(features.begin(), features.end(), [&](const std::string &f) { return machine.has(f); });
+}
+
+const InstructionOperand &Instruction::operand(const std::string &tensor) const {
+    for (const InstructionOperand &o : operands) {
+        if (o.tensor == tensor) return o;
+    }
+    throw InternalError("instruction '" + name + "' has no operand '" + tensor + "'");
+}
+
+void Instruction::check() const {
+    auto fail = [&](const std::string &cause) { throw UserError("instruction '" + name + "': " + cause); };
+    if (name.empty()) throw UserError("an instruction needs a name");
+    if (meaning.stages().size() != 1 || meaning.outputs().size() != 1 || !meaning.stages().front().is_reduction()) {
+        fail("its meaning must be one reduction with one output");
+    }
+    if (operands.size() != meaning.inputs().size() + 1) {
+        fail(fmt::format("its meaning has {} tensors, but {} operands are declared", meaning.inputs().size() + 1,
+                         operands.size()));
+    }
+    for (const InstructionOperand &o : operands) {
+        const Input *in = meaning.find_input(o.tensor);
+        const Stage *out = meaning.find_stage(o.tensor);
+        if (!in && !out) fail("operand '" + o.tensor + "' is no tensor of its meaning");
+        if (o.accumulator != (out != nullptr))
+            fail("the output, and nothing else, is the accumulator; see operand '" + o.tensor + "'");
+        if (o.type != (in ? in->type : out->type))
+            fail("operand '" + o.tensor + "' has another type than in the meaning");
+        std::vector<int64_t> extents = extents_of(in ? in->axes : out->axes, name);
+        if (o.lane_strides.size() != extents.size()) {
+            fail(fmt::format("operand '{}' has {} axes, but {} lane strides", o.tensor, extents.size(),
+                             o.lane_strides.size()));
+        }
+        // Dense in some order: taking the axes by growing stride, each begins where the ones before end.
+        std::vector<std::pair<int64_t, int64_t>> order;
+        for (size_t d = 0; d < extents.size(); d++) {
+            if (extents[d] != 1) order.emplace_back(o.lane_strides[d], extents[d]);
+        }
+        std::sort(order.begin(), order.end());
+        int64_t covered = 1;
+        for (auto [stride, extent] : order) {
+            if (stride != covered) fail("the lanes of operand '" + o.tensor + "' do not hold each element once");
+            covered *= extent;
+        }
+        if (covered != o.lanes)
+            fail(fmt::format("operand '{}' has {} elements, but {} lanes", o.tensor, covered, o.lanes));
+    }
+}
+
+const InstructionSet &InstructionSet::builtin() {
+    static const InstructionSet set = [] {
+        InstructionSet s;
+        s.add(dot_product("avx2.vpmaddwd", "8 dot products of two 16-bit integers", {"avx2"}, 8, 2, i16, i16, i32));
+        s.add(dot_product("avx512.vpdpbusd", "16 dot products of four bytes, unsigned by signed",
+                          {"avx512f", "avx512_vnni"}, 16, 4, u8, i8, i32));
+        // It rounds as the formula does, but takes denormal bfloat16 for zero and flushes denormal results: the declared
+        // meaning holds for normal numbers.
+        s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,
+                          bf16, bf16, f32));
+        return s;
+    }();
+    return set;
+}
+
+void InstructionSet::add(const Instruction &instruction) {
+    instruction.check();
+    if (find(instruction.name)) throw UserError("there is already an instruction '" + instruction.name + "'");
+    instructions_.push_back(instruction);
+}
+
+const Instruction *InstructionSet::find(const std::string &name) const {
+    for (const Instruction &i : instructions_) {
+        if (i.name == name) return &i;
+    }
+    return nullptr;
+}
+
+const Instruction &InstructionSet::get(const std::string &name) const {
+    if (const Instruction *i = find(name)) return *i;
+    throw UserError("unknown instruction '" + name + "'" + suggest(name, names()));
+}
+
+std::vector<std::string> InstructionSet::names() const {
+    std::vector<std::string> out;
+    for (const Instruction &i : instructions_) out.push_back(i.name);
+    return out;
+}
+
+std::vector<const Instruction *> InstructionSet::available_on(const Machine &machine) const {
+    std::vector<const Instruction *> out;
+    for (const Instruction &i : instructions_) {
+        if (i.available_on(machine)) out.push_back(&i);
+    }
+    std::stable_sort(out.begin(), out.end(), [](auto *a, auto *b) { return a->operations() > b->operations(); });
+    return out;
+}
+
+} // namespace kumiko

@@ -1,0 +1,55 @@
+#include "machine/instruction.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+TEST_CASE("the built-in instructions are sound") {
+    for (const Instruction &i : InstructionSet::builtin().all()) {
+        INFO(i.name);
+        CHECK_NOTHROW(i.check());
+        CHECK(i.operands.front().accumulator);
+    }
+    const Instruction &dot = InstructionSet::builtin().get("avx512.vpdpbusd");
+    CHECK(dot.operations() == 128);
+    CHECK(dot.operand("a").lane_strides == std::vector<int>{4, 1});
+    CHECK_THROWS_WITH_AS(InstructionSet::builtin().get("avx512.vpdpbus"),
+                         "unknown instruction 'avx512.vpdpbus' (did you mean 'avx512.vpdpbusd'?)", UserError);
+}
+
+TEST_CASE("machines have the instructions whose features they have") {
+    auto names = [](const std::string &machine) {
+        std::vector<std::string> out;
+        for (const Instruction *i : InstructionSet::builtin().available_on(Machine::named(machine)))
+            out.push_back(i->name);
+        return out;
+    };
+    CHECK(names("x86-64-sse4.2").empty());
+    CHECK(names("x86-64-avx2") == std::vector<std::string>{"avx2.vpmaddwd"});
+    CHECK(names("x86-64-avx512-vnni") == std::vector<std::string>{"avx512.vpdpbusd", "avx2.vpmaddwd"});
+}
+
+TEST_CASE("a user's own instruction, and contradictions") {
+    Axis i("i", 4), k("k", 2);
+    Tensor a = input("a", f32, {i, k}), b = input("b", f32, {k});
+    Tensor c = compute("c", {i}, sum(a(i, k) * b(k), k));
+    Instruction mine{"mine.dot2",
+                     "",
+                     {"mine"},
+                     Op("dot", {a, b}, {c}),
+                     {{"c", f32, 4, {1}, true}, {"a", f32, 8, {1, 4}}, {"b", f32, 2, {1}}}};
+    InstructionSet set = InstructionSet::builtin();
+    CHECK_NOTHROW(set.add(mine));
+    CHECK(set.find("mine.dot2"));
+    CHECK_THROWS_WITH_AS(set.add(mine), "there is already an instruction 'mine.dot2'", UserError);
+    Instruction bad = mine;
+    bad.name = "bad";
+    bad.operands[1].lane_strides = {2, 2};
+    CHECK_THROWS_WITH(set.add(bad), "instruction 'bad': the lanes of operand 'a' do not hold each element once");
+    bad.operands[1].lane_strides = {2, 1};
+    bad.operands[2].lanes = 4;
+    CHECK_THROWS_WITH(set.add(bad), "instruction 'bad': operand 'b' has 2 elements, but 4 lanes");
+    bad.operands[2] = {"x", f32, 2, {1}};
+    CHECK_THROWS_WITH(set.add(bad), "instruction 'bad': operand 'x' is no tensor of its meaning");
+}
