@@ -138,9 +138,10 @@ done:
 
 static void leave(void) {
     if (atomic_fetch_sub(&pool.inside, 1) == 1 && atomic_load(&pool.owner_sleeps)) {
+        /* Once the mutex was ours, the owner either waits already or will see the 0. */
         pthread_mutex_lock(&pool.mutex);
-        pthread_cond_signal(&pool.empty);
         pthread_mutex_unlock(&pool.mutex);
+        pthread_cond_signal(&pool.empty);
     }
 }
 
@@ -265,13 +266,15 @@ static void open_loop(kumiko_task task, void *closure, int64_t begin, int64_t co
     atomic_fetch_add(&pool.ticket, 1); /* now odd */
     int sleeping = atomic_load(&pool.sleepers);
     if (sleeping > 0) {
+        /* Once the mutex was ours, each sleeper either waits already or will see the ticket; signalling without it spares
+         * them waking into a lock. */
         pthread_mutex_lock(&pool.mutex);
+        pthread_mutex_unlock(&pool.mutex);
         if (pool.ranges - 1 >= sleeping) {
             pthread_cond_broadcast(&pool.work);
         } else {
             for (int t = 1; t < pool.ranges; t++) pthread_cond_signal(&pool.work);
         }
-        pthread_mutex_unlock(&pool.mutex);
     }
 }
 
