@@ -121,6 +121,8 @@ void check_buffer(const Op &op, const std::string &name, Type type, const std::v
         }
         if (b->dim[rank(b) - 1 - d].min != 0) throw UserError(start + "was given a buffer whose indices do not begin at 0");
     }
+    const std::vector<int64_t> extents = axis_extents(b);
+    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return; // no element, no stride
     for (size_t d = 0; d < axes.size(); d++) {
         if (axis_extent(b, d) > 1 && axis_stride(b, d) != strides[d]) {
             throw UserError(start + (stated ? "states" : "is row-major, with") + " strides " + list_text(strides) +

@@ -1,0 +1,138 @@
+#include "dsl/interpret.h"
+
+#include "dsl/interpreter/program.h"
+#include "dsl/types.h"
+
+#include <cstdlib>
+
+namespace kumiko {
+
+namespace {
+
+using interpreter::Array;
+using interpreter::Context;
+
+struct Free {
+    void operator()(void *p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<void, Free>;
+
+Memory allocate(int64_t bytes) {
+    Memory m(std::malloc(static_cast<size_t>(std::max<int64_t>(bytes, 1))));
+    if (!m) throw UserError("the interpreter is out of memory: a stage needs " + std::to_string(bytes) + " bytes");
+    return m;
+}
+
+int64_t elements(const std::vector<int64_t> &extents) {
+    int64_t n = 1;
+    for (int64_t e : extents) n *= e;
+    return n;
+}
+
+Array array_of(const std::string &name, const Buffer<> &b) {
+    Array a{name, b.type(), b.extents(), {}, b.raw_buffer()->host, nullptr};
+    for (size_t d = 0; d < b.rank(); d++) a.strides.push_back(b.stride(d));
+    return a;
+}
+
+struct Outcome {
+    Results values, bounds;
+};
+
+Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options, bool with_bounds) {
+    const size_t n_inputs = op.inputs().size(), n_outputs = op.outputs().size();
+    if (buffers.size() != n_inputs && buffers.size() != n_inputs + n_outputs) {
+        throw UserError("op \"" + op.name() + "\" takes " + std::to_string(n_inputs) + " inputs and " + std::to_string(n_outputs) +
+                        " outputs, but " + std::to_string(buffers.size()) + " buffers were given");
+    }
+    std::vector<const halide_buffer_t *> raw;
+    for (const Buffer<> &b : buffers) raw.push_back(b.raw_buffer());
+    Context context;
+    context.op = &op;
+    context.sizes = solve_sizes(op, raw, options.sizes);
+    context.in_double = options.in_double;
+    const auto add = [&](Array array) {
+        context.array_of[array.name] = static_cast<int>(context.arrays.size());
+        context.arrays.push_back(std::move(array));
+        return static_cast<int>(context.arrays.size()) - 1;
+    };
+    for (size_t i = 0; i < n_inputs; i++) {
+        check_input(op, op.inputs()[i], raw[i], context.sizes);
+        add(array_of(op.inputs()[i].name, buffers[i]));
+    }
+    const auto value_type = [&](Type t) { return options.in_double && t.is_float() ? Float(64) : t; };
+
+    Outcome outcome;
+    outcome.values.resize(n_outputs);
+    if (with_bounds) outcome.bounds.resize(n_outputs);
+    for (size_t o = 0; o < n_outputs; o++) {
+        const Stage &s = op.stage(op.outputs()[o]);
+        if (buffers.size() == n_inputs) {
+            outcome.values[o] = Buffer<>(value_type(s.type), evaluate_extents(s.axes, context.sizes));
+        } else {
+            if (value_type(s.type) == s.type) {
+                check_output(op, op.outputs()[o], raw[n_inputs + o], context.sizes);
+            } else if (buffers[n_inputs + o].type() != halide_type_t(Float(64)) ||
+                       buffers[n_inputs + o].extents() != evaluate_extents(s.axes, context.sizes)) {
+                throw UserError("output \"" + s.name + "\" is evaluated in double: give a buffer of f64 with its extents");
+            }
+            outcome.values[o] = buffers[n_inputs + o];
+        }
+        if (with_bounds) outcome.bounds[o] = Buffer<>(f64, outcome.values[o].extents());
+    }
+
+    std::vector<Memory> memory;
+    for (const Stage &s : op.stages()) {
+        if (s.kind == Stage::Kind::Padding) continue; // evaluated where it is read
+        const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
+        const interpreter::Program program =
+            interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));
+        std::vector<int> targets;
+        const size_t n_components = s.is_reduction() ? s.components.size() : 1;
+        for (size_t c = 0; c < n_components; c++) {
+            const std::string name = c ? s.components[c].tensor : s.name;
+            const Type type = value_type(c ? s.components[c].type : s.type);
+            Array array{name, type, extents, dense_strides(extents), nullptr, nullptr};
+            for (size_t o = 0; o < n_outputs; o++) {
+                if (op.outputs()[o] != name) continue;
+                array = array_of(name, outcome.values[o]);
+                if (with_bounds) array.bound = static_cast<double *>(static_cast<void *>(outcome.bounds[o].raw_buffer()->host));
+            }
+            if (!array.data) {
+                memory.push_back(allocate(elements(extents) * type.bytes()));
+                array.data = static_cast<uint8_t *>(memory.back().get());
+                if (with_bounds) {
+                    memory.push_back(allocate(elements(extents) * 8));
+                    array.bound = static_cast<double *>(memory.back().get());
+                }
+            }
+            targets.push_back(add(std::move(array)));
+        }
+        interpreter::run(context, s, program, targets, with_bounds);
+    }
+    return outcome;
+}
+
+template<typename F>
+auto guarded(const Op &op, F f) {
+    try {
+        return f();
+    } catch (const Halide::Error &e) {
+        throw UserError("op \"" + op.name() + "\": " + e.what());
+    }
+}
+
+} // namespace
+
+Results interpret(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options) {
+    return guarded(op, [&] { return evaluate(op, buffers, options, false).values; });
+}
+
+Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes) {
+    return guarded(op, [&] {
+        Outcome o = evaluate(op, inputs, {sizes, true}, true);
+        return Bounded{std::move(o.values), std::move(o.bounds)};
+    });
+}
+
+} // namespace kumiko

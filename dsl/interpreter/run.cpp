@@ -1,0 +1,151 @@
+// The loops around a program.
+#include "dsl/interpreter/bounds.h"
+#include "dsl/interpreter/machine.h"
+#include "support/error.h"
+
+#include <cmath>
+
+namespace kumiko::interpreter {
+
+namespace {
+
+class Runner {
+public:
+    Runner(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets, bool bounds)
+        : context_(context), stage_(stage), p_(program), targets_(targets), m_(context, program, bounds), bounds_(bounds) {
+        for (int target : targets) {
+            std::vector<int64_t> by_level(p_.loops.size() + 1, 0);
+            for (size_t d = 0; d < stage.axes.size(); d++) {
+                for (size_t l = 0; l < p_.loops.size(); l++) {
+                    if (p_.loops[l].name == stage.axes[d].name()) by_level[l + 1] = context.arrays[target].strides[d];
+                }
+            }
+            strides_.push_back(by_level);
+        }
+        sum_bounds_ = bounds && stage.is_reduction() && stage.reduction_kind == "sum" && stage.type.is_float();
+    }
+
+    void run() {
+        const int pure = p_.first_reduction_level - 1;
+        for (int l = 1; l <= static_cast<int>(p_.loops.size()); l++) {
+            if (p_.loops[l - 1].extent > 0) continue;
+            if (l <= pure) return; // no element at all
+            empty_ = true;         // every element is the identity
+        }
+        m_.execute(p_.code[0]);
+        outer(1);
+    }
+
+private:
+    const Context &context_;
+    const Stage &stage_;
+    const Program &p_;
+    const std::vector<int> &targets_;
+    Machine m_;
+    bool bounds_, sum_bounds_ = false, empty_ = false;
+    std::vector<std::vector<int64_t>> strides_; // by component and level
+    std::vector<double> term_errors_, term_sizes_;
+    double n_terms_ = 0;
+
+    template<typename F>
+    void iterate(int level, F body) {
+        const int64_t extent = p_.loops[level - 1].extent, step = level == p_.row_level ? row_lanes : 1;
+        for (int64_t v = 0; v < extent; v += step) {
+            m_.value[level] = v;
+            if (level == p_.row_level) m_.lanes = std::min(row_lanes, extent - v);
+            if (!empty_) m_.execute(p_.code[level]);
+            body();
+        }
+    }
+
+    void outer(int level) {
+        if (level < p_.first_reduction_level) return iterate(level, [&] { outer(level + 1); });
+        if (!stage_.is_reduction()) return store(p_.results);
+        for (size_t c = 0; c < p_.accumulators.size(); c++) m_.copy(p_.accumulators[c], p_.identities[c]);
+        if (sum_bounds_) {
+            term_errors_.assign(row_lanes, 0);
+            term_sizes_.assign(row_lanes, 0);
+            n_terms_ = 0;
+        }
+        if (!empty_) inner(level);
+        if (sum_bounds_) finish_sum();
+        store(p_.accumulators);
+    }
+
+    void inner(int level) {
+        if (level <= static_cast<int>(p_.loops.size())) return iterate(level, [&] { inner(level + 1); });
+        if (sum_bounds_) note_terms();
+        if (p_.fold_lanes) fold();
+    }
+
+    void store(const std::vector<int> &registers) {
+        for (size_t c = 0; c < registers.size(); c++) {
+            int64_t offset = 0;
+            for (int l = 1; l < p_.first_reduction_level; l++) offset += m_.value[l] * strides_[c][l];
+            const bool rows = p_.row_level > 0 && !p_.fold_lanes;
+            m_.store(context_.arrays[targets_[c]], offset, rows ? strides_[c][p_.row_level] : 0, registers[c], rows ? m_.lanes : 1);
+        }
+    }
+
+    // The lanes of the terms, one after the other, into the accumulators.
+    void fold() {
+        const Domain domain = context_.domain(stage_.type);
+        if (p_.fold_code >= 0 && domain != Domain::Int && !bounds_) {
+            domain == Domain::Float ? fold_simple(m_.floats(p_.accumulators[0]), m_.floats(p_.terms[0]))
+                                    : fold_simple(m_.doubles(p_.accumulators[0]), m_.doubles(p_.terms[0]));
+            return;
+        }
+        for (int64_t l = 0; l < m_.lanes; l++) {
+            for (size_t c = 0; c < p_.terms.size(); c++) m_.copy_lane(p_.fold_terms[c], p_.terms[c], l);
+            m_.execute(p_.code[p_.loops.size() + 1]);
+        }
+    }
+
+    template<typename T>
+    void fold_simple(T *accumulator, const T *terms) {
+        const int64_t step = m_.row(p_.terms[0]) ? 1 : 0;
+        T acc = *accumulator;
+        const auto over = [&](auto f) {
+            for (int64_t l = 0; l < m_.lanes; l++) {
+                acc = f(acc, terms[l * step]);
+                if constexpr (std::is_same_v<T, float>) acc = rounded(acc, stage_.type);
+            }
+        };
+        switch (static_cast<Code>(p_.fold_code)) {
+        case Code::Add: over([](T a, T t) { return a + t; }); break;
+        case Code::Mul: over([](T a, T t) { return a * t; }); break;
+        case Code::Min: over([](T a, T t) { return a < t ? a : t; }); break;
+        default: over([](T a, T t) { return a > t ? a : t; }); break;
+        }
+        *accumulator = acc;
+    }
+
+    // A sum in any order is off by at most the errors of its terms and n·u·Σ|term| (Higham, ch. 4).
+    void note_terms() {
+        const int term = p_.terms[0];
+        for (int64_t l = 0; l < m_.lanes; l++) {
+            const size_t at = p_.fold_lanes ? 0 : static_cast<size_t>(l);
+            const double e = m_.bound(term)[m_.row(term) ? l : 0];
+            term_errors_[at] += e;
+            term_sizes_[at] += std::abs(m_.lane(term, l)) + e;
+            if (p_.fold_lanes) n_terms_++;
+        }
+        if (!p_.fold_lanes) n_terms_++;
+    }
+
+    void finish_sum() {
+        const double u = unit_roundoff(stage_.type);
+        const int64_t n = p_.fold_lanes ? 1 : m_.lanes;
+        for (int64_t l = 0; l < n; l++) {
+            m_.bound(p_.accumulators[0])[l] = term_errors_[l] + n_terms_ * (u * term_sizes_[l] * 1.01 + smallest(stage_.type));
+        }
+    }
+};
+
+} // namespace
+
+void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets, bool bounds) {
+    Runner(context, stage, program, targets, bounds).run();
+}
+
+} // namespace kumiko::interpreter

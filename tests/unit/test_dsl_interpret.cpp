@@ -1,0 +1,221 @@
+#include "dsl/interpret.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+
+using namespace kumiko;
+
+TEST_CASE("matmul is the triple loop, in its order") {
+    for (const auto &[M, N, K] : {std::array{3, 5, 7}, std::array{1, 40, 300}, std::array{33, 2, 65}, std::array{1, 1, 3000}}) {
+        Axis i("i", M), j("j", N), k("k", K);
+        Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
+        Op op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))});
+        Buffer<float> a = random({M, K}), b = random({K, N}, 2), c({M, N});
+        for (int y = 0; y < M; y++) {
+            for (int x = 0; x < N; x++) {
+                float acc = 0;
+                for (int z = 0; z < K; z++) {
+                    const float product = a(y, z) * b(z, x);
+                    acc += product;
+                }
+                c(y, x) = acc;
+            }
+        }
+        CHECK(difference(interpret(op, a, b), c) == "");
+    }
+}
+
+TEST_CASE("a convolution reads zeros around its input") {
+    Axis n("n", 2), o("o", 3), y("y", 6), x("x", 5), c("c", 4), ky("ky", 3), kx("kx", 3), h("y", 6), w("x", 5);
+    Tensor X = input("X", f32, {n, c, h, w}), W = input("W", f32, {o, c, ky, kx});
+    Tensor P = zero_padded(X, {h, w});
+    Tensor Y = compute("Y", {n, o, y, x}, sum(P(n, c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}));
+    Op op("conv", {X, W}, {Y});
+    Buffer<float> in = random({2, 4, 6, 5}), weights = random({3, 4, 3, 3}, 2), out({2, 3, 6, 5});
+    for (int a = 0; a < 2; a++) for (int b = 0; b < 3; b++) for (int p = 0; p < 6; p++) for (int q = 0; q < 5; q++) {
+        float acc = 0;
+        for (int d = 0; d < 4; d++) for (int r = 0; r < 3; r++) for (int s = 0; s < 3; s++) {
+            const int yy = p + r - 1, xx = q + s - 1;
+            const float v = yy >= 0 && yy < 6 && xx >= 0 && xx < 5 ? in(a, d, yy, xx) : 0.f;
+            const float product = v * weights(b, d, r, s);
+            acc += product;
+        }
+        out(a, b, p, q) = acc;
+    }
+    CHECK(difference(interpret(op, in, weights), out) == "");
+}
+
+TEST_CASE("softmax and several stages") {
+    Axis i("i", 7), j("j", 33);
+    Tensor X = input("X", f32, {i, j});
+    Tensor m = compute("m", {i}, maximum(X(i, j), j));
+    Tensor e = compute("e", {i, j}, exp(X(i, j) - m(i)));
+    Tensor Y = compute("Y", {i, j}, e(i, j) / sum(e(i, j), j));
+    CHECK_THROWS(Op("softmax", {X}, {Y})); // j ranges outside the sum too
+    Axis k("k", 33);
+    Tensor Z = compute("Y", {i, j}, e(i, j) / sum(e(i, k), k));
+    Op op("softmax", {X}, {Z});
+    Buffer<float> x = random({7, 33}), y = interpret(op, x);
+    for (int r = 0; r < 7; r++) {
+        double total = 0, top = 0;
+        for (int c = 0; c < 33; c++) {
+            total += static_cast<double>(y(r, c));
+            top += std::exp(static_cast<double>(x(r, c)));
+        }
+        CHECK(total == doctest::Approx(1));
+        CHECK(static_cast<double>(y(r, 5)) == doctest::Approx(std::exp(static_cast<double>(x(r, 5))) / top));
+    }
+}
+
+TEST_CASE("argmax: ties take the lowest index, NaN never wins, of nothing −1") {
+    Size N("N");
+    Axis i("i", 3), j("j", N);
+    Tensor X = input("X", f32, {i, j});
+    Op op("argmax", {X}, {compute("I", {i}, argmax(X(i, j), j))});
+    Buffer<float> x({3, 4});
+    const float nan = std::nanf("");
+    const float values[] = {1, 3, 3, 2, nan, -1, nan, -1, nan, nan, nan, nan};
+    std::copy(values, values + 12, x.data());
+    Buffer<int32_t> best = interpret(op, x);
+    CHECK(best(0) == 1);
+    CHECK(best(1) == 1);
+    CHECK(best(2) == -1);
+    Buffer<int32_t> none = interpret(op, Buffer<float>({3, 0}));
+    CHECK(none(2) == -1);
+}
+
+TEST_CASE("the general reduction folds in order") {
+    Axis i("i", 2), j("j", 3), k("k", 4);
+    Tensor X = input("X", i32, {i, j, k});
+    Op op("horner", {X}, {compute("Y", {i}, reduce([](Expr a, Expr t) { return a * 3 + t; }, 1, X(i, j, k), {j, k}))});
+    Buffer<> x = random_integers(i32, {2, 3, 4});
+    Buffer<int32_t> y = interpret(op, x), typed = x;
+    for (int a = 0; a < 2; a++) {
+        int acc = 1;
+        for (int b = 0; b < 3; b++) for (int c = 0; c < 4; c++) acc = acc * 3 + typed(a, b, c);
+        CHECK(y(a) == acc);
+    }
+}
+
+TEST_CASE("integers: overflow, wrapping, floor division") {
+    Axis i("i", 6);
+    Tensor A = input("A", i32, {i}), B = input("B", i32, {i});
+    Buffer<int32_t> a({6}), b({6});
+    const int av[] = {7, -7, 7, -7, 5, INT32_MAX}, bv[] = {2, 2, -2, -2, 0, 1};
+    std::copy(av, av + 6, a.data());
+    std::copy(bv, bv + 6, b.data());
+    Buffer<int32_t> q = interpret(Op("q", {A, B}, {compute("Q", {i}, A(i) / B(i))}), a, b);
+    Buffer<int32_t> r = interpret(Op("r", {A, B}, {compute("R", {i}, A(i) % B(i))}), a, b);
+    const int qv[] = {3, -4, -3, 4, 0, INT32_MAX}, rv[] = {1, 1, 1, 1, 0, 0};
+    for (int l = 0; l < 6; l++) {
+        CHECK(q(l) == qv[l]);
+        CHECK(r(l) == rv[l]);
+    }
+    std::string message;
+    try {
+        interpret(Op("s", {A, B}, {compute("S", {i}, A(i) + B(i))}), a, b);
+    } catch (const UserError &e) {
+        message = e.what();
+    }
+    CHECK(message == "stage \"S\": i32 overflow in 2147483647 + 1; cast to a wider type");
+    Tensor C = input("C", u8, {i});
+    Buffer<uint8_t> c({6});
+    for (int l = 0; l < 6; l++) c(l) = static_cast<uint8_t>(250 + l);
+    Buffer<uint8_t> w = interpret(Op("w", {C}, {compute("W", {i}, C(i) + cast<uint8_t>(7))}), c);
+    CHECK(w(0) == 1);
+    CHECK(w(5) == 6);
+    Buffer<uint8_t> s = interpret(Op("w", {A}, {compute("W", {i}, cast<uint8_t>(cast<float>(A(i)) * 100.f))}), a);
+    CHECK(s(0) == 255);
+    CHECK(s(1) == 0);
+}
+
+TEST_CASE("f16 and bf16 round after every operation") {
+    Axis i("i", 3), k("k", 5000);
+    for (Type t : {f16, bf16}) {
+        Tensor X = input("X", t, {k});
+        Op op("sum", {X}, {compute("S", {i}, sum(X(k), k))});
+        Buffer<> x(t, {5000});
+        fill_random_integers(x, 1, 1, 1);
+        CHECK(element(interpret(op, x)[0].raw_buffer(), {0}) == (t == f16 ? 2048 : 256)); // 1 more is lost
+        CHECK(element(interpret(op, {x}, {.in_double = true})[0].raw_buffer(), {2}) == 5000);
+    }
+}
+
+TEST_CASE("a read outside is an error that says where") {
+    Axis i("i", 4), j("j", 5);
+    Tensor X = input("X", f32, {i});
+    std::string message;
+    try {
+        interpret(Op("shift", {X}, {compute("Y", {j}, X(j))}), random({4}));
+    } catch (const UserError &e) {
+        message = e.what();
+    }
+    CHECK(message == "stage \"Y\" reads \"X\" outside: index 4 along axis 0, whose extent is 4 (at j = 0…4)");
+    Tensor I = input("I", i32, {j});
+    Op gather("gather", {X, I}, {compute("Y", {j}, X(I(j)))});
+    Buffer<int32_t> index({5});
+    for (int l = 0; l < 5; l++) index(l) = 3 - l % 4;
+    Buffer<float> x = random({4}), y = interpret(gather, x, index);
+    CHECK(y(1) == x(2));
+    CHECK(y(4) == x(3));
+    index(2) = -1;
+    CHECK_THROWS_AS(interpret(gather, x, index), UserError);
+}
+
+TEST_CASE("clamped, strided and dynamic reads") {
+    Size N("N");
+    Axis i("i", N), t("t", 3);
+    Tensor X = input("X", f32, {i});
+    Tensor C = clamped(X);
+    Op op("blur", {X}, {compute("Y", {i}, sum(C(i + t - 1), t))});
+    Buffer<float> x = random({10}), y = interpret(op, x);
+    CHECK(y(0) == x(0) + x(0) + x(1));
+    CHECK(y(9) == x(8) + x(9) + x(9));
+    Axis h("h", 5);
+    Tensor F = input("F", f32, {Axis("i", 10)});
+    Buffer<float> s = interpret(Op("stride", {F}, {compute("Y", {h}, F(9 - 2 * h))}), x);
+    CHECK(s(1) == x(7));
+}
+
+TEST_CASE("bounds hold for float32 in another order") {
+    Axis i("i", 9), k("k", 500);
+    Tensor X = input("X", f32, {i, k});
+    Tensor S = compute("S", {i}, sum(exp(X(i, k)), k));
+    Tensor Y = compute("Y", {i, Axis("l", 1)}, sqrt(S(i)) / 3.f);
+    Op op("op", {X}, {Y});
+    Buffer<float> x = random({9, 500}), y({9, 1});
+    for (int r = 0; r < 9; r++) {
+        float acc = 0;
+        for (int c = 499; c >= 0; c--) acc += std::exp(x(r, c));
+        y(r, 0) = std::sqrt(acc) / 3.f;
+    }
+    const Bounded b = interpret_with_bound(op, {x});
+    check_within(y, b.values, b.bounds);
+    check_within(interpret(op, x), b.values, b.bounds);
+    CHECK(element(b.bounds[0].raw_buffer(), {0, 0}) < 1e-3);
+    CHECK(element(b.bounds[0].raw_buffer(), {0, 0}) > 1e-7);
+}
+
+TEST_CASE("real layers take seconds") {
+    const auto timed = [](const std::string &name, const Op &op, const std::vector<Buffer<>> &buffers) {
+        const auto start = std::chrono::steady_clock::now();
+        interpret(op, buffers);
+        MESSAGE(name << ": " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s");
+    };
+    for (const auto &[channels, size] : {std::pair{64, 56}, std::pair{512, 7}}) {
+        Axis n("n", 1), o("o", channels), y("y", size), x("x", size), c("c", channels), ky("ky", 3), kx("kx", 3);
+        Tensor X = input("X", f32, {n, c, y, x}), W = input("W", f32, {o, c, ky, kx});
+        Tensor P = zero_padded(X, {y, x});
+        Op op("conv", {X, W}, {compute("Y", {n, o, y, x}, sum(P(n, c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}))});
+        timed("conv", op, {random({1, channels, size, size}), random({channels, channels, 3, 3})});
+    }
+    Axis i("i", 512), j("j", 512), k("k", 512);
+    for (Type t : {f32, i8}) {
+        Tensor A = input("A", t, {i, k}), B = input("B", t, {k, j});
+        const Type acc = t == i8 ? i32 : f32;
+        Op op("matmul", {A, B}, {compute("C", {i, j}, sum(cast(acc, A(i, k)) * cast(acc, B(k, j)), k))});
+        timed("matmul 512", op, {random_integers(t, {512, 512}), random_integers(t, {512, 512})});
+    }
+}
