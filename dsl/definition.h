@@ -11,6 +11,9 @@ namespace kumiko {
 Expr encode_definition(const TensorContents &contents);
 TensorContents decode_definition(const Expr &definition);
 
+// Before the tensor's name in a reference, so that no tensor is taken for the intrinsic of its name ("abs").
+inline const std::string reference_prefix = "kumiko.read.";
+
 // A call made by Tensor::at that still carries its definition.
 bool is_reference(const Halide::Internal::Call *call);
 

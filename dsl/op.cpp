@@ -200,7 +200,7 @@ private:
                     builder->add(c);
                     std::vector<Expr> args;
                     for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
-                    return read_tensor(op->type, op->name, args);
+                    return read_tensor(op->type, c.name, args);
                 }
                 if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
                 return IRGraphMutator::visit(op);

@@ -7,6 +7,7 @@
 //       C(i, j) = sum over k: A(i, k) * B(k, j)
 #include "dsl/print.h"
 
+#include "dsl/definition.h"
 #include "dsl/op.h"
 #include "dsl/types.h"
 #include "support/hash.h"
@@ -134,6 +135,9 @@ private:
         if (c->is_intrinsic(Call::shift_left)) return operation("<<", Sum);
         if (c->is_intrinsic(Call::shift_right)) return operation(">>", Sum);
         if (c->is_intrinsic(Call::bitwise_not)) return wrapped("~" + print(c->args[0], Unary), Unary, outer);
+        if (is_reference(c)) { // of an expression that is not in an op yet
+            return c->name.substr(reference_prefix.size()) + "(" + list({c->args.begin(), c->args.end() - 1}) + ")";
+        }
         const std::string name = c->call_type == Call::PureExtern ? without_type_suffix(c->name) : c->name;
         return name + "(" + list(c->args) + ")";
     }

@@ -60,7 +60,7 @@ Element Tensor::at(const std::vector<Expr> &indices) const {
         args.push_back(t == Int(32) ? indices[d] : Halide::cast(Int(32), indices[d]));
     }
     args.push_back(encode_definition(c));
-    return Element(Call::make(c.type, c.name, args, Call::PureIntrinsic));
+    return Element(Call::make(c.type, reference_prefix + c.name, args, Call::PureIntrinsic));
 }
 
 Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, const InputOptions &options,

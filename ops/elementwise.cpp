@@ -1,0 +1,124 @@
+#include "ops/elementwise.h"
+
+#include "dsl/types.h"
+#include "support/error.h"
+#include "support/names.h"
+
+namespace kumiko::ops {
+
+namespace {
+
+Expr one(const Expr &like) { return Halide::Internal::make_one(like.type()); }
+Expr zero(const Expr &like) { return Halide::Internal::make_zero(like.type()); }
+
+template<typename Table>
+const auto &find(const Table &table, const std::string &name, const char *what) {
+    std::vector<std::string> names;
+    for (const auto &f : table) {
+        if (f.name == name) return f;
+        names.push_back(f.name);
+    }
+    throw UserError("unknown " + std::string(what) + " \"" + name + "\"" + suggest(name, names));
+}
+
+template<typename F>
+Expr in_type(const F &f, const Expr &x, const std::function<Expr(const std::function<Expr(const Expr &)> &)> &apply) {
+    const Type t = x.type();
+    if (!t.is_float() && !f.integers) {
+        throw UserError("\"" + f.name + "\" takes floats, not " + type_name(t) + "; cast first");
+    }
+    const bool half = t.is_float() && t.bits() == 16;
+    const Expr result = apply([&](const Expr &e) { return half ? cast(Float(32), e) : e; });
+    return result.type() == t ? result : cast(t, result);
+}
+
+} // namespace
+
+const std::vector<UnaryFunction> &unary_functions() {
+    static const std::vector<UnaryFunction> table = {
+        {"copy", "x", true, [](const Expr &x) { return x; }},
+        {"neg", "-x", true, [](const Expr &x) { return -x; }},
+        {"abs", "|x|", true, [](const Expr &x) { return Halide::abs(x); }},
+        {"square", "x * x", true, [](const Expr &x) { return kumiko::square(x); }},
+        {"relu", "max(x, 0)", true, [](const Expr &x) { return relu(x); }},
+        {"relu6", "min(max(x, 0), 6)", true, [](const Expr &x) { return relu6(x); }},
+        {"leaky_relu", "x where positive, else 0.01 * x", false, [](const Expr &x) { return leaky_relu(x, 0.01f); }},
+        {"sigmoid", "1 / (1 + exp(-x))", false, [](const Expr &x) { return sigmoid(x); }},
+        {"hard_sigmoid", "clamp(x / 6 + 1/2, 0, 1)", false, [](const Expr &x) { return hard_sigmoid(x); }},
+        {"silu", "x * sigmoid(x)", false, [](const Expr &x) { return silu(x); }},
+        {"hard_swish", "x * hard_sigmoid(x)", false, [](const Expr &x) { return hard_swish(x); }},
+        {"gelu", "x / 2 * (1 + erf(x / sqrt(2)))", false, [](const Expr &x) { return gelu(x); }},
+        {"gelu_tanh", "gelu with tanh in place of erf", false, [](const Expr &x) { return gelu_tanh(x); }},
+        {"softplus", "log(1 + exp(x))", false, [](const Expr &x) { return softplus(x); }},
+        {"tanh", "tanh(x)", false, [](const Expr &x) { return Halide::tanh(x); }},
+        {"erf", "the error function", false, [](const Expr &x) { return kumiko::erf(x); }},
+        {"exp", "exp(x)", false, [](const Expr &x) { return Halide::exp(x); }},
+        {"log", "the natural logarithm", false, [](const Expr &x) { return Halide::log(x); }},
+        {"sqrt", "sqrt(x)", false, [](const Expr &x) { return Halide::sqrt(x); }},
+        {"rsqrt", "1 / sqrt(x)", false, [](const Expr &x) { return rsqrt(x); }},
+        {"reciprocal", "1 / x", false, [](const Expr &x) { return one(x) / x; }},
+        {"sin", "sin(x)", false, [](const Expr &x) { return Halide::sin(x); }},
+        {"cos", "cos(x)", false, [](const Expr &x) { return Halide::cos(x); }},
+        {"floor", "rounded down", false, [](const Expr &x) { return Halide::floor(x); }},
+        {"ceil", "rounded up", false, [](const Expr &x) { return Halide::ceil(x); }},
+        {"round", "rounded to nearest, halves to even", false, [](const Expr &x) { return Halide::round(x); }},
+        {"trunc", "rounded towards zero", false, [](const Expr &x) { return Halide::trunc(x); }},
+        {"sign", "-1, 0 or 1", true,
+         [](const Expr &x) { return select(x > zero(x), one(x), select(x < zero(x), zero(x) - one(x), zero(x))); }},
+    };
+    return table;
+}
+
+const std::vector<BinaryFunction> &binary_functions() {
+    static const std::vector<BinaryFunction> table = {
+        {"add", "a + b", true, [](const Expr &a, const Expr &b) { return a + b; }},
+        {"sub", "a - b", true, [](const Expr &a, const Expr &b) { return a - b; }},
+        {"mul", "a * b", true, [](const Expr &a, const Expr &b) { return a * b; }},
+        {"div", "a / b; integers round down and x / 0 = 0", true, [](const Expr &a, const Expr &b) { return a / b; }},
+        {"mod", "a % b, with the sign of the rounding of div", true, [](const Expr &a, const Expr &b) { return a % b; }},
+        {"max", "a > b ? a : b", true, [](const Expr &a, const Expr &b) { return Halide::max(a, b); }},
+        {"min", "a < b ? a : b", true, [](const Expr &a, const Expr &b) { return Halide::min(a, b); }},
+        {"pow", "a to the power b", false, [](const Expr &a, const Expr &b) { return Halide::pow(a, b); }},
+        {"squared_difference", "(a - b) * (a - b)", true, [](const Expr &a, const Expr &b) { return kumiko::square(a - b); }},
+        {"silu_mul", "silu(a) * b, the gate of SwiGLU", false, [](const Expr &a, const Expr &b) { return silu(a) * b; }},
+    };
+    return table;
+}
+
+Expr apply_unary(const std::string &name, const Expr &x) {
+    const UnaryFunction &f = find(unary_functions(), name, "function");
+    return in_type(f, x, [&](const auto &compute) { return f.apply(compute(x)); });
+}
+
+Expr apply_binary(const std::string &name, const Expr &a, const Expr &b) {
+    const BinaryFunction &f = find(binary_functions(), name, "function of two values");
+    require_same_type(a, b, name.c_str());
+    return in_type(f, a, [&](const auto &compute) { return f.apply(compute(a), compute(b)); });
+}
+
+Expr activated(const std::string &activation, const Expr &x) { return activation.empty() ? x : apply_unary(activation, x); }
+
+Type accumulator_type(Type t) {
+    if (t.is_float()) return t.bits() == 16 ? Float(32) : t;
+    return t.bits() <= 16 ? Int(32) : t;
+}
+
+Op unary(const std::string &function, Type t, const Expr &N) {
+    Axis i("i", N);
+    Tensor X = input("X", t, {i});
+    return Op(function, {X}, {compute("Y", {i}, apply_unary(function, X(i)))});
+}
+
+Op binary(const std::string &function, Type t, const Expr &N) {
+    Axis i("i", N);
+    Tensor A = input("A", t, {i}), B = input("B", t, {i});
+    return Op(function, {A, B}, {compute("Y", {i}, apply_binary(function, A(i), B(i)))});
+}
+
+Op binary_rows(const std::string &function, Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor A = input("A", t, {i, j}), B = input("B", t, {j});
+    return Op(function + "_rows", {A, B}, {compute("Y", {i, j}, apply_binary(function, A(i, j), B(j)))});
+}
+
+} // namespace kumiko::ops

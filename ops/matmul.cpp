@@ -1,0 +1,83 @@
+#include "ops/matmul.h"
+
+#include "ops/elementwise.h"
+
+namespace kumiko::ops {
+
+namespace {
+
+// An input with the axes `outer` and `inner`, stored so, and an outermost batch axis if there is one.
+Tensor matrix(const std::string &name, Type t, const std::vector<Axis> &batch, const Axis &outer, const Axis &inner, const Expr &ld) {
+    std::vector<Axis> axes = batch;
+    axes.push_back(outer);
+    axes.push_back(inner);
+    InputOptions options;
+    if (ld.defined()) {
+        if (!batch.empty()) options.strides.push_back(ld * outer.extent());
+        options.strides.push_back(ld);
+        options.strides.push_back(1);
+    }
+    return input(name, t, axes, options);
+}
+
+} // namespace
+
+Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptions &o) {
+    const Type tb = MatmulOptions::stated(o.b_type) ? o.b_type : t;
+    const Type acc = MatmulOptions::stated(o.accumulate) ? o.accumulate : accumulator_type(t);
+    const Type out = MatmulOptions::stated(o.output) ? o.output : t.is_float() ? t : acc;
+    Axis i("i", M), j("j", N), k("k", K);
+    std::vector<Axis> batch;
+    if (o.batch.defined()) batch.push_back(Axis("b", o.batch));
+    const std::vector<Axis> batch_b = o.shared_b ? std::vector<Axis>() : batch;
+
+    Tensor A = o.transpose_a ? matrix("A", t, batch, k, i, o.lda) : matrix("A", t, batch, i, k, o.lda);
+    Tensor B = o.transpose_b ? matrix("B", tb, batch_b, j, k, o.ldb) : matrix("B", tb, batch_b, k, j, o.ldb);
+    const auto at = [](const std::vector<Axis> &b, const Axis &y, const Axis &x) {
+        std::vector<Expr> index(b.begin(), b.end());
+        index.push_back(y);
+        index.push_back(x);
+        return index;
+    };
+    const auto widened = [&](const Element &e) { return e.type() == acc ? Expr(e) : cast(acc, e); };
+    const Expr a = widened(A.at(o.transpose_a ? at(batch, k, i) : at(batch, i, k)));
+    const Expr b = widened(B.at(o.transpose_b ? at(batch_b, j, k) : at(batch_b, k, j)));
+
+    std::vector<Tensor> inputs = {A, B};
+    std::vector<Axis> axes = batch;
+    axes.push_back(i);
+    axes.push_back(j);
+    Expr value = sum(a * b, k);
+    if (o.bias) {
+        Tensor bias = input("bias", out, {j});
+        inputs.push_back(bias);
+        value = value + widened(bias(j));
+    }
+    if (o.residual) {
+        Tensor residual = input("residual", out, axes);
+        inputs.push_back(residual);
+        value = value + widened(residual.at(at(batch, i, j)));
+    }
+    value = activated(o.activation, value);
+    if (value.type() != out) value = cast(out, value);
+    return Op("matmul", inputs, {compute("C", axes, value)});
+}
+
+Op gemv(Type t, const Expr &M, const Expr &K) {
+    Axis i("i", M), k("k", K);
+    const Type acc = accumulator_type(t), out = t.is_float() ? t : acc;
+    Tensor A = input("A", t, {i, k}), x = input("x", t, {k});
+    const auto widened = [&](const Element &e) { return e.type() == acc ? Expr(e) : cast(acc, e); };
+    Expr value = sum(widened(A(i, k)) * widened(x(k)), k);
+    if (out != acc) value = cast(out, value);
+    return Op("gemv", {A, x}, {compute("y", {i}, value)});
+}
+
+Op gemm_strided(Type t, const Expr &M, const Expr &N, const Expr &K) {
+    MatmulOptions options;
+    options.lda = Size("lda");
+    options.ldb = Size("ldb");
+    return matmul(t, M, N, K, options);
+}
+
+} // namespace kumiko::ops

@@ -1,0 +1,8 @@
+// All operators.
+#pragma once
+
+#include "ops/conv.h"
+#include "ops/elementwise.h"
+#include "ops/matmul.h"
+#include "ops/registry.h"
+#include "ops/rows.h"

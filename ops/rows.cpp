@@ -1,0 +1,95 @@
+#include "ops/rows.h"
+
+#include "ops/elementwise.h"
+#include "support/error.h"
+#include "support/names.h"
+
+namespace kumiko::ops {
+
+namespace {
+
+// Values are computed in f32 at least.
+Type compute_type(Type t, const char *op) {
+    if (!t.is_float()) throw UserError(std::string(op) + " takes floats, not " + type_name(t));
+    return accumulator_type(t);
+}
+
+Expr in(Type t, const Expr &e) { return e.type() == t ? e : cast(t, e); }
+
+} // namespace
+
+const std::vector<std::string> &reduction_kinds() {
+    static const std::vector<std::string> kinds = {"sum", "product", "max", "min", "mean", "argmax", "argmin"};
+    return kinds;
+}
+
+Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, std::vector<int> over) {
+    if (std::find(reduction_kinds().begin(), reduction_kinds().end(), kind) == reduction_kinds().end()) {
+        throw UserError("unknown reduction \"" + kind + "\"" + suggest(kind, reduction_kinds()));
+    }
+    const int rank = static_cast<int>(extents.size());
+    if (rank == 0) throw UserError("reduction: the array needs at least one axis");
+    if (over.empty()) {
+        for (int d = 0; d < rank; d++) over.push_back(d);
+    }
+    std::vector<bool> reduced(extents.size(), false);
+    for (int d : over) {
+        const int axis = d < 0 ? d + rank : d;
+        if (axis < 0 || axis >= rank) {
+            throw UserError("reduction: axis " + std::to_string(d) + " is not one of the " + std::to_string(rank) + " axes");
+        }
+        if (reduced[axis]) throw UserError("reduction: axis " + std::to_string(d) + " stands twice");
+        reduced[axis] = true;
+    }
+    std::vector<Axis> all, kept, gone;
+    Expr count = 1;
+    for (int d = 0; d < rank; d++) {
+        all.emplace_back("i" + std::to_string(d), extents[d]);
+        (reduced[d] ? gone : kept).push_back(all.back());
+        if (reduced[d]) count = count * extents[d];
+    }
+    Tensor X = input("X", t, all);
+    const Expr x = X.at(std::vector<Expr>(all.begin(), all.end()));
+    const Type acc = kind == "sum" || kind == "mean" || kind == "product" ? accumulator_type(t) : t;
+    const Type out = t.is_float() || kind == "max" || kind == "min" ? t : kind.starts_with("arg") ? Int(32) : acc;
+    Expr value;
+    if (kind == "sum") value = sum(in(acc, x), gone);
+    if (kind == "product") value = product(in(acc, x), gone);
+    if (kind == "max") value = maximum(x, gone);
+    if (kind == "min") value = minimum(x, gone);
+    if (kind == "argmax") value = argmax(x, gone);
+    if (kind == "argmin") value = argmin(x, gone);
+    if (kind == "mean") value = sum(in(acc, x), gone) / cast(acc, count);
+    return Op("reduce_" + kind, {X}, {compute("Y", kept, kind.starts_with("arg") ? value : in(out, value))});
+}
+
+Op softmax(Type t, const Expr &M, const Expr &N) {
+    const Type c = compute_type(t, "softmax");
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", t, {i, j});
+    Tensor top = compute("max", {i}, maximum(X(i, k), k));
+    Tensor e = compute("e", {i, j}, exp(in(c, X(i, j)) - in(c, top(i))));
+    Tensor total = compute("sum", {i}, sum(e(i, k), k));
+    return Op("softmax", {X}, {compute("Y", {i, j}, in(t, e(i, j) / total(i)))});
+}
+
+Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {
+    const Type c = compute_type(t, "layer_norm");
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", t, {i, j}), gamma = input("gamma", t, {j}), beta = input("beta", t, {j});
+    Tensor mean = compute("mean", {i}, sum(in(c, X(i, k)), k) / cast(c, N));
+    Tensor variance = compute("variance", {i}, sum(square(in(c, X(i, k)) - mean(i)), k) / cast(c, N));
+    const Expr z = (in(c, X(i, j)) - mean(i)) * rsqrt(variance(i) + Halide::Internal::make_const(c, eps));
+    return Op("layer_norm", {X, gamma, beta}, {compute("Y", {i, j}, in(t, z * in(c, gamma(j)) + in(c, beta(j))))});
+}
+
+Op rms_norm(Type t, const Expr &M, const Expr &N, double eps) {
+    const Type c = compute_type(t, "rms_norm");
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", t, {i, j}), gamma = input("gamma", t, {j});
+    Tensor mean = compute("mean", {i}, sum(square(in(c, X(i, k))), k) / cast(c, N));
+    const Expr z = in(c, X(i, j)) * rsqrt(mean(i) + Halide::Internal::make_const(c, eps));
+    return Op("rms_norm", {X, gamma}, {compute("Y", {i, j}, in(t, z * in(c, gamma(j))))});
+}
+
+} // namespace kumiko::ops

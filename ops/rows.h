@@ -1,0 +1,28 @@
+// Reductions, and the normalisations built on them.
+#pragma once
+
+#include "dsl/op.h"
+
+#include <string>
+#include <vector>
+
+namespace kumiko::ops {
+
+// "sum", "product", "max", "min", "mean", "argmax", "argmin"
+const std::vector<std::string> &reduction_kinds();
+
+// X over axes i0, i1, … of the extents given, reduced over those whose positions are in `over` (negative count from the
+// end; empty means all). Y keeps the others. Narrow types are summed in a wider one: f16 and bf16 in f32, rounded at the
+// end; 8- and 16-bit integers in i32, which is then Y's type. argmax and argmin give i32.
+Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, std::vector<int> over);
+
+// Y(i, j) = exp(X(i, j) − max) / sum of the same over j, for each of M rows of N. Stages "max", "e", "sum", "Y".
+Op softmax(Type t, const Expr &M, const Expr &N);
+
+// Y(i, j) = (X(i, j) − mean) · rsqrt(variance + eps) · gamma(j) + beta(j), both over j. Stages "mean", "variance", "Y".
+Op layer_norm(Type t, const Expr &M, const Expr &N, double eps = 1e-5);
+
+// Y(i, j) = X(i, j) · rsqrt(mean of squares + eps) · gamma(j).
+Op rms_norm(Type t, const Expr &M, const Expr &N, double eps = 1e-5);
+
+} // namespace kumiko::ops
