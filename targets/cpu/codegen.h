@@ -100,6 +100,7 @@ private:
     Value *math(const std::string &function, Type type, std::vector<Value *> args);
     Value *math_f32(const std::string &function, const std::vector<Value *> &args);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
+    Value *sine(Value *x, bool cosine);
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 
     // ---- Memory (memory.cpp)

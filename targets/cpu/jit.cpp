@@ -38,6 +38,8 @@ void *address(F *function) {
     return reinterpret_cast<void *>(function);
 }
 
+const char *const libm_prefix = "kumiko_libm_";
+
 std::map<std::string, void *> default_symbols(const std::string &prefix) {
     std::map<std::string, void *> s = {
         {prefix + "_parallel_for", address(&kumiko_parallel_for)},
@@ -50,6 +52,7 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
     };
     using F1 = double (*)(double);
     using F2 = double (*)(double, double);
+    const std::string libm = libm_prefix;
     const std::pair<const char *, F1> unary[] = {
         {"exp", std::exp},     {"log", std::log},     {"tanh", std::tanh},   {"erf", std::erf},     {"sin", std::sin},
         {"cos", std::cos},     {"tan", std::tan},     {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},
@@ -58,11 +61,11 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
         {"exp2", std::exp2},   {"log2", std::log2},   {"log10", std::log10}, {"nearbyint", std::nearbyint},
         {"roundeven", std::nearbyint}};
     for (auto [name, f] : unary) {
-        s[name] = address(f);
+        s[name] = s[libm + name] = address(f);
     }
     const std::pair<const char *, F2> binary[] = {{"pow", std::pow}, {"atan2", std::atan2}, {"fmod", std::fmod}};
     for (auto [name, f] : binary) {
-        s[name] = address(f);
+        s[name] = s[libm + name] = address(f);
     }
     using G1 = float (*)(float);
     const std::pair<const char *, G1> unary_f[] = {{"floorf", std::floor}, {"ceilf", std::ceil}, {"truncf", std::trunc},
@@ -149,7 +152,9 @@ void JitModule::Contents::link(const std::string &object, const std::vector<Nest
     for (const auto &[name, p] : all) {
         symbols[session->intern(name)] = {ExecutorAddr::fromPtr(p), llvm::JITSymbolFlags::Exported};
     }
-    check(library.define(absoluteSymbols(std::move(symbols))));
+    JITDylib &runtime = session->createBareJITDylib("runtime"); // apart, so that a kernel may have any name
+    check(runtime.define(absoluteSymbols(std::move(symbols))));
+    library.addToLinkOrder(runtime);
     check(layer->add(library, llvm::MemoryBuffer::getMemBufferCopy(object, "kernels")));
     SymbolLookupSet wanted;
     for (const Nest &nest : nests) {
@@ -176,7 +181,9 @@ JitModule::JitModule(const std::vector<Nest> &nests, const JitOptions &options) 
     auto clock = Clock::now();
     Contents &c = *contents_;
     c.target = options.codegen.target;
-    cpu::Codegen codegen(*c.context, options.codegen, nests.empty() ? "kumiko" : nests[0].name);
+    CodegenOptions generation = options.codegen;
+    generation.libm_prefix = libm_prefix;
+    cpu::Codegen codegen(*c.context, generation, nests.empty() ? "kumiko" : nests[0].name);
     for (const Nest &nest : nests) {
         codegen.add(nest);
     }

@@ -64,7 +64,7 @@ Value *Codegen::libm(const std::string &function, Type t, const std::vector<Valu
     }
     llvm::Type *f64 = ir_.getDoubleTy();
     std::vector<llvm::Type *> params(args.size(), f64);
-    auto callee = module->getOrInsertFunction(function, llvm::FunctionType::get(f64, params, false));
+    auto callee = module->getOrInsertFunction(options_.libm_prefix + function, llvm::FunctionType::get(f64, params, false));
     if (auto *f = llvm::dyn_cast<llvm::Function>(callee.getCallee())) {
         f->setDoesNotThrow();
         f->setDoesNotAccessMemory();
@@ -91,10 +91,6 @@ Value *Codegen::math_f64(const std::string &function, const std::vector<Value *>
         return ir_.CreateFDiv(one, ir_.CreateFAdd(one, e));
     }
     return libm(function, t, args);
-}
-
-Value *Codegen::math_f32(const std::string &function, const std::vector<Value *> &args) {
-    return libm(function, Float(32, lanes(args[0])), args);
 }
 
 } // namespace kumiko::cpu

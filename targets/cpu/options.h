@@ -21,6 +21,9 @@ struct CodegenOptions {
     bool check_door = true;
     // The prefix of the runtime functions that kernels call (KUMIKO_PREFIX of runtime/kumiko_runtime.h).
     std::string runtime_prefix = "kumiko";
+    // Put before the names of C library math functions. The just-in-time compiler sets it, so that a kernel may be called
+    // "exp"; an object needs the true names.
+    std::string libm_prefix;
     // How tensor instructions are emitted; empty: the built-in ones.
     std::shared_ptr<const EmitterRegistry> emitters;
 };

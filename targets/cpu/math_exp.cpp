@@ -1,0 +1,176 @@
+// exp, log and what is made of them, on f32 lanes: tanh, sigmoid, erf, pow. Branch-free; within 4 units in the last place
+// over the whole range, subnormal numbers, infinities and NaN included (tests/unit/test_cpu_math.cpp measures it).
+//
+// Range reduction and coefficients of exp, log and tanh: S. Moshier, Cephes mathematical library, single precision
+// (expf.c, logf.c, tanhf.c, 1989-1992), the reduction by ln 2 in two parts after Cody and Waite, "Software Manual for the
+// Elementary Functions" (1980). erf: the Maclaurin series near zero; the tail as 1 - exp(p(x)), p fitted by us. pow: log2
+// by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care.
+#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_lanes.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace kumiko::cpu {
+
+namespace {
+
+const double infinity = std::numeric_limits<double>::infinity();
+
+// 2^n by its exponent bits, n an integer in [-126, 127].
+Lanes power_of_two(Lanes n) { return (n + n.i(127)).shl(23).floats(); }
+
+Lanes exp_f32(const Mad &mad, Lanes x) {
+    // n = x / ln 2 to the nearest integer, read off the last bits of x / ln 2 + 1.5 * 2^23. The bounds keep n in range
+    // (beyond them the result is 0 or infinite all the same); a NaN passes through both selections.
+    x = pick(x > x.f(89.0), x.f(89.0), x);
+    x = pick(x < x.f(-104.0), x.f(-104.0), x);
+    Lanes magic = x.f(12582912.0);
+    Lanes shifted = mad(x, x.f(1.44269504088896341), magic);
+    Lanes n = shifted - magic;
+    Lanes r = mad(n, n.f(-0.693359375), x);
+    r = mad(n, n.f(2.12194440e-4), r);
+    Lanes p = mad.polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+                                 5.0000001201e-1});
+    p = mad(p, r * r, r) + r.f(1);
+    // In two factors, so that subnormal results round once and n may be 128.
+    Lanes k = shifted.bits() - magic.bits();
+    Lanes half = k.sar(1);
+    return p * power_of_two(half) * power_of_two(k - half);
+}
+
+Lanes log_f32(const Mad &mad, Lanes x0) {
+    Lanes subnormal = x0 < x0.f(1.17549435e-38);
+    Lanes x = pick(subnormal, x0 * x0.f(8388608.0), x0);
+    // x = 2^e * m with m in [sqrt(1/2), sqrt(2)).
+    Lanes bits = x.bits();
+    Lanes offset = bits - bits.i(0x3f3504f3);
+    Lanes e = offset.sar(23);
+    Lanes m = (bits - e.shl(23)).floats();
+    Lanes exponent = x.with(x.ir->CreateSIToFP(e.v, x.type()));
+    exponent = exponent - pick(subnormal, x.f(23), x.f(0));
+    Lanes t = m - m.f(1);
+    Lanes z = t * t;
+    Lanes p = mad.polynomial(t, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+                                 -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+    p = p * t * z;
+    p = mad(exponent, exponent.f(-2.12194440e-4), p);
+    p = mad(z, z.f(-0.5), p);
+    Lanes result = mad(exponent, exponent.f(0.693359375), t + p);
+    result = pick(equal(x0, x0.f(0)), x0.f(-infinity), result);
+    result = pick(x0 < x0.f(0), x0.f(std::numeric_limits<double>::quiet_NaN()), result);
+    return pick(x0 < x0.f(infinity), result, pick(equal(x0, x0.f(infinity)), x0, x0 + x0));
+}
+
+Lanes tanh_f32(const Mad &mad, Lanes x) {
+    Lanes a = x.abs(), z = x * x;
+    Lanes p = mad.polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+    Lanes small = mad(p * z, x, x);
+    Lanes large = x.f(1) - x.f(2) / (exp_f32(mad, a + a) + x.f(1));
+    return pick(a < a.f(0.625), small, large).copysign(x); // NaN: large is NaN
+}
+
+// With e = exp(-|x|): 1 / (1 + e) above zero and e / (1 + e) below, which neither overflows nor cancels.
+Lanes sigmoid_f32(const Mad &mad, Lanes x) {
+    Lanes e = exp_f32(mad, -x.abs());
+    return pick(x >= x.f(0), x.f(1), e) / (x.f(1) + e);
+}
+
+Lanes erf_f32(const Mad &mad, Lanes x) {
+    Lanes a = x.abs(), z = x * x;
+    // 2/sqrt(pi) * sum of (-1)^n x^(2n+1) / (n! (2n+1)), n < 11: the first term left out is below 2^-27 at |x| = 1.
+    const double c = 2 / std::sqrt(M_PI);
+    std::vector<double> terms;
+    double factorial = 1;
+    for (int n = 0; n < 11; n++) {
+        factorial *= n ? n : 1;
+        terms.push_back(c * (n % 2 ? -1 : 1) / (factorial * (2 * n + 1)));
+    }
+    Lanes series = x.f(terms.back());
+    for (int n = 9; n >= 1; n--) {
+        series = mad(series, z, z.f(terms[n]));
+    }
+    // The leading coefficient as 1 + (c - 1), so that its rounding does not show.
+    Lanes small = mad(mad(series, z, z.f(c - 1)), x, x);
+    // 1 - exp(p(a)), p fitted to log(erfc(a)) on [1, 4] within 2^-29; beyond, erf rounds to 1.
+    Lanes bounded = pick(a > a.f(4.0), a.f(4.0), a);
+    Lanes p = mad.polynomial(bounded, {1.8638016219e-4, -2.9476675334e-3, 2.1838099809e-2, -1.0310682709e-1,
+                                       -6.3814475181e-1, -1.1270892375, -3.4151170961e-4});
+    Lanes large = (x.f(1) - exp_f32(mad, p)).copysign(x);
+    return pick(a < a.f(1.0), small, pick(a >= a.f(1.0), large, x));
+}
+
+// x^y = 2^(y log2 |x|) in f64, then C's rules for signs and special values.
+Lanes pow_f32(const Mad &mad, Lanes x, Lanes y) {
+    Lanes ax = x.abs(), ay = y.abs();
+    Lanes d = ax.to_double();
+    // d = 2^e * m, m in [sqrt(1/2), sqrt(2)); f64 has no subnormal numbers here.
+    Lanes bits = d.bits();
+    Lanes offset = bits - bits.i(0x3fe6a09e667f3bcdull);
+    Lanes e = offset.sar(52);
+    Lanes m = (bits - e.shl(52)).floats();
+    // log2(m) = 2/ln 2 * atanh(s), s = (m-1)/(m+1), |s| < 0.172.
+    Lanes s = (m - m.f(1)) / (m + m.f(1));
+    Lanes s2 = s * s;
+    Lanes series = mad.polynomial(s2, {1. / 17, 1. / 15, 1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3, 1});
+    // The exponent as a float, through its last bits: 1.5 * 2^52 + e.
+    Lanes magic = d.f(6755399441055744.0);
+    Lanes exponent = (e + magic.bits()).floats() - magic;
+    Lanes log2 = mad(s * s.f(2 * M_LOG2E), series, exponent);
+    Lanes t = y.to_double() * log2;
+    t = pick(t > t.f(200), t.f(200), t);
+    t = pick(t < t.f(-200), t.f(-200), t);
+    Lanes shifted = t + magic;
+    Lanes r = (t - (shifted - magic)) * t.f(M_LN2); // |r| <= 0.347
+    Lanes p = mad.polynomial(r, {1. / 3628800, 1. / 362880, 1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 0.5, 1, 1});
+    Lanes n = shifted.bits() - magic.bits();
+    Lanes result = (p * (n + n.i(1023)).shl(52).floats()).to_float();
+
+    Lanes zero = x.f(0), one = x.f(1), inf = x.f(infinity);
+    // |y| >= 2^24 is an even integer; below, halves tell odd from even.
+    Lanes is_integer = equal(ay.floor(), ay);
+    Lanes half = ay * ay.f(0.5);
+    Lanes is_odd = is_integer & unequal(half.floor(), half);
+    // Zero and infinite magnitudes, which the logarithm cannot express.
+    Lanes grows = (ax > one); // as y goes up
+    Lanes y_negative = y < zero;
+    Lanes extreme = equal(ax, zero) | equal(ax, inf) | equal(ay, inf);
+    Lanes limit = pick(grows ^ y_negative, inf, zero);
+    limit = pick(equal(ax, one), one, limit);
+    result = pick(extreme, limit, result);
+    // Negative bases.
+    Lanes sign_set = x.with(x.ir->CreateICmpSLT(x.bits().v, x.bits().i(0).v));
+    result = pick(sign_set & is_odd, -result, result);
+    Lanes finite_negative = (x < zero) & (ax < inf);
+    Lanes nan = x.f(std::numeric_limits<double>::quiet_NaN());
+    result = pick(finite_negative & x.with(x.ir->CreateNot(is_integer.v)), nan, result);
+    Lanes either_nan = x.with(x.ir->CreateFCmpUNO(x.v, y.v));
+    result = pick(either_nan, nan, result);
+    return pick(equal(y, zero) | equal(x, one), one, result);
+}
+
+} // namespace
+
+Value *Codegen::math_f32(const std::string &function, const std::vector<Value *> &args) {
+    Mad mad{has_fma()};
+    Lanes x{&ir_, args[0]};
+    if (function == "exp") {
+        return exp_f32(mad, x).v;
+    } else if (function == "log") {
+        return log_f32(mad, x).v;
+    } else if (function == "tanh") {
+        return tanh_f32(mad, x).v;
+    } else if (function == "sigmoid") {
+        return sigmoid_f32(mad, x).v;
+    } else if (function == "erf") {
+        return erf_f32(mad, x).v;
+    } else if (function == "pow") {
+        return pow_f32(mad, x, Lanes{&ir_, args[1]}).v;
+    } else if (function == "sin" || function == "cos") {
+        return sine(args[0], function == "cos");
+    }
+    return libm(function, Float(32, lanes(args[0])), args);
+}
+
+} // namespace kumiko::cpu

@@ -1,0 +1,89 @@
+// sin and cos on f32 lanes. The angle is reduced in f64. For |x| up to 2^20 two parts of pi/2 are enough (Cody and Waite).
+// Beyond, after Payne and Hanek, "Radian reduction for trigonometric functions" (1983): x * 2/pi from 24-bit pieces of 2/pi,
+// each product exact in f64, each reduced modulo 4 exactly before they are added, so that nothing large is ever rounded.
+// That part is a branch which is taken when some lane needs it. Polynomials: S. Moshier, Cephes (sinf.c, cosf.c, 1992).
+#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_lanes.h"
+
+#include <llvm/IR/MDBuilder.h>
+
+#include <cmath>
+#include <limits>
+
+namespace kumiko::cpu {
+
+namespace {
+
+// The fraction 2/pi, 24 bits at a time.
+const uint32_t two_over_pi[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD, 0xC0DB62,
+                                0x95993C, 0x439041, 0xFE5163, 0xABDEBB};
+
+} // namespace
+
+Value *Codegen::sine(Value *arg, bool cosine) {
+    Mad mad{has_fma()};
+    Lanes x{&ir_, arg};
+    Lanes d = x.to_double();
+    Lanes magic = d.f(6755399441055744.0); // 1.5 * 2^52: adding it rounds to an integer in the last bits
+
+    // Quadrant and remainder for moderate angles. pi/2 = 1.57079632673412561417 (33 bits) + 6.07710050650619224932e-11.
+    Lanes shifted = mad(d, d.f(M_2_PI), magic);
+    Lanes n = shifted - magic;
+    Lanes near = mad(n, n.f(-6.07710050650619224932e-11), mad(n, n.f(-1.57079632673412561417), d));
+    Lanes near_quadrant = (shifted.bits()).to_i32();
+
+    Lanes far = x.abs() > x.f(1048576.0);
+    Value *any = is_vector(far.v) ? ir_.CreateOrReduce(far.v) : far.v;
+    llvm::BasicBlock *before = ir_.GetInsertBlock(), *reduce = block("large_angle"), *after = block("reduced");
+    ir_.CreateCondBr(any, reduce, after, llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+    ir_.SetInsertPoint(reduce);
+    Lanes sum = d.f(0), rest = d.f(0);
+    for (size_t k = 0; k < std::size(two_over_pi); k++) {
+        // 24 bits times 24 bits: exact. Modulo 4 (quadrants count modulo 4), also exact.
+        Lanes product = d * d.f(std::ldexp(double(two_over_pi[k]), -24 * int(k + 1)));
+        product = product - (product * product.f(0.25)).floor() * product.f(4);
+        // Two-sum (Knuth): what the addition rounds off is kept.
+        Lanes total = sum + product;
+        Lanes part = total - sum;
+        rest = rest + ((sum - (total - part)) + (product - part));
+        sum = total;
+        // Back into [0, 4), so that the sum keeps its low bits.
+        sum = pick(sum >= sum.f(4), sum - sum.f(4), sum);
+    }
+    Lanes turned = sum + magic;
+    Lanes fraction = (sum - (turned - magic)) + rest;
+    Lanes far_remainder = fraction * fraction.f(M_PI_2);
+    Lanes far_quadrant = turned.bits().to_i32();
+    Lanes wide_far = far;
+    Lanes remainder_there = pick(wide_far, far_remainder, near);
+    Lanes quadrant_there = pick(wide_far, far_quadrant, near_quadrant);
+    reduce = ir_.GetInsertBlock();
+    ir_.CreateBr(after);
+    ir_.SetInsertPoint(after);
+    llvm::PHINode *remainder = ir_.CreatePHI(near.type(), 2), *quadrant = ir_.CreatePHI(near_quadrant.type(), 2);
+    remainder->addIncoming(near.v, before);
+    remainder->addIncoming(remainder_there.v, reduce);
+    quadrant->addIncoming(near_quadrant.v, before);
+    quadrant->addIncoming(quadrant_there.v, reduce);
+
+    Lanes r = Lanes{&ir_, remainder}.to_float();
+    Lanes q{&ir_, quadrant};
+    if (cosine) {
+        q = q + q.i(1); // cos x = sin(x + pi/2)
+    }
+    Lanes z = r * r;
+    Lanes s = mad.polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
+    s = mad(s * z, r, r);
+    Lanes c = mad.polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2});
+    c = mad(c * z, z, mad(z, z.f(-0.5), z.f(1)));
+    Lanes result = pick(unequal(q & q.i(1), q.i(0)), c, s);
+    result = (result.bits() ^ (q & q.i(2)).shl(30)).floats();
+    if (!cosine) { // keeps the sign of zero
+        result = pick(equal(x, x.f(0)), x, result);
+    }
+    return pick(x.abs() < x.f(std::numeric_limits<double>::infinity()), result,
+                x.f(std::numeric_limits<double>::quiet_NaN()))
+        .v;
+}
+
+} // namespace kumiko::cpu
