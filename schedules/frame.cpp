@@ -68,7 +68,11 @@ Expr Frame::value(const std::string &loop) const {
     if (stage_->has_loop(loop)) return is_const_one(extents_.at(loop)) ? Expr(0) : variable(loop);
     for (const Relation &r : stage_->relations) {
         if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
-            return value(s->outer) * static_cast<int>(s->factor) + value(s->inner);
+            const Expr f = static_cast<int>(s->factor);
+            Expr start = value(s->outer) * f;
+            // A shifted last block ends where the extent ends; an extent below one block starts at 0 and is guarded.
+            if (s->tail == Tail::Shift) start = max(min(start, extents_.at(loop) - f), 0);
+            return start + value(s->inner);
         }
         if (const auto *f = std::get_if<FuseRelation>(&r)) {
             if (f->outer == loop) return value(f->fused) / extents_.at(f->inner);

@@ -16,7 +16,7 @@ Expr redirect(const Expr &e, const std::string &from, const std::string &to) {
         Expr visit(const Call *op) override {
             Expr e = IRGraphMutator::visit(op);
             op = e.as<Call>();
-            if (op && op->call_type == Call::Image && op->name == *from) return Call::make(op->type, *to, op->args, Call::Image);
+            if (op && op->call_type == Call::Image && op->name == *from) return read_tensor(op->type, *to, op->args);
             return e;
         }
     } redirect;
@@ -116,7 +116,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
         made.order.push_back(a.name());
     }
-    made.def.value = Call::make(made.def.type, tensor, indices, Call::Image);
+    made.def.value = read_tensor(made.def.type, tensor, indices);
     made.placement = {Placement::Kind::At, consumer, loop};
     if (reader.def.value.defined()) reader.def.value = redirect(reader.def.value, tensor, made.def.name);
     for (Component &c : reader.def.components) c.term = redirect(c.term, tensor, made.def.name);

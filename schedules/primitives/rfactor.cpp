@@ -81,7 +81,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         p.tensor = c ? partial.name + ".value" : partial.name;
         p.term = substitute(values, p.term);
         if (!is_const_one(inside)) p.term = Call::make(p.type, Call::if_then_else, {inside, p.term, p.identity}, Call::PureIntrinsic);
-        q.term = Call::make(p.type, p.tensor, index_of_partial, Call::Image);
+        q.term = read_tensor(p.type, p.tensor, index_of_partial);
     }
     rest.reduction_axes = {Axis(kept, loop.extent)};
 

@@ -1,0 +1,130 @@
+#include "driver/kernel.h"
+
+#include "driver/default_schedule.h"
+#include "runtime/kumiko_runtime.h"
+#include "support/error.h"
+#include "targets/cpu/jit.h"
+
+#include <chrono>
+
+namespace kumiko {
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// What one axis of an argument must be: a number where the op fixes it, else an expression of sizes.
+struct AxisPlan {
+    int64_t extent = -1, stride = -1; // −1: symbolic
+};
+
+} // namespace
+
+struct Kernel::Contents {
+    Op op;
+    Nest nest;
+    CompileReport report;
+    std::optional<JitModule> module;
+    JitModule::Packed entry = nullptr;
+    std::vector<std::vector<AxisPlan>> plans;
+    bool symbolic = false;
+    std::vector<std::string> warnings;
+
+    // The slow road: solves the sizes, and says what is wrong when an argument does not fit.
+    std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n) const {
+        const std::vector<const halide_buffer_t *> all(buffers, buffers + n);
+        if (n != nest.tensors.size()) {
+            throw UserError("kernel " + nest.name + " takes " + std::to_string(nest.tensors.size()) + " arrays, not " + std::to_string(n));
+        }
+        const Sizes sizes = solve_sizes(op, all);
+        for (size_t t = 0; t < n; t++) {
+            if (t < op.inputs().size()) check_input(op, op.inputs()[t], buffers[t], sizes);
+            else check_output(op, nest.tensors[t].name, buffers[t], sizes);
+        }
+        std::vector<int64_t> values;
+        for (const std::string &s : nest.sizes) values.push_back(sizes.at(s));
+        return values;
+    }
+
+    bool fits(const halide_buffer_t *const *buffers, size_t n) const {
+        if (symbolic || n != plans.size()) return false;
+        for (size_t t = 0; t < n; t++) {
+            const halide_buffer_t *b = buffers[t];
+            const auto &plan = plans[t];
+            if (!b || !b->host || b->type != static_cast<halide_type_t>(nest.tensors[t].type) || b->dimensions != static_cast<int>(plan.size())) return false;
+            for (size_t a = 0; a < plan.size(); a++) {
+                if (axis_extent(b, a) != plan[a].extent || (plan[a].extent > 1 && axis_stride(b, a) != plan[a].stride)) return false;
+            }
+        }
+        return true;
+    }
+};
+
+void Kernel::call(const halide_buffer_t *const *buffers, size_t n) const {
+    const Contents &c = *contents_;
+    constexpr size_t few = 32;
+    void *tensors[few];
+    std::vector<int64_t> sizes;
+    if (!c.fits(buffers, n)) sizes = c.check(buffers, n);
+    if (n > few) throw Unsupported("kernel " + c.nest.name + " has more than 32 arrays; kernels of at most 32 are supported");
+    for (size_t t = 0; t < n; t++) tensors[t] = buffers[t]->host;
+    if (const int code = c.entry(tensors, sizes.data())) {
+        throw UserError("kernel " + c.nest.name + ": " + kumiko_error() + " (code " + std::to_string(code) + ")");
+    }
+}
+
+void Kernel::operator()(const std::vector<Buffer<>> &buffers) const {
+    std::vector<const halide_buffer_t *> raw;
+    for (const Buffer<> &b : buffers) raw.push_back(b.raw_buffer());
+    call(raw.data(), raw.size());
+}
+
+int Kernel::call_raw(void *const *tensors, const int64_t *sizes) const { return contents_->entry(tensors, sizes); }
+const Op &Kernel::op() const { return contents_->op; }
+const Nest &Kernel::nest() const { return contents_->nest; }
+const CompileReport &Kernel::report() const { return contents_->report; }
+std::string Kernel::llvm_ir() const { return contents_->module->llvm_ir(); }
+std::string Kernel::assembly() const { return contents_->module->assembly(); }
+const std::vector<std::string> &Kernel::warnings() const { return contents_->warnings; }
+
+Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
+    auto contents = std::make_shared<Kernel::Contents>(Kernel::Contents{schedule.op(), {}, {}, {}, nullptr, {}, false, {}});
+    auto start = std::chrono::steady_clock::now();
+    LowerOptions lowering;
+    lowering.kernel_name = options.name;
+    lowering.verify = options.verify;
+    lowering.print = options.print;
+    lowering.timings = &contents->report.passes;
+    contents->nest = lower(schedule, lowering);
+    contents->report.lowering = milliseconds_since(start);
+    start = std::chrono::steady_clock::now();
+    if (options.through_halide) throw Unsupported("code through Halide");
+    JitOptions jit;
+    jit.codegen.target = target.cpu;
+    jit.codegen.contract = options.contract;
+    jit.symbols = options.symbols;
+    jit.perf_map = options.perf_map;
+    contents->module.emplace(std::vector<Nest>{contents->nest}, jit);
+    contents->entry = contents->module->packed(contents->nest.name);
+    contents->warnings = contents->module->warnings();
+    contents->report.code = milliseconds_since(start);
+    for (const TensorArgument &t : contents->nest.tensors) {
+        std::vector<AxisPlan> plan;
+        for (size_t d = 0; d < t.extents.size(); d++) {
+            const auto extent = Halide::Internal::as_const_int(t.extents[d]), stride = Halide::Internal::as_const_int(t.strides[d]);
+            contents->symbolic = contents->symbolic || !extent || !stride;
+            plan.push_back({extent.value_or(-1), stride.value_or(-1)});
+        }
+        contents->plans.push_back(std::move(plan));
+    }
+    contents->symbolic = contents->symbolic || !contents->nest.sizes.empty();
+    return Kernel(contents);
+}
+
+Kernel compile(const Op &op, const Target &target, const CompileOptions &options) {
+    return compile(default_schedule(op, target.machine), target, options);
+}
+
+} // namespace kumiko

@@ -1,0 +1,66 @@
+// A compiled kernel, callable on host arrays.
+//
+//   Kernel f = compile(schedule, Target::host());
+//   f(a, b, c);                          // inputs, then outputs
+//
+// A call checks every argument's type, rank, extents, strides and null pointers against the op, then runs. Kernels are
+// reentrant and cheap to copy.
+#pragma once
+
+#include "driver/target.h"
+#include "dsl/buffers.h"
+#include "schedules/schedule.h"
+#include "targets/lower/lower.h"
+
+#include <functional>
+
+namespace kumiko {
+
+struct CompileOptions {
+    std::string name;                // the kernel's symbol; the op's name when empty
+    bool contract = true;            // let a*b+c round once
+    bool verify = true;              // check the nest before generating code from it
+    bool perf_map = false;           // name the code for perf
+    bool through_halide = false;     // generate code with Halide instead of our own generator: a second opinion
+    std::map<std::string, void *> symbols; // functions that the code may call: threads, allocation
+    std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print;
+};
+
+// How long the way to callable code took, in milliseconds.
+struct CompileReport {
+    double lowering = 0, code = 0;
+    std::vector<PassReport> passes;
+};
+
+class Kernel {
+public:
+    template<typename... T>
+    void operator()(const Buffer<T> &...buffers) const {
+        const halide_buffer_t *raw[] = {buffers.raw_buffer()...};
+        call(raw, sizeof...(buffers));
+    }
+    void operator()(const std::vector<Buffer<>> &buffers) const;
+    // Throws UserError when the arguments do not fit, naming what is and what must be.
+    void call(const halide_buffer_t *const *buffers, size_t n) const;
+    // Unchecked but for null pointers and sizes: pointers in the order of the arguments, sizes in the order of op().sizes().
+    int call_raw(void *const *tensors, const int64_t *sizes) const;
+
+    const Op &op() const;
+    const Nest &nest() const;
+    const CompileReport &report() const;
+    std::string llvm_ir() const;
+    std::string assembly() const;
+    const std::vector<std::string> &warnings() const;
+
+    struct Contents;
+    explicit Kernel(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
+
+private:
+    std::shared_ptr<const Contents> contents_;
+};
+
+Kernel compile(const Schedule &schedule, const Target &target = Target::host(), const CompileOptions &options = {});
+// With a schedule of the library that fits the op, with its default parameters for the machine.
+Kernel compile(const Op &op, const Target &target = Target::host(), const CompileOptions &options = {});
+
+} // namespace kumiko

@@ -1,0 +1,691 @@
+// The first pass: every stage becomes loops over the region that is needed of it.
+//
+// A stage computed at a loop gets, at each iteration, the smallest box that holds all reads below that loop (Halide's
+// interval analysis over the axes of the readers). A split that does not divide gets a copy of the body for its last,
+// partial block where vectors or unrolled copies stand inside; elsewhere its loop is clipped or its body guarded.
+//
+// A reduction is laid out as: begin (accumulators from the identity, or from what an earlier round left), steps, end
+// (stores, or the consumer that is finished in it). The loops of begin and end are the stage's loops without those that
+// reduce, so they carry the same vectors and copies.
+#include "machine/machine.h"
+#include "support/error.h"
+#include "targets/lower/lowering.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+using Halide::DeviceAPI;
+using Halide::MemoryType;
+using Halide::Partition;
+
+namespace {
+
+constexpr int64_t stack_limit = 8192; // bytes of one array on the stack; more goes to a workspace
+
+Expr all_of(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
+
+class NestBuilder {
+public:
+    explicit NestBuilder(Lowering &l) : l_(l), state_(l.state()) {}
+
+    Stmt run() {
+        for (const TensorArgument &t : l_.nest.tensors) {
+            Storage s;
+            s.tensor = t.name;
+            s.type = t.type;
+            s.external = true;
+            s.is_output = t.output;
+            s.strides = t.strides;
+            for (size_t d = 0; d < t.extents.size(); d++) {
+                s.region.min.push_back(0);
+                s.region.extent.push_back(t.extents[d]);
+            }
+            for (const Axis &a : state_.axes_of(t.name)) s.axes.push_back(a.name());
+            l_.storage[t.name] = s;
+            buffers_[t.name] = t.name;
+        }
+        for (const std::string &size : l_.nest.sizes) bounds_.push(size, Interval(0, Int(32).max()));
+        return root(0);
+    }
+
+private:
+    Lowering &l_;
+    const ScheduleState &state_;
+    Bounds bounds_;                              // of the loops around
+    std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
+    std::map<std::string, int> instances_;
+    std::map<std::string, Expr> inlined_;
+    int64_t stack_used_ = 0;
+
+    // ---- placement -------------------------------------------------------------------------------------------------
+
+    const StageState *finisher_of(const std::string &stage) const {
+        for (const StageState &p : state_.stages) {
+            if (p.finished_into == stage) return &p;
+        }
+        return nullptr;
+    }
+
+    Stmt root(size_t i) {
+        if (i == state_.stages.size()) return Evaluate::make(0);
+        const StageState &s = state_.stages[i];
+        if (s.placement.kind != Placement::Kind::Root || !s.finished_into.empty()) return root(i + 1);
+        const Region region = domain(s);
+        // A consumer that is finished in its producer is computed by the producer's loops, here.
+        const StageState *by = finisher_of(s.name());
+        return with_storage(s, region, [&] {
+            Stmt compute = stage(by ? *by : s, region);
+            Stmt rest = root(i + 1);
+            return is_no_op(rest) ? compute : Block::make(compute, rest);
+        });
+    }
+
+    // What is computed of a stage at the root: its axes, or for a padding stage what its readers need.
+    Region domain(const StageState &s) {
+        if (s.def.kind != Stage::Kind::Padding) return whole_region(s.def);
+        std::optional<Region> all;
+        for (const std::string &reader : state_.consumers(s.name())) {
+            const StageState &r = state_.stage(reader);
+            const Region whole = domain(r);
+            Bounds scope;
+            for (size_t d = 0; d < r.def.axes.size(); d++) {
+                scope.push(r.def.axes[d].name(), Interval(whole.min[d], simplify(whole.min[d] + whole.extent[d] - 1)));
+            }
+            for (const Axis &a : r.def.reduction_axes) scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+            for (const Expr &e : r.def.expressions()) {
+                if (auto read = region_read(inlined(e), s.name(), scope, whole_region(s.def), bounds_)) {
+                    all = all ? region_union(*all, *read, bounds_) : read;
+                }
+            }
+        }
+        return all ? *all : whole_region(s.def);
+    }
+
+    // ---- storage ---------------------------------------------------------------------------------------------------
+
+    std::string fresh_instance(const std::string &name) {
+        const int n = instances_[name]++;
+        return n ? name + "'" + std::to_string(n) : name;
+    }
+
+    template<typename Body>
+    Stmt with_storage(const StageState &s, const Region &region, const Body &body) {
+        Region stored = region;
+        for (const Relation &r : s.relations) { // a padded tail runs on storage that is rounded up
+            const auto *split = std::get_if<SplitRelation>(&r);
+            if (!split || split->tail != Tail::Pad) continue;
+            for (size_t d = 0; d < s.def.axes.size(); d++) {
+                const Expr f = static_cast<int>(split->factor);
+                if (s.def.axes[d].name() == split->parent) stored.extent[d] = simplify((stored.extent[d] + f - 1) / f * f);
+            }
+        }
+        return with_components(s.def, 0, stored, s.layout, s.level, "", false, body);
+    }
+
+    // Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.
+    template<typename Body>
+    Stmt with_components(const Stage &def, size_t c, const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
+                         const std::string &suffix, bool covers_lanes, const Body &body) {
+        const size_t n = std::max<size_t>(def.components.size(), 1);
+        if (c == n) return body();
+        const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;
+        const Type type = def.components.empty() ? def.type : def.components[c].type;
+        const auto next = [&] { return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body); };
+        if (suffix.empty() && state_.op.is_output(tensor)) return next();
+        const std::string name = fresh_instance(tensor + suffix);
+        Storage s;
+        s.tensor = tensor;
+        s.type = type;
+        s.region = region;
+        s.layout = layout;
+        s.covers_lanes = covers_lanes;
+        for (const Axis &a : def.axes) s.axes.push_back(a.name());
+        int64_t bytes = type.bytes();
+        bool constant = true;
+        std::vector<Expr> extents;
+        for (Expr &e : s.region.extent) {
+            const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
+            if (bound.defined() && as_const_int(bound) && *as_const_int(bound) < (1 << 30)) e = bound;
+            if (const auto k = as_const_int(e)) bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 60);
+            else constant = false;
+        }
+        if (layout.empty()) {
+            extents = s.region.extent;
+        } else {
+            for (const LayoutTerm &t : layout) extents.push_back(term_extent(s, t));
+        }
+        MemoryType where = MemoryType::Heap;
+        const int64_t before = stack_used_;
+        if (level == "registers") {
+            if (!constant) {
+                throw UserError("stage " + def.name + " is kept in registers, but its region is not of constant size; split the loops around it by constants");
+            }
+            where = MemoryType::Register;
+        } else if (constant && bytes <= stack_limit && stack_used_ + bytes <= 2 * stack_limit) {
+            where = MemoryType::Stack;
+            stack_used_ += bytes;
+        }
+        l_.storage[name] = s;
+        l_.nest.buffers.push_back({name, type, !level.empty() ? level : where == MemoryType::Stack ? "stack" : "workspace", extents});
+        const std::optional<std::string> outer = buffers_.count(tensor) ? std::optional(buffers_[tensor]) : std::nullopt;
+        buffers_[tensor] = name;
+        Stmt inner = next();
+        if (outer) buffers_[tensor] = *outer;
+        else buffers_.erase(tensor);
+        stack_used_ = before;
+        return Allocate::make(name, type, where, extents, const_true(), inner);
+    }
+
+    static Expr term_extent(const Storage &s, const LayoutTerm &t) {
+        const size_t d = std::find(s.axes.begin(), s.axes.end(), t.axis) - s.axes.begin();
+        const Expr block = static_cast<int>(t.block);
+        switch (t.part) {
+        case LayoutTerm::Part::Whole: return s.region.extent[d];
+        case LayoutTerm::Part::Inner: return block;
+        case LayoutTerm::Part::Outer: break;
+        }
+        return simplify((s.region.extent[d] + block - 1) / block);
+    }
+
+    // ---- expressions -----------------------------------------------------------------------------------------------
+
+    // With reads of inlined stages replaced by their expressions.
+    Expr inlined(const Expr &e) {
+        struct Inline : IRGraphMutator {
+            using IRGraphMutator::visit;
+            NestBuilder *builder;
+            Expr visit(const Call *op) override {
+                Expr e = IRGraphMutator::visit(op);
+                op = e.as<Call>();
+                if (!op || op->call_type != Call::Image) return e;
+                const StageState *s = builder->state_.find(op->name);
+                if (!s || s->placement.kind != Placement::Kind::Inline) return e;
+                std::map<std::string, Expr> args;
+                for (size_t d = 0; d < op->args.size(); d++) args[s->def.axes[d].name()] = op->args[d];
+                return substitute(args, builder->inlined_value(*s));
+            }
+        } inliner;
+        inliner.builder = this;
+        return inliner.mutate(e);
+    }
+
+    Expr inlined_value(const StageState &s) {
+        if (auto it = inlined_.find(s.name()); it != inlined_.end()) return it->second;
+        const Expr e = inlined(s.def.value);
+        inlined_[s.name()] = e;
+        return e;
+    }
+
+    // An expression of the stage at the frame's indices, reading the buffers in scope.
+    Expr at(const Frame &f, const Expr &e) {
+        std::map<std::string, Expr> index;
+        for (const Axis &a : f.stage().def.axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
+        for (const Axis &a : f.stage().def.reduction_axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
+        return in_buffers(substitute(index, inlined(e)));
+    }
+
+    Expr in_buffers(const Expr &e) {
+        struct Rename : IRGraphMutator {
+            using IRGraphMutator::visit;
+            NestBuilder *builder;
+            Expr visit(const Call *op) override {
+                Expr e = IRGraphMutator::visit(op);
+                op = e.as<Call>();
+                if (!op || op->call_type != Call::Image) return e;
+                const auto it = builder->buffers_.find(op->name);
+                if (it == builder->buffers_.end()) {
+                    throw UserError("tensor " + op->name + " is read where it has not been computed; place it at a loop that encloses the read");
+                }
+                return it->second == op->name ? e : read_tensor(op->type, it->second, op->args);
+            }
+        } rename;
+        rename.builder = this;
+        return rename.mutate(e);
+    }
+
+    std::vector<Expr> indices(const Frame &f) {
+        std::vector<Expr> all;
+        for (const Axis &a : f.stage().def.axes) all.push_back(simplify_index(f.index(a.name()), bounds_));
+        return all;
+    }
+
+    // ---- regions ---------------------------------------------------------------------------------------------------
+
+    // The expressions that run in the loops of a stage: its own, and those of the consumer finished in it.
+    std::vector<Expr> expressions_of(const StageState &s) {
+        std::vector<Expr> all;
+        for (const Expr &e : s.def.expressions()) all.push_back(inlined(e));
+        if (!s.finished_into.empty()) all.push_back(inlined(state_.stage(s.finished_into).def.value));
+        return all;
+    }
+
+    // What is needed of `p` below depth `depth` of the stage in `f`.
+    Region needed(const StageState &p, const Frame &f, size_t depth) {
+        std::optional<Region> all;
+        const auto add = [&](const StageState &reader, const Bounds &scope) {
+            for (const Expr &e : expressions_of(reader)) {
+                for (const std::string &tensor : names_of(p)) {
+                    if (auto r = region_read(e, tensor, scope, whole_region(p.def), bounds_)) all = all ? region_union(*all, *r, bounds_) : r;
+                }
+            }
+        };
+        std::set<std::string> done;
+        for (const std::string &name : state_.consumers(p.name())) {
+            const StageState *reader = state_.find(name);
+            if (const StageState *by = finisher_of(name)) reader = by;
+            if (!done.insert(reader->name()).second) continue;
+            Bounds scope;
+            if (reader->name() == f.stage().name()) {
+                for (const Axis &a : f.stage().def.axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+                for (const Axis &a : f.stage().def.reduction_axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+            } else {
+                const Region r = needed(*reader, f, depth);
+                for (size_t d = 0; d < reader->def.axes.size(); d++) {
+                    scope.push(reader->def.axes[d].name(), Interval(r.min[d], simplify_index(r.min[d] + r.extent[d] - 1, bounds_)));
+                }
+                for (const Axis &a : reader->def.reduction_axes) scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+            }
+            add(*reader, scope);
+        }
+        if (!all) throw InternalError("nothing below needs stage " + p.name());
+        return *all;
+    }
+
+    static std::vector<std::string> names_of(const StageState &p) {
+        if (p.def.components.empty()) return {p.name()};
+        std::vector<std::string> names;
+        for (const Component &c : p.def.components) names.push_back(c.tensor);
+        return names;
+    }
+
+    // The part of the stage's own axes that the loops at depth and deeper touch.
+    Region touched(const Frame &f, size_t depth) {
+        Region r;
+        for (const Axis &a : f.stage().def.axes) {
+            const Interval i = f.axis_interval(a.name(), depth, bounds_);
+            r.min.push_back(i.min);
+            r.extent.push_back(simplify_index(i.max - i.min + 1, bounds_));
+        }
+        return r;
+    }
+
+    // ---- loops -----------------------------------------------------------------------------------------------------
+
+    // One walk over the loops of a stage from some depth inwards.
+    struct Walk {
+        bool skip_reductions = false; // begin and end of a reduction
+        bool children = true;         // compute what is placed in these loops
+        size_t stop = SIZE_MAX;       // the depth at which `leaf` takes over; the innermost otherwise
+        std::function<Stmt(Frame &)> leaf;
+    };
+
+    struct Guard {
+        Expr condition;       // over the loops' variables
+        std::string value_of; // the loop whose value is bounded
+        Expr value, limit;    // value < limit
+        size_t position;      // of the innermost loop it depends on
+    };
+
+    // Guards that are not proved by the loops' extents alone.
+    std::vector<Guard> guards(const Frame &f, bool skip_reductions) {
+        std::vector<Guard> all;
+        const StageState &s = f.stage();
+        const auto add = [&](const std::string &loop, const Expr &value, const Expr &condition, const Expr &limit) {
+            Guard g{condition, loop, value, limit, 0};
+            for (const std::string &l : f.standing(loop)) g.position = std::max(g.position, s.position(l));
+            all.push_back(g);
+        };
+        for (size_t r = 0; r < s.relations.size(); r++) {
+            const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
+            if (!split || f.mode(r) != Frame::Mode::Whole || split->tail == Tail::Pad) continue;
+            if (skip_reductions && s.find_loop(split->parent)->reduction) continue;
+            const Expr extent = f.extent(split->parent);
+            if (proves(extent % static_cast<int>(split->factor) == 0, bounds_)) continue;
+            if (split->tail == Tail::Shift && proves(extent >= static_cast<int>(split->factor), bounds_)) continue;
+            const Expr value = f.value(split->parent);
+            add(split->parent, value, value < extent, extent);
+        }
+        // A region that a reader's tail rounded up may stick out of the stage's domain.
+        if (s.def.kind != Stage::Kind::Padding) {
+            for (size_t d = 0; d < s.def.axes.size(); d++) {
+                const Axis &a = s.def.axes[d];
+                const Expr end = f.region().min[d] + f.region().extent[d];
+                const Expr index = f.index(a.name());
+                if (!proves(end <= a.extent(), bounds_)) add(a.name(), index, index < a.extent(), a.extent());
+                if (!proves(f.region().min[d] >= 0, bounds_)) add(a.name(), Expr(), index >= 0, Expr());
+            }
+        }
+        return all;
+    }
+
+    bool copies_inside(const StageState &s, const std::string &loop) const {
+        for (size_t i = 0; i < s.order.size(); i++) {
+            const std::string &l = s.order[i];
+            if (!s.derived_from(l, loop)) continue;
+            const LoopKind k = s.loop(l).kind;
+            if (k == LoopKind::Vectorized || k == LoopKind::Unrolled || must_unroll(s, i)) return true;
+        }
+        return false;
+    }
+
+    // Loops that step through registers can only be copies.
+    bool must_unroll(const StageState &s, size_t position) const {
+        const LoopState &l = s.loop(s.order[position]);
+        if (l.kind != LoopKind::Serial || l.reduction) return false;
+        if (s.level == "registers") return true;
+        if (s.accumulate && s.accumulate->level == "registers" && position > s.position(s.accumulate->loop)) return true;
+        const StageState &host = s;
+        for (const StageState &p : state_.stages) {
+            if (p.level == "registers" && p.placement.kind == Placement::Kind::At && p.placement.consumer == host.name() &&
+                position > host.position(p.placement.loop)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    ForType for_type(const StageState &s, size_t position) const {
+        switch (s.loop(s.order[position]).kind) {
+        case LoopKind::Parallel: return ForType::Parallel;
+        case LoopKind::Vectorized: return ForType::Vectorized;
+        case LoopKind::Unrolled: return ForType::Unrolled;
+        case LoopKind::Serial: break;
+        }
+        return must_unroll(s, position) ? ForType::Unrolled : ForType::Serial;
+    }
+
+    Stmt walk(Frame &f, size_t depth, const Walk &w) {
+        const StageState &s = f.stage();
+        if (depth == w.stop || depth == s.order.size()) return w.leaf(f);
+        const std::string &name = s.order[depth];
+        if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
+        if (f.pinned(name)) return inside(f, depth, w);
+
+        // Peel: full blocks, then the partial one in a copy of its own.
+        for (size_t r = 0; r < s.relations.size(); r++) {
+            const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
+            if (!split || split->outer != name || split->tail != Tail::Auto || f.mode(r) != Frame::Mode::Whole) continue;
+            const Expr extent = f.extent(split->parent), factor = static_cast<int>(split->factor);
+            if (proves(extent % factor == 0, bounds_) || !copies_inside(s, split->inner)) continue;
+            bool nested = true;
+            for (const std::string &l : f.standing(split->inner)) nested = nested && s.position(l) > depth;
+            if (nested) return peel_rest(f, depth, w, r, *split, extent, factor);
+        }
+        for (const Peel &p : s.peels) {
+            if (p.loop == name) return peel_ends(f, depth, w, p);
+        }
+        return one_loop(f, depth, w, 0, f.extent(name));
+    }
+
+    Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split, const Expr &extent, const Expr &factor) {
+        const std::string name = f.stage().order[depth];
+        Frame main = f;
+        main.set_mode(relation, Frame::Mode::Main);
+        const Expr blocks = simplify_index(extent / factor, bounds_);
+        Stmt first = is_const_zero(blocks) ? Stmt() : one_loop(main, depth, w, 0, blocks);
+        Frame rest = f;
+        const auto left = as_const_int(simplify_index(extent % factor, bounds_));
+        const bool lanes = f.stage().has_loop(split.inner) && f.stage().loop(split.inner).kind == LoopKind::Vectorized;
+        const bool narrow = left && (!lanes || ((*left & (*left - 1)) == 0 && *left >= 4)); // lanes: mask unless a narrower vector fits
+        if (narrow) rest.set_mode(relation, Frame::Mode::Rest);
+        rest.pin(name, blocks);
+        Stmt last = inside(rest, depth, w);
+        if (!left) last = IfThenElse::make(simplify_index(extent % factor > 0, bounds_), last);
+        return first.defined() ? Block::make(first, last) : last;
+    }
+
+    Stmt peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p) {
+        const std::string name = f.stage().order[depth];
+        const Expr extent = f.extent(name);
+        const Expr first = simplify(min(static_cast<int>(p.first), extent));
+        const Expr last = simplify(min(static_cast<int>(p.last), extent - first));
+        std::vector<Stmt> parts;
+        if (p.first) parts.push_back(one_loop(f, depth, w, 0, first));
+        parts.push_back(one_loop(f, depth, w, first, simplify(extent - first - last)));
+        if (p.last) parts.push_back(one_loop(f, depth, w, simplify(extent - last), last));
+        return Block::make(parts);
+    }
+
+    Stmt one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
+        const StageState &s = f.stage();
+        const std::string &name = s.order[depth];
+        if (is_const_zero(extent)) return Evaluate::make(0);
+        if (is_const_one(extent)) {
+            Frame one = f;
+            one.pin(name, min);
+            return inside(one, depth, w);
+        }
+        const ForType type = for_type(s, depth);
+        const std::string variable = f.prefix() + name;
+        bounds_.push(variable, Interval(min, simplify(min + extent - 1)));
+        Expr clipped = extent;
+        if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
+        Stmt body = inside(f, depth, w);
+        bounds_.pop(variable);
+        if (is_no_op(body)) return body;
+        record(s, f, depth, type, extent);
+        return For::make(variable, min, clipped, type, Partition::Never, DeviceAPI::None, body);
+    }
+
+    void record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent) {
+        LoopRow row;
+        row.name = f.prefix() + s.order[depth];
+        row.stage = s.name();
+        row.kind = type == ForType::Serial ? "serial" : type == ForType::Parallel ? "parallel" : type == ForType::Vectorized ? "vectorized" : "unrolled";
+        row.extent = extent;
+        row.depth = static_cast<int>(depth);
+        l_.nest.loops.push_back(row);
+    }
+
+    // Guards whose innermost loop is this one shorten the loop where its value grows with it by a constant step.
+    Expr clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
+        const std::string variable = f.prefix() + f.stage().order[depth];
+        Expr result = extent;
+        for (const Guard &g : guards(f, w.skip_reductions)) {
+            if (g.position != depth || !g.value.defined() || proves(g.condition, bounds_)) continue;
+            const auto step = step_of(g.value, variable);
+            if (!step || *step <= 0) continue;
+            const Expr start = simplify_index(substitute(variable, min, g.value), bounds_);
+            const Expr n = (g.limit - start + static_cast<int>(*step) - 1) / static_cast<int>(*step);
+            result = simplify_index(Min::make(result, Max::make(n, 0)), bounds_);
+        }
+        return result;
+    }
+
+    static std::optional<int64_t> step_of(const Expr &value, const std::string &variable) {
+        const Expr v = Variable::make(Int(32), variable);
+        const Expr difference = simplify(substitute(variable, v + 1, value) - value);
+        return as_const_int(difference);
+    }
+
+    // The body of the loop at `depth`: guards that its variable completes, what is computed there, and the next loop.
+    Stmt inside(Frame &f, size_t depth, const Walk &w) {
+        const StageState &s = f.stage();
+        const std::string &name = s.order[depth];
+        Expr condition;
+        for (const Guard &g : guards(f, w.skip_reductions)) {
+            if (g.position != depth || proves(g.condition, bounds_)) continue;
+            const ForType type = for_type(s, depth);
+            const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) && g.value.defined() &&
+                                 step_of(g.value, f.prefix() + name).value_or(0) > 0;
+            if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
+        }
+        Stmt body = with_children(f, depth, w, 0);
+        return condition.defined() ? IfThenElse::make(condition, body) : body;
+    }
+
+    Stmt with_children(Frame &f, size_t depth, const Walk &w, size_t from) {
+        const StageState &s = f.stage();
+        if (w.children) {
+            for (size_t i = from; i < state_.stages.size(); i++) {
+                const StageState &p = state_.stages[i];
+                if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() || p.placement.loop != s.order[depth]) continue;
+                if (!p.finished_into.empty()) continue;
+                const StageState *by = finisher_of(p.name());
+                const Region region = needed(p, f, depth + 1);
+                return with_storage(p, region, [&] {
+                    Stmt produce = stage(by ? *by : p, region);
+                    return Block::make(produce, with_children(f, depth, w, i + 1));
+                });
+            }
+        }
+        return walk(f, depth + 1, w);
+    }
+
+    // ---- stages ----------------------------------------------------------------------------------------------------
+
+    Stmt stage(const StageState &s, const Region &region) {
+        Frame f(s, region, fresh_instance("loops of " + s.name()).substr(9) + ".");
+        return s.def.is_reduction() ? reduction(f) : pointwise(f);
+    }
+
+    Stmt pointwise(Frame &f) {
+        Walk w;
+        w.leaf = [&](Frame &g) {
+            return Provide::make(buffers_.at(g.stage().name()), {at(g, g.stage().def.value)}, indices(g), const_true());
+        };
+        return walk(f, 0, w);
+    }
+
+    // Stores `values` (one per component) at the frame's indices into the buffers in scope.
+    Stmt store(Frame &f, const std::vector<Expr> &values) {
+        const auto names = names_of(f.stage());
+        const std::vector<Expr> index = indices(f);
+        if (values.size() == 1) return Provide::make(buffers_.at(names[0]), values, index, const_true());
+        // All new values are computed before any is stored.
+        std::vector<Stmt> stores;
+        for (size_t c = 0; c < values.size(); c++) {
+            stores.push_back(Provide::make(buffers_.at(names[c]), {Variable::make(values[c].type(), names[c] + ".new")}, index, const_true()));
+        }
+        Stmt body = Block::make(stores);
+        for (size_t c = values.size(); c-- > 0;) body = LetStmt::make(names[c] + ".new", values[c], body);
+        return body;
+    }
+
+    std::vector<Expr> read(Frame &f, const std::map<std::string, std::string> &from) {
+        std::vector<Expr> values;
+        const Stage &def = f.stage().def;
+        for (const Component &c : def.components) values.push_back(read_tensor(c.type, from.at(c.tensor), indices(f)));
+        return values;
+    }
+
+    Stmt step(Frame &f) {
+        const Stage &def = f.stage().def;
+        std::map<std::string, Expr> values;
+        const std::vector<Expr> before = read(f, buffers_);
+        for (size_t c = 0; c < def.components.size(); c++) {
+            values[accumulator_variable(c)] = before[c];
+            values[term_variable(c)] = at(f, def.components[c].term);
+        }
+        std::vector<Expr> after;
+        for (const Component &c : def.components) after.push_back(substitute(values, c.combined));
+        return store(f, after);
+    }
+
+    Stmt begin(Frame &f, size_t depth) {
+        return pure_walk(f, depth, [&](Frame &g) {
+            std::vector<Expr> values;
+            for (const Component &c : g.stage().def.components) values.push_back(c.identity);
+            return store(g, values);
+        });
+    }
+
+    template<typename Leaf>
+    Stmt pure_walk(Frame &f, size_t depth, const Leaf &leaf) {
+        Walk w;
+        w.skip_reductions = true;
+        w.children = false;
+        w.leaf = leaf;
+        return walk(f, depth, w);
+    }
+
+    // The consumer that is finished in the stage, at the stage's indices.
+    Stmt finish(Frame &f, size_t depth) {
+        const StageState &consumer = state_.stage(f.stage().finished_into);
+        return pure_walk(f, depth, [&](Frame &g) {
+            return Provide::make(buffers_.at(consumer.name()), {at(g, consumer.def.value)}, indices(g), const_true());
+        });
+    }
+
+    Stmt reduction(Frame &f) {
+        const StageState &s = f.stage();
+        const size_t first = s.first_reduction();
+        const bool finishes = !s.finished_into.empty();
+        if (s.accumulate) {
+            const size_t depth = s.position(s.accumulate->loop) + 1;
+            Walk w;
+            w.stop = depth;
+            w.leaf = [&](Frame &g) { return accumulate(g, depth); };
+            // With a reduction loop outside, partial results wait in the stage's own storage meanwhile.
+            if (finishes && first < depth) {
+                const Region region = f.region();
+                return with_storage(s, region, [&] { return walk(f, 0, w); });
+            }
+            return walk(f, 0, w);
+        }
+        Walk w;
+        w.stop = first;
+        w.leaf = [&](Frame &g) {
+            const auto body = [&] {
+                Walk steps;
+                steps.leaf = [&](Frame &h) { return step(h); };
+                Stmt all = Block::make(begin(g, first), walk(g, first, steps));
+                return finishes ? Block::make(all, finish(g, first)) : all;
+            };
+            return finishes ? with_storage(s, touched(g, first), body) : body();
+        };
+        return walk(f, 0, w);
+    }
+
+    Stmt accumulate(Frame &f, size_t depth) {
+        const StageState &s = f.stage();
+        const bool finishes = !s.finished_into.empty();
+        const bool rounds = s.first_reduction() < depth; // a reduction loop stands outside
+        Expr is_first, is_last;
+        if (rounds) {
+            for (const Axis &a : s.def.reduction_axes) {
+                const Interval i = f.axis_interval(a.name(), depth, bounds_);
+                is_first = all_of(is_first, i.min <= 0);
+                is_last = all_of(is_last, i.max >= a.extent() - 1);
+            }
+            is_first = simplify_index(is_first, bounds_);
+            is_last = simplify_index(is_last, bounds_);
+        }
+        const std::map<std::string, std::string> home = buffers_;
+        return with_components(s.def, 0, touched(f, depth), {}, s.accumulate->level, ".acc", true, [&] {
+            const std::map<std::string, std::string> accumulators = buffers_;
+            Stmt start = begin(f, depth);
+            if (rounds && !is_const_one(is_first)) {
+                Stmt reload = pure_walk(f, depth, [&](Frame &g) { return store(g, read(g, home)); });
+                start = IfThenElse::make(is_first, start, reload);
+            }
+            Walk steps;
+            steps.leaf = [&](Frame &g) { return step(g); };
+            Stmt middle = walk(f, depth, steps);
+            const auto leave = [&] {
+                return pure_walk(f, depth, [&](Frame &g) {
+                    const std::vector<Expr> values = read(g, accumulators);
+                    for (const std::string &t : names_of(s)) buffers_[t] = home.at(t);
+                    Stmt out = store(g, values);
+                    buffers_ = accumulators;
+                    return out;
+                });
+            };
+            Stmt end;
+            if (!finishes) end = leave();
+            else if (!rounds || is_const_one(is_last)) end = finish(f, depth);
+            else if (is_const_zero(is_last)) end = leave();
+            else end = IfThenElse::make(is_last, finish(f, depth), leave());
+            return Block::make({start, middle, end});
+        });
+    }
+};
+
+} // namespace
+
+void build_nest(Lowering &l) {
+    NestBuilder builder(l);
+    l.nest.body = builder.run();
+}
+
+} // namespace kumiko

@@ -1,0 +1,39 @@
+// From a schedule to a nest that every target takes (targets/lower/nest.h).
+//
+// The road is one table of passes; each can be printed and timed, and a verifier may run between them:
+//   build      stages become loops over regions, with their tails; reads and writes still by index
+//   flatten    indices become offsets into storage
+//   vectorize  vector loops become vectors, conditions on lanes become predicates
+//   unroll     unrolled loops become copies
+//   simplify   index arithmetic, conditions and extents are simplified; values never are
+//   rename     loops and temporaries get unique, stable names
+// Values are never simplified because that would change floating-point results.
+#pragma once
+
+#include "schedules/schedule.h"
+#include "targets/lower/nest.h"
+
+#include <functional>
+
+namespace kumiko {
+
+struct PassReport {
+    std::string name;
+    double milliseconds = 0;
+};
+
+struct LowerOptions {
+    std::string kernel_name;               // the symbol; the op's name when empty
+    bool verify = true;                    // after the last pass; throws InternalError
+    bool verify_each = false;              // after every pass that leaves flat code
+    std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print; // called after each pass
+    std::vector<PassReport> *timings = nullptr;
+};
+
+// Throws UserError when a schedule cannot be realised (names the directive's stage and loop), Unsupported when it could.
+Nest lower(const Schedule &schedule, const LowerOptions &options = {});
+
+// Names of the passes, in order.
+std::vector<std::string> pass_names();
+
+} // namespace kumiko

@@ -1,0 +1,57 @@
+// Gives loops and temporaries unique names that depend only on the nest: the name as built, then name.1, name.2 in the order
+// of the text. A replayed schedule so gives an equal nest.
+#include "targets/lower/lowering.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+class Rename : public IRMutator {
+    using IRMutator::visit;
+    std::map<std::string, int> seen_;
+    std::map<std::string, std::vector<std::string>> now_; // stack of new names
+
+    std::string fresh(const std::string &name) {
+        const std::string base = name.substr(0, name.find('\''));
+        const std::string tail = name.find('\'') == std::string::npos ? "" : name.substr(name.find_first_not_of("0123456789", name.find('\'') + 1) == std::string::npos ? name.size() : name.find_first_not_of("0123456789", name.find('\'') + 1));
+        const int n = seen_[base + tail]++;
+        return n ? base + tail + "." + std::to_string(n) : base + tail;
+    }
+
+    Expr visit(const Variable *op) override {
+        const auto it = now_.find(op->name);
+        return it == now_.end() || it->second.empty() ? Expr(op) : Variable::make(op->type, it->second.back());
+    }
+    Stmt visit(const For *op) override {
+        const Expr min = mutate(op->min), extent = mutate(op->extent);
+        const std::string name = fresh(op->name);
+        now_[op->name].push_back(name);
+        Stmt body = mutate(op->body);
+        now_[op->name].pop_back();
+        return For::make(name, min, extent, op->for_type, op->partition_policy, op->device_api, body);
+    }
+    Stmt visit(const LetStmt *op) override {
+        const Expr value = mutate(op->value);
+        const std::string name = fresh(op->name);
+        now_[op->name].push_back(name);
+        Stmt body = mutate(op->body);
+        now_[op->name].pop_back();
+        return LetStmt::make(name, value, body);
+    }
+    Expr visit(const Let *op) override {
+        const Expr value = mutate(op->value);
+        const std::string name = fresh(op->name);
+        now_[op->name].push_back(name);
+        Expr body = mutate(op->body);
+        now_[op->name].pop_back();
+        return Let::make(name, value, body);
+    }
+};
+
+} // namespace
+
+void rename_loops(Lowering &l) { l.nest.body = Rename().mutate(l.nest.body); }
+
+} // namespace kumiko

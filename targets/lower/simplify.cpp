@@ -1,0 +1,93 @@
+// Simplifies what is not a value: offsets, predicates, conditions over indices, extents. A value is left as the formula wrote
+// it, but for the offsets of the loads inside it.
+#include "targets/lower/lowering.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// No loads, no floats: an expression of loop variables and sizes.
+bool is_index(const Expr &e) {
+    struct Visitor : IRVisitor {
+        using IRVisitor::visit;
+        bool plain = true;
+        void visit(const Load *) override { plain = false; }
+        void visit(const FloatImm *) override { plain = false; }
+        void visit(const Call *) override { plain = false; }
+        void visit(const Cast *op) override {
+            plain = plain && op->type.is_int() && op->type.bits() >= 32;
+            IRVisitor::visit(op);
+        }
+        void visit(const Variable *v) override { plain = plain && (v->type.element_of() == Int(32) || v->type.is_bool()); }
+    } v;
+    e.accept(&v);
+    return v.plain;
+}
+
+class SimplifyIndices : public IRMutator {
+public:
+    explicit SimplifyIndices(const Lowering &l) {
+        for (const std::string &size : l.nest.sizes) bounds_.push(size, Interval(0, Int(32).max()));
+    }
+
+private:
+    using IRMutator::visit;
+    Bounds bounds_;
+
+    Expr offset(const Expr &e) {
+        const Expr inner = IRMutator::mutate(e); // loads inside an index (a gather)
+        return is_index(inner) ? simplify(inner, true, bounds_) : inner;
+    }
+    Expr condition(const Expr &e) { return offset(e); }
+
+    Expr visit(const Load *op) override {
+        return Load::make(op->type, op->name, offset(op->index), op->image, op->param, condition(op->predicate), op->alignment);
+    }
+    Stmt visit(const Store *op) override {
+        const Expr p = condition(op->predicate);
+        return Store::make(op->name, mutate(op->value), offset(op->index), op->param, p, op->alignment);
+    }
+    Expr visit(const Select *op) override {
+        const Expr c = condition(op->condition);
+        if (is_const_one(c)) return mutate(op->true_value);
+        if (is_const_zero(c)) return mutate(op->false_value);
+        return Select::make(c, mutate(op->true_value), mutate(op->false_value));
+    }
+    Expr visit(const Call *op) override {
+        if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
+        const Expr c = condition(op->args[0]);
+        if (is_const_one(c)) return mutate(op->args[1]);
+        if (is_const_zero(c) && op->args.size() > 2) return mutate(op->args[2]);
+        std::vector<Expr> args = {c, mutate(op->args[1])};
+        if (op->args.size() > 2) args.push_back(mutate(op->args[2]));
+        return Call::make(op->type, op->name, args, op->call_type);
+    }
+    Stmt visit(const IfThenElse *op) override {
+        const Expr c = condition(op->condition);
+        if (is_const_one(c)) return mutate(op->then_case);
+        if (is_const_zero(c)) return op->else_case.defined() ? mutate(op->else_case) : Evaluate::make(0);
+        return IfThenElse::make(c, mutate(op->then_case), op->else_case.defined() ? mutate(op->else_case) : Stmt());
+    }
+    Stmt visit(const For *op) override {
+        const Expr min = offset(op->min), extent = offset(op->extent);
+        if (is_const_zero(extent)) return Evaluate::make(0);
+        bounds_.push(op->name, Interval(min, simplify(min + extent - 1)));
+        Stmt body = mutate(op->body);
+        bounds_.pop(op->name);
+        return For::make(op->name, min, extent, op->for_type, op->partition_policy, op->device_api, body);
+    }
+    Stmt visit(const Block *op) override {
+        Stmt first = mutate(op->first), rest = mutate(op->rest);
+        if (is_no_op(first)) return rest;
+        if (is_no_op(rest)) return first;
+        return Block::make(first, rest);
+    }
+};
+
+} // namespace
+
+void simplify_indices(Lowering &l) { l.nest.body = SimplifyIndices(l).mutate(l.nest.body); }
+
+} // namespace kumiko

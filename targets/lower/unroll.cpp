@@ -1,0 +1,36 @@
+// Unrolled loops become copies of their bodies, in order. Before copying, the body's index arithmetic is simplified with the
+// loop variable left in place, so that each copy only folds constants.
+#include "support/error.h"
+#include "targets/lower/lowering.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+class Unroll : public IRMutator {
+    using IRMutator::visit;
+
+    Stmt visit(const For *op) override {
+        if (op->for_type != ForType::Unrolled) return IRMutator::visit(op);
+        const auto extent = as_const_int(op->extent);
+        const auto min = as_const_int(op->min);
+        if (!extent) throw InternalError("the unrolled loop " + op->name + " has no constant extent");
+        const Stmt body = mutate(op->body);
+        std::vector<Stmt> copies;
+        for (int64_t i = 0; i < *extent; i++) {
+            copies.push_back(substitute(op->name, min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)), body));
+        }
+        return Block::make(copies);
+    }
+};
+
+} // namespace
+
+void unroll_loops(Lowering &l) {
+    simplify_indices(l);
+    l.nest.body = Unroll().mutate(l.nest.body);
+}
+
+} // namespace kumiko

@@ -1,0 +1,247 @@
+// Vector loops become vectors. The loop variable takes all its values at once: an offset that grows with it by a constant
+// becomes a dense or strided ramp, a condition that depends on it becomes a predicate on loads and stores.
+//
+// A store into a buffer that covers its lanes (accumulators do) needs no predicate: what lies beyond the tail is never
+// read. Its value's loads keep theirs.
+#include "support/error.h"
+#include "targets/lower/lowering.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// The widened form of one loop's body.
+class Widen : public IRMutator {
+public:
+    Widen(const Lowering &l, const Bounds &bounds, const std::string &variable, const Expr &min, int lanes)
+        : l_(l), bounds_(bounds), variable_(variable), min_(min), lanes_(lanes) {}
+
+private:
+    using IRMutator::visit;
+    const Lowering &l_;
+    const Bounds &bounds_;
+    const std::string variable_;
+    const Expr min_;
+    const int lanes_;
+    std::set<std::string> vector_lets_;
+    Expr predicate_; // of the lanes that run, when not all
+
+    bool varies(const Expr &e) const {
+        struct Uses : IRVisitor {
+            using IRVisitor::visit;
+            const Widen *w;
+            bool found = false;
+            void visit(const Variable *v) override { found = found || v->name == w->variable_ || w->vector_lets_.count(v->name); }
+        } uses;
+        uses.w = this;
+        e.accept(&uses);
+        return uses.found;
+    }
+
+    Expr widen(const Expr &e) const { return e.type().lanes() == lanes_ ? e : Broadcast::make(e, lanes_); }
+
+    // How much e grows when the variable grows by one, if that is a constant.
+    std::optional<int64_t> step(const Expr &e) const {
+        if (!varies(e)) return 0;
+        if (const auto *v = e.as<Variable>()) return v->name == variable_ ? std::optional<int64_t>(1) : std::nullopt;
+        if (const auto *op = e.as<Cast>(); op && op->type.bits() >= 32 && op->value.type().bits() >= 32 && op->type.is_int()) return step(op->value);
+        if (const auto *op = e.as<Add>()) {
+            const auto a = step(op->a), b = step(op->b);
+            return a && b ? std::optional(*a + *b) : std::nullopt;
+        }
+        if (const auto *op = e.as<Sub>()) {
+            const auto a = step(op->a), b = step(op->b);
+            return a && b ? std::optional(*a - *b) : std::nullopt;
+        }
+        if (const auto *op = e.as<Mul>()) {
+            const auto a = step(op->a), b = step(op->b);
+            const auto ka = as_const_int(op->a), kb = as_const_int(op->b);
+            if (a && kb) return *a * *kb;
+            if (b && ka) return *b * *ka;
+        }
+        return std::nullopt;
+    }
+
+    Expr index(const Expr &offset) {
+        const Expr e = simplify_index(offset, bounds_);
+        if (!varies(e)) return e;
+        if (const auto s = step(e)) {
+            const Expr base = simplify_index(substitute(variable_, min_, e), bounds_);
+            return Ramp::make(base, make_const(e.type(), *s), lanes_);
+        }
+        return mutate(e);
+    }
+
+    Expr visit(const Variable *op) override {
+        if (op->name == variable_) return Ramp::make(min_, 1, lanes_);
+        if (vector_lets_.count(op->name)) return Variable::make(op->type.with_lanes(lanes_), op->name);
+        return op;
+    }
+
+    Expr visit(const Load *op) override {
+        const Expr i = index(op->index);
+        const Expr own = is_const_one(op->predicate) ? Expr() : mutate(op->predicate);
+        if (i.type().is_scalar() && !(predicate_.defined() && needs_predicate(op->name))) {
+            if (!own.defined() || own.type().is_scalar()) {
+                return Load::make(op->type, op->name, i, op->image, op->param, own.defined() ? own : op->predicate, op->alignment);
+            }
+        }
+        Expr p;
+        if (predicate_.defined() && needs_predicate(op->name)) p = predicate_;
+        if (own.defined()) p = p.defined() ? p && widen(own) : widen(own);
+        if (!p.defined()) p = const_true(lanes_);
+        // A scalar that only some lanes read: all of them read the same place, so one gather with the predicate.
+        return Load::make(op->type.with_lanes(lanes_), op->name, widen(i), op->image, op->param, p, ModulusRemainder());
+    }
+
+    // Storage of our own may be read beyond a tail as long as it is allocated there.
+    bool needs_predicate(const std::string &buffer) const { return !l_.storage.at(buffer).covers_lanes; }
+
+    Expr visit(const Call *op) override {
+        if (op->is_intrinsic(Call::if_then_else)) {
+            const Expr condition = mutate(op->args[0]);
+            if (condition.type().is_scalar()) {
+                Expr a = mutate(op->args[1]);
+                Expr b = op->args.size() > 2 ? mutate(op->args[2]) : make_zero(a.type());
+                const int n = std::max(a.type().lanes(), b.type().lanes());
+                if (n > 1) a = widen(a), b = widen(b);
+                return Call::make(a.type(), Call::if_then_else, {condition, a, b}, Call::PureIntrinsic);
+            }
+            const Expr outer = predicate_;
+            predicate_ = outer.defined() ? outer && condition : condition;
+            const Expr a = widen(mutate(op->args[1]));
+            predicate_ = outer.defined() ? outer && !condition : !condition;
+            const Expr b = op->args.size() > 2 ? widen(mutate(op->args[2])) : make_zero(a.type());
+            predicate_ = outer;
+            return Select::make(condition, a, b);
+        }
+        std::vector<Expr> args;
+        int lanes = 1;
+        for (const Expr &a : op->args) {
+            args.push_back(mutate(a));
+            lanes = std::max(lanes, args.back().type().lanes());
+        }
+        if (lanes == 1) return Call::make(op->type, op->name, args, op->call_type);
+        for (Expr &a : args) a = widen(a);
+        return Call::make(op->type.with_lanes(lanes), op->name, args, op->call_type);
+    }
+
+    template<typename T>
+    Expr binary(const T *op) {
+        Expr a = mutate(op->a), b = mutate(op->b);
+        if (a.type().lanes() != b.type().lanes()) a = widen(a), b = widen(b);
+        return T::make(a, b);
+    }
+    Expr visit(const Add *op) override { return binary(op); }
+    Expr visit(const Sub *op) override { return binary(op); }
+    Expr visit(const Mul *op) override { return binary(op); }
+    Expr visit(const Div *op) override { return binary(op); }
+    Expr visit(const Mod *op) override { return binary(op); }
+    Expr visit(const Min *op) override { return binary(op); }
+    Expr visit(const Max *op) override { return binary(op); }
+    Expr visit(const EQ *op) override { return binary(op); }
+    Expr visit(const NE *op) override { return binary(op); }
+    Expr visit(const LT *op) override { return binary(op); }
+    Expr visit(const LE *op) override { return binary(op); }
+    Expr visit(const GT *op) override { return binary(op); }
+    Expr visit(const GE *op) override { return binary(op); }
+    Expr visit(const And *op) override { return binary(op); }
+    Expr visit(const Or *op) override { return binary(op); }
+    Expr visit(const Not *op) override { return Not::make(mutate(op->a)); }
+    Expr visit(const Cast *op) override {
+        const Expr v = mutate(op->value);
+        return Cast::make(op->type.with_lanes(v.type().lanes()), v);
+    }
+    Expr visit(const Reinterpret *op) override {
+        const Expr v = mutate(op->value);
+        return Reinterpret::make(op->type.with_lanes(v.type().lanes()), v);
+    }
+    Expr visit(const Select *op) override {
+        Expr c = mutate(op->condition), a = mutate(op->true_value), b = mutate(op->false_value);
+        const int n = std::max({c.type().lanes(), a.type().lanes(), b.type().lanes()});
+        if (n > 1) c = widen(c), a = widen(a), b = widen(b);
+        return Select::make(c, a, b);
+    }
+    Expr visit(const Let *op) override {
+        const Expr v = mutate(op->value);
+        if (v.type().is_scalar()) return Let::make(op->name, v, mutate(op->body));
+        vector_lets_.insert(op->name);
+        const Expr body = mutate(op->body);
+        return Let::make(op->name, v, body);
+    }
+    Stmt visit(const LetStmt *op) override {
+        const Expr v = mutate(op->value);
+        if (!v.type().is_scalar()) vector_lets_.insert(op->name);
+        return LetStmt::make(op->name, v, mutate(op->body));
+    }
+
+    Stmt visit(const Store *op) override {
+        const Expr i = index(op->index);
+        const Expr value = mutate(op->value);
+        if (i.type().is_scalar() && !value.type().is_scalar()) {
+            throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
+        }
+        if (i.type().is_scalar()) { // the same value to the same place from every lane
+            if (predicate_.defined()) throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
+            return Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
+        }
+        const Expr p = predicate_.defined() && needs_predicate(op->name) ? predicate_ : const_true(lanes_);
+        return Store::make(op->name, widen(value), i, op->param, p, ModulusRemainder());
+    }
+
+    Stmt visit(const IfThenElse *op) override {
+        const Expr condition = mutate(op->condition);
+        if (condition.type().is_scalar()) {
+            return IfThenElse::make(condition, mutate(op->then_case), op->else_case.defined() ? mutate(op->else_case) : Stmt());
+        }
+        const Expr outer = predicate_;
+        predicate_ = outer.defined() ? outer && condition : condition;
+        Stmt then_case = mutate(op->then_case);
+        Stmt else_case;
+        if (op->else_case.defined()) {
+            predicate_ = outer.defined() ? outer && !condition : !condition;
+            else_case = mutate(op->else_case);
+        }
+        predicate_ = outer;
+        return else_case.defined() ? Block::make(then_case, else_case) : then_case;
+    }
+
+    Stmt visit(const For *op) override { throw InternalError("loop " + op->name + " stands inside the vectorized loop " + variable_); }
+    Stmt visit(const Allocate *op) override {
+        throw InternalError("buffer " + op->name + " is allocated inside the vectorized loop " + variable_);
+    }
+};
+
+class Vectorize : public IRMutator {
+public:
+    explicit Vectorize(const Lowering &l) : l_(l) {
+        for (const std::string &size : l.nest.sizes) bounds_.push(size, Interval(0, Int(32).max()));
+    }
+
+private:
+    using IRMutator::visit;
+    const Lowering &l_;
+    Bounds bounds_;
+
+    Stmt visit(const For *op) override {
+        bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
+        Stmt result;
+        if (op->for_type == ForType::Vectorized) {
+            const auto lanes = as_const_int(op->extent);
+            if (!lanes) throw InternalError("the vectorized loop " + op->name + " has no constant extent");
+            result = Widen(l_, bounds_, op->name, op->min, static_cast<int>(*lanes)).mutate(op->body);
+        } else {
+            result = IRMutator::visit(op);
+        }
+        bounds_.pop(op->name);
+        return result;
+    }
+};
+
+} // namespace
+
+void vectorize_loops(Lowering &l) { l.nest.body = Vectorize(l).mutate(l.nest.body); }
+
+} // namespace kumiko

@@ -1,0 +1,154 @@
+#include "support/error.h"
+#include "targets/lower/lowering.h"
+
+#include <sstream>
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+class Verifier : public IRVisitor {
+public:
+    explicit Verifier(const Lowering &l) : l_(l) {
+        for (const std::string &size : l.nest.sizes) {
+            defined_.insert(size);
+            bounds_.push(size, Interval(0, Int(32).max()));
+        }
+        for (const TensorArgument &t : l.nest.tensors) buffers_.insert(t.name);
+    }
+
+private:
+    using IRVisitor::visit;
+    const Lowering &l_;
+    Bounds bounds_;
+    std::multiset<std::string> defined_;
+    std::set<std::string> buffers_;
+    bool predicated_ = false;
+
+    [[noreturn]] void fail(const std::string &why) const {
+        throw InternalError("the nest of " + l_.nest.name + " is not sound: " + why);
+    }
+
+    void visit(const Variable *op) override {
+        if (!defined_.count(op->name)) fail("variable " + op->name + " is not defined");
+    }
+    void visit(const For *op) override {
+        op->min.accept(this);
+        op->extent.accept(this);
+        if (op->for_type != ForType::Serial && op->for_type != ForType::Parallel &&
+            op->for_type != ForType::Vectorized && op->for_type != ForType::Unrolled) {
+            fail("loop " + op->name + " is of no known kind");
+        }
+        if (defined_.count(op->name)) fail("two nested loops are named " + op->name);
+        defined_.insert(op->name);
+        bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
+        op->body.accept(this);
+        bounds_.pop(op->name);
+        defined_.erase(defined_.find(op->name));
+    }
+    void visit(const LetStmt *op) override {
+        op->value.accept(this);
+        defined_.insert(op->name);
+        op->body.accept(this);
+        defined_.erase(defined_.find(op->name));
+    }
+    void visit(const Let *op) override {
+        op->value.accept(this);
+        defined_.insert(op->name);
+        op->body.accept(this);
+        defined_.erase(defined_.find(op->name));
+    }
+    void visit(const Allocate *op) override {
+        for (const Expr &e : op->extents) e.accept(this);
+        if (!buffers_.insert(op->name).second) fail("two nested buffers are named " + op->name);
+        op->body.accept(this);
+        buffers_.erase(op->name);
+    }
+    void visit(const Load *op) override {
+        check("load of", op->name, op->index, is_const_one(op->predicate));
+        IRVisitor::visit(op);
+    }
+    void visit(const Store *op) override {
+        check("store to", op->name, op->index, is_const_one(op->predicate));
+        if (op->index.type().is_vector() && op->index.as<Broadcast>()) fail("all lanes of a vector store to one element of " + op->name);
+        IRVisitor::visit(op);
+    }
+    void visit(const IfThenElse *op) override {
+        op->condition.accept(this);
+        const bool before = predicated_;
+        predicated_ = true;
+        op->then_case.accept(this);
+        if (op->else_case.defined()) op->else_case.accept(this);
+        predicated_ = before;
+    }
+    void visit(const Call *op) override {
+        const bool before = predicated_;
+        predicated_ = predicated_ || op->is_intrinsic(Call::if_then_else);
+        IRVisitor::visit(op);
+        predicated_ = before;
+    }
+    void visit(const Select *op) override { IRVisitor::visit(op); }
+
+    // Refuses an unconditional access whose offset, with constant bounds, leaves a buffer of constant size for some iteration.
+    void check(const char *what, const std::string &name, const Expr &index, bool unconditional) {
+        if (!buffers_.count(name)) fail(std::string(what) + " " + name + ", which is not a buffer in scope");
+        if (!unconditional || predicated_) return;
+        const Storage &s = l_.storage.at(name);
+        int64_t size = 1;
+        for (size_t d = 0; d < s.region.extent.size(); d++) {
+            const auto k = as_const_int(s.region.extent[d]);
+            if (!k) return;
+            size *= std::max<int64_t>(*k, 1);
+        }
+        if (s.external) {
+            int64_t last = 1;
+            for (size_t d = 0; d < s.strides.size(); d++) {
+                const auto k = as_const_int(s.region.extent[d]), stride = as_const_int(s.strides[d]);
+                if (!k || !stride) return;
+                last += (*k - 1) * *stride;
+            }
+            size = last;
+        } else if (!s.layout.empty()) {
+            return; // blocks round the size up
+        }
+        if (size > INT32_MAX) return;
+        const Interval i = find_constant_bounds(index, bounds_);
+        const auto lo = i.has_lower_bound() ? as_const_int(i.min) : std::nullopt;
+        const auto hi = i.has_upper_bound() ? as_const_int(i.max) : std::nullopt;
+        if ((lo && *lo < 0 && tight(index)) || (hi && *hi >= size && tight(index))) {
+            std::ostringstream text;
+            text << index;
+            fail(std::string(what) + " " + name + " at " + text.str() + " may leave its " + std::to_string(size) + " elements");
+        }
+    }
+
+    // Sums of variables with constant factors: their interval is exact when each variable stands once.
+    static bool tight(const Expr &e) {
+        struct Visitor : IRVisitor {
+            using IRVisitor::visit;
+            bool affine = true;
+            std::set<std::string> seen;
+            void visit(const Variable *v) override { affine = affine && seen.insert(v->name).second; }
+            void visit(const Div *) override { affine = false; }
+            void visit(const Mod *) override { affine = false; }
+            void visit(const Min *) override { affine = false; }
+            void visit(const Max *) override { affine = false; }
+            void visit(const Select *) override { affine = false; }
+            void visit(const Load *) override { affine = false; }
+            void visit(const Call *) override { affine = false; }
+        } v;
+        e.accept(&v);
+        return v.affine;
+    }
+};
+
+} // namespace
+
+void verify(const Lowering &l) {
+    Verifier v(l);
+    l.nest.body.accept(&v);
+}
+
+} // namespace kumiko
