@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,10 +62,18 @@ public:
         return Base(type, data, halide_shape(extents, strides));
     }
 
+    // The same memory, which `owner` keeps alive as long as this buffer or a copy of it.
+    Buffer owned_by(std::shared_ptr<const void> owner) const {
+        Buffer b = *this;
+        b.owner_ = std::move(owner);
+        return b;
+    }
+    const std::shared_ptr<const void> &owner() const { return owner_; }
+
     // A typed view of an untyped buffer and the other way round. Throws UserError when the types differ.
     template<typename U>
         requires(!std::is_same_v<T, U> && (std::is_void_v<T> || std::is_void_v<U>))
-    Buffer(const Buffer<U> &other) : Base(checked(other)) {}
+    Buffer(const Buffer<U> &other) : Base(checked(other)), owner_(other.owner()) {}
 
     size_t rank() const { return kumiko::rank(this->raw_buffer()); }
     int64_t extent(size_t axis) const { return axis_extent(this->raw_buffer(), axis); }
@@ -83,6 +92,8 @@ public:
     }
 
 private:
+    std::shared_ptr<const void> owner_;
+
     static Base allocated(Type type, const std::vector<int64_t> &extents, const std::vector<int64_t> &strides) {
         if constexpr (!std::is_void_v<T>) {
             if (type != Halide::type_of<T>()) type_mismatch(type, Halide::type_of<T>());

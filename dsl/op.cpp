@@ -50,8 +50,9 @@ std::set<std::string> variables_of(const Expr &e) {
     return f.names;
 }
 
-Expr lowest(Type t) { return t.is_float() && !t.is_bfloat() ? make_const(t, -std::numeric_limits<double>::infinity()) : t.min(); }
-Expr highest(Type t) { return t.is_float() && !t.is_bfloat() ? make_const(t, std::numeric_limits<double>::infinity()) : t.max(); }
+// Of floats the infinities: Type::min() is the lowest finite number of 16-bit ones.
+Expr lowest(Type t) { return t.is_float() ? FloatImm::make(t, -std::numeric_limits<double>::infinity()) : t.min(); }
+Expr highest(Type t) { return t.is_float() ? FloatImm::make(t, std::numeric_limits<double>::infinity()) : t.max(); }
 
 Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
 Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }

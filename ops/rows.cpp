@@ -44,7 +44,7 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
     std::vector<Axis> all, kept, gone;
     Expr count = 1;
     for (int d = 0; d < rank; d++) {
-        all.emplace_back("i" + std::to_string(d), extents[d]);
+        all.emplace_back(fmt::format("i{}", d), extents[d]);
         (reduced[d] ? gone : kept).push_back(all.back());
         if (reduced[d]) count = count * extents[d];
     }
