@@ -1,0 +1,141 @@
+#include "targets/cpu/object.h"
+
+#include "support/error.h"
+#include "targets/cpu/codegen.h"
+#include "targets/cpu/optimize.h"
+
+#include <llvm/ObjCopy/ConfigManager.h>
+#include <llvm/ObjCopy/ObjCopy.h>
+#include <llvm/Object/ArchiveWriter.h>
+#include <llvm/Object/ELFObjectFile.h>
+#include <llvm/Object/ObjectFile.h>
+
+#include <chrono>
+
+namespace kumiko {
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point &start) {
+    auto now = std::chrono::steady_clock::now();
+    double elapsed = std::chrono::duration<double, std::milli>(now - start).count();
+    start = now;
+    return elapsed;
+}
+
+template<typename T>
+T unwrap(llvm::Expected<T> value, const char *what) {
+    if (!value) {
+        throw InternalError(std::string(what) + ": " + llvm::toString(value.takeError()));
+    }
+    return std::move(*value);
+}
+
+// The optimised module of some nests, with what it needs to live.
+struct Compiled {
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::TargetMachine> machine;
+    std::unique_ptr<llvm::Module> module;
+    std::vector<std::string> warnings;
+    CompileTimes times;
+
+    Compiled(const std::vector<Nest> &nests, const CodegenOptions &options) {
+        static const std::set<std::string> reserved = {"exp",  "log",   "tanh",  "erf",   "pow",   "sin",  "cos",
+                                                       "tan",  "asin",  "acos",  "atan",  "sinh",  "cosh", "asinh",
+                                                       "acosh", "atanh", "atan2", "floor", "ceil",  "sqrt", "fma",
+                                                       "memcpy", "memset", "memmove", "malloc", "free", "main"};
+        for (const Nest &nest : nests) {
+            if (reserved.count(nest.name)) {
+                throw UserError("a kernel for a library cannot be named \"" + nest.name +
+                                "\": the C library has a function of that name; give the library a prefix, or the kernel another name");
+            }
+        }
+        auto clock = std::chrono::steady_clock::now();
+        machine = cpu::make_target_machine(options.target);
+        cpu::Codegen codegen(context, options, nests.empty() ? "kumiko" : nests[0].name);
+        for (const Nest &nest : nests) {
+            codegen.add(nest);
+        }
+        times.generate = milliseconds_since(clock);
+        cpu::optimize(*codegen.module, *machine);
+        warnings = codegen.warnings;
+        cpu::report_spilled_arrays(*codegen.module, warnings);
+        times.optimize = milliseconds_since(clock);
+        module = std::move(codegen.module);
+    }
+};
+
+} // namespace
+
+ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options) {
+    Compiled compiled(nests, options);
+    auto clock = std::chrono::steady_clock::now();
+    ObjectFile result{cpu::emit_object(*compiled.module, *compiled.machine), compiled.warnings, compiled.times};
+    result.times.machine = milliseconds_since(clock);
+    return result;
+}
+
+std::string compile_assembly(const std::vector<Nest> &nests, const CodegenOptions &options) {
+    Compiled compiled(nests, options);
+    return cpu::emit_assembly(*compiled.module, *compiled.machine);
+}
+
+std::string compile_llvm_ir(const std::vector<Nest> &nests, const CodegenOptions &options) {
+    return cpu::print(*Compiled(nests, options).module);
+}
+
+std::string make_archive(const std::vector<std::pair<std::string, std::string>> &members) {
+    std::vector<llvm::NewArchiveMember> list;
+    for (const auto &[name, bytes] : members) {
+        // The reference must outlive the writing; `members` does.
+        list.emplace_back(llvm::MemoryBufferRef(bytes, name));
+    }
+    auto archive = unwrap(llvm::writeArchiveToBuffer(list, llvm::SymtabWritingMode::NormalSymtab,
+                                                     llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false),
+                          "archive");
+    return archive->getBuffer().str();
+}
+
+std::vector<std::string> undefined_symbols(const std::string &object) {
+    auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
+    if (!parsed) {
+        throw UserError("not an object file: " + llvm::toString(parsed.takeError()));
+    }
+    std::set<std::string> names;
+    for (const llvm::object::SymbolRef &symbol : (*parsed)->symbols()) {
+        if (unwrap(symbol.getFlags(), "symbol") & llvm::object::SymbolRef::SF_Undefined) {
+            names.insert(unwrap(symbol.getName(), "symbol").str());
+        }
+    }
+    names.erase("");
+    return {names.begin(), names.end()};
+}
+
+std::string rename_symbols(const std::string &object, const std::vector<std::pair<std::string, std::string>> &prefixes) {
+    auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
+    if (!parsed) {
+        throw UserError("not an object file: " + llvm::toString(parsed.takeError()));
+    }
+    llvm::objcopy::ConfigManager config;
+    std::map<std::string, std::string> renamed;
+    for (const llvm::object::SymbolRef &symbol : (*parsed)->symbols()) {
+        std::string name = unwrap(symbol.getName(), "symbol").str();
+        for (const auto &[from, to] : prefixes) {
+            if (name.starts_with(from)) {
+                renamed[name] = to + name.substr(from.size());
+                break;
+            }
+        }
+    }
+    for (const auto &[from, to] : renamed) { // the map owns the texts while the copy is made
+        config.Common.SymbolsToRename[from] = to;
+    }
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream stream(bytes);
+    if (auto error = llvm::objcopy::executeObjcopyOnBinary(config, **parsed, stream)) {
+        throw InternalError("renaming symbols: " + llvm::toString(std::move(error)));
+    }
+    return std::string(bytes.begin(), bytes.end());
+}
+
+} // namespace kumiko

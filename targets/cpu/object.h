@@ -1,0 +1,52 @@
+// Kernels for programs: object files, static libraries, C headers. For any CpuTarget, this machine's or another's.
+#pragma once
+
+#include "targets/cpu/options.h"
+#include "targets/lower/nest.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kumiko {
+
+struct ObjectFile {
+    std::string bytes; // ELF
+    std::vector<std::string> warnings;
+    CompileTimes times;
+};
+
+// One object with the kernels of all nests, position independent, each function in a section of its own. Every kernel also
+// has its packed form, int NAME_packed(void *const *tensors, const int64_t *sizes).
+// Undefined symbols are the hooks <runtime_prefix>_parallel_for, _malloc, _free and _fail as far as they are used, and C
+// math functions where f64 math is. Throws as JitModule does, and UserError for a kernel named like such a C function.
+ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options);
+
+// The same kernels as text, to read.
+std::string compile_assembly(const std::vector<Nest> &nests, const CodegenOptions &options);
+std::string compile_llvm_ir(const std::vector<Nest> &nests, const CodegenOptions &options); // after optimisation
+
+// The bytes of a static library (System V `ar`, with a symbol table) of the members {file name, bytes}, in this order. The
+// same members give the same bytes.
+std::string make_archive(const std::vector<std::pair<std::string, std::string>> &members);
+
+// Renames symbols, defined and undefined, in an ELF object. `prefixes` are tried in order on every symbol's name: with
+// {"kumiko_", "mylib_"}, kumiko_fail becomes mylib_fail.
+std::string rename_symbols(const std::string &object, const std::vector<std::pair<std::string, std::string>> &prefixes);
+
+// What an object needs from elsewhere: its undefined symbols, sorted.
+std::vector<std::string> undefined_symbols(const std::string &object);
+
+struct HeaderOptions {
+    std::string guard = "KUMIKO_KERNELS_H"; // the include guard
+    std::string title;                      // the first line of the comment at the top
+    std::string runtime_prefix = "kumiko";  // the hooks' names, declared in the header
+    bool declare_packed = true;
+};
+
+// A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a comment. f16 and bf16 elements
+// are uint16_t, bool is uint8_t.
+std::string c_header(const std::vector<Nest> &nests, const HeaderOptions &options = {});
+
+} // namespace kumiko
