@@ -114,4 +114,13 @@ void require_same_type(const Expr &a, const Expr &b, const char *op) {
                     " on its right; cast one of them, so that the type of the arithmetic is stated");
 }
 
+Expr number_like(const Expr &like, double number, const char *op) {
+    const Type t = like.type();
+    if (!t.is_float() && number != static_cast<double>(static_cast<int64_t>(number))) {
+        throw UserError(fmt::format("\"{}\" has a {} on one side and the number {} on the other; cast the {} to a float type", op,
+                                    type_name(t), number, type_name(t)));
+    }
+    return Halide::Internal::make_const(t, number);
+}
+
 } // namespace kumiko

@@ -85,15 +85,23 @@ Tensor clamped(const Tensor &x, const std::vector<Axis> &axes = {},
 // Arithmetic with an element demands equal types on both sides; numbers adapt. Throws UserError that names both types.
 void require_same_type(const Expr &a, const Expr &b, const char *op);
 
+// A number as a constant of the type of `like`. Throws UserError when a fraction meets an integer.
+Expr number_like(const Expr &like, double number, const char *op);
+
+template<typename T>
+concept ElementOperand = (std::is_convertible_v<const T &, Expr> || std::is_same_v<T, double>) && !std::is_same_v<T, Element>;
+
 #define KUMIKO_ELEMENT_OPERATOR(op)                                                                                    \
     inline Expr operator op(const Element &a, const Element &b) {                                                      \
         require_same_type(a, b, #op);                                                                                  \
         return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                           \
     }                                                                                                                  \
     template<typename T>                                                                                               \
-        requires(std::is_convertible_v<const T &, Expr> && !std::is_same_v<T, Element>)                                \
+        requires(ElementOperand<T>)                                                                                    \
     Expr operator op(const Element &a, const T &b) {                                                                   \
-        if constexpr (std::is_base_of_v<Expr, T>) {                                                                    \
+        if constexpr (std::is_same_v<T, double>) {                                                                     \
+            return static_cast<const Expr &>(a) op number_like(a, b, #op);                                             \
+        } else if constexpr (std::is_base_of_v<Expr, T>) {                                                             \
             require_same_type(a, b, #op);                                                                              \
             return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                       \
         } else {                                                                                                       \
@@ -101,9 +109,11 @@ void require_same_type(const Expr &a, const Expr &b, const char *op);
         }                                                                                                              \
     }                                                                                                                  \
     template<typename T>                                                                                               \
-        requires(std::is_convertible_v<const T &, Expr> && !std::is_same_v<T, Element>)                                \
+        requires(ElementOperand<T>)                                                                                    \
     Expr operator op(const T &a, const Element &b) {                                                                   \
-        if constexpr (std::is_base_of_v<Expr, T>) {                                                                    \
+        if constexpr (std::is_same_v<T, double>) {                                                                     \
+            return number_like(b, a, #op) op static_cast<const Expr &>(b);                                             \
+        } else if constexpr (std::is_base_of_v<Expr, T>) {                                                             \
             require_same_type(a, b, #op);                                                                              \
             return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                       \
         } else {                                                                                                       \

@@ -63,6 +63,9 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { n.A(n.i, n.k) + n.i; }) ==
           "\"+\" has a f32 on its left and a i32 on its right; cast one of them, so that the type of the arithmetic is stated");
     CHECK(error_of([&] { n.A(n.i, n.k) * 2; }) == "no error");
+    CHECK(error_of([&] { n.A(n.i, n.k) * 2.5; }) == "no error");
+    CHECK(error_of([&] { 2.5 * n.I(n.i); }) ==
+          "\"*\" has a i32 on one side and the number 2.5 on the other; cast the i32 to a float type");
     CHECK(error_of([&] { n.A(n.i, n.k) * cast<float>(n.I(n.i)); }) == "no error");
 }
 
