@@ -65,7 +65,7 @@ std::vector<Expr> children_of(const Expr &e) {
 class Printer {
 public:
     explicit Printer(const Expr &root) {
-        if (tree_size(root) > 60) share(root);
+        if (tree_size(root) > 40) share(root);
     }
 
     std::string print(const Expr &e, Binding outer = Loosest) {
@@ -99,7 +99,7 @@ private:
         while (!work.empty()) {
             const Expr e = work.back();
             work.pop_back();
-            if (++uses[e.get()] == 2 && tree_size(e) > 6) shared_[e.get()];
+            if (++uses[e.get()] == 2 && tree_size(e) > 10) shared_[e.get()];
             if (uses[e.get()] == 1) {
                 for (const Expr &c : children_of(e)) work.push_back(c);
             }
