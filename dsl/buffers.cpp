@@ -1,83 +1,15 @@
 #include "dsl/buffers.h"
 
+#include "dsl/elements.h"
 #include "dsl/types.h"
 #include "support/random.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 namespace kumiko {
 
 namespace {
-
-std::string list_text(const std::vector<int64_t> &values) {
-    std::string text = "[";
-    for (size_t i = 0; i < values.size(); i++) text += (i ? ", " : "") + std::to_string(values[i]);
-    return text + "]";
-}
-
-std::vector<int64_t> strides_of(const halide_buffer_t *b) {
-    std::vector<int64_t> strides;
-    for (size_t d = 0; d < rank(b); d++) strides.push_back(axis_stride(b, d));
-    return strides;
-}
-
-// Calls f(index, pointer) for every element in row-major order.
-void for_each(const halide_buffer_t *b, const std::function<void(const std::vector<int64_t> &, uint8_t *)> &f) {
-    const size_t n = rank(b);
-    const std::vector<int64_t> extents = axis_extents(b), strides = strides_of(b);
-    for (int64_t e : extents) {
-        if (e == 0) return;
-    }
-    const int64_t bytes = Type(b->type).bytes();
-    std::vector<int64_t> index(n, 0);
-    for (;;) {
-        int64_t offset = 0;
-        for (size_t d = 0; d < n; d++) offset += index[d] * strides[d];
-        f(index, b->host + offset * bytes);
-        size_t d = n;
-        while (d > 0 && ++index[d - 1] == extents[d - 1]) index[--d] = 0;
-        if (d == 0) return;
-    }
-}
-
-double read(Type t, const uint8_t *p) {
-    const auto as = [&](auto zero) {
-        std::memcpy(&zero, p, sizeof zero);
-        return static_cast<double>(zero);
-    };
-    if (t.is_bfloat()) {
-        uint16_t bits;
-        std::memcpy(&bits, p, 2);
-        return static_cast<double>(static_cast<float>(bfloat16_t::make_from_bits(bits)));
-    }
-    if (t.is_float()) {
-        if (t.bits() == 64) return as(0.0);
-        if (t.bits() == 32) return as(0.0f);
-        uint16_t bits;
-        std::memcpy(&bits, p, 2);
-        return static_cast<double>(static_cast<float>(float16_t::make_from_bits(bits)));
-    }
-    if (t.is_int()) return t.bits() == 8 ? as(int8_t{}) : t.bits() == 16 ? as(int16_t{}) : t.bits() == 32 ? as(int32_t{}) : as(int64_t{});
-    return t.bits() <= 8 ? as(uint8_t{}) : t.bits() == 16 ? as(uint16_t{}) : t.bits() == 32 ? as(uint32_t{}) : as(uint64_t{});
-}
-
-void write(Type t, uint8_t *p, double v) {
-    const auto put = [&](auto value) { std::memcpy(p, &value, sizeof value); };
-    if (t.is_bfloat()) return put(bfloat16_t(v).to_bits());
-    if (t.is_float()) {
-        if (t.bits() == 64) return put(v);
-        if (t.bits() == 32) return put(static_cast<float>(v));
-        return put(float16_t(v).to_bits());
-    }
-    const auto n = static_cast<int64_t>(v);
-    if (t.is_bool()) return put(static_cast<uint8_t>(n != 0));
-    if (t.bits() == 8) return put(static_cast<uint8_t>(n));
-    if (t.bits() == 16) return put(static_cast<uint16_t>(n));
-    if (t.bits() == 32) return put(static_cast<uint32_t>(n));
-    put(static_cast<uint64_t>(n));
-}
 
 // Binds sizes from extents and strides that are bare sizes, remembering where each value came from.
 struct Solver {
@@ -175,9 +107,9 @@ std::string describe(const halide_buffer_t *b) {
 void fill_random(const Buffer<> &b, uint64_t seed, double low, double high) {
     Random random(seed);
     const Type t = b.type();
-    for_each(b.raw_buffer(), [&](const auto &, uint8_t *p) {
+    for_each_element(b.raw_buffer(), [&](const auto &, uint8_t *p) {
         const double v = low + (high - low) * random.real();
-        write(t, p, t.is_float() ? v : std::floor(v));
+        write_element(t, p, t.is_float() ? v : std::floor(v));
     });
 }
 
@@ -185,14 +117,14 @@ void fill_random_integers(const Buffer<> &b, uint64_t seed, int64_t low, int64_t
     Random random(seed);
     const Type t = b.type();
     if (t.is_uint()) low = std::max<int64_t>(low, 0);
-    for_each(b.raw_buffer(), [&](const auto &, uint8_t *p) { write(t, p, static_cast<double>(random.between(low, high))); });
+    for_each_element(b.raw_buffer(), [&](const auto &, uint8_t *p) { write_element(t, p, static_cast<double>(random.between(low, high))); });
 }
 
 void fill_unwritten(const Buffer<> &b) {
     const Type t = b.type();
-    for_each(b.raw_buffer(), [&](const auto &, uint8_t *p) {
+    for_each_element(b.raw_buffer(), [&](const auto &, uint8_t *p) {
         if (t.is_float()) {
-            write(t, p, std::numeric_limits<double>::quiet_NaN());
+            write_element(t, p, std::numeric_limits<double>::quiet_NaN());
         } else {
             std::memset(p, 0xCD, static_cast<size_t>(t.bytes()));
         }
@@ -298,76 +230,6 @@ Buffer<> make_input(const Input &in, const Sizes &sizes) {
 Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes) {
     const Stage &s = op.stage(output);
     return Buffer<>(s.type, evaluate_extents(s.axes, sizes));
-}
-
-double element(const halide_buffer_t *b, const std::vector<int64_t> &index) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); d++) offset += index[d] * axis_stride(b, d);
-    return read(b->type, b->host + offset * Type(b->type).bytes());
-}
-
-namespace {
-
-// Compares element by element; `bad` says whether two values differ too much. Returns the report, empty when all agree.
-std::string compare(const Buffer<> &actual, const Buffer<> &expected,
-                    const std::function<bool(const std::vector<int64_t> &, double, double)> &bad) {
-    if (actual.extents() != expected.extents()) {
-        return "the shapes differ: " + describe(actual.raw_buffer()) + " and " + describe(expected.raw_buffer());
-    }
-    int64_t count = 0, total = 0;
-    double worst = -1;
-    std::string first, largest;
-    for_each(actual.raw_buffer(), [&](const std::vector<int64_t> &index, uint8_t *p) {
-        total++;
-        const double a = read(actual.type(), p), e = element(expected.raw_buffer(), index);
-        if (!bad(index, a, e)) return;
-        const std::string text = list_text(index) + ": " + fmt::format("{} where {} is expected", a, e);
-        if (!count++) first = text;
-        const double size = std::isnan(a - e) ? std::numeric_limits<double>::infinity() : std::abs(a - e);
-        if (size > worst) {
-            worst = size;
-            largest = text;
-        }
-    });
-    if (!count) return "";
-    return fmt::format("{} of {} elements differ; the first at {}; the largest at {}", count, total, first, largest);
-}
-
-} // namespace
-
-void check_close(const Buffer<> &actual, const Buffer<> &expected, const Tolerance &t) {
-    const std::string report = compare(actual, expected, [&](const auto &, double a, double e) {
-        if (std::isnan(a) || std::isnan(e)) return std::isnan(a) != std::isnan(e);
-        return a != e && !(std::abs(a - e) <= t.absolute + t.relative * std::abs(e));
-    });
-    if (!report.empty()) throw UserError(report);
-}
-
-void check_within(const Buffer<> &actual, const Buffer<> &expected, const Buffer<> &bound) {
-    const std::string report = compare(actual, expected, [&](const std::vector<int64_t> &index, double a, double e) {
-        const double b = element(bound.raw_buffer(), index);
-        if (std::isnan(b) || std::isinf(b)) return false; // nothing is promised
-        if (std::isnan(a) || std::isnan(e)) return std::isnan(a) != std::isnan(e);
-        return a != e && !(std::abs(a - e) <= b);
-    });
-    if (!report.empty()) throw UserError(report);
-}
-
-std::string difference(const Buffer<> &actual, const Buffer<> &expected) {
-    if (actual.type() != expected.type()) {
-        return "the types differ: " + type_name(actual.type()) + " and " + type_name(expected.type());
-    }
-    const Type t = actual.type();
-    return compare(actual, expected, [&](const std::vector<int64_t> &index, double a, double e) {
-        if (std::isnan(a) && std::isnan(e)) return false;
-        if (t.is_float() || t.bits() <= 32) return std::bit_cast<uint64_t>(a) != std::bit_cast<uint64_t>(e);
-        const auto bits = [&](const Buffer<> &b) {
-            int64_t offset = 0;
-            for (size_t d = 0; d < index.size(); d++) offset += index[d] * b.stride(d);
-            return reinterpret_cast<const uint64_t *>(b.raw_buffer()->host)[offset];
-        };
-        return bits(actual) != bits(expected);
-    });
 }
 
 } // namespace kumiko
