@@ -1,0 +1,126 @@
+// A space of schedules for one op on one machine, behind an interface: what a search walks through.
+//
+// A space is a finite product of parameters; a point is the index of each parameter's value among the legal ones. Points
+// are meaningful only to their own space; what is kept in databases is to_json(point), which holds the values.
+#pragma once
+
+#include "dsl/op.h"
+#include "machine/machine.h"
+#include "schedules/library/parameters.h"
+#include "schedules/schedule.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace kumiko {
+
+using Point = std::vector<uint32_t>;
+
+struct ParameterInfo {
+    std::string name;
+    std::vector<Json> values;
+    bool ordered; // neighbouring values behave alike
+};
+
+class Space {
+public:
+    virtual ~Space() = default;
+
+    const Op &op() const { return op_; }
+    const Machine &machine() const { return machine_; }
+    const std::vector<ParameterInfo> &parameters() const { return parameters_; }
+    // How many points the product has (legal or not); saturates at 2^63 - 1.
+    int64_t size() const;
+
+    virtual Point default_point() const = 0;
+    // Why a point need not even be scheduled, in a few words that are the same for like causes; empty: nothing known.
+    virtual std::string reason_against(const Point &) const { return ""; }
+    // Throws UserError or Unsupported when the point is not legal here.
+    virtual Schedule schedule(const Point &point) const = 0;
+
+    // Uniform over the points that have no reason against them; after 1000 draws without one, the default point.
+    Point sample(Random &random) const;
+    // All points one step away and with no reason against them, in a fixed order: the next values of an ordered parameter,
+    // every other value of another.
+    std::vector<Point> neighbours(const Point &point) const;
+
+    Json to_json(const Point &point) const;
+    // Throws UserError for unknown or missing names and values that are not legal here.
+    Point from_json(const Json &json) const;
+    std::string text(const Point &point) const; // "rows=6,columns=16"
+
+protected:
+    Space(Op op, Machine machine) : op_(std::move(op)), machine_(std::move(machine)) {}
+    void set_parameters(std::vector<ParameterInfo> parameters) { parameters_ = std::move(parameters); }
+
+private:
+    Op op_;
+    Machine machine_;
+    std::vector<ParameterInfo> parameters_;
+};
+
+// The space of a parameter struct.
+template<typename P>
+class StructSpace : public Space {
+public:
+    using Make = std::function<Schedule(const Op &, const Machine &, const P &)>;
+    using Against = std::function<std::string(const Op &, const Machine &, const P &)>;
+
+    // `defaults` holds the legal values and the point to begin with.
+    StructSpace(Op op, Machine machine, P defaults, Make make, Against against = nullptr)
+        : Space(std::move(op), std::move(machine)), defaults_(std::move(defaults)), make_(std::move(make)),
+          against_(std::move(against)) {
+        std::vector<ParameterInfo> infos;
+        for_each_parameter(defaults_, [&](const std::string &name, const auto &p) {
+            ParameterInfo info{name, {}, std::decay_t<decltype(p)>::ordered};
+            for (const auto &value : p.legal()) info.values.push_back(value);
+            infos.push_back(std::move(info));
+        });
+        set_parameters(std::move(infos));
+    }
+
+    P at(const Point &point) const {
+        P parameters = defaults_;
+        size_t i = 0;
+        for_each_parameter(parameters, [&](const std::string &, auto &p) { p.set_index(point.at(i++)); });
+        return parameters;
+    }
+    Point default_point() const override {
+        Point point;
+        for_each_parameter(defaults_, [&](const std::string &, const auto &p) { point.push_back(p.index()); });
+        return point;
+    }
+    std::string reason_against(const Point &point) const override {
+        return against_ ? against_(op(), machine(), at(point)) : "";
+    }
+    Schedule schedule(const Point &point) const override { return make_(op(), machine(), at(point)); }
+
+private:
+    P defaults_;
+    Make make_;
+    Against against_;
+};
+
+// One entry of the library: which ops it fits, and its space for one of them.
+struct LibraryTemplate {
+    std::string name;
+    std::string summary;
+    std::function<bool(const Op &)> matches;
+    std::function<std::unique_ptr<Space>(const Op &, const Machine &)> make_space; // requires matches(op)
+};
+
+// For the table:
+//   make_template<MatmulParameters>("matmul", "products of matrices", is_matmul, matmul_parameters, schedule_matmul)
+// `defaults` gives the parameters with their legal values; `against` may name a reason not to try a combination.
+template<typename P>
+LibraryTemplate make_template(std::string name, std::string summary, std::function<bool(const Op &)> matches,
+                              std::function<P(const Op &, const Machine &)> defaults, typename StructSpace<P>::Make make,
+                              typename StructSpace<P>::Against against = nullptr) {
+    return {std::move(name), std::move(summary), std::move(matches),
+            [=](const Op &op, const Machine &machine) -> std::unique_ptr<Space> {
+                return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against);
+            }};
+}
+
+} // namespace kumiko
