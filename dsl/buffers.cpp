@@ -41,9 +41,11 @@ void check_buffer(const Op &op, const std::string &name, Type type, const std::v
                   const std::vector<int64_t> &strides, bool stated, const halide_buffer_t *b, const Sizes &sizes) {
     const std::string start = "op \"" + op.name() + "\": tensor " + name + " ";
     if (!b || !b->host) throw UserError(start + "was given no buffer");
-    if (Type(b->type) != type) throw UserError(start + "is " + type_name(type) + " but its buffer is " + type_name(b->type));
+    if (Type(b->type) != type)
+        throw UserError(start + "is " + type_name(type) + " but its buffer is " + type_name(b->type));
     if (rank(b) != axes.size()) {
-        throw UserError(start + "has " + std::to_string(axes.size()) + " axes but its buffer has " + std::to_string(rank(b)));
+        throw UserError(start + "has " + std::to_string(axes.size()) + " axes but its buffer has " +
+                        std::to_string(rank(b)));
     }
     for (size_t d = 0; d < axes.size(); d++) {
         const int64_t want = evaluate_size(axes[d].extent(), sizes);
@@ -51,7 +53,8 @@ void check_buffer(const Op &op, const std::string &name, Type type, const std::v
             throw UserError(start + "has extent " + std::to_string(want) + " along axis " + axes[d].name() +
                             " but its buffer has " + std::to_string(axis_extent(b, d)));
         }
-        if (b->dim[rank(b) - 1 - d].min != 0) throw UserError(start + "was given a buffer whose indices do not begin at 0");
+        if (b->dim[rank(b) - 1 - d].min != 0)
+            throw UserError(start + "was given a buffer whose indices do not begin at 0");
     }
     const std::vector<int64_t> extents = axis_extents(b);
     if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return; // no element, no stride
@@ -83,7 +86,8 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents) {
 
 std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides) {
     if (extents.size() != strides.size()) {
-        throw UserError("a buffer with extents " + list_text(extents) + " needs as many strides, not " + list_text(strides));
+        throw UserError("a buffer with extents " + list_text(extents) + " needs as many strides, not " +
+                        list_text(strides));
     }
     std::vector<halide_dimension_t> shape;
     for (size_t d = extents.size(); d-- > 0;) {
@@ -117,7 +121,9 @@ void fill_random_integers(const Buffer<> &b, uint64_t seed, int64_t low, int64_t
     Random random(seed);
     const Type t = b.type();
     if (t.is_uint()) low = std::max<int64_t>(low, 0);
-    for_each_element(b.raw_buffer(), [&](const auto &, uint8_t *p) { write_element(t, p, static_cast<double>(random.between(low, high))); });
+    for_each_element(b.raw_buffer(), [&](const auto &, uint8_t *p) {
+        write_element(t, p, static_cast<double>(random.between(low, high)));
+    });
 }
 
 void fill_unwritten(const Buffer<> &b) {
@@ -166,7 +172,8 @@ std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes
     for (const Axis &a : axes) {
         extents.push_back(evaluate_size(a.extent(), sizes));
         if (extents.back() < 0) {
-            throw UserError("axis " + a.name() + " has the negative extent " + std::to_string(extents.back()) + " at these sizes");
+            throw UserError("axis " + a.name() + " has the negative extent " + std::to_string(extents.back()) +
+                            " at these sizes");
         }
     }
     return extents;
@@ -198,7 +205,8 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
             // The stride of a single element says nothing, unless nobody else binds the size.
             const auto *v = in.strides[d].as<Halide::Internal::Variable>();
             if (v && (axis_extent(buffers[b], d) > 1 || !solver.sizes.count(v->name))) {
-                solver.bind(in.strides[d], axis_stride(buffers[b], d), "the stride of axis " + in.axes[d].name() + " of " + in.name);
+                solver.bind(in.strides[d], axis_stride(buffers[b], d),
+                            "the stride of axis " + in.axes[d].name() + " of " + in.name);
             }
         }
     }

@@ -37,11 +37,9 @@ public:
     Buffer(Base &&other) : Base(std::move(other)) {}
 
     // Uninitialised, row-major and dense.
-    explicit Buffer(std::initializer_list<int64_t> extents)
-        requires(!std::is_void_v<T>)
+    explicit Buffer(std::initializer_list<int64_t> extents) requires(!std::is_void_v<T>)
         : Buffer(std::vector<int64_t>(extents)) {}
-    explicit Buffer(const std::vector<int64_t> &extents)
-        requires(!std::is_void_v<T>)
+    explicit Buffer(const std::vector<int64_t> &extents) requires(!std::is_void_v<T>)
         : Buffer(Halide::type_of<T>(), extents) {}
     Buffer(Type type, const std::vector<int64_t> &extents) : Base(allocated(type, extents, dense_strides(extents))) {}
     // With strides, in elements.
@@ -49,15 +47,13 @@ public:
         : Base(allocated(type, extents, strides)) {}
 
     // Memory of the caller's, which must live as long.
-    static Buffer wrap(Value *data, const std::vector<int64_t> &extents, std::vector<int64_t> strides = {})
-        requires(!std::is_void_v<T>)
-    {
+    static Buffer wrap(Value *data, const std::vector<int64_t> &extents,
+                       std::vector<int64_t> strides = {}) requires(!std::is_void_v<T>) {
         if (strides.empty()) strides = dense_strides(extents);
         return Base(data, halide_shape(extents, strides));
     }
-    static Buffer wrap(Type type, void *data, const std::vector<int64_t> &extents, std::vector<int64_t> strides = {})
-        requires(std::is_void_v<T>)
-    {
+    static Buffer wrap(Type type, void *data, const std::vector<int64_t> &extents,
+                       std::vector<int64_t> strides = {}) requires(std::is_void_v<T>) {
         if (strides.empty()) strides = dense_strides(extents);
         return Base(type, data, halide_shape(extents, strides));
     }
@@ -72,8 +68,8 @@ public:
 
     // A typed view of an untyped buffer and the other way round. Throws UserError when the types differ.
     template<typename U>
-        requires(!std::is_same_v<T, U> && (std::is_void_v<T> || std::is_void_v<U>))
-    Buffer(const Buffer<U> &other) : Base(checked(other)), owner_(other.owner()) {}
+    requires(!std::is_same_v<T, U> && (std::is_void_v<T> || std::is_void_v<U>)) Buffer(const Buffer<U> &other)
+        : Base(checked(other)), owner_(other.owner()) {}
 
     size_t rank() const { return kumiko::rank(this->raw_buffer()); }
     int64_t extent(size_t axis) const { return axis_extent(this->raw_buffer(), axis); }
@@ -82,9 +78,7 @@ public:
 
     // The element at the given index, outermost axis first; not checked.
     template<typename... Index>
-    Value &operator()(Index... index) const
-        requires(!std::is_void_v<T>)
-    {
+    Value &operator()(Index... index) const requires(!std::is_void_v<T>) {
         const int64_t at[] = {static_cast<int64_t>(index)..., 0};
         int64_t offset = 0;
         for (size_t d = 0; d < sizeof...(Index); d++) offset += at[d] * axis_stride(this->raw_buffer(), d);
@@ -122,7 +116,8 @@ private:
 };
 
 // Uniform values in [low, high); the same for a seed on every machine. Integer types get integers of that range.
-Buffer<> random_buffer(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1, double high = 1);
+Buffer<> random_buffer(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1,
+                       double high = 1);
 
 template<typename T = float>
 Buffer<T> random(const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1, double high = 1) {
@@ -130,7 +125,8 @@ Buffer<T> random(const std::vector<int64_t> &extents, uint64_t seed = 1, double 
 }
 
 // Integers in [low, high], in any type: sums and products of few of them are exact in it, in every order.
-Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, int64_t low = -4, int64_t high = 4);
+Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, int64_t low = -4,
+                         int64_t high = 4);
 
 void fill_random(const Buffer<> &buffer, uint64_t seed, double low, double high);
 void fill_random_integers(const Buffer<> &buffer, uint64_t seed, int64_t low, int64_t high);

@@ -20,8 +20,8 @@ Axis rebuilt_axis(const Expr &variable, const Expr &extent) { return Axis(variab
 
 // {name, kind, a zero of the element type, rank, variables…, extents…, has strides, strides…, value if any}
 Expr encode_definition(const TensorContents &c) {
-    std::vector<Expr> args = {StringImm::make(c.name), Expr(static_cast<int>(c.kind)), Halide::Internal::make_zero(c.type),
-                              Expr(static_cast<int>(c.axes.size()))};
+    std::vector<Expr> args = {StringImm::make(c.name), Expr(static_cast<int>(c.kind)),
+                              Halide::Internal::make_zero(c.type), Expr(static_cast<int>(c.axes.size()))};
     for (const Axis &a : c.axes) args.push_back(a);
     for (const Axis &a : c.axes) args.push_back(a.extent());
     args.push_back(Expr(static_cast<int>(c.strides.size())));

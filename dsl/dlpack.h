@@ -15,12 +15,24 @@ inline Buffer<> borrow_dlpack(const DLTensor &t) {
     if (t.dtype.lanes != 1) throw Unsupported("a DLPack tensor must have scalar elements");
     Type type;
     switch (t.dtype.code) {
-    case kDLInt: type = Int(t.dtype.bits); break;
-    case kDLUInt: type = UInt(t.dtype.bits); break;
-    case kDLFloat: type = Float(t.dtype.bits); break;
-    case kDLBfloat: type = BFloat(t.dtype.bits); break;
-    case 6: type = Bool(); break; // kDLBool, which older headers do not name
-    default: throw Unsupported("a DLPack tensor has elements of a type that Kumiko does not know: code " + std::to_string(t.dtype.code));
+    case kDLInt:
+        type = Int(t.dtype.bits);
+        break;
+    case kDLUInt:
+        type = UInt(t.dtype.bits);
+        break;
+    case kDLFloat:
+        type = Float(t.dtype.bits);
+        break;
+    case kDLBfloat:
+        type = BFloat(t.dtype.bits);
+        break;
+    case 6:
+        type = Bool();
+        break; // kDLBool, which older headers do not name
+    default:
+        throw Unsupported("a DLPack tensor has elements of a type that Kumiko does not know: code " +
+                          std::to_string(t.dtype.code));
     }
     const std::vector<int64_t> extents(t.shape, t.shape + t.ndim);
     std::vector<int64_t> strides;
@@ -52,7 +64,10 @@ inline DLManagedTensor *to_dlpack(const Buffer<> &buffer) {
     dl.data = buffer.raw_buffer()->host;
     dl.device = {kDLCPU, 0};
     dl.ndim = static_cast<int>(e->shape.size());
-    dl.dtype.code = static_cast<uint8_t>(t.is_bfloat() ? kDLBfloat : t.is_float() ? kDLFloat : t.is_int() ? kDLInt : kDLUInt);
+    dl.dtype.code = static_cast<uint8_t>(t.is_bfloat()  ? kDLBfloat
+                                         : t.is_float() ? kDLFloat
+                                         : t.is_int()   ? kDLInt
+                                                        : kDLUInt);
     dl.dtype.bits = static_cast<uint8_t>(t.is_bool() ? 8 : t.bits());
     dl.dtype.lanes = 1;
     dl.shape = e->shape.data();

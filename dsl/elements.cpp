@@ -51,8 +51,15 @@ double read_element(Type t, const uint8_t *p) {
         std::memcpy(&bits, p, 2);
         return static_cast<double>(static_cast<float>(float16_t::make_from_bits(bits)));
     }
-    if (t.is_int()) return t.bits() == 8 ? as(int8_t{}) : t.bits() == 16 ? as(int16_t{}) : t.bits() == 32 ? as(int32_t{}) : as(int64_t{});
-    return t.bits() <= 8 ? as(uint8_t{}) : t.bits() == 16 ? as(uint16_t{}) : t.bits() == 32 ? as(uint32_t{}) : as(uint64_t{});
+    if (t.is_int())
+        return t.bits() == 8    ? as(int8_t{})
+               : t.bits() == 16 ? as(int16_t{})
+               : t.bits() == 32 ? as(int32_t{})
+                                : as(int64_t{});
+    return t.bits() <= 8    ? as(uint8_t{})
+           : t.bits() == 16 ? as(uint16_t{})
+           : t.bits() == 32 ? as(uint32_t{})
+                            : as(uint64_t{});
 }
 
 void write_element(Type t, uint8_t *p, double v) {

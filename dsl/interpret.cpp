@@ -39,11 +39,13 @@ struct Outcome {
     Results values, bounds;
 };
 
-Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options, bool with_bounds) {
+Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options,
+                 bool with_bounds) {
     const size_t n_inputs = op.inputs().size(), n_outputs = op.outputs().size();
     if (buffers.size() != n_inputs && buffers.size() != n_inputs + n_outputs) {
-        throw UserError("op \"" + op.name() + "\" takes " + std::to_string(n_inputs) + " inputs and " + std::to_string(n_outputs) +
-                        " outputs, but " + std::to_string(buffers.size()) + " buffers were given");
+        throw UserError("op \"" + op.name() + "\" takes " + std::to_string(n_inputs) + " inputs and " +
+                        std::to_string(n_outputs) + " outputs, but " + std::to_string(buffers.size()) +
+                        " buffers were given");
     }
     std::vector<const halide_buffer_t *> raw;
     for (const Buffer<> &b : buffers) raw.push_back(b.raw_buffer());
@@ -74,7 +76,8 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
                 check_output(op, op.outputs()[o], raw[n_inputs + o], context.sizes);
             } else if (buffers[n_inputs + o].type() != halide_type_t(Float(64)) ||
                        buffers[n_inputs + o].extents() != evaluate_extents(s.axes, context.sizes)) {
-                throw UserError("output \"" + s.name + "\" is evaluated in double: give a buffer of f64 with its extents");
+                throw UserError("output \"" + s.name +
+                                "\" is evaluated in double: give a buffer of f64 with its extents");
             }
             outcome.values[o] = buffers[n_inputs + o];
         }
@@ -96,7 +99,8 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
             for (size_t o = 0; o < n_outputs; o++) {
                 if (op.outputs()[o] != name) continue;
                 array = array_of(name, outcome.values[o]);
-                if (with_bounds) array.bound = static_cast<double *>(static_cast<void *>(outcome.bounds[o].raw_buffer()->host));
+                if (with_bounds)
+                    array.bound = static_cast<double *>(static_cast<void *>(outcome.bounds[o].raw_buffer()->host));
             }
             if (!array.data) {
                 memory.push_back(allocate(elements(extents) * type.bytes()));

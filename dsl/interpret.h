@@ -24,10 +24,7 @@ struct Results : std::vector<Buffer<>> {
         return front();
     }
     template<typename T>
-        requires(!std::is_void_v<T>)
-    operator Buffer<T>() const {
-        return Buffer<T>(static_cast<const Buffer<> &>(*this));
-    }
+    requires(!std::is_void_v<T>) operator Buffer<T>() const { return Buffer<T>(static_cast<const Buffer<> &>(*this)); }
 };
 
 // `buffers`: the inputs, which makes the outputs; or the inputs and the outputs, which are written.

@@ -33,7 +33,9 @@ Expr leaky_relu(const Expr &x, const Expr &slope) {
     return select(x > Halide::Internal::make_zero(x.type()), x, x * Halide::cast(x.type(), slope));
 }
 Expr silu(const Expr &x) { return x * sigmoid(x); }
-Expr gelu(const Expr &x) { return number(x, 0.5) * x * (number(x, 1.0) + math_call("erf", x * number(x, 0.70710678118654752440))); }
+Expr gelu(const Expr &x) {
+    return number(x, 0.5) * x * (number(x, 1.0) + math_call("erf", x * number(x, 0.70710678118654752440)));
+}
 Expr gelu_tanh(const Expr &x) {
     Expr inner = number(x, 0.79788456080286535588) * (x + number(x, 0.044715) * x * x * x);
     return number(x, 0.5) * x * (number(x, 1.0) + tanh(inner));

@@ -23,10 +23,10 @@ Expr square(const Expr &x);
 Expr relu(const Expr &x);
 Expr relu6(const Expr &x);
 Expr leaky_relu(const Expr &x, const Expr &slope);
-Expr silu(const Expr &x);      // x · sigmoid(x)
-Expr gelu(const Expr &x);      // x/2 · (1 + erf(x/√2))
-Expr gelu_tanh(const Expr &x); // x/2 · (1 + tanh(√(2/π)(x + 0.044715x³)))
-Expr softplus(const Expr &x);  // log(1 + exp(x)), without overflow
+Expr silu(const Expr &x);         // x · sigmoid(x)
+Expr gelu(const Expr &x);         // x/2 · (1 + erf(x/√2))
+Expr gelu_tanh(const Expr &x);    // x/2 · (1 + tanh(√(2/π)(x + 0.044715x³)))
+Expr softplus(const Expr &x);     // log(1 + exp(x)), without overflow
 Expr hard_sigmoid(const Expr &x); // clamp(x/6 + 1/2, 0, 1)
 Expr hard_swish(const Expr &x);   // x · hard_sigmoid(x)
 

@@ -89,8 +89,8 @@ void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
 }
 
 bool same_tensor(const TensorContents &a, const TensorContents &b) {
-    if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() || a.strides.size() != b.strides.size() ||
-        a.value.defined() != b.value.defined()) {
+    if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() ||
+        a.strides.size() != b.strides.size() || a.value.defined() != b.value.defined()) {
         return false;
     }
     for (size_t d = 0; d < a.axes.size(); d++) {
@@ -110,7 +110,8 @@ public:
 
     void add(const TensorContents &c) {
         if (auto it = done_.find(c.name); it != done_.end()) {
-            if (!same_tensor(it->second, c)) throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
+            if (!same_tensor(it->second, c))
+                throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
             return;
         }
         if (open_.count(c.name)) {
@@ -239,7 +240,8 @@ private:
         fill_reduction(stage, r, stage.axes);
         std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
         Expr read = read_tensor(stage.type, stage.name, index);
-        done_.emplace(stage.name, TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
+        done_.emplace(stage.name,
+                      TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
         stages_.push_back(std::move(stage));
         return read;
     }
@@ -265,7 +267,8 @@ void Builder::check_variables(const Expr &e, const std::string &owner, const std
 
 } // namespace
 
-Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs, std::source_location where) {
+Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
+       std::source_location where) {
     try {
         Size(name, where);
         auto contents = std::make_shared<Contents>();
@@ -274,9 +277,11 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         std::vector<Input> read;
         Builder builder(this, contents->stages, read, where);
         for (const Tensor &t : inputs) {
-            if (!t.defined()) throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
+            if (!t.defined())
+                throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
             if (t.contents().kind != TensorContents::Kind::Input) {
-                throw UserError(where, "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
+                throw UserError(where,
+                                "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
             }
             for (const Axis &a : t.axes()) builder.axis_names.insert(a.name());
             builder.add(t.contents());
@@ -284,18 +289,21 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         const size_t n_inputs = read.size();
         if (n_inputs != inputs.size()) throw UserError(where, "op \"" + name + "\" names an input twice");
         for (const Tensor &t : outputs) {
-            if (!t.defined()) throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
+            if (!t.defined())
+                throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
             if (t.contents().kind != TensorContents::Kind::Compute) {
                 throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
             }
             for (const std::string &other : contents->outputs) {
-                if (other == t.name()) throw UserError(where, "op \"" + name + "\" names the output \"" + t.name() + "\" twice");
+                if (other == t.name())
+                    throw UserError(where, "op \"" + name + "\" names the output \"" + t.name() + "\" twice");
             }
             builder.add(t.contents());
             contents->outputs.push_back(t.name());
         }
         if (read.size() > n_inputs) {
-            throw UserError(where, "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
+            throw UserError(where,
+                            "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
         }
         contents->inputs = std::move(read);
 

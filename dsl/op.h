@@ -35,7 +35,7 @@ struct Stage {
     Expr value;                       // Pointwise, Padding
     std::vector<Axis> reduction_axes; // Reduction
     std::vector<Component> components;
-    std::string reduction_kind;      // "sum", …
+    std::string reduction_kind; // "sum", …
     CombinerProperties properties;
 
     bool is_reduction() const { return kind == Kind::Reduction; }

@@ -126,12 +126,16 @@ private:
     std::string call(const Call *c, Binding outer) {
         if (c->is_intrinsic(Call::if_then_else) && c->args.size() == 3) {
             return wrapped("if " + print(c->args[0], OrLevel) + " then " + print(c->args[1], OrLevel) + " else " +
-                               print(c->args[2], Conditional), Conditional, outer);
+                               print(c->args[2], Conditional),
+                           Conditional, outer);
         }
         const auto operation = [&](const char *op, Binding b) { return binary(c->args[0], op, c->args[1], b, outer); };
-        if (c->is_intrinsic(Call::bitwise_and)) return wrapped(print(c->args[0], Atom) + " & " + print(c->args[1], Atom), OrLevel, outer);
-        if (c->is_intrinsic(Call::bitwise_or)) return wrapped(print(c->args[0], Atom) + " | " + print(c->args[1], Atom), OrLevel, outer);
-        if (c->is_intrinsic(Call::bitwise_xor)) return wrapped(print(c->args[0], Atom) + " ^ " + print(c->args[1], Atom), OrLevel, outer);
+        if (c->is_intrinsic(Call::bitwise_and))
+            return wrapped(print(c->args[0], Atom) + " & " + print(c->args[1], Atom), OrLevel, outer);
+        if (c->is_intrinsic(Call::bitwise_or))
+            return wrapped(print(c->args[0], Atom) + " | " + print(c->args[1], Atom), OrLevel, outer);
+        if (c->is_intrinsic(Call::bitwise_xor))
+            return wrapped(print(c->args[0], Atom) + " ^ " + print(c->args[1], Atom), OrLevel, outer);
         if (c->is_intrinsic(Call::shift_left)) return operation("<<", Sum);
         if (c->is_intrinsic(Call::shift_right)) return operation(">>", Sum);
         if (c->is_intrinsic(Call::bitwise_not)) return wrapped("~" + print(c->args[0], Unary), Unary, outer);
@@ -155,37 +159,56 @@ private:
             const double v = e.as<FloatImm>()->value;
             return wrapped(float_text(v, e.type()), std::signbit(v) ? Unary : Atom, outer);
         }
-        case IRNodeType::StringImm: return "\"" + e.as<StringImm>()->value + "\"";
+        case IRNodeType::StringImm:
+            return "\"" + e.as<StringImm>()->value + "\"";
         case IRNodeType::Variable: {
             const std::string &name = e.as<Variable>()->name;
             if (name.starts_with("kumiko.")) return name.substr(7);
             return name;
         }
-        case IRNodeType::Cast: return type_name(e.type()) + "(" + print(e.as<Cast>()->value) + ")";
-        case IRNodeType::Reinterpret: return "bits_as_" + type_name(e.type()) + "(" + print(e.as<Reinterpret>()->value) + ")";
-        case IRNodeType::Add: return binary(e.as<Add>()->a, "+", e.as<Add>()->b, Sum, outer);
+        case IRNodeType::Cast:
+            return type_name(e.type()) + "(" + print(e.as<Cast>()->value) + ")";
+        case IRNodeType::Reinterpret:
+            return "bits_as_" + type_name(e.type()) + "(" + print(e.as<Reinterpret>()->value) + ")";
+        case IRNodeType::Add:
+            return binary(e.as<Add>()->a, "+", e.as<Add>()->b, Sum, outer);
         case IRNodeType::Sub:
             if (is_const_zero(e.as<Sub>()->a)) return wrapped("-" + print(e.as<Sub>()->b, Unary), Unary, outer);
             return binary(e.as<Sub>()->a, "-", e.as<Sub>()->b, Sum, outer);
-        case IRNodeType::Mul: return binary(e.as<Mul>()->a, "*", e.as<Mul>()->b, Product, outer);
-        case IRNodeType::Div: return binary(e.as<Div>()->a, "/", e.as<Div>()->b, Product, outer);
-        case IRNodeType::Mod: return binary(e.as<Mod>()->a, "%", e.as<Mod>()->b, Product, outer);
-        case IRNodeType::Min: return "min(" + print(e.as<Min>()->a) + ", " + print(e.as<Min>()->b) + ")";
-        case IRNodeType::Max: return "max(" + print(e.as<Max>()->a) + ", " + print(e.as<Max>()->b) + ")";
-        case IRNodeType::EQ: return binary(e.as<EQ>()->a, "==", e.as<EQ>()->b, Compare, outer);
-        case IRNodeType::NE: return binary(e.as<NE>()->a, "!=", e.as<NE>()->b, Compare, outer);
-        case IRNodeType::LT: return binary(e.as<LT>()->a, "<", e.as<LT>()->b, Compare, outer);
-        case IRNodeType::LE: return binary(e.as<LE>()->a, "<=", e.as<LE>()->b, Compare, outer);
-        case IRNodeType::GT: return binary(e.as<GT>()->a, ">", e.as<GT>()->b, Compare, outer);
-        case IRNodeType::GE: return binary(e.as<GE>()->a, ">=", e.as<GE>()->b, Compare, outer);
-        case IRNodeType::And: return conjunction(e, outer);
-        case IRNodeType::Or: return binary(e.as<Or>()->a, "||", e.as<Or>()->b, OrLevel, outer);
-        case IRNodeType::Not: return wrapped("!" + print(e.as<Not>()->a, Unary), Unary, outer);
+        case IRNodeType::Mul:
+            return binary(e.as<Mul>()->a, "*", e.as<Mul>()->b, Product, outer);
+        case IRNodeType::Div:
+            return binary(e.as<Div>()->a, "/", e.as<Div>()->b, Product, outer);
+        case IRNodeType::Mod:
+            return binary(e.as<Mod>()->a, "%", e.as<Mod>()->b, Product, outer);
+        case IRNodeType::Min:
+            return "min(" + print(e.as<Min>()->a) + ", " + print(e.as<Min>()->b) + ")";
+        case IRNodeType::Max:
+            return "max(" + print(e.as<Max>()->a) + ", " + print(e.as<Max>()->b) + ")";
+        case IRNodeType::EQ:
+            return binary(e.as<EQ>()->a, "==", e.as<EQ>()->b, Compare, outer);
+        case IRNodeType::NE:
+            return binary(e.as<NE>()->a, "!=", e.as<NE>()->b, Compare, outer);
+        case IRNodeType::LT:
+            return binary(e.as<LT>()->a, "<", e.as<LT>()->b, Compare, outer);
+        case IRNodeType::LE:
+            return binary(e.as<LE>()->a, "<=", e.as<LE>()->b, Compare, outer);
+        case IRNodeType::GT:
+            return binary(e.as<GT>()->a, ">", e.as<GT>()->b, Compare, outer);
+        case IRNodeType::GE:
+            return binary(e.as<GE>()->a, ">=", e.as<GE>()->b, Compare, outer);
+        case IRNodeType::And:
+            return conjunction(e, outer);
+        case IRNodeType::Or:
+            return binary(e.as<Or>()->a, "||", e.as<Or>()->b, OrLevel, outer);
+        case IRNodeType::Not:
+            return wrapped("!" + print(e.as<Not>()->a, Unary), Unary, outer);
         case IRNodeType::Select: {
             const Select *s = e.as<Select>();
             return "select(" + print(s->condition) + ", " + print(s->true_value) + ", " + print(s->false_value) + ")";
         }
-        case IRNodeType::Call: return call(e.as<Call>(), outer);
+        case IRNodeType::Call:
+            return call(e.as<Call>(), outer);
         case IRNodeType::Let: {
             const Let *l = e.as<Let>();
             return wrapped("let " + l->name + " = " + print(l->value) + " in " + print(l->body), Conditional, outer);
@@ -234,7 +257,8 @@ std::string names_of(const std::vector<Axis> &axes) {
 
 std::string declared(const std::string &name, Type type, const std::vector<Axis> &axes) {
     std::string text = name + ": " + type_name(type) + "[";
-    for (size_t d = 0; d < axes.size(); d++) text += (d ? ", " : "") + axes[d].name() + ": " + to_string(axes[d].extent());
+    for (size_t d = 0; d < axes.size(); d++)
+        text += (d ? ", " : "") + axes[d].name() + ": " + to_string(axes[d].extent());
     return text + "]";
 }
 
@@ -250,7 +274,8 @@ public:
         if (const auto *f = e.as<FloatImm>()) h.number(std::bit_cast<uint64_t>(f->value));
         if (const auto *s = e.as<StringImm>()) h.text(s->value);
         if (const auto *v = e.as<Variable>()) h.text(v->name);
-        if (const auto *c = e.as<Call>()) h.text(c->name).number(static_cast<uint64_t>(c->call_type)).number(c->args.size());
+        if (const auto *c = e.as<Call>())
+            h.text(c->name).number(static_cast<uint64_t>(c->call_type)).number(c->args.size());
         if (const auto *l = e.as<Let>()) h.text(l->name);
         for (const Expr &child : children_of(e)) h.text(of(child));
         kept_.push_back(e);
@@ -280,7 +305,8 @@ std::string to_string(const Stage &s, const std::string &over) {
         value = s.components.back().term; // argmax: what is compared
         prefix = s.reduction_kind + " over " + (over.empty() ? names_of(s.reduction_axes) : over);
         if (s.reduction_kind == "reduce") {
-            prefix += " of acc = " + to_string(s.components[0].combined) + " from " + to_string(s.components[0].identity);
+            prefix +=
+                " of acc = " + to_string(s.components[0].combined) + " from " + to_string(s.components[0].identity);
         }
         prefix += ": ";
     }
@@ -342,7 +368,11 @@ std::string Op::hash() const {
         h.number((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u));
         if (s.value.defined()) h.text(hasher.of(s.value));
         for (const Component &c : s.components) {
-            h.text(c.tensor).text(type_name(c.type)).text(hasher.of(c.identity)).text(hasher.of(c.term)).text(hasher.of(c.combined));
+            h.text(c.tensor)
+                .text(type_name(c.type))
+                .text(hasher.of(c.identity))
+                .text(hasher.of(c.term))
+                .text(hasher.of(c.combined));
         }
     }
     h.number(outputs().size());

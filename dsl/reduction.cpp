@@ -22,7 +22,8 @@ Expr encode(const std::string &kind, const Expr &e, const AxisList &axes, Type r
     if (e.type().is_bool() && kind != "reduce") {
         throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
     }
-    std::vector<Expr> args = {StringImm::make(kind), Expr((properties.associative ? 1 : 0) + (properties.commutative ? 2 : 0)),
+    std::vector<Expr> args = {StringImm::make(kind),
+                              Expr((properties.associative ? 1 : 0) + (properties.commutative ? 2 : 0)),
                               Expr(static_cast<int>(axes.size()))};
     for (const Axis &a : axes) args.push_back(a);
     for (const Axis &a : axes) args.push_back(a.extent());
@@ -46,7 +47,9 @@ Expr argmin(const Expr &e, const AxisList &axes) { return encode("argmin", e, ax
 Expr reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const AxisList &axes,
             CombinerProperties properties) {
     if (!e.defined() || !identity.defined()) throw UserError("reduce of an undefined expression or identity");
-    const Expr start = identity.type() == e.type() ? identity : Halide::Internal::is_const(identity) ? Halide::cast(e.type(), identity) : identity;
+    const Expr start = identity.type() == e.type()            ? identity
+                       : Halide::Internal::is_const(identity) ? Halide::cast(e.type(), identity)
+                                                              : identity;
     const Expr combined = combiner(Variable::make(e.type(), accumulator_name), Variable::make(e.type(), term_name));
     if (start.type() != e.type() || combined.type() != e.type()) {
         throw UserError("reduce folds " + type_name(e.type()) + " but its identity is " + type_name(start.type()) +

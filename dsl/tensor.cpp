@@ -13,7 +13,8 @@ void check_axes(const std::string &name, const std::vector<Axis> &axes, const st
     for (size_t a = 0; a < axes.size(); a++) {
         for (size_t b = 0; b < a; b++) {
             if (axes[a].name() == axes[b].name()) {
-                throw UserError(where, "axis \"" + axes[a].name() + "\" stands twice in the axes of tensor \"" + name + "\"");
+                throw UserError(where,
+                                "axis \"" + axes[a].name() + "\" stands twice in the axes of tensor \"" + name + "\"");
             }
         }
     }
@@ -69,7 +70,8 @@ Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, 
     check_axes(name, axes, where);
     if (!options.strides.empty() && options.strides.size() != axes.size()) {
         throw UserError(where, "input \"" + name + "\" has " + std::to_string(axes.size()) + " axes but " +
-                                   std::to_string(options.strides.size()) + " strides; state one per axis, in elements");
+                                   std::to_string(options.strides.size()) +
+                                   " strides; state one per axis, in elements");
     }
     return make({TensorContents::Kind::Input, name, type, axes, options.strides, Expr()});
 }
@@ -110,15 +112,17 @@ Tensor clamped(const Tensor &x, const std::vector<Axis> &axes, std::source_locat
 
 void require_same_type(const Expr &a, const Expr &b, const char *op) {
     if (a.type() == b.type() || Halide::Internal::is_const(a) || Halide::Internal::is_const(b)) return;
-    throw UserError("\"" + std::string(op) + "\" has a " + type_name(a.type()) + " on its left and a " + type_name(b.type()) +
+    throw UserError("\"" + std::string(op) + "\" has a " + type_name(a.type()) + " on its left and a " +
+                    type_name(b.type()) +
                     " on its right; cast one of them, so that the type of the arithmetic is stated");
 }
 
 Expr number_like(const Expr &like, double number, const char *op) {
     const Type t = like.type();
     if (!t.is_float() && number != static_cast<double>(static_cast<int64_t>(number))) {
-        throw UserError(fmt::format("\"{}\" has a {} on one side and the number {} on the other; cast the {} to a float type", op,
-                                    type_name(t), number, type_name(t)));
+        throw UserError(
+            fmt::format("\"{}\" has a {} on one side and the number {} on the other; cast the {} to a float type", op,
+                        type_name(t), number, type_name(t)));
     }
     return Halide::Internal::make_const(t, number);
 }

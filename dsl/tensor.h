@@ -41,8 +41,7 @@ public:
     Element at(const std::vector<Expr> &indices) const;
 
     template<typename... Index>
-        requires(std::is_convertible_v<Index, Expr> && ...)
-    Element operator()(const Index &...index) const {
+    requires(std::is_convertible_v<Index, Expr> &&...) Element operator()(const Index &...index) const {
         return at(std::vector<Expr>{Expr(index)...});
     }
 
@@ -89,7 +88,8 @@ void require_same_type(const Expr &a, const Expr &b, const char *op);
 Expr number_like(const Expr &like, double number, const char *op);
 
 template<typename T>
-concept ElementOperand = (std::is_convertible_v<const T &, Expr> || std::is_same_v<T, double>) && !std::is_same_v<T, Element>;
+concept ElementOperand = (std::is_convertible_v<const T &, Expr> ||
+                          std::is_same_v<T, double>)&&!std::is_same_v<T, Element>;
 
 #define KUMIKO_ELEMENT_OPERATOR(op)                                                                                    \
     inline Expr operator op(const Element &a, const Element &b) {                                                      \
@@ -97,8 +97,7 @@ concept ElementOperand = (std::is_convertible_v<const T &, Expr> || std::is_same
         return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                           \
     }                                                                                                                  \
     template<typename T>                                                                                               \
-        requires(ElementOperand<T>)                                                                                    \
-    Expr operator op(const Element &a, const T &b) {                                                                   \
+    requires(ElementOperand<T>) Expr operator op(const Element &a, const T &b) {                                       \
         if constexpr (std::is_same_v<T, double>) {                                                                     \
             return static_cast<const Expr &>(a) op number_like(a, b, #op);                                             \
         } else if constexpr (std::is_base_of_v<Expr, T>) {                                                             \
@@ -109,8 +108,7 @@ concept ElementOperand = (std::is_convertible_v<const T &, Expr> || std::is_same
         }                                                                                                              \
     }                                                                                                                  \
     template<typename T>                                                                                               \
-        requires(ElementOperand<T>)                                                                                    \
-    Expr operator op(const T &a, const Element &b) {                                                                   \
+    requires(ElementOperand<T>) Expr operator op(const T &a, const Element &b) {                                       \
         if constexpr (std::is_same_v<T, double>) {                                                                     \
             return number_like(b, a, #op) op static_cast<const Expr &>(b);                                             \
         } else if constexpr (std::is_base_of_v<Expr, T>) {                                                             \

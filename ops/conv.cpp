@@ -10,7 +10,8 @@ namespace {
 void check(const char *op, int KH, int KW, const Conv2dOptions &o) {
     const auto at_least = [&](const char *name, int value, int low) {
         if (value < low) {
-            throw UserError(std::string(op) + ": " + name + " is " + std::to_string(value) + "; legal is " + std::to_string(low) + " or more");
+            throw UserError(std::string(op) + ": " + name + " is " + std::to_string(value) + "; legal is " +
+                            std::to_string(low) + " or more");
         }
     };
     at_least("the height of the weights", KH, 1);
@@ -74,7 +75,8 @@ struct Parts {
 
     Expr widened(const Element &e) const { return e.type() == acc ? Expr(e) : cast(acc, e); }
 
-    Op finish(const std::string &name, std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value) const {
+    Op finish(const std::string &name, std::vector<Tensor> inputs, const std::vector<Axis> &channels,
+              Expr value) const {
         const std::vector<Axis> axes = image(channels, y, x);
         if (o.bias) {
             Tensor bias = input("bias", out, channels);
@@ -94,7 +96,8 @@ struct Parts {
 
 Expr divided(const Expr &channels, int groups, const char *what) {
     if (const auto n = Halide::Internal::as_const_int(channels); n && *n % groups != 0) {
-        throw UserError("conv2d: " + std::to_string(groups) + " groups do not divide the " + std::to_string(*n) + " " + what + " channels");
+        throw UserError("conv2d: " + std::to_string(groups) + " groups do not divide the " + std::to_string(*n) + " " +
+                        what + " channels");
     }
     return channels / groups;
 }
@@ -114,11 +117,13 @@ Conv2dOptions &Conv2dOptions::dilation(int d) {
     return *this;
 }
 
-Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &O, int KH, int KW, const Conv2dOptions &options) {
+Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &O, int KH, int KW,
+          const Conv2dOptions &options) {
     check("conv2d", KH, KW, options);
     if (options.groups > 1) {
         const auto c = Halide::Internal::as_const_int(C), o = Halide::Internal::as_const_int(O);
-        if (c && o && *c == options.groups && *o == options.groups) return depthwise_conv2d(t, N, C, H, W, KH, KW, options);
+        if (c && o && *c == options.groups && *o == options.groups)
+            return depthwise_conv2d(t, N, C, H, W, KH, KW, options);
     }
     const Parts p(t, N, H, W, KH, KW, options);
     Axis c("c", divided(C, options.groups, "input")), o("o", divided(O, options.groups, "output"));
@@ -136,7 +141,8 @@ Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, co
     return p.finish("conv2d", {X, K}, out_channels, sum(product, over));
 }
 
-Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &options) {
+Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int KH, int KW,
+                    const Conv2dOptions &options) {
     check("depthwise_conv2d", KH, KW, options);
     const Parts p(t, N, H, W, KH, KW, options);
     Axis c("c", C);

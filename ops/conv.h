@@ -33,6 +33,7 @@ Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, co
           const Conv2dOptions &options = {});
 
 // Each channel for itself: conv2d with as many groups as channels; `options.groups` is ignored.
-Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &options = {});
+Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int KH, int KW,
+                    const Conv2dOptions &options = {});
 
 } // namespace kumiko::ops

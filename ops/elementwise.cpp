@@ -75,12 +75,15 @@ const std::vector<BinaryFunction> &binary_functions() {
         {"sub", "a - b", true, [](const Expr &a, const Expr &b) { return a - b; }},
         {"mul", "a * b", true, [](const Expr &a, const Expr &b) { return a * b; }},
         {"div", "a / b; integers round down and x / 0 = 0", true, [](const Expr &a, const Expr &b) { return a / b; }},
-        {"mod", "a % b, with the sign of the rounding of div", true, [](const Expr &a, const Expr &b) { return a % b; }},
+        {"mod", "a % b, with the sign of the rounding of div", true,
+         [](const Expr &a, const Expr &b) { return a % b; }},
         {"max", "a > b ? a : b", true, [](const Expr &a, const Expr &b) { return Halide::max(a, b); }},
         {"min", "a < b ? a : b", true, [](const Expr &a, const Expr &b) { return Halide::min(a, b); }},
         {"pow", "a to the power b", false, [](const Expr &a, const Expr &b) { return Halide::pow(a, b); }},
-        {"squared_difference", "(a - b) * (a - b)", true, [](const Expr &a, const Expr &b) { return kumiko::square(a - b); }},
-        {"silu_mul", "silu(a) * b, the gate of SwiGLU", false, [](const Expr &a, const Expr &b) { return silu(a) * b; }},
+        {"squared_difference", "(a - b) * (a - b)", true,
+         [](const Expr &a, const Expr &b) { return kumiko::square(a - b); }},
+        {"silu_mul", "silu(a) * b, the gate of SwiGLU", false,
+         [](const Expr &a, const Expr &b) { return silu(a) * b; }},
     };
     return table;
 }
@@ -96,7 +99,9 @@ Expr apply_binary(const std::string &name, const Expr &a, const Expr &b) {
     return in_type(f, a, [&](const auto &compute) { return f.apply(compute(a), compute(b)); });
 }
 
-Expr activated(const std::string &activation, const Expr &x) { return activation.empty() ? x : apply_unary(activation, x); }
+Expr activated(const std::string &activation, const Expr &x) {
+    return activation.empty() ? x : apply_unary(activation, x);
+}
 
 Type accumulator_type(Type t) {
     if (t.is_float()) return t.bits() == 16 ? Float(32) : t;

@@ -7,7 +7,8 @@ namespace kumiko::ops {
 namespace {
 
 // An input with the axes `outer` and `inner`, stored so, and an outermost batch axis if there is one.
-Tensor matrix(const std::string &name, Type t, const std::vector<Axis> &batch, const Axis &outer, const Axis &inner, const Expr &ld) {
+Tensor matrix(const std::string &name, Type t, const std::vector<Axis> &batch, const Axis &outer, const Axis &inner,
+              const Expr &ld) {
     std::vector<Axis> axes = batch;
     axes.push_back(outer);
     axes.push_back(inner);

@@ -50,18 +50,23 @@ std::vector<std::string> names_of_unary(bool with_none) {
 Parameter size(const std::string &name, const std::string &summary, Json otherwise = nullptr) {
     return {name, Kind::Size, std::move(otherwise), summary, {}};
 }
-Parameter integer(const std::string &name, int otherwise, const std::string &summary) { return {name, Kind::Int, otherwise, summary, {}}; }
+Parameter integer(const std::string &name, int otherwise, const std::string &summary) {
+    return {name, Kind::Int, otherwise, summary, {}};
+}
 Parameter flag(const std::string &name, const std::string &summary) { return {name, Kind::Flag, false, summary, {}}; }
 Parameter type() { return {"type", Kind::Type, "f32", "type of the elements", {}}; }
-Parameter activation() { return {"activation", Kind::Choice, "", "function applied to the result", names_of_unary(true)}; }
+Parameter activation() {
+    return {"activation", Kind::Choice, "", "function applied to the result", names_of_unary(true)};
+}
 
 std::vector<Parameter> conv_parameters(bool depthwise) {
     std::vector<Parameter> p = {size("n", "images", 1), size("c", "input channels"), size("h", "height of the input"),
                                 size("w", "width of the input")};
     if (!depthwise) p.push_back(size("o", "output channels"));
     for (Parameter &more : std::vector<Parameter>{
-             integer("kh", 3, "height of the weights"), integer("kw", 3, "width of the weights"), integer("stride", 1, "step, both ways"),
-             integer("padding", 0, "zeros around the input, all sides"), integer("dilation", 1, "distance between weights")}) {
+             integer("kh", 3, "height of the weights"), integer("kw", 3, "width of the weights"),
+             integer("stride", 1, "step, both ways"), integer("padding", 0, "zeros around the input, all sides"),
+             integer("dilation", 1, "distance between weights")}) {
         p.push_back(more);
     }
     if (!depthwise) p.push_back(integer("groups", 1, "groups of channels"));
@@ -80,9 +85,12 @@ Op build_conv(const Arguments &a, bool depthwise) {
     o.bias = a.flag("bias");
     o.residual = a.flag("residual");
     o.activation = a.text("activation");
-    if (depthwise) return depthwise_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.integer("kh"), a.integer("kw"), o);
+    if (depthwise)
+        return depthwise_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.integer("kh"),
+                                a.integer("kw"), o);
     o.groups = a.integer("groups");
-    return conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.size("o"), a.integer("kh"), a.integer("kw"), o);
+    return conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.size("o"), a.integer("kh"),
+                  a.integer("kw"), o);
 }
 
 Op build_matmul(const Arguments &a) {
@@ -105,34 +113,51 @@ Op build_matmul(const Arguments &a) {
 
 std::vector<Operator> make_registry() {
     std::vector<Operator> all;
-    const auto add = [&](const std::string &name, const std::string &summary, std::vector<Parameter> parameters, Op (*build)(const Arguments &)) {
+    const auto add = [&](const std::string &name, const std::string &summary, std::vector<Parameter> parameters,
+                         Op (*build)(const Arguments &)) {
         all.push_back({name, summary, std::move(parameters), [build](const Json &v) { return build(Arguments(v)); }});
     };
-    const std::vector<std::string> types = {"same", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+    const std::vector<std::string> types = {"same", "bool", "i8",  "i16", "i32",  "i64", "u8",
+                                            "u16",  "u32",  "u64", "f16", "bf16", "f32", "f64"};
     add("matmul", "C(i, j) = sum over k: A(i, k) * B(k, j)",
-        {size("m", "rows of C"), size("n", "columns of C"), size("k", "what is summed over"), flag("transpose_a", "A is stored (k, i)"),
-         flag("transpose_b", "B is stored (j, k)"), size("batch", "outermost axis of every tensor; 0: none", 0),
-         flag("shared_b", "B has no batch axis"), flag("bias", "add a value to each column"),
-         flag("residual", "add a tensor shaped like C"), activation(), flag("strided", "rows of A and B are lda and ldb elements apart"),
-         type(), {"b_type", Kind::Choice, "same", "type of B", types}, {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types}},
+        {size("m", "rows of C"),
+         size("n", "columns of C"),
+         size("k", "what is summed over"),
+         flag("transpose_a", "A is stored (k, i)"),
+         flag("transpose_b", "B is stored (j, k)"),
+         size("batch", "outermost axis of every tensor; 0: none", 0),
+         flag("shared_b", "B has no batch axis"),
+         flag("bias", "add a value to each column"),
+         flag("residual", "add a tensor shaped like C"),
+         activation(),
+         flag("strided", "rows of A and B are lda and ldb elements apart"),
+         type(),
+         {"b_type", Kind::Choice, "same", "type of B", types},
+         {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types}},
         build_matmul);
     add("gemv", "y(i) = sum over k: A(i, k) * x(k)", {size("m", "rows"), size("k", "what is summed over"), type()},
         [](const Arguments &a) { return gemv(a.type("type"), a.size("m"), a.size("k")); });
-    add("conv2d", "a convolution over images", conv_parameters(false), [](const Arguments &a) { return build_conv(a, false); });
+    add("conv2d", "a convolution over images", conv_parameters(false),
+        [](const Arguments &a) { return build_conv(a, false); });
     add("depthwise_conv2d", "a convolution of each channel for itself", conv_parameters(true),
         [](const Arguments &a) { return build_conv(a, true); });
     add("softmax", "exp(x - max) / sum of the same, for each row", {size("m", "rows"), size("n", "columns"), type()},
         [](const Arguments &a) { return softmax(a.type("type"), a.size("m"), a.size("n")); });
     const Parameter eps = {"eps", Kind::Real, 1e-5, "added to the variance", {}};
-    add("layer_norm", "each row to mean 0 and variance 1, then scaled and shifted", {size("m", "rows"), size("n", "columns"), eps, type()},
+    add("layer_norm", "each row to mean 0 and variance 1, then scaled and shifted",
+        {size("m", "rows"), size("n", "columns"), eps, type()},
         [](const Arguments &a) { return layer_norm(a.type("type"), a.size("m"), a.size("n"), a.real("eps")); });
-    add("rms_norm", "each row by the root of its mean square, then scaled", {size("m", "rows"), size("n", "columns"), eps, type()},
+    add("rms_norm", "each row by the root of its mean square, then scaled",
+        {size("m", "rows"), size("n", "columns"), eps, type()},
         [](const Arguments &a) { return rms_norm(a.type("type"), a.size("m"), a.size("n"), a.real("eps")); });
     add("reduce", "one value from all along some axes",
         {{"kind", Kind::Choice, "sum", "what the values become", reduction_kinds()},
          {"shape", Kind::Sizes, nullptr, "extents of the input, outermost first", {}},
-         {"axes", Kind::Ints, Json::array(), "positions of the axes that vanish; none: all", {}}, type()},
-        [](const Arguments &a) { return reduction(a.text("kind"), a.type("type"), a.sizes("shape"), a.integers("axes")); });
+         {"axes", Kind::Ints, Json::array(), "positions of the axes that vanish; none: all", {}},
+         type()},
+        [](const Arguments &a) {
+            return reduction(a.text("kind"), a.type("type"), a.sizes("shape"), a.integers("axes"));
+        });
 
     // The elementwise functions, each an operator of its own.
     for (const UnaryFunction &f : unary_functions()) {
@@ -144,8 +169,10 @@ std::vector<Operator> make_registry() {
     }
     for (const BinaryFunction &f : binary_functions()) {
         const std::string name = f.name;
-        all.push_back({name, f.summary,
-                       {size("n", "elements, or columns"), size("rows", "with it b is one row, used for every row of a; 0: none", 0), type()},
+        all.push_back({name,
+                       f.summary,
+                       {size("n", "elements, or columns"),
+                        size("rows", "with it b is one row, used for every row of a; 0: none", 0), type()},
                        [name](const Json &v) {
                            const Arguments a(v);
                            const Expr rows = a.size("rows");
@@ -193,10 +220,14 @@ Json typed(const Operator &op, const Parameter &p, const Json &v) {
         return result;
     };
     switch (p.kind) {
-    case Kind::Size: return extent(v);
-    case Kind::Int: return number(v, INT32_MIN, "a whole number");
-    case Kind::Sizes: return list(extent);
-    case Kind::Ints: return list([&](const Json &x) { return number(x, INT32_MIN, "whole numbers"); });
+    case Kind::Size:
+        return extent(v);
+    case Kind::Int:
+        return number(v, INT32_MIN, "a whole number");
+    case Kind::Sizes:
+        return list(extent);
+    case Kind::Ints:
+        return list([&](const Json &x) { return number(x, INT32_MIN, "whole numbers"); });
     case Kind::Real:
         if (v.is_number()) return v.get<double>();
         if (v.is_string()) {
@@ -250,7 +281,8 @@ const Operator &find_operator(const std::string &name) {
 }
 
 Json complete_parameters(const Operator &op, const Json &parameters) {
-    if (!parameters.is_object() && !parameters.is_null()) throw UserError("op \"" + op.name + "\": the parameters must be an object");
+    if (!parameters.is_object() && !parameters.is_null())
+        throw UserError("op \"" + op.name + "\": the parameters must be an object");
     std::vector<std::string> names;
     for (const Parameter &p : op.parameters) names.push_back(p.name);
     if (parameters.is_object()) {

@@ -13,8 +13,8 @@ namespace kumiko::ops {
 
 struct Parameter {
     enum class Kind {
-        Size,   // an extent: a number, or the name of a size that is bound at run time
-        Int,    // a number
+        Size, // an extent: a number, or the name of a size that is bound at run time
+        Int,  // a number
         Real,
         Flag,
         Type,   // "f32", "bf16", …

@@ -36,7 +36,8 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
     for (int d : over) {
         const int axis = d < 0 ? d + rank : d;
         if (axis < 0 || axis >= rank) {
-            throw UserError("reduction: axis " + std::to_string(d) + " is not one of the " + std::to_string(rank) + " axes");
+            throw UserError("reduction: axis " + std::to_string(d) + " is not one of the " + std::to_string(rank) +
+                            " axes");
         }
         if (reduced[axis]) throw UserError("reduction: axis " + std::to_string(d) + " stands twice");
         reduced[axis] = true;

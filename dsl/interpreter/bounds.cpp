@@ -49,7 +49,8 @@ double of_unary(const NamedUnary &f, double a, double ea, double r, Type t) {
         e = std::max(std::abs(up - r), std::abs(down - r));
         if (name == "sin" || name == "cos") e = std::min(ea, 2.0);
         if (name == "cosh") e = std::cosh(std::abs(a) + ea) - r;
-        if ((name == "sqrt" || name == "log") && a - ea < 0) e = name == "sqrt" && a >= 0 ? std::sqrt(a + ea) : infinity;
+        if ((name == "sqrt" || name == "log") && a - ea < 0)
+            e = name == "sqrt" && a >= 0 ? std::sqrt(a + ea) : infinity;
         if (name.ends_with("sqrt") && name != "sqrt" && a - ea <= 0) e = infinity;
         if (name.ends_with("inverse") && std::abs(a) <= ea) e = infinity;
         if (std::isnan(e)) e = std::isnan(r) ? 0 : infinity;
@@ -60,11 +61,13 @@ double of_unary(const NamedUnary &f, double a, double ea, double r, Type t) {
 
 } // namespace
 
-double propagated(Code code, Type t, Type from, const NamedUnary *unary, double r, double a, double b, double c, double ea,
-                  double eb, double ec) {
+double propagated(Code code, Type t, Type from, const NamedUnary *unary, double r, double a, double b, double c,
+                  double ea, double eb, double ec) {
     const bool is_float = t.is_float();
     switch (code) {
-    case Code::Add: case Code::Sub: return is_float ? after_rounding(r, ea + eb, t) : ea + eb;
+    case Code::Add:
+    case Code::Sub:
+        return is_float ? after_rounding(r, ea + eb, t) : ea + eb;
     case Code::Mul: {
         double e = 0; // 0 · ∞ is 0 here: an exact zero stays zero
         if (ea > 0) e += ea * (std::abs(b) + eb);
@@ -77,13 +80,23 @@ double propagated(Code code, Type t, Type from, const NamedUnary *unary, double 
         if (ea == 0 && eb == 0) return after_rounding(r, 0, t);
         if (std::abs(b) <= eb) return infinity;
         return after_rounding(r, (ea + std::abs(r) * eb) / (std::abs(b) - eb), t);
-    case Code::Mod: return ea > 0 || eb > 0 ? infinity : after_rounding(r, 0, t, 4);
-    case Code::Min: case Code::Max: return std::max(ea, eb);
-    case Code::EQ: case Code::NE: case Code::LT: case Code::LE:
+    case Code::Mod:
+        return ea > 0 || eb > 0 ? infinity : after_rounding(r, 0, t, 4);
+    case Code::Min:
+    case Code::Max:
+        return std::max(ea, eb);
+    case Code::EQ:
+    case Code::NE:
+    case Code::LT:
+    case Code::LE:
         return ea + eb > 0 && !(std::abs(a - b) > ea + eb) ? 1 : 0;
-    case Code::And: return (ea > 0 && (b != 0 || eb > 0)) || (eb > 0 && a != 0) ? 1 : 0;
-    case Code::Or: return (ea > 0 && (b == 0 || eb > 0)) || (eb > 0 && a == 0) ? 1 : 0;
-    case Code::Not: case Code::Abs: return ea;
+    case Code::And:
+        return (ea > 0 && (b != 0 || eb > 0)) || (eb > 0 && a != 0) ? 1 : 0;
+    case Code::Or:
+        return (ea > 0 && (b == 0 || eb > 0)) || (eb > 0 && a == 0) ? 1 : 0;
+    case Code::Not:
+    case Code::Abs:
+        return ea;
     case Code::Select: {
         const double apart = std::isnan(a - b) ? infinity : std::abs(a - b);
         if (ec > 0) return a == b ? std::max(ea, eb) : std::max(ea, eb) + apart;
@@ -92,26 +105,35 @@ double propagated(Code code, Type t, Type from, const NamedUnary *unary, double 
     case Code::Cast:
         if (t.is_float()) {
             const bool exact = from.is_float() ? from.bits() <= t.bits() && (from.bits() < t.bits() || from == t)
-                                               : from.bits() <= (t.bits() == 64 ? 53 : t.bits() == 32 ? 24 : 8);
+                                               : from.bits() <= (t.bits() == 64   ? 53
+                                                                 : t.bits() == 32 ? 24
+                                                                                  : 8);
             return exact ? ea : after_rounding(r, ea, t);
         }
         if (from.is_float()) return ea > 0 && std::trunc(a - ea) != std::trunc(a + ea) ? std::floor(ea) + 1 : 0;
         return ea;
-    case Code::Unary: return of_unary(*unary, a, ea, r, t);
+    case Code::Unary:
+        return of_unary(*unary, a, ea, r, t);
     case Code::Binary: {
         if (ea == 0 && eb == 0) return after_rounding(r, 0, t, 8);
         if (a - ea <= 0) return infinity;
         return after_rounding(r, std::abs(r) * (std::abs(b) * ea / (a - ea) + eb * std::abs(std::log(a))) * 1.01, t, 8);
     }
-    case Code::IsNan: case Code::IsInf: case Code::IsFinite: case Code::Affine: return 0;
-    default: return ea > 0 || eb > 0 ? infinity : 0;
+    case Code::IsNan:
+    case Code::IsInf:
+    case Code::IsFinite:
+    case Code::Affine:
+        return 0;
+    default:
+        return ea > 0 || eb > 0 ? infinity : 0;
     }
 }
 
 void Machine::propagate(const Instruction &op) {
     if (op.code == Code::Load) {
         load(op);
-        for (const Access::Dimension &d : program_.accesses[op.extra].checked) { // an uncertain index could read anything
+        for (const Access::Dimension &d :
+             program_.accesses[op.extra].checked) { // an uncertain index could read anything
             for (int64_t l = 0; d.reg >= 0 && l < count(op.dst); l++) {
                 if (bound(d.reg)[row(d.reg) ? l : 0] > 0) bound(op.dst)[l] = infinity;
             }

@@ -10,7 +10,7 @@ double unit_roundoff(Type t);
 double smallest(Type t);
 
 // `r`: the result; `a`, `b`, `c`: the operands (c the condition of a select); `e…`: the bounds of the operands.
-double propagated(Code code, Type t, Type from, const NamedUnary *unary, double r, double a, double b, double c, double ea,
-                  double eb, double ec);
+double propagated(Code code, Type t, Type from, const NamedUnary *unary, double r, double a, double b, double c,
+                  double ea, double eb, double ec);
 
 } // namespace kumiko::interpreter

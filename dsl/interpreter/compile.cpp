@@ -50,7 +50,8 @@ public:
     }
 
     // The result is placed after its operands, in the code of the innermost loop that it depends on.
-    int emit(Code code, Type type, int a, int b = -1, int c = -1, int mask = -1, int extra = -1, bool row = false, int level = 0) {
+    int emit(Code code, Type type, int a, int b = -1, int c = -1, int mask = -1, int extra = -1, bool row = false,
+             int level = 0) {
         for (int operand : {a, b, c}) {
             if (operand < 0) continue;
             row = row || p_.registers[operand].row;
@@ -112,7 +113,9 @@ private:
             const __int128 reach = static_cast<__int128>(c) * (p_.loops[l - 1].extent - 1);
             (c > 0 ? high : low) += reach;
         }
-        const auto clamp = [](__int128 v) { return static_cast<int64_t>(std::clamp<__int128>(v, INT64_MIN / 4, INT64_MAX / 4)); };
+        const auto clamp = [](__int128 v) {
+            return static_cast<int64_t>(std::clamp<__int128>(v, INT64_MIN / 4, INT64_MAX / 4));
+        };
         return {clamp(low), clamp(high)};
     }
 
@@ -183,7 +186,8 @@ private:
             const int own = add_mask(-1, open, -1);
             int outside = mask;
             if (!is_const(b)) {
-                const int rc = emit(Code::Blend, Bool(), constant(Bool(), 0, 0), constant(Bool(), 1, 0), -1, own, own, p_.masks[own].row);
+                const int rc = emit(Code::Blend, Bool(), constant(Bool(), 0, 0), constant(Bool(), 1, 0), -1, own, own,
+                                    p_.masks[own].row);
                 outside = add_mask(mask, {}, rc);
             }
             const int rb = compile(b, outside);
@@ -197,7 +201,8 @@ private:
 
     bool is_masked_load(int reg, int mask) const {
         for (const auto &level : p_.code) {
-            if (!level.empty() && level.back().dst == reg) return level.back().code == Code::Load && level.back().mask == mask;
+            if (!level.empty() && level.back().dst == reg)
+                return level.back().code == Code::Load && level.back().mask == mask;
         }
         return false;
     }
@@ -210,7 +215,8 @@ private:
             return compile(substitute(at, s->value), mask);
         }
         const auto it = context_.array_of.find(name);
-        if (it == context_.array_of.end()) throw InternalError("the interpreter met \"" + name + "\" before it was computed");
+        if (it == context_.array_of.end())
+            throw InternalError("the interpreter met \"" + name + "\" before it was computed");
         const Array &array = context_.arrays[it->second];
         Access access;
         access.array = it->second;
@@ -248,41 +254,65 @@ private:
             return constant(v->type, it->second, 0);
         }
         const int l = level_of(v->name);
-        if (!l) throw UserError("stage \"" + p_.stage + "\" uses \"" + v->name + "\", which is neither an axis of it nor a size");
+        if (!l)
+            throw UserError("stage \"" + p_.stage + "\" uses \"" + v->name +
+                            "\", which is neither an axis of it nor a size");
         return emit(Code::Affine, v->type, -1, -1, -1, -1, add_affine({0, {{l, 1}}}), l == p_.row_level, l);
     }
 
     int compile_node(const Expr &e, int mask) {
         const Type t = e.type();
         switch (e.node_type()) {
-        case IRNodeType::IntImm: return constant(t, e.as<IntImm>()->value, 0);
-        case IRNodeType::UIntImm: return constant(t, static_cast<int64_t>(e.as<UIntImm>()->value), 0);
-        case IRNodeType::FloatImm: return constant(t, 0, e.as<FloatImm>()->value);
-        case IRNodeType::Variable: return variable(e.as<Variable>());
+        case IRNodeType::IntImm:
+            return constant(t, e.as<IntImm>()->value, 0);
+        case IRNodeType::UIntImm:
+            return constant(t, static_cast<int64_t>(e.as<UIntImm>()->value), 0);
+        case IRNodeType::FloatImm:
+            return constant(t, 0, e.as<FloatImm>()->value);
+        case IRNodeType::Variable:
+            return variable(e.as<Variable>());
         case IRNodeType::Cast: {
             const int a = compile(e.as<Cast>()->value, mask);
             return p_.registers[a].type == t ? a : emit(Code::Cast, t, a);
         }
-        case IRNodeType::Reinterpret: return emit(Code::Reinterpret, t, compile(e.as<Reinterpret>()->value, mask));
-        case IRNodeType::Add: return binary(Code::Add, e.as<Add>()->a, e.as<Add>()->b, t, mask);
-        case IRNodeType::Sub: return binary(Code::Sub, e.as<Sub>()->a, e.as<Sub>()->b, t, mask);
-        case IRNodeType::Mul: return binary(Code::Mul, e.as<Mul>()->a, e.as<Mul>()->b, t, mask);
-        case IRNodeType::Div: return binary(Code::Div, e.as<Div>()->a, e.as<Div>()->b, t, mask);
-        case IRNodeType::Mod: return binary(Code::Mod, e.as<Mod>()->a, e.as<Mod>()->b, t, mask);
-        case IRNodeType::Min: return binary(Code::Min, e.as<Min>()->a, e.as<Min>()->b, t, mask);
-        case IRNodeType::Max: return binary(Code::Max, e.as<Max>()->a, e.as<Max>()->b, t, mask);
-        case IRNodeType::EQ: return binary(Code::EQ, e.as<EQ>()->a, e.as<EQ>()->b, t, mask);
-        case IRNodeType::NE: return binary(Code::NE, e.as<NE>()->a, e.as<NE>()->b, t, mask);
-        case IRNodeType::LT: return binary(Code::LT, e.as<LT>()->a, e.as<LT>()->b, t, mask);
-        case IRNodeType::LE: return binary(Code::LE, e.as<LE>()->a, e.as<LE>()->b, t, mask);
-        case IRNodeType::GT: return binary(Code::LT, e.as<GT>()->b, e.as<GT>()->a, t, mask);
-        case IRNodeType::GE: return binary(Code::LE, e.as<GE>()->b, e.as<GE>()->a, t, mask);
-        case IRNodeType::And: return binary(Code::And, e.as<And>()->a, e.as<And>()->b, t, mask);
-        case IRNodeType::Or: return binary(Code::Or, e.as<Or>()->a, e.as<Or>()->b, t, mask);
-        case IRNodeType::Not: return emit(Code::Not, t, compile(e.as<Not>()->a, mask));
+        case IRNodeType::Reinterpret:
+            return emit(Code::Reinterpret, t, compile(e.as<Reinterpret>()->value, mask));
+        case IRNodeType::Add:
+            return binary(Code::Add, e.as<Add>()->a, e.as<Add>()->b, t, mask);
+        case IRNodeType::Sub:
+            return binary(Code::Sub, e.as<Sub>()->a, e.as<Sub>()->b, t, mask);
+        case IRNodeType::Mul:
+            return binary(Code::Mul, e.as<Mul>()->a, e.as<Mul>()->b, t, mask);
+        case IRNodeType::Div:
+            return binary(Code::Div, e.as<Div>()->a, e.as<Div>()->b, t, mask);
+        case IRNodeType::Mod:
+            return binary(Code::Mod, e.as<Mod>()->a, e.as<Mod>()->b, t, mask);
+        case IRNodeType::Min:
+            return binary(Code::Min, e.as<Min>()->a, e.as<Min>()->b, t, mask);
+        case IRNodeType::Max:
+            return binary(Code::Max, e.as<Max>()->a, e.as<Max>()->b, t, mask);
+        case IRNodeType::EQ:
+            return binary(Code::EQ, e.as<EQ>()->a, e.as<EQ>()->b, t, mask);
+        case IRNodeType::NE:
+            return binary(Code::NE, e.as<NE>()->a, e.as<NE>()->b, t, mask);
+        case IRNodeType::LT:
+            return binary(Code::LT, e.as<LT>()->a, e.as<LT>()->b, t, mask);
+        case IRNodeType::LE:
+            return binary(Code::LE, e.as<LE>()->a, e.as<LE>()->b, t, mask);
+        case IRNodeType::GT:
+            return binary(Code::LT, e.as<GT>()->b, e.as<GT>()->a, t, mask);
+        case IRNodeType::GE:
+            return binary(Code::LE, e.as<GE>()->b, e.as<GE>()->a, t, mask);
+        case IRNodeType::And:
+            return binary(Code::And, e.as<And>()->a, e.as<And>()->b, t, mask);
+        case IRNodeType::Or:
+            return binary(Code::Or, e.as<Or>()->a, e.as<Or>()->b, t, mask);
+        case IRNodeType::Not:
+            return emit(Code::Not, t, compile(e.as<Not>()->a, mask));
         case IRNodeType::Select: {
             const Select *s = e.as<Select>();
-            const int c = compile(s->condition, mask), a = compile(s->true_value, mask), b = compile(s->false_value, mask);
+            const int c = compile(s->condition, mask), a = compile(s->true_value, mask),
+                      b = compile(s->false_value, mask);
             return emit(Code::Select, t, a, b, c);
         }
         case IRNodeType::Let: {
@@ -290,16 +320,20 @@ private:
             lets_[l->name] = compile(l->value, mask);
             return compile(l->body, mask);
         }
-        case IRNodeType::Call: return compile_call(e.as<Call>(), mask);
-        default: throw Unsupported("the interpreter does not know the expression " + to_string(e));
+        case IRNodeType::Call:
+            return compile_call(e.as<Call>(), mask);
+        default:
+            throw Unsupported("the interpreter does not know the expression " + to_string(e));
         }
     }
 
     int compile_call(const Call *c, int mask) {
         if (c->call_type == Call::Image) return read(c, mask);
         const auto &args = c->args;
-        if (c->is_intrinsic(Call::if_then_else) && args.size() == 3) return conditional(args[0], args[1], args[2], mask);
-        for (auto pass : {Call::likely, Call::likely_if_innermost, Call::promise_clamped, Call::unsafe_promise_clamped}) {
+        if (c->is_intrinsic(Call::if_then_else) && args.size() == 3)
+            return conditional(args[0], args[1], args[2], mask);
+        for (auto pass :
+             {Call::likely, Call::likely_if_innermost, Call::promise_clamped, Call::unsafe_promise_clamped}) {
             if (c->is_intrinsic(pass)) return compile(args[0], mask);
         }
         if (c->is_intrinsic(Call::return_second)) return compile(args[1], mask);
@@ -308,17 +342,30 @@ private:
         const struct {
             Call::IntrinsicOp intrinsic;
             Code code;
-        } one_to_one[] = {
-            {Call::bitwise_and, Code::BitAnd}, {Call::bitwise_or, Code::BitOr}, {Call::bitwise_xor, Code::BitXor},
-            {Call::bitwise_not, Code::BitNot}, {Call::shift_left, Code::ShiftLeft}, {Call::shift_right, Code::ShiftRight},
-            {Call::div_round_to_zero, Code::DivToZero}, {Call::mod_round_to_zero, Code::ModToZero},
-            {Call::count_leading_zeros, Code::LeadingZeros}, {Call::count_trailing_zeros, Code::TrailingZeros},
-            {Call::popcount, Code::PopCount}, {Call::strict_add, Code::Add}, {Call::strict_sub, Code::Sub},
-            {Call::strict_mul, Code::Mul}, {Call::strict_div, Code::Div}, {Call::strict_min, Code::Min},
-            {Call::strict_max, Code::Max}, {Call::strict_lt, Code::LT}, {Call::strict_le, Code::LE}, {Call::strict_eq, Code::EQ}};
+        } one_to_one[] = {{Call::bitwise_and, Code::BitAnd},
+                          {Call::bitwise_or, Code::BitOr},
+                          {Call::bitwise_xor, Code::BitXor},
+                          {Call::bitwise_not, Code::BitNot},
+                          {Call::shift_left, Code::ShiftLeft},
+                          {Call::shift_right, Code::ShiftRight},
+                          {Call::div_round_to_zero, Code::DivToZero},
+                          {Call::mod_round_to_zero, Code::ModToZero},
+                          {Call::count_leading_zeros, Code::LeadingZeros},
+                          {Call::count_trailing_zeros, Code::TrailingZeros},
+                          {Call::popcount, Code::PopCount},
+                          {Call::strict_add, Code::Add},
+                          {Call::strict_sub, Code::Sub},
+                          {Call::strict_mul, Code::Mul},
+                          {Call::strict_div, Code::Div},
+                          {Call::strict_min, Code::Min},
+                          {Call::strict_max, Code::Max},
+                          {Call::strict_lt, Code::LT},
+                          {Call::strict_le, Code::LE},
+                          {Call::strict_eq, Code::EQ}};
         for (const auto &[intrinsic, code] : one_to_one) {
             if (!c->is_intrinsic(intrinsic)) continue;
-            return args.size() == 1 ? emit(code, c->type, compile(args[0], mask)) : binary(code, args[0], args[1], c->type, mask);
+            return args.size() == 1 ? emit(code, c->type, compile(args[0], mask))
+                                    : binary(code, args[0], args[1], c->type, mask);
         }
         // Those that are short for others.
         const auto wide = [&](const Expr &e) { return Cast::make(c->type, e); };
@@ -354,7 +401,8 @@ private:
                 return emit(Code::Binary, c->type, a, b, -1, -1, static_cast<int>(f));
             }
         }
-        throw Unsupported("the interpreter does not know the function \"" + c->name + "\" of stage \"" + p_.stage + "\"");
+        throw Unsupported("the interpreter does not know the function \"" + c->name + "\" of stage \"" + p_.stage +
+                          "\"");
     }
 };
 

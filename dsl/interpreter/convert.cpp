@@ -50,11 +50,18 @@ void Machine::convert(const Instruction &op) {
     const Type t = op.type;
     if (op.code == Code::Reinterpret) {
         for (int64_t l = 0; l < n; l++) {
-            const uint64_t bits = to_bits(from.type, from.domain == Domain::Int ? 0 : lane(op.a, l), ints(op.a)[ra ? l : 0]);
+            const uint64_t bits =
+                to_bits(from.type, from.domain == Domain::Int ? 0 : lane(op.a, l), ints(op.a)[ra ? l : 0]);
             switch (to.domain) {
-            case Domain::Int: ints(op.dst)[l] = wrapped(static_cast<int64_t>(bits), t); break;
-            case Domain::Float: floats(op.dst)[l] = static_cast<float>(from_bits(t, bits)); break;
-            case Domain::Double: doubles(op.dst)[l] = from_bits(t, bits); break;
+            case Domain::Int:
+                ints(op.dst)[l] = wrapped(static_cast<int64_t>(bits), t);
+                break;
+            case Domain::Float:
+                floats(op.dst)[l] = static_cast<float>(from_bits(t, bits));
+                break;
+            case Domain::Double:
+                doubles(op.dst)[l] = from_bits(t, bits);
+                break;
             }
         }
         return;
@@ -63,13 +70,18 @@ void Machine::convert(const Instruction &op) {
         const bool u64 = from.type.is_uint() && from.type.bits() == 64;
         switch (to.domain) {
         case Domain::Int:
-            map1(ints(op.dst), n, ints(op.a), ra, [t](int64_t x) { return t.is_bool() ? int64_t{x != 0} : wrapped(x, t); });
+            map1(ints(op.dst), n, ints(op.a), ra,
+                 [t](int64_t x) { return t.is_bool() ? int64_t{x != 0} : wrapped(x, t); });
             break;
         case Domain::Float:
-            map1(floats(op.dst), n, ints(op.a), ra, [u64](int64_t x) { return u64 ? static_cast<float>(static_cast<uint64_t>(x)) : static_cast<float>(x); });
+            map1(floats(op.dst), n, ints(op.a), ra, [u64](int64_t x) {
+                return u64 ? static_cast<float>(static_cast<uint64_t>(x)) : static_cast<float>(x);
+            });
             break;
         case Domain::Double:
-            map1(doubles(op.dst), n, ints(op.a), ra, [u64](int64_t x) { return u64 ? static_cast<double>(static_cast<uint64_t>(x)) : static_cast<double>(x); });
+            map1(doubles(op.dst), n, ints(op.a), ra, [u64](int64_t x) {
+                return u64 ? static_cast<double>(static_cast<uint64_t>(x)) : static_cast<double>(x);
+            });
             break;
         }
         round_row(op.dst);
@@ -78,15 +90,21 @@ void Machine::convert(const Instruction &op) {
     const auto from_float = [&](const auto *a) {
         using From = std::remove_cvref_t<decltype(*a)>;
         switch (to.domain) {
-        case Domain::Int: map1(ints(op.dst), n, a, ra, [t](From x) { return saturated(static_cast<double>(x), t); }); break;
+        case Domain::Int:
+            map1(ints(op.dst), n, a, ra, [t](From x) { return saturated(static_cast<double>(x), t); });
+            break;
         case Domain::Float:
             if (std::is_same_v<From, double> && t.bits() == 16) { // one rounding, not two
-                map1(floats(op.dst), n, a, ra, [t](From x) { return t.is_bfloat() ? static_cast<float>(bfloat16_t(x)) : static_cast<float>(float16_t(x)); });
+                map1(floats(op.dst), n, a, ra, [t](From x) {
+                    return t.is_bfloat() ? static_cast<float>(bfloat16_t(x)) : static_cast<float>(float16_t(x));
+                });
             } else {
                 map1(floats(op.dst), n, a, ra, [](From x) { return static_cast<float>(x); });
             }
             break;
-        case Domain::Double: map1(doubles(op.dst), n, a, ra, [](From x) { return static_cast<double>(x); }); break;
+        case Domain::Double:
+            map1(doubles(op.dst), n, a, ra, [](From x) { return static_cast<double>(x); });
+            break;
         }
     };
     from.domain == Domain::Float ? from_float(floats(op.a)) : from_float(doubles(op.a));

@@ -22,8 +22,8 @@ void Machine::throw_overflow(const Instruction &op) {
     const char *symbol = op.code == Code::Add ? "+" : op.code == Code::Sub ? "-" : op.code == Code::Mul ? "*" : "/";
     const int64_t n = count(op.dst);
     if (op.dst == op.a || op.dst == op.b) { // an accumulator, already overwritten
-        throw UserError("stage \"" + program_.stage + "\": " + type_name(op.type) + " overflow while accumulating with " + symbol +
-                        "; cast to a wider type");
+        throw UserError("stage \"" + program_.stage + "\": " + type_name(op.type) +
+                        " overflow while accumulating with " + symbol + "; cast to a wider type");
     }
     std::pair<int64_t, int64_t> in = {0, n};
     const Mask *mask = op.mask >= 0 ? &program_.masks[op.mask] : nullptr;
@@ -37,8 +37,8 @@ void Machine::throw_overflow(const Instruction &op) {
                                                       : -static_cast<__int128>(a);
         const __int128 limit = static_cast<__int128>(1) << (op.type.bits() - 1);
         if (exact < limit && exact >= -limit) continue;
-        throw UserError("stage \"" + program_.stage + "\": " + type_name(op.type) + " overflow in " + std::to_string(a) + " " +
-                        symbol + " " + std::to_string(b) + "; cast to a wider type");
+        throw UserError("stage \"" + program_.stage + "\": " + type_name(op.type) + " overflow in " +
+                        std::to_string(a) + " " + symbol + " " + std::to_string(b) + "; cast to a wider type");
     }
 }
 
@@ -50,7 +50,9 @@ void Machine::integers(const Instruction &op) {
     const bool ra = row(op.a), rb = op.b >= 0 && row(op.b);
     const bool u64 = from.is_uint() && from.bits() == 64;
     const auto unsigned_op = [](auto f) {
-        return [f](int64_t x, int64_t y) { return static_cast<int64_t>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y))); };
+        return [f](int64_t x, int64_t y) {
+            return static_cast<int64_t>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
+        };
     };
     // Sums and products: checked in i32 and i64, wrapped elsewhere.
     const auto sum_like = [&](auto f, auto overflows) {
@@ -83,13 +85,16 @@ void Machine::integers(const Instruction &op) {
     };
     switch (op.code) {
     case Code::Add:
-        sum_like([](uint64_t x, uint64_t y) { return x + y; }, [](int64_t x, int64_t y, int64_t *r) { return __builtin_add_overflow(x, y, r); });
+        sum_like([](uint64_t x, uint64_t y) { return x + y; },
+                 [](int64_t x, int64_t y, int64_t *r) { return __builtin_add_overflow(x, y, r); });
         break;
     case Code::Sub:
-        sum_like([](uint64_t x, uint64_t y) { return x - y; }, [](int64_t x, int64_t y, int64_t *r) { return __builtin_sub_overflow(x, y, r); });
+        sum_like([](uint64_t x, uint64_t y) { return x - y; },
+                 [](int64_t x, int64_t y, int64_t *r) { return __builtin_sub_overflow(x, y, r); });
         break;
     case Code::Mul:
-        sum_like([](uint64_t x, uint64_t y) { return x * y; }, [](int64_t x, int64_t y, int64_t *r) { return __builtin_mul_overflow(x, y, r); });
+        sum_like([](uint64_t x, uint64_t y) { return x * y; },
+                 [](int64_t x, int64_t y, int64_t *r) { return __builtin_mul_overflow(x, y, r); });
         break;
     case Code::Div:
         if (u64) {
@@ -111,13 +116,18 @@ void Machine::integers(const Instruction &op) {
         if (u64) {
             map2(d, n, a, ra, b, rb, unsigned_op([](uint64_t x, uint64_t y) { return y ? x % y : 0; }));
         } else {
-            map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) {
-                return y == 0 || y == -1 ? int64_t{0} : x - euclidean_div(x, y) * y;
-            });
+            map2(d, n, a, ra, b, rb,
+                 [](int64_t x, int64_t y) { return y == 0 || y == -1 ? int64_t{0} : x - euclidean_div(x, y) * y; });
         }
         break;
-    case Code::DivToZero: wrap([](int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y; }); break;
-    case Code::ModToZero: wrap([](int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }); break;
+    case Code::DivToZero:
+        wrap([](int64_t x, int64_t y) {
+            return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y;
+        });
+        break;
+    case Code::ModToZero:
+        wrap([](int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; });
+        break;
     case Code::Min:
         u64 ? map2(d, n, a, ra, b, rb, unsigned_op([](uint64_t x, uint64_t y) { return x < y ? x : y; }))
             : map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x < y ? x : y; });
@@ -134,20 +144,41 @@ void Machine::integers(const Instruction &op) {
         u64 ? map2(d, n, a, ra, b, rb, unsigned_op([](uint64_t x, uint64_t y) { return x <= y; }))
             : map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return int64_t{x <= y}; });
         break;
-    case Code::EQ: map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return int64_t{x == y}; }); break;
-    case Code::NE: map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return int64_t{x != y}; }); break;
-    case Code::And: case Code::BitAnd: map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x & y; }); break;
-    case Code::Or: case Code::BitOr: map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x | y; }); break;
-    case Code::BitXor: map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x ^ y; }); break;
-    case Code::Not: map1(d, n, a, ra, [](int64_t x) { return int64_t{x == 0}; }); break;
-    case Code::BitNot: map1(d, n, a, ra, [t](int64_t x) { return wrapped(~x, t); }); break;
-    case Code::Abs: map1(d, n, a, ra, [t](int64_t x) { return wrapped(x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x, t); }); break;
-    case Code::ShiftLeft: case Code::ShiftRight: {
+    case Code::EQ:
+        map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return int64_t{x == y}; });
+        break;
+    case Code::NE:
+        map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return int64_t{x != y}; });
+        break;
+    case Code::And:
+    case Code::BitAnd:
+        map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x & y; });
+        break;
+    case Code::Or:
+    case Code::BitOr:
+        map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x | y; });
+        break;
+    case Code::BitXor:
+        map2(d, n, a, ra, b, rb, [](int64_t x, int64_t y) { return x ^ y; });
+        break;
+    case Code::Not:
+        map1(d, n, a, ra, [](int64_t x) { return int64_t{x == 0}; });
+        break;
+    case Code::BitNot:
+        map1(d, n, a, ra, [t](int64_t x) { return wrapped(~x, t); });
+        break;
+    case Code::Abs:
+        map1(d, n, a, ra,
+             [t](int64_t x) { return wrapped(x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x, t); });
+        break;
+    case Code::ShiftLeft:
+    case Code::ShiftRight: {
         const bool left = op.code == Code::ShiftLeft;
         map2(d, n, a, ra, b, rb, [&](int64_t x, int64_t y) {
             const bool l = left == (y >= 0); // a negative amount shifts the other way
             const int64_t by = std::min<int64_t>(std::abs(y), 63);
-            if (l) return std::abs(y) >= t.bits() ? 0 : wrapped(static_cast<int64_t>(static_cast<uint64_t>(x) << by), t);
+            if (l)
+                return std::abs(y) >= t.bits() ? 0 : wrapped(static_cast<int64_t>(static_cast<uint64_t>(x) << by), t);
             return t.is_uint() ? static_cast<int64_t>(std::abs(y) > 63 ? 0 : static_cast<uint64_t>(x) >> by) : x >> by;
         });
         break;
@@ -159,12 +190,15 @@ void Machine::integers(const Instruction &op) {
         });
         break;
     case Code::TrailingZeros:
-        map1(d, n, a, ra, [from](int64_t x) { return std::min<int64_t>(std::countr_zero(static_cast<uint64_t>(x)), from.bits()); });
+        map1(d, n, a, ra,
+             [from](int64_t x) { return std::min<int64_t>(std::countr_zero(static_cast<uint64_t>(x)), from.bits()); });
         break;
     case Code::PopCount:
-        map1(d, n, a, ra, [from](int64_t x) { return int64_t{std::popcount(static_cast<uint64_t>(x) << (64 - from.bits()))}; });
+        map1(d, n, a, ra,
+             [from](int64_t x) { return int64_t{std::popcount(static_cast<uint64_t>(x) << (64 - from.bits()))}; });
         break;
-    default: throw InternalError("the interpreter has no integer form of an instruction");
+    default:
+        throw InternalError("the interpreter has no integer form of an instruction");
     }
 }
 

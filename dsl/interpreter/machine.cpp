@@ -22,18 +22,37 @@ int64_t wrapped(int64_t x, Type t) {
 
 const std::vector<NamedUnary> &unary_functions() {
     static const std::vector<NamedUnary> table = {
-        {"exp", std::exp, true}, {"log", std::log, true}, {"tanh", std::tanh, true}, {"erf", std::erf, true},
+        {"exp", std::exp, true},
+        {"log", std::log, true},
+        {"tanh", std::tanh, true},
+        {"erf", std::erf, true},
         {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, true},
-        {"sqrt", std::sqrt, true}, {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, true},
+        {"sqrt", std::sqrt, true},
+        {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, true},
         {"inverse_sqrt", [](double x) { return 1 / std::sqrt(x); }, true},
         {"fast_inverse_sqrt", [](double x) { return 1 / std::sqrt(x); }, true},
-        {"inverse", [](double x) { return 1 / x; }, true}, {"fast_inverse", [](double x) { return 1 / x; }, true},
-        {"sin", std::sin, false}, {"cos", std::cos, false}, {"tan", std::tan, true}, {"asin", std::asin, true},
-        {"acos", std::acos, true}, {"atan", std::atan, true}, {"sinh", std::sinh, true}, {"cosh", std::cosh, false},
-        {"asinh", std::asinh, true}, {"acosh", std::acosh, true}, {"atanh", std::atanh, true},
-        {"floor", std::floor, true}, {"ceil", std::ceil, true}, {"trunc", std::trunc, true},
-        {"round", std::nearbyint, true}, {"exp2", std::exp2, true}, {"log2", std::log2, true}, {"log1p", std::log1p, true},
-        {"expm1", std::expm1, true}, {"cbrt", std::cbrt, true}};
+        {"inverse", [](double x) { return 1 / x; }, true},
+        {"fast_inverse", [](double x) { return 1 / x; }, true},
+        {"sin", std::sin, false},
+        {"cos", std::cos, false},
+        {"tan", std::tan, true},
+        {"asin", std::asin, true},
+        {"acos", std::acos, true},
+        {"atan", std::atan, true},
+        {"sinh", std::sinh, true},
+        {"cosh", std::cosh, false},
+        {"asinh", std::asinh, true},
+        {"acosh", std::acosh, true},
+        {"atanh", std::atanh, true},
+        {"floor", std::floor, true},
+        {"ceil", std::ceil, true},
+        {"trunc", std::trunc, true},
+        {"round", std::nearbyint, true},
+        {"exp2", std::exp2, true},
+        {"log2", std::log2, true},
+        {"log1p", std::log1p, true},
+        {"expm1", std::expm1, true},
+        {"cbrt", std::cbrt, true}};
     return table;
 }
 
@@ -59,9 +78,15 @@ Machine::Machine(const Context &context, const Program &program, bool bounds)
     }
     for (const Program::Constant &c : program.constants) {
         switch (program.registers[c.reg].domain) {
-        case Domain::Int: *ints(c.reg) = c.i; break;
-        case Domain::Float: *floats(c.reg) = static_cast<float>(c.d); break;
-        case Domain::Double: *doubles(c.reg) = c.d; break;
+        case Domain::Int:
+            *ints(c.reg) = c.i;
+            break;
+        case Domain::Float:
+            *floats(c.reg) = static_cast<float>(c.d);
+            break;
+        case Domain::Double:
+            *doubles(c.reg) = c.d;
+            break;
         }
     }
 }
@@ -69,9 +94,12 @@ Machine::Machine(const Context &context, const Program &program, bool bounds)
 double Machine::lane(int reg, int64_t l) {
     if (!row(reg)) l = 0;
     switch (program_.registers[reg].domain) {
-    case Domain::Int: return static_cast<double>(ints(reg)[l]);
-    case Domain::Float: return floats(reg)[l];
-    default: return doubles(reg)[l];
+    case Domain::Int:
+        return static_cast<double>(ints(reg)[l]);
+    case Domain::Float:
+        return floats(reg)[l];
+    default:
+        return doubles(reg)[l];
     }
 }
 
@@ -112,14 +140,30 @@ void Machine::arithmetic(const Instruction &op) {
     const bool ra = row(op.a), rb = op.b >= 0 && row(op.b);
     const int64_t n = count(op.dst);
     switch (op.code) {
-    case Code::Add: map2(d, n, a, ra, b, rb, [](T x, T y) { return x + y; }); break;
-    case Code::Sub: map2(d, n, a, ra, b, rb, [](T x, T y) { return x - y; }); break;
-    case Code::Mul: map2(d, n, a, ra, b, rb, [](T x, T y) { return x * y; }); break;
-    case Code::Div: map2(d, n, a, ra, b, rb, [](T x, T y) { return x / y; }); break;
-    case Code::Mod: map2(d, n, a, ra, b, rb, [](T x, T y) { return x - y * std::floor(x / y); }); break;
-    case Code::Min: map2(d, n, a, ra, b, rb, [](T x, T y) { return x < y ? x : y; }); break;
-    case Code::Max: map2(d, n, a, ra, b, rb, [](T x, T y) { return x > y ? x : y; }); break;
-    case Code::Abs: map1(d, n, a, ra, [](T x) { return std::abs(x); }); break;
+    case Code::Add:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x + y; });
+        break;
+    case Code::Sub:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x - y; });
+        break;
+    case Code::Mul:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x * y; });
+        break;
+    case Code::Div:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x / y; });
+        break;
+    case Code::Mod:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x - y * std::floor(x / y); });
+        break;
+    case Code::Min:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x < y ? x : y; });
+        break;
+    case Code::Max:
+        map2(d, n, a, ra, b, rb, [](T x, T y) { return x > y ? x : y; });
+        break;
+    case Code::Abs:
+        map1(d, n, a, ra, [](T x) { return std::abs(x); });
+        break;
     case Code::Unary: {
         const UnaryFunction f = unary_functions()[op.extra].f;
         map1(d, n, a, ra, [f](T x) { return static_cast<T>(f(static_cast<double>(x))); });
@@ -127,10 +171,12 @@ void Machine::arithmetic(const Instruction &op) {
     }
     case Code::Binary: {
         const BinaryFunction f = binary_functions()[op.extra].second;
-        map2(d, n, a, ra, b, rb, [f](T x, T y) { return static_cast<T>(f(static_cast<double>(x), static_cast<double>(y))); });
+        map2(d, n, a, ra, b, rb,
+             [f](T x, T y) { return static_cast<T>(f(static_cast<double>(x), static_cast<double>(y))); });
         break;
     }
-    default: throw InternalError("the interpreter has no float form of an instruction");
+    default:
+        throw InternalError("the interpreter has no float form of an instruction");
     }
     round_row(op.dst);
 }
@@ -144,10 +190,15 @@ void Machine::execute_one(const Instruction &op) {
         for (int64_t l = 0; l < n; l++) ints(op.dst)[l] = base + c * l;
         return;
     }
-    case Code::Load: return load(op);
-    case Code::Move: return copy(op.dst, op.a);
-    case Code::Cast: case Code::Reinterpret: return convert(op);
-    case Code::Select: case Code::Blend: {
+    case Code::Load:
+        return load(op);
+    case Code::Move:
+        return copy(op.dst, op.a);
+    case Code::Cast:
+    case Code::Reinterpret:
+        return convert(op);
+    case Code::Select:
+    case Code::Blend: {
         const Mask *mask = op.code == Code::Blend ? &program_.masks[op.extra] : nullptr;
         const auto in = mask ? interval(*mask, n) : std::pair<int64_t, int64_t>{0, 0};
         const int64_t sa = row(op.a) ? 1 : 0, sb = row(op.b) ? 1 : 0, sc = op.c >= 0 && row(op.c) ? 1 : 0;
@@ -166,7 +217,8 @@ void Machine::execute_one(const Instruction &op) {
         }
         return;
     }
-    default: break;
+    default:
+        break;
     }
     const Domain from = program_.registers[op.a].domain, to = program_.registers[op.dst].domain;
     if (from != Domain::Int && to == Domain::Int) { // comparisons and classes of floats
@@ -175,14 +227,29 @@ void Machine::execute_one(const Instruction &op) {
             const bool ra = row(op.a), rb = op.b >= 0 && row(op.b);
             int64_t *d = ints(op.dst);
             switch (op.code) {
-            case Code::EQ: map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x == y}; }); break;
-            case Code::NE: map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x != y}; }); break;
-            case Code::LT: map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x < y}; }); break;
-            case Code::LE: map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x <= y}; }); break;
-            case Code::IsNan: map1(d, n, a, ra, [](T x) { return int64_t{std::isnan(x)}; }); break;
-            case Code::IsInf: map1(d, n, a, ra, [](T x) { return int64_t{std::isinf(x)}; }); break;
-            case Code::IsFinite: map1(d, n, a, ra, [](T x) { return int64_t{std::isfinite(x)}; }); break;
-            default: throw InternalError("the interpreter cannot compare so");
+            case Code::EQ:
+                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x == y}; });
+                break;
+            case Code::NE:
+                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x != y}; });
+                break;
+            case Code::LT:
+                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x < y}; });
+                break;
+            case Code::LE:
+                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x <= y}; });
+                break;
+            case Code::IsNan:
+                map1(d, n, a, ra, [](T x) { return int64_t{std::isnan(x)}; });
+                break;
+            case Code::IsInf:
+                map1(d, n, a, ra, [](T x) { return int64_t{std::isinf(x)}; });
+                break;
+            case Code::IsFinite:
+                map1(d, n, a, ra, [](T x) { return int64_t{std::isfinite(x)}; });
+                break;
+            default:
+                throw InternalError("the interpreter cannot compare so");
             }
         };
         const int b = op.b >= 0 ? op.b : op.a;
@@ -190,9 +257,12 @@ void Machine::execute_one(const Instruction &op) {
         return;
     }
     switch (to) {
-    case Domain::Int: return integers(op);
-    case Domain::Float: return arithmetic<float>(op);
-    case Domain::Double: return arithmetic<double>(op);
+    case Domain::Int:
+        return integers(op);
+    case Domain::Float:
+        return arithmetic<float>(op);
+    case Domain::Double:
+        return arithmetic<double>(op);
     }
 }
 

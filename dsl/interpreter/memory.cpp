@@ -38,11 +38,12 @@ void Machine::throw_outside(const Array &array, size_t axis, int64_t index) {
     std::string at;
     for (size_t l = 0; l < program_.loops.size(); l++) {
         at += (at.empty() ? "" : ", ") + program_.loops[l].name + " = " + std::to_string(value[l + 1]);
-        if (static_cast<int>(l) + 1 == program_.row_level && lanes > 1) at += "…" + std::to_string(value[l + 1] + lanes - 1);
+        if (static_cast<int>(l) + 1 == program_.row_level && lanes > 1)
+            at += "…" + std::to_string(value[l + 1] + lanes - 1);
     }
-    throw UserError("stage \"" + program_.stage + "\" reads \"" + array.name + "\" outside: index " + std::to_string(index) +
-                    " along axis " + std::to_string(axis) + ", whose extent is " + std::to_string(array.extents[axis]) +
-                    (at.empty() ? "" : " (at " + at + ")"));
+    throw UserError("stage \"" + program_.stage + "\" reads \"" + array.name + "\" outside: index " +
+                    std::to_string(index) + " along axis " + std::to_string(axis) + ", whose extent is " +
+                    std::to_string(array.extents[axis]) + (at.empty() ? "" : " (at " + at + ")"));
 }
 
 void Machine::load(const Instruction &op) {
@@ -79,7 +80,8 @@ void Machine::load(const Instruction &op) {
             if (mask && !open(*mask, l, in)) continue;
             int64_t offset = base + stride * l;
             for (const Access::Dimension &d : access.checked) {
-                const int64_t at = d.reg >= 0 ? ints(d.reg)[row(d.reg) ? l : 0] : evaluate(d.index) + row_coefficient(d.index) * l;
+                const int64_t at =
+                    d.reg >= 0 ? ints(d.reg)[row(d.reg) ? l : 0] : evaluate(d.index) + row_coefficient(d.index) * l;
                 if (at < 0 || at >= array.extents[d.axis]) throw_outside(array, d.axis, at);
                 if (d.reg >= 0) offset += at * array.strides[d.axis];
             }
@@ -111,8 +113,12 @@ void Machine::load(const Instruction &op) {
         case Domain::Int:
             if constexpr (std::is_integral_v<std::remove_pointer_t<decltype(type)>>) fetch(ints(op.dst), from);
             break;
-        case Domain::Float: fetch(floats(op.dst), from); break;
-        case Domain::Double: fetch(doubles(op.dst), from); break;
+        case Domain::Float:
+            fetch(floats(op.dst), from);
+            break;
+        case Domain::Double:
+            fetch(doubles(op.dst), from);
+            break;
         }
     });
     if (double *b = bound(op.dst)) {
@@ -136,8 +142,12 @@ void Machine::store(const Array &array, int64_t offset, int64_t stride, int reg,
         case Domain::Int:
             if constexpr (std::is_integral_v<std::remove_pointer_t<decltype(type)>>) put(to, ints(reg));
             break;
-        case Domain::Float: put(to, floats(reg)); break;
-        case Domain::Double: put(to, doubles(reg)); break;
+        case Domain::Float:
+            put(to, floats(reg));
+            break;
+        case Domain::Double:
+            put(to, doubles(reg));
+            break;
         }
     });
     if (array.bound) {

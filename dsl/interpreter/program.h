@@ -22,15 +22,42 @@ enum class Domain : uint8_t { Int, Float, Double };
 
 enum class Code : uint8_t {
     Affine, // extra: index into affines; along the row it advances by its row coefficient
-    Add, Sub, Mul, Div, Mod, Min, Max,
-    EQ, NE, LT, LE, And, Or, Not,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Min,
+    Max,
+    EQ,
+    NE,
+    LT,
+    LE,
+    And,
+    Or,
+    Not,
     Select, // c: condition, a, b
     Blend,  // a where the mask `extra` holds, else b
-    Cast, Reinterpret,
-    Load,           // extra: index into accesses
-    Unary, Binary,  // extra: index into the tables of functions
-    IsNan, IsInf, IsFinite,
-    Abs, BitAnd, BitOr, BitXor, BitNot, ShiftLeft, ShiftRight, DivToZero, ModToZero, LeadingZeros, TrailingZeros, PopCount,
+    Cast,
+    Reinterpret,
+    Load, // extra: index into accesses
+    Unary,
+    Binary, // extra: index into the tables of functions
+    IsNan,
+    IsInf,
+    IsFinite,
+    Abs,
+    BitAnd,
+    BitOr,
+    BitXor,
+    BitNot,
+    ShiftLeft,
+    ShiftRight,
+    DivToZero,
+    ModToZero,
+    LeadingZeros,
+    TrailingZeros,
+    PopCount,
     Move,
 };
 
@@ -140,6 +167,7 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
                 const std::vector<int64_t> &reduction_extents);
 
 // Runs the program and stores its results into the arrays `targets` (one a component). `bounds`: carry error bounds too.
-void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets, bool bounds);
+void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
+         bool bounds);
 
 } // namespace kumiko::interpreter

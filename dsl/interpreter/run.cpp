@@ -11,8 +11,10 @@ namespace {
 
 class Runner {
 public:
-    Runner(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets, bool bounds)
-        : context_(context), stage_(stage), p_(program), targets_(targets), m_(context, program, bounds), bounds_(bounds) {
+    Runner(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
+           bool bounds)
+        : context_(context), stage_(stage), p_(program), targets_(targets), m_(context, program, bounds),
+          bounds_(bounds) {
         for (int target : targets) {
             std::vector<int64_t> by_level(p_.loops.size() + 1, 0);
             for (size_t d = 0; d < stage.axes.size(); d++) {
@@ -83,7 +85,8 @@ private:
             int64_t offset = 0;
             for (int l = 1; l < p_.first_reduction_level; l++) offset += m_.value[l] * strides_[c][l];
             const bool rows = p_.row_level > 0 && !p_.fold_lanes;
-            m_.store(context_.arrays[targets_[c]], offset, rows ? strides_[c][p_.row_level] : 0, registers[c], rows ? m_.lanes : 1);
+            m_.store(context_.arrays[targets_[c]], offset, rows ? strides_[c][p_.row_level] : 0, registers[c],
+                     rows ? m_.lanes : 1);
         }
     }
 
@@ -112,10 +115,18 @@ private:
             }
         };
         switch (static_cast<Code>(p_.fold_code)) {
-        case Code::Add: over([](T a, T t) { return a + t; }); break;
-        case Code::Mul: over([](T a, T t) { return a * t; }); break;
-        case Code::Min: over([](T a, T t) { return a < t ? a : t; }); break;
-        default: over([](T a, T t) { return a > t ? a : t; }); break;
+        case Code::Add:
+            over([](T a, T t) { return a + t; });
+            break;
+        case Code::Mul:
+            over([](T a, T t) { return a * t; });
+            break;
+        case Code::Min:
+            over([](T a, T t) { return a < t ? a : t; });
+            break;
+        default:
+            over([](T a, T t) { return a > t ? a : t; });
+            break;
         }
         *accumulator = acc;
     }
@@ -137,14 +148,16 @@ private:
         const double u = unit_roundoff(stage_.type);
         const int64_t n = p_.fold_lanes ? 1 : m_.lanes;
         for (int64_t l = 0; l < n; l++) {
-            m_.bound(p_.accumulators[0])[l] = term_errors_[l] + n_terms_ * (u * term_sizes_[l] * 1.01 + smallest(stage_.type));
+            m_.bound(p_.accumulators[0])[l] =
+                term_errors_[l] + n_terms_ * (u * term_sizes_[l] * 1.01 + smallest(stage_.type));
         }
     }
 };
 
 } // namespace
 
-void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets, bool bounds) {
+void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
+         bool bounds) {
     Runner(context, stage, program, targets, bounds).run();
 }
 

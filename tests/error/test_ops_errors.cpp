@@ -20,20 +20,27 @@ std::string error_of(F f) {
 } // namespace
 
 TEST_CASE("what a wrong request for an op is told") {
-    const auto made = [](const char *name, const Json &parameters) { return error_of([&] { ops::make(name, parameters); }); };
+    const auto made = [](const char *name, const Json &parameters) {
+        return error_of([&] { ops::make(name, parameters); });
+    };
     CHECK(made("matmull", {}) == "unknown op \"matmull\" (did you mean 'matmul'?)");
     CHECK(made("softmax", {{"m", 4}}) == "op \"softmax\" needs the parameter \"n\": columns");
     CHECK(made("softmax", {{"m", 4}, {"n", "-4"}}) ==
           "op \"softmax\": parameter \"n\" is \"-4\"; legal is a number from 0 to 2147483647, or the name of a size");
-    CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"rows", 3}}) == "op \"softmax\" has no parameter \"rows\"; there are: m, n, type");
-    CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"type", "f31"}}).starts_with("unknown type \"f31\"; the types are bool, i8"));
+    CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"rows", 3}}) ==
+          "op \"softmax\" has no parameter \"rows\"; there are: m, n, type");
+    CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"type", "f31"}})
+              .starts_with("unknown type \"f31\"; the types are bool, i8"));
     CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"type", "i8"}}) == "softmax takes floats, not i8");
     CHECK(made("exp", {{"n", 4}, {"type", "i32"}}) == "\"exp\" takes floats, not i32; cast first");
     CHECK(made("matmul", {{"m", 4}, {"n", 4}, {"k", 4}, {"activation", "rellu"}}) ==
           "op \"matmul\": parameter \"activation\" is \"rellu\" (did you mean 'relu'?)");
-    CHECK(made("conv2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"groups", 4}}) == "conv2d: 4 groups do not divide the 6 input channels");
-    CHECK(made("conv2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"stride", 0}}) == "conv2d: stride_y is 0; legal is 1 or more");
-    CHECK(made("conv2d", {{"c", 6}, {"h", 1}, {"w", 8}, {"o", 4}}).ends_with("axis \"y\" has the negative extent -1; legal is 0 or more"));
+    CHECK(made("conv2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"groups", 4}}) ==
+          "conv2d: 4 groups do not divide the 6 input channels");
+    CHECK(made("conv2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"stride", 0}}) ==
+          "conv2d: stride_y is 0; legal is 1 or more");
+    CHECK(made("conv2d", {{"c", 6}, {"h", 1}, {"w", 8}, {"o", 4}})
+              .ends_with("axis \"y\" has the negative extent -1; legal is 0 or more"));
     CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {2}}}) == "reduction: axis 2 is not one of the 2 axes");
     CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {1, -1}}}) == "reduction: axis -1 stands twice");
 }

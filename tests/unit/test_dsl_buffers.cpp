@@ -69,10 +69,12 @@ TEST_CASE("sizes come from extents and stated strides") {
     check_input(op, op.inputs()[0], a.raw_buffer(), sizes);
     check_output(op, "C", c.raw_buffer(), sizes);
     Buffer<> b6(f32, {6, 8});
-    CHECK(error_of([&] { solve_sizes(op, {a.raw_buffer(), b6.raw_buffer()}); }) ==
-          "op \"matmul\": size K is 5 by axis k of A but 6 by axis k of B");
-    CHECK(error_of([&] { solve_sizes(op, {nullptr, b.raw_buffer()}); }) ==
-          "op \"matmul\": no buffer says what size M is; pass it by name");
+    CHECK(error_of([&] {
+              solve_sizes(op, {a.raw_buffer(), b6.raw_buffer()});
+          }) == "op \"matmul\": size K is 5 by axis k of A but 6 by axis k of B");
+    CHECK(error_of([&] {
+              solve_sizes(op, {nullptr, b.raw_buffer()});
+          }) == "op \"matmul\": no buffer says what size M is; pass it by name");
 }
 
 TEST_CASE("buffers that do not fit are refused") {
@@ -87,8 +89,9 @@ TEST_CASE("buffers that do not fit are refused") {
           "op \"matmul\": tensor A is row-major, with strides [6, 1] but its buffer has [1, 4]");
     CHECK(refused(Buffer<>()) == "op \"matmul\": tensor A was given no buffer");
     Op strided = matmul(4, 8, 6, {.strides = {10, 1}});
-    CHECK(error_of([&] { check_input(strided, strided.inputs()[0], Buffer<>(f32, {4, 6}).raw_buffer(), {}); }) ==
-          "op \"matmul\": tensor A states strides [10, 1] but its buffer has [6, 1]");
+    CHECK(error_of([&] {
+              check_input(strided, strided.inputs()[0], Buffer<>(f32, {4, 6}).raw_buffer(), {});
+          }) == "op \"matmul\": tensor A states strides [10, 1] but its buffer has [6, 1]");
 }
 
 TEST_CASE("comparing") {
@@ -98,8 +101,8 @@ TEST_CASE("comparing") {
     CHECK(difference(a, b).empty());
     b(1, 0) = 2.5f;
     b(1, 1) = 5.f;
-    CHECK(error_of([&] { check_close(a, b); }) ==
-          "2 of 4 elements differ; the first at [1, 0]: 2 where 2.5 is expected; the largest at [1, 1]: 3 where 5 is expected");
+    CHECK(error_of([&] { check_close(a, b); }) == "2 of 4 elements differ; the first at [1, 0]: 2 where 2.5 is "
+                                                  "expected; the largest at [1, 1]: 3 where 5 is expected");
     CHECK(error_of([&] { check_close(a, Buffer<float>({2, 3})); }) == "the shapes differ: f32[2, 2] and f32[2, 3]");
     b(1, 0) = 2;
     b(1, 1) = 3;

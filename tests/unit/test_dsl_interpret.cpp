@@ -8,7 +8,8 @@
 using namespace kumiko;
 
 TEST_CASE("matmul is the triple loop, in its order") {
-    for (const auto &[M, N, K] : {std::array{3, 5, 7}, std::array{1, 40, 300}, std::array{33, 2, 65}, std::array{1, 1, 3000}}) {
+    for (const auto &[M, N, K] :
+         {std::array{3, 5, 7}, std::array{1, 40, 300}, std::array{33, 2, 65}, std::array{1, 1, 3000}}) {
         Axis i("i", M), j("j", N), k("k", K);
         Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
         Op op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))});
@@ -34,16 +35,21 @@ TEST_CASE("a convolution reads zeros around its input") {
     Tensor Y = compute("Y", {n, o, y, x}, sum(P(n, c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}));
     Op op("conv", {X, W}, {Y});
     Buffer<float> in = random({2, 4, 6, 5}), weights = random({3, 4, 3, 3}, 2), out({2, 3, 6, 5});
-    for (int a = 0; a < 2; a++) for (int b = 0; b < 3; b++) for (int p = 0; p < 6; p++) for (int q = 0; q < 5; q++) {
-        float acc = 0;
-        for (int d = 0; d < 4; d++) for (int r = 0; r < 3; r++) for (int s = 0; s < 3; s++) {
-            const int yy = p + r - 1, xx = q + s - 1;
-            const float v = yy >= 0 && yy < 6 && xx >= 0 && xx < 5 ? in(a, d, yy, xx) : 0.f;
-            const float product = v * weights(b, d, r, s);
-            acc += product;
-        }
-        out(a, b, p, q) = acc;
-    }
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 3; b++)
+            for (int p = 0; p < 6; p++)
+                for (int q = 0; q < 5; q++) {
+                    float acc = 0;
+                    for (int d = 0; d < 4; d++)
+                        for (int r = 0; r < 3; r++)
+                            for (int s = 0; s < 3; s++) {
+                                const int yy = p + r - 1, xx = q + s - 1;
+                                const float v = yy >= 0 && yy < 6 && xx >= 0 && xx < 5 ? in(a, d, yy, xx) : 0.f;
+                                const float product = v * weights(b, d, r, s);
+                                acc += product;
+                            }
+                    out(a, b, p, q) = acc;
+                }
     CHECK(difference(interpret(op, in, weights), out) == "");
 }
 
@@ -94,7 +100,8 @@ TEST_CASE("the general reduction folds in order") {
     Buffer<int32_t> y = interpret(op, x), typed = x;
     for (int a = 0; a < 2; a++) {
         int acc = 1;
-        for (int b = 0; b < 3; b++) for (int c = 0; c < 4; c++) acc = acc * 3 + typed(a, b, c);
+        for (int b = 0; b < 3; b++)
+            for (int c = 0; c < 4; c++) acc = acc * 3 + typed(a, b, c);
         CHECK(y(a) == acc);
     }
 }
@@ -202,13 +209,15 @@ TEST_CASE("real layers take seconds") {
     const auto timed = [](const std::string &name, const Op &op, const std::vector<Buffer<>> &buffers) {
         const auto start = std::chrono::steady_clock::now();
         interpret(op, buffers);
-        MESSAGE(name << ": " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() << " s");
+        MESSAGE(name << ": " << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
+                     << " s");
     };
     for (const auto &[channels, size] : {std::pair{64, 56}, std::pair{512, 7}}) {
         Axis n("n", 1), o("o", channels), y("y", size), x("x", size), c("c", channels), ky("ky", 3), kx("kx", 3);
         Tensor X = input("X", f32, {n, c, y, x}), W = input("W", f32, {o, c, ky, kx});
         Tensor P = zero_padded(X, {y, x});
-        Op op("conv", {X, W}, {compute("Y", {n, o, y, x}, sum(P(n, c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}))});
+        Op op("conv", {X, W},
+              {compute("Y", {n, o, y, x}, sum(P(n, c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}))});
         timed("conv", op, {random({1, channels, size, size}), random({channels, channels, 3, 3})});
     }
     Axis i("i", 512), j("j", 512), k("k", 512);

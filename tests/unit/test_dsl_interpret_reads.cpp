@@ -51,7 +51,8 @@ TEST_CASE("an overflow on the side not taken is none") {
     Tensor X = input("X", i32, {i});
     Buffer<int32_t> x({5});
     for (int l = 0; l < 5; l++) x(l) = l * 1000000000 / 2;
-    Buffer<int32_t> y = interpret(Op("a", {X}, {compute("Y", {i}, if_then_else(X(i) < 1000000000, X(i) * 2, X(i)))}), x);
+    Buffer<int32_t> y =
+        interpret(Op("a", {X}, {compute("Y", {i}, if_then_else(X(i) < 1000000000, X(i) * 2, X(i)))}), x);
     CHECK(y(1) == 1000000000);
     CHECK(y(4) == 2000000000);
 }
@@ -65,11 +66,12 @@ TEST_CASE("padding of padding, of stages, and over strided outputs") {
     Op op("op", {X}, {compute("Y", {o, j}, Q(o * 2 - 1, 14 - j))});
     Buffer<double> x = random<double>({9, 13}), y = interpret(op, x);
     int wrong = 0;
-    for (int a = 0; a < 6; a++) for (int b = 0; b < 13; b++) {
-        const int r = a * 2 - 1, c = 14 - b;
-        const bool inside = r >= 0 && r < 9 && c >= 0 && c < 13;
-        wrong += y(a, b) != (inside ? (c - 3 >= 0 ? x(r, c - 3) * 2.0 : 0.0) + 1.0 : 0.0);
-    }
+    for (int a = 0; a < 6; a++)
+        for (int b = 0; b < 13; b++) {
+            const int r = a * 2 - 1, c = 14 - b;
+            const bool inside = r >= 0 && r < 9 && c >= 0 && c < 13;
+            wrong += y(a, b) != (inside ? (c - 3 >= 0 ? x(r, c - 3) * 2.0 : 0.0) + 1.0 : 0.0);
+        }
     CHECK(wrong == 0);
 }
 
@@ -81,22 +83,24 @@ TEST_CASE("reductions whose lanes run along them keep their order") {
     const auto one = [&](const Expr &e) { return interpret(Op("op", {X, Z}, {compute("Y", {}, e)}), x, z); };
     float acc = 0, top = -INFINITY;
     int sum_of = 0, mixed = 1, where = -1, best = -1000;
-    for (int a = 0; a < 3; a++) for (int b = 0; b < 2500; b++) {
-        acc += x(a, b);
-        top = std::max(top, x(a, b));
-        sum_of += z(a, b);
-        mixed = (mixed * 3 + z(a, b)) % 1000;
-        if (mixed < 0) mixed += 1000;
-        if (z(a, b) > best) {
-            best = z(a, b);
-            where = a * 2500 + b;
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 2500; b++) {
+            acc += x(a, b);
+            top = std::max(top, x(a, b));
+            sum_of += z(a, b);
+            mixed = (mixed * 3 + z(a, b)) % 1000;
+            if (mixed < 0) mixed += 1000;
+            if (z(a, b) > best) {
+                best = z(a, b);
+                where = a * 2500 + b;
+            }
         }
-    }
     CHECK(Buffer<float>(one(sum(X(h, k), {h, k})))() == acc);
     CHECK(Buffer<float>(one(maximum(X(h, k), {h, k})))() == top);
     CHECK(Buffer<int32_t>(one(sum(Z(h, k), {h, k})))() == sum_of);
     CHECK(Buffer<int32_t>(one(argmax(Z(h, k), {h, k})))() == where);
-    CHECK(Buffer<int32_t>(one(reduce([](Expr a, Expr t) { return (a * 3 + t) % 1000; }, 1, Z(h, k), {h, k})))() == mixed);
+    CHECK(Buffer<int32_t>(one(reduce([](Expr a, Expr t) { return (a * 3 + t) % 1000; }, 1, Z(h, k), {h, k})))() ==
+          mixed);
 }
 
 TEST_CASE("the maximum of 16-bit floats begins at minus infinity") {

@@ -28,27 +28,29 @@ TEST_CASE("group normalisation with silu") {
     Op op = group_norm_silu(2, 8, 4, 16, 16);
     std::ostringstream text;
     text << op;
-    CHECK(text.str() == "group_norm_silu(X, scale) -> Y\n"
-                        "  X: f32[n: 2, g: 8, c: 4, y: 16, x: 16]\n"
-                        "  scale: f32[g: 8, c: 4]\n"
-                        "  mean.sum: f32[n: 2, g: 8]\n"
-                        "    mean.sum(n, g) = sum over c, y, x: X(n, g, c, y, x)\n"
-                        "  mean: f32[n: 2, g: 8]\n"
-                        "    mean(n, g) = mean.sum(n, g) / f32(4 * 16 * 16)\n"
-                        "  var.sum: f32[n: 2, g: 8]\n"
-                        "    var.sum(n, g) = sum over c, y, x: (X(n, g, c, y, x) - mean(n, g)) * (X(n, g, c, y, x) - mean(n, g))\n"
-                        "  var: f32[n: 2, g: 8]\n"
-                        "    var(n, g) = var.sum(n, g) / f32(4 * 16 * 16)\n"
-                        "  Y: f32[n: 2, g: 8, c: 4, y: 16, x: 16]\n"
-                        "    Y(n, g, c, y, x) = t1 / (1.0 + exp(-t1))\n"
-                        "      where t1 = (X(n, g, c, y, x) - mean(n, g)) * rsqrt(var(n, g) + 1e-05) * scale(g, c)\n");
+    CHECK(text.str() ==
+          "group_norm_silu(X, scale) -> Y\n"
+          "  X: f32[n: 2, g: 8, c: 4, y: 16, x: 16]\n"
+          "  scale: f32[g: 8, c: 4]\n"
+          "  mean.sum: f32[n: 2, g: 8]\n"
+          "    mean.sum(n, g) = sum over c, y, x: X(n, g, c, y, x)\n"
+          "  mean: f32[n: 2, g: 8]\n"
+          "    mean(n, g) = mean.sum(n, g) / f32(4 * 16 * 16)\n"
+          "  var.sum: f32[n: 2, g: 8]\n"
+          "    var.sum(n, g) = sum over c, y, x: (X(n, g, c, y, x) - mean(n, g)) * (X(n, g, c, y, x) - mean(n, g))\n"
+          "  var: f32[n: 2, g: 8]\n"
+          "    var(n, g) = var.sum(n, g) / f32(4 * 16 * 16)\n"
+          "  Y: f32[n: 2, g: 8, c: 4, y: 16, x: 16]\n"
+          "    Y(n, g, c, y, x) = t1 / (1.0 + exp(-t1))\n"
+          "      where t1 = (X(n, g, c, y, x) - mean(n, g)) * rsqrt(var(n, g) + 1e-05) * scale(g, c)\n");
     Buffer<float> x = random({2, 8, 4, 16, 16}), s = random({8, 4}), y({2, 8, 4, 16, 16});
     interpret(op, x, s, y);
     check_close(y, interpret(op, x, s));
     double mean = 0, var = 0;
     for (int l = 0; l < 1024; l++) mean += static_cast<double>(x.data()[1024 + l]) / 1024;
     for (int l = 0; l < 1024; l++) var += std::pow(static_cast<double>(x.data()[1024 + l]) - mean, 2) / 1024;
-    const double z = (static_cast<double>(x(0, 1, 2, 3, 4)) - mean) / std::sqrt(var + 1e-5) * static_cast<double>(s(1, 2));
+    const double z =
+        (static_cast<double>(x(0, 1, 2, 3, 4)) - mean) / std::sqrt(var + 1e-5) * static_cast<double>(s(1, 2));
     CHECK(static_cast<double>(y(0, 1, 2, 3, 4)) == doctest::Approx(z / (1 + std::exp(-z))).epsilon(1e-5));
     Size H("H"), W("W");
     check_close(interpret(group_norm_silu(2, 8, 4, H, W), x, s), y, {.relative = 0, .absolute = 0});

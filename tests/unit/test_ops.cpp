@@ -14,7 +14,8 @@ std::vector<Buffer<>> random_inputs(const Op &op) {
     uint64_t seed = 1;
     for (const Input &in : op.inputs()) {
         buffers.push_back(make_input(in, {}));
-        in.type.is_float() ? fill_random(buffers.back(), seed++, -1, 1) : fill_random_integers(buffers.back(), seed++, -3, 3);
+        in.type.is_float() ? fill_random(buffers.back(), seed++, -1, 1)
+                           : fill_random_integers(buffers.back(), seed++, -3, 3);
     }
     return buffers;
 }
@@ -31,24 +32,32 @@ void check_conv(const ops::Conv2dOptions &o, int C, int H, int W, int O, int K) 
     const int OH = (H + o.pad_top + o.pad_bottom - o.dilation_y * (K - 1) - 1) / o.stride_y + 1;
     const int OW = (W + o.pad_left + o.pad_right - o.dilation_x * (K - 1) - 1) / o.stride_x + 1;
     const int Cg = C / o.groups, Og = O / o.groups;
-    const auto *xs = reinterpret_cast<const double *>(in[0].raw_buffer()->host), *ws = reinterpret_cast<const double *>(in[1].raw_buffer()->host),
+    const auto *xs = reinterpret_cast<const double *>(in[0].raw_buffer()->host),
+               *ws = reinterpret_cast<const double *>(in[1].raw_buffer()->host),
                *ys = reinterpret_cast<const double *>(y.raw_buffer()->host);
     const auto image = [&](const double *p, int n, int c, int yy, int xx, int cs, int hs, int wss) {
         return nhwc ? p[((n * hs + yy) * wss + xx) * cs + c] : p[((n * cs + c) * hs + yy) * wss + xx];
     };
     double worst = 0;
-    for (int n = 0; n < 2; n++) for (int oc = 0; oc < O; oc++) for (int p = 0; p < OH; p++) for (int q = 0; q < OW; q++) {
-        double acc = 0;
-        for (int c = 0; c < Cg; c++) for (int r = 0; r < K; r++) for (int s = 0; s < K; s++) {
-            const int yy = p * o.stride_y + r * o.dilation_y - o.pad_top, xx = q * o.stride_x + s * o.dilation_x - o.pad_left;
-            if (yy < 0 || yy >= H || xx < 0 || xx >= W) continue;
-            const double w = nhwc ? ws[((r * K + s) * Cg + c) * O + oc] : ws[((oc * Cg + c) * K + r) * K + s];
-            acc += image(xs, n, oc / Og * Cg + c, yy, xx, C, H, W) * w;
-        }
-        if (o.bias) acc += reinterpret_cast<const double *>(in[2].raw_buffer()->host)[oc];
-        if (o.activation == "relu") acc = std::max(acc, 0.0);
-        worst = std::max(worst, std::abs(acc - image(ys, n, oc, p, q, O, OH, OW)));
-    }
+    for (int n = 0; n < 2; n++)
+        for (int oc = 0; oc < O; oc++)
+            for (int p = 0; p < OH; p++)
+                for (int q = 0; q < OW; q++) {
+                    double acc = 0;
+                    for (int c = 0; c < Cg; c++)
+                        for (int r = 0; r < K; r++)
+                            for (int s = 0; s < K; s++) {
+                                const int yy = p * o.stride_y + r * o.dilation_y - o.pad_top,
+                                          xx = q * o.stride_x + s * o.dilation_x - o.pad_left;
+                                if (yy < 0 || yy >= H || xx < 0 || xx >= W) continue;
+                                const double w =
+                                    nhwc ? ws[((r * K + s) * Cg + c) * O + oc] : ws[((oc * Cg + c) * K + r) * K + s];
+                                acc += image(xs, n, oc / Og * Cg + c, yy, xx, C, H, W) * w;
+                            }
+                    if (o.bias) acc += reinterpret_cast<const double *>(in[2].raw_buffer()->host)[oc];
+                    if (o.activation == "relu") acc = std::max(acc, 0.0);
+                    worst = std::max(worst, std::abs(acc - image(ys, n, oc, p, q, O, OH, OW)));
+                }
     CHECK(worst < 1e-12);
 }
 
@@ -88,16 +97,21 @@ TEST_CASE("matmul in all its forms") {
         const Op op = ops::matmul(f64, M, N, K, o);
         const std::vector<Buffer<>> in = random_inputs(op);
         const Buffer<> c = interpret(op, in);
-        for (int b = 0; b < (form & 4 ? batches : 1); b++) for (int i = 0; i < M; i++) for (int j = 0; j < N; j++) {
-            const auto index = [&](bool batch, int y, int x) { return batch ? std::vector<int64_t>{b, y, x} : std::vector<int64_t>{y, x}; };
-            double acc = 0;
-            for (int k = 0; k < K; k++) {
-                acc += at(in[0], o.transpose_a ? index(form & 4, k, i) : index(form & 4, i, k)) *
-                       at(in[1], o.transpose_b ? index((form & 4) && !o.shared_b, j, k) : index((form & 4) && !o.shared_b, k, j));
-            }
-            if (form & 16) acc = std::max(0.0, acc + at(in[2], {j}) + at(in[3], index(form & 4, i, j)));
-            CHECK(at(c, index(form & 4, i, j)) == doctest::Approx(acc).epsilon(1e-12));
-        }
+        for (int b = 0; b < (form & 4 ? batches : 1); b++)
+            for (int i = 0; i < M; i++)
+                for (int j = 0; j < N; j++) {
+                    const auto index = [&](bool batch, int y, int x) {
+                        return batch ? std::vector<int64_t>{b, y, x} : std::vector<int64_t>{y, x};
+                    };
+                    double acc = 0;
+                    for (int k = 0; k < K; k++) {
+                        acc += at(in[0], o.transpose_a ? index(form & 4, k, i) : index(form & 4, i, k)) *
+                               at(in[1], o.transpose_b ? index((form & 4) && !o.shared_b, j, k)
+                                                       : index((form & 4) && !o.shared_b, k, j));
+                    }
+                    if (form & 16) acc = std::max(0.0, acc + at(in[2], {j}) + at(in[3], index(form & 4, i, j)));
+                    CHECK(at(c, index(form & 4, i, j)) == doctest::Approx(acc).epsilon(1e-12));
+                }
     }
 }
 
@@ -146,7 +160,8 @@ TEST_CASE("reductions along any axes") {
     const std::vector<Buffer<>> in = random_inputs(mean);
     const Buffer<> y = interpret(mean, in);
     double acc = 0;
-    for (int a = 0; a < 3; a++) for (int c = 0; c < 5; c++) acc += at(in[0], {a, 2, c}) / 15;
+    for (int a = 0; a < 3; a++)
+        for (int c = 0; c < 5; c++) acc += at(in[0], {a, 2, c}) / 15;
     CHECK(y.extents() == std::vector<int64_t>{4});
     CHECK(at(y, {2}) == doctest::Approx(acc));
     for (const std::string &kind : ops::reduction_kinds()) {
@@ -195,6 +210,7 @@ TEST_CASE("the registry makes every op from its parameters") {
         }
         CHECK_NOTHROW(ops::make(o.name, symbolic));
     }
-    CHECK(ops::make("matmul", {{"m", "M"}, {"n", 768}, {"k", 3072}, {"bias", "true"}, {"activation", "gelu"}}).sizes() ==
-          std::vector<std::string>{"M"});
+    CHECK(
+        ops::make("matmul", {{"m", "M"}, {"n", 768}, {"k", 3072}, {"bias", "true"}, {"activation", "gelu"}}).sizes() ==
+        std::vector<std::string>{"M"});
 }
