@@ -58,7 +58,7 @@ public:
 
     std::unique_ptr<llvm::Module> module;
 
-    // Stack slots that hold Register allocations: the optimiser must dissolve them all. Names as "kernel: array".
+    // What the user should know: an accumulator array that exceeds the registers.
     std::vector<std::string> warnings;
 
 private:

@@ -57,6 +57,26 @@ std::string CpuTarget::architecture() const { return triple.substr(0, triple.fin
 
 bool CpuTarget::freestanding() const { return triple.find("-none") != std::string::npos; }
 
+int CpuTarget::vector_registers() const { return architecture() == "x86_64" && !has("avx512f") ? 16 : 32; }
+
+std::string CpuTarget::missing_on(const CpuTarget &machine) const {
+    if (architecture() != machine.architecture()) {
+        return architecture();
+    }
+    if (*this == machine) {
+        return "";
+    }
+    for (size_t at = 0; at < features.size();) {
+        size_t end = std::min(features.find(',', at), features.size());
+        std::string item = features.substr(at, end - at);
+        if (item.size() > 1 && item[0] == '+' && !machine.has(item.substr(1))) {
+            return item.substr(1);
+        }
+        at = end + 1;
+    }
+    return "";
+}
+
 CpuTarget CpuTarget::host() {
     CpuTarget target;
     target.name = "host";

