@@ -42,7 +42,7 @@ function(kumiko_room folder)
     list(FILTER sources EXCLUDE REGEX "/schedules/library/")
   endif()
   if(folder STREQUAL "autotune")
-    list(FILTER sources EXCLUDE REGEX "/autotune/measurer_main\\.c(pp)?$") # a program of its own
+    list(FILTER sources EXCLUDE REGEX "/autotune/measurer/") # a program of its own
   endif()
   if(NOT sources)
     add_library(${name} INTERFACE)

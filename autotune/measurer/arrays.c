@@ -1,0 +1,155 @@
+#define _GNU_SOURCE
+#include "autotune/measurer/arrays.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum { PAGE = 4096, LINE = 64, SLACK = 0x5a };
+enum { CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4 };
+
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* The array ends less than a line before a page that faults, and begins on a line; before it is a page that faults too, or
+ * bytes that check_arrays looks at. */
+static uint8_t *guarded(size_t bytes) {
+    const size_t inside = round_up(round_up(bytes ? bytes : 1, LINE), PAGE);
+    uint8_t *base = mmap(NULL, inside + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED || mprotect(base + PAGE, inside, PROT_READ | PROT_WRITE)) return NULL;
+    memset(base + PAGE, SLACK, inside);
+    return base + PAGE + inside - round_up(bytes ? bytes : 1, LINE);
+}
+
+int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_bytes) {
+    struct stat info;
+    snprintf(text, text_bytes, "the task file is broken");
+    if (fstat(descriptor, &info) || (size_t)info.st_size < sizeof(measurer_task)) return 1;
+    a->file = mmap(NULL, info.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
+    if (a->file == MAP_FAILED) return 1;
+    a->task = (const measurer_task *)a->file;
+    if (a->task->magic != MEASURER_MAGIC || a->task->version != MEASURER_VERSION || a->task->bytes != (uint64_t)info.st_size) {
+        snprintf(text, text_bytes, "the task file is of another version");
+        return 1;
+    }
+    a->sizes = (const int64_t *)(a->task + 1);
+    a->tensors = (const measurer_tensor *)(a->sizes + a->task->sizes);
+    a->pointers = calloc(a->task->tensors + 1, sizeof *a->pointers);
+    for (uint32_t t = 0; a->pointers && t < a->task->tensors; t++) {
+        const measurer_tensor *tensor = &a->tensors[t];
+        a->pointers[t] = guarded(tensor->bytes);
+        if (!a->pointers[t]) {
+            snprintf(text, text_bytes, "out of memory for the arrays");
+            return 1;
+        }
+        if (!tensor->output) memcpy(a->pointers[t], a->file + tensor->data, tensor->bytes);
+    }
+    clear_outputs(a);
+    return a->pointers == NULL;
+}
+
+void clear_outputs(const measurer_arrays *a) {
+    for (uint32_t t = 0; t < a->task->tensors; t++) {
+        const measurer_tensor *tensor = &a->tensors[t];
+        const int is_float = tensor->code == CODE_FLOAT || tensor->code == CODE_BFLOAT;
+        if (tensor->output) memset(a->pointers[t], is_float ? 0xff : 0xa5, tensor->bytes);
+    }
+}
+
+static double half_value(uint16_t h) {
+    const double sign = h >> 15 ? -1 : 1;
+    const int exponent = h >> 10 & 31, mantissa = h & 1023;
+    if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24));
+}
+
+static double bfloat_value(uint16_t h) {
+    const uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static double element(const measurer_tensor *t, const void *data, size_t i) {
+    if (t->code == CODE_BFLOAT) return bfloat_value(((const uint16_t *)data)[i]);
+    if (t->code == CODE_FLOAT) {
+        if (t->bits == 16) return half_value(((const uint16_t *)data)[i]);
+        return t->bits == 32 ? ((const float *)data)[i] : ((const double *)data)[i];
+    }
+    const int is_signed = t->code == CODE_INT;
+    switch (t->bits) {
+    case 16: return is_signed ? (double)((const int16_t *)data)[i] : (double)((const uint16_t *)data)[i];
+    case 32: return is_signed ? (double)((const int32_t *)data)[i] : (double)((const uint32_t *)data)[i];
+    case 64: return is_signed ? (double)((const int64_t *)data)[i] : (double)((const uint64_t *)data)[i];
+    default: return is_signed ? (double)((const int8_t *)data)[i] : (double)((const uint8_t *)data)[i];
+    }
+}
+
+/* Equal bits, but zeros of both signs and all NaN are alike: a sum of zeros has the sign of its order. */
+static int check_exact(const measurer_tensor *t, const void *data, const void *expected, size_t *at) {
+    if (memcmp(data, expected, t->bytes) == 0) return 0;
+    const int is_float = t->code == CODE_FLOAT || t->code == CODE_BFLOAT;
+    const size_t size = t->elements ? t->bytes / t->elements : 1;
+    for (size_t i = 0; i < t->elements; i++) {
+        if (memcmp((const uint8_t *)data + i * size, (const uint8_t *)expected + i * size, size) == 0) continue;
+        if (is_float) {
+            const double a = element(t, data, i), b = element(t, expected, i);
+            if (a == b || (isnan(a) && isnan(b))) continue;
+        }
+        *at = i;
+        return 1;
+    }
+    return 0;
+}
+
+static int check_bounded(const measurer_tensor *t, const void *data, const double *expected, size_t *at) {
+    const double *bound = expected + t->elements;
+    for (size_t i = 0; i < t->elements; i++) {
+        const double a = element(t, data, i);
+        if (isnan(bound[i]) || isinf(bound[i])) continue; /* nothing is promised there */
+        if (a == expected[i] || fabs(a - expected[i]) <= bound[i] || (isnan(a) && isnan(expected[i]))) continue;
+        *at = i;
+        return 1;
+    }
+    return 0;
+}
+
+/* Neither the slack after the array nor what stands on its first page before it may change. */
+static int check_slack(const measurer_tensor *t, const uint8_t *data) {
+    const uint8_t *end = data + round_up(t->bytes ? t->bytes : 1, LINE);
+    const uint8_t *begin = (const uint8_t *)((uintptr_t)data / PAGE * PAGE);
+    for (const uint8_t *p = begin; p < data; p++) {
+        if (*p != SLACK) return 1;
+    }
+    for (const uint8_t *p = data + t->bytes; p < end; p++) {
+        if (*p != SLACK) return 1;
+    }
+    return 0;
+}
+
+int check_arrays(const measurer_arrays *a, char *text, size_t text_bytes) {
+    for (uint32_t t = 0; t < a->task->tensors; t++) {
+        const measurer_tensor *tensor = &a->tensors[t];
+        const void *data = a->pointers[t], *expected = a->file + tensor->data;
+        size_t at = 0;
+        if (check_slack(tensor, data)) {
+            snprintf(text, text_bytes, "writes outside tensor %u", t);
+            return 1;
+        }
+        if (!tensor->output) {
+            if (memcmp(data, expected, tensor->bytes) == 0) continue;
+            snprintf(text, text_bytes, "changes input %u", t);
+            memcpy(a->pointers[t], expected, tensor->bytes); /* for who comes next */
+            return 1;
+        }
+        if (tensor->bounded ? check_bounded(tensor, data, expected, &at) : check_exact(tensor, data, expected, &at)) {
+            const double wanted = tensor->bounded ? ((const double *)expected)[at] : element(tensor, expected, at);
+            snprintf(text, text_bytes, "wrong result: element %zu of tensor %u is %.9g and must be %.9g", at, t, element(tensor, data, at),
+                     wanted);
+            return 1;
+        }
+    }
+    return 0;
+}

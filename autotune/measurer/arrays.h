@@ -1,0 +1,24 @@
+/* The kernel's arrays, each between guard pages, and what the outputs must be. */
+#ifndef KUMIKO_MEASURER_ARRAYS_H
+#define KUMIKO_MEASURER_ARRAYS_H
+
+#include "autotune/measurer/protocol.h"
+
+#include <stddef.h>
+
+typedef struct {
+    const uint8_t *file;
+    const measurer_task *task;
+    const int64_t *sizes;
+    const measurer_tensor *tensors;
+    void **pointers; /* what kernels are called with */
+} measurer_arrays;
+
+/* Maps the task file and fills inputs. Returns 0, or 1 with the cause in `text`. */
+int open_arrays(int descriptor, measurer_arrays *arrays, char *text, size_t text_bytes);
+/* Outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
+void clear_outputs(const measurer_arrays *arrays);
+/* Returns 0 when the outputs are what they must be and the inputs what they were; else 1 with the first difference. */
+int check_arrays(const measurer_arrays *arrays, char *text, size_t text_bytes);
+
+#endif

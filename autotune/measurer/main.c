@@ -1,0 +1,228 @@
+/* kumiko_measurer: runs kernels that may be broken, so that the tuner need not. It is executed by the tuner (protocol.h),
+ * links the object that it is given, checks what it computes, and times it. Nothing of Halide or LLVM is in it, and its
+ * death costs one candidate.
+ *
+ * How it times. A sample is as many calls as take a tenth of a millisecond, at least one; the first call and the check have
+ * warmed code and caches, as in a program that calls a kernel again and again. Samples are taken until the least is sure
+ * (the median comes within `tight` of it) or the budget is spent, and at least five. With several kernels, sample after
+ * sample goes round, so that a machine that slows down slows all of them. */
+#define _GNU_SOURCE
+#include "autotune/measurer/arrays.h"
+#include "autotune/measurer/link.h"
+#include "autotune/measurer/protocol.h"
+#include "runtime/kumiko_runtime.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef int (*packed_kernel)(void *const *tensors, const int64_t *sizes);
+
+enum { MOST_SAMPLES = 2000, LEAST_SAMPLES = 5, FEW_SAMPLES = 3 };
+static const double sample_seconds = 1e-4;
+
+static measurer_arrays arrays;
+static linked_image images[MEASURER_SLOTS];
+static double samples[MEASURER_SLOTS][MOST_SAMPLES];
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Dependent multiplications take three cycles each on the x86-64 processors of this century. */
+static double measure_clock(void) {
+#if defined(__x86_64__)
+    double best = 0;
+    for (int attempt = 0; attempt < 8; attempt++) {
+        uint64_t x = 3;
+        const int n = 20000;
+        const double begin = now();
+        for (int i = 0; i < n; i++) {
+            __asm__ volatile("imul %0, %0\n imul %0, %0\n imul %0, %0\n imul %0, %0\n imul %0, %0\n"
+                             "imul %0, %0\n imul %0, %0\n imul %0, %0\n imul %0, %0\n imul %0, %0"
+                             : "+r"(x));
+        }
+        const double hz = 30.0 * n / (now() - begin);
+        if (hz > best) best = hz;
+    }
+    return best;
+#else
+    return 0;
+#endif
+}
+
+static int receive(void *data, size_t bytes) {
+    for (uint8_t *p = data; bytes > 0;) {
+        ssize_t n = read(MEASURER_SOCKET, p, bytes);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 1;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static int answer(const measurer_reply *reply) {
+    const uint8_t *p = (const uint8_t *)reply;
+    for (size_t bytes = sizeof *reply; bytes > 0;) {
+        ssize_t n = send(MEASURER_SOCKET, p, bytes, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 1;
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static int call(uint32_t slot, measurer_reply *reply) {
+    const int code = ((packed_kernel)images[slot].entry)(arrays.pointers, arrays.sizes);
+    if (code == 0) return 0;
+    reply->status = MEASURER_FAILED;
+    reply->slot = slot;
+    snprintf(reply->text, sizeof reply->text, "returned code %d: %s", code, kumiko_error());
+    return 1;
+}
+
+static int check(uint32_t slot, measurer_reply *reply) {
+    if (!check_arrays(&arrays, reply->text, sizeof reply->text)) return 0;
+    reply->status = MEASURER_WRONG;
+    reply->slot = slot;
+    return 1;
+}
+
+static int call_and_check(uint32_t slot, measurer_reply *reply) {
+    clear_outputs(&arrays);
+    return call(slot, reply) || check(slot, reply);
+}
+
+static void load(const measurer_request *request, const void *object, measurer_reply *reply) {
+    const uint32_t slot = request->slots[0];
+    unlink_image(&images[slot]);
+    if (link_object(object, request->object_bytes, request->kernel, &images[slot], reply->text, sizeof reply->text)) {
+        reply->status = MEASURER_BAD_OBJECT;
+        reply->slot = slot;
+    } else if (call_and_check(slot, reply)) {
+        unlink_image(&images[slot]);
+    }
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void summarize(const double *sample, uint32_t n, uint32_t calls, measurer_time *time) {
+    static double sorted[MOST_SAMPLES];
+    memcpy(sorted, sample, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, ascending);
+    time->least = sorted[0];
+    time->median = n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+    time->spread = (sorted[n - 1 - n / 4] - sorted[n / 4]) / time->median;
+    time->samples = n;
+    time->calls = calls;
+}
+
+static void run(const measurer_request *request, measurer_reply *reply) {
+    uint32_t calls[MEASURER_SLOTS], taken = 0;
+    const double begin = now();
+    for (uint32_t i = 0; i < request->count; i++) {
+        /* The second call after the check, which had only just warmed up. */
+        double start = now(), once;
+        if (call(request->slots[i], reply)) return;
+        once = now() - start;
+        if (once < sample_seconds) {
+            start = now();
+            if (call(request->slots[i], reply)) return;
+            once = now() - start;
+        }
+        calls[i] = once >= sample_seconds ? 1 : once > 1e-7 ? (uint32_t)(sample_seconds / once) + 1 : 1000;
+    }
+    for (int enough = 0; !enough && taken < MOST_SAMPLES;) {
+        for (uint32_t i = 0; i < request->count; i++) {
+            const double start = now();
+            for (uint32_t c = 0; c < calls[i]; c++) {
+                if (call(request->slots[i], reply)) return;
+            }
+            samples[i][taken] = (now() - start) / calls[i];
+        }
+        taken++;
+        if (taken < FEW_SAMPLES) continue;
+        int tight = 1;
+        for (uint32_t i = 0; i < request->count; i++) {
+            measurer_time *time = &reply->times[i];
+            if (taken < 64 || taken % 16 == 0) summarize(samples[i], taken, calls[i], time);
+            tight = tight && time->median - time->least <= request->tight * time->least;
+        }
+        if (request->count == 1 && request->give_up_above > 0 && reply->times[0].least > request->give_up_above) break;
+        enough = taken >= LEAST_SAMPLES && (now() - begin > request->budget || (tight && taken >= 2 * LEAST_SAMPLES));
+    }
+    for (uint32_t i = 0; i < request->count; i++) summarize(samples[i], taken, calls[i], &reply->times[i]);
+    /* What was timed must be what was checked: once more, from cleared outputs. */
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (call_and_check(request->slots[i], reply)) return;
+    }
+}
+
+static int valid(const measurer_request *r) {
+    if (r->magic != MEASURER_MAGIC || r->count < 1 || r->count > MEASURER_SLOTS || r->object_bytes > (uint64_t)1 << 30) return 0;
+    if (memchr(r->kernel, 0, sizeof r->kernel) == NULL) return 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->slots[i] >= MEASURER_SLOTS || (r->command == MEASURER_RUN && !images[r->slots[i]].base)) return 0;
+    }
+    return r->command == MEASURER_LOAD || r->command == MEASURER_RUN;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "kumiko_measurer runs candidates for the tuner of Kumiko, which starts it; it is of no use by hand.\n");
+        return 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the tuner may be killed at any moment */
+    kumiko_set_num_threads(atoi(argv[1]));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (atol(argv[2]) > 0) {
+        const struct rlimit limit = {(rlim_t)atol(argv[2]) << 20, (rlim_t)atol(argv[2]) << 20};
+        setrlimit(RLIMIT_AS, &limit);
+    }
+#endif
+    const struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+
+    measurer_reply reply = {.magic = MEASURER_MAGIC, .version = MEASURER_VERSION};
+    if (open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text)) reply.status = MEASURER_BAD_REQUEST;
+    else reply.text[0] = 0;
+    reply.clock_hz = measure_clock();
+    if (answer(&reply) || reply.status) return 1;
+
+    void *object = NULL;
+    for (measurer_request request; !receive(&request, sizeof request);) {
+        memset(&reply, 0, sizeof reply);
+        reply.magic = MEASURER_MAGIC;
+        reply.version = MEASURER_VERSION;
+        if (!valid(&request)) {
+            reply.status = MEASURER_BAD_REQUEST;
+            snprintf(reply.text, sizeof reply.text, "a request that makes no sense");
+            answer(&reply);
+            return 1;
+        }
+        if (request.command == MEASURER_LOAD) {
+            free(object);
+            object = malloc(request.object_bytes ? request.object_bytes : 1);
+            if (!object || receive(object, request.object_bytes)) return 1;
+            load(&request, object, &reply);
+        } else {
+            run(&request, &reply);
+        }
+        if (answer(&reply)) return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* What the tuner and its measurer say to each other. Both run on one machine and come from one build, so plain structs go
+ * over the wire; `magic` and `version` guard against a measurer of another build.
+ *
+ * The measurer is executed with
+ *   descriptor 3  a stream socket: requests come, each is answered by one reply
+ *   descriptor 4  a sealed memory file: the task, that is, the tensors' contents and what the outputs must be
+ *   arguments     the number of threads, and a limit on its memory in MiB (0: none)
+ * It says hello with an unasked reply, whose `clock_hz` is the clock it measured (0: unknown). */
+#ifndef KUMIKO_MEASURER_PROTOCOL_H
+#define KUMIKO_MEASURER_PROTOCOL_H
+
+#include <stdint.h>
+
+enum { MEASURER_MAGIC = 0x4b6d6561, MEASURER_VERSION = 1, MEASURER_SLOTS = 16, MEASURER_NAME = 240, MEASURER_TEXT = 480 };
+enum { MEASURER_SOCKET = 3, MEASURER_TASK = 4 };
+
+/* ---- The task file: this header, the sizes, the tensors, then data at the offsets given ------------------------------ */
+
+typedef struct {
+    uint8_t code; /* halide_type_code_t: 0 int, 1 unsigned, 2 float, 4 bfloat */
+    uint8_t bits; /* 1 for bool, whose elements are bytes */
+    uint8_t output;
+    uint8_t bounded; /* outputs: 0: `data` holds the expected elements; 1: expected values as f64, then bounds as f64 */
+    uint32_t pad;
+    uint64_t bytes;    /* of the array */
+    uint64_t elements; /* of a dense array: outputs are dense */
+    uint64_t data;     /* offset */
+} measurer_tensor;
+
+typedef struct {
+    uint32_t magic, version;
+    uint32_t tensors, sizes;
+    uint64_t bytes; /* of the file */
+} measurer_task; /* then int64_t[sizes], then measurer_tensor[tensors] */
+
+/* ---- Requests and replies -------------------------------------------------------------------------------------------- */
+
+enum measurer_command {
+    MEASURER_LOAD = 1, /* links the object that follows into slot slots[0], runs it once, checks it */
+    MEASURER_RUN = 2   /* times `count` slots, taking turns, and checks each again */
+};
+
+typedef struct {
+    uint32_t magic, command;
+    uint64_t object_bytes; /* LOAD: that many bytes follow */
+    char kernel[MEASURER_NAME];
+    uint32_t count;
+    uint32_t slots[MEASURER_SLOTS];
+    double budget;       /* RUN: seconds for all, beyond which only the least number of samples is taken */
+    double tight;        /* RUN: stop when (median - least) / least is below this in every slot */
+    double give_up_above; /* RUN of one slot: stop after few samples when the least is above this; 0: never */
+} measurer_request;
+
+enum measurer_status {
+    MEASURER_OK = 0,
+    MEASURER_BAD_OBJECT = 1, /* cannot be linked */
+    MEASURER_FAILED = 2,     /* the kernel returned a code; its text is given */
+    MEASURER_WRONG = 3,      /* an output differs */
+    MEASURER_BAD_REQUEST = 4
+};
+
+typedef struct {
+    double least, median, spread; /* seconds a call; spread: between the quartiles, as a part of the median */
+    uint32_t samples, calls;      /* samples taken, calls in each */
+} measurer_time;
+
+typedef struct {
+    uint32_t magic, version;
+    uint32_t status;
+    uint32_t slot; /* that failed */
+    double clock_hz;
+    measurer_time times[MEASURER_SLOTS];
+    char text[MEASURER_TEXT];
+} measurer_reply;
+
+#endif
