@@ -36,7 +36,7 @@ typedef struct {
 /* ---- Requests and replies -------------------------------------------------------------------------------------------- */
 
 enum measurer_command {
-    MEASURER_LOAD = 1, /* links the object that follows into slot slots[0], runs it once, checks it */
+    MEASURER_LOAD = 1, /* links the object that follows into slot slots[0], runs it once (times[0]), checks it */
     MEASURER_RUN = 2   /* times `count` slots, taking turns, and checks each again */
 };
 

@@ -1,0 +1,60 @@
+#include "autotune/build.h"
+
+#include "support/duration.h"
+#include "support/hash.h"
+#include "targets/cpu/object.h"
+#include "targets/lower/lower.h"
+
+namespace kumiko {
+
+namespace {
+
+// Runs f; what it throws becomes the candidate's outcome. The first line of a message tells the kind of failure, the rest
+// shows nests.
+template<typename F>
+void attempt(Candidate &candidate, Outcome outcome, F f) {
+    try {
+        f();
+        return;
+    } catch (const Halide::Error &e) {
+        candidate.reason = std::string("Halide: ") + e.what();
+    } catch (const std::exception &e) {
+        candidate.reason = e.what();
+    } catch (...) {
+        candidate.reason = "an error of an unknown kind";
+    }
+    candidate.outcome = outcome;
+    candidate.reason = candidate.reason.substr(0, candidate.reason.find('\n'));
+}
+
+} // namespace
+
+std::string hash_of_schedule(const nlohmann::json &saved) {
+    return hash_hex(saved.contains("directives") ? saved.at("directives").dump() : saved.dump());
+}
+
+Candidate make_candidate(const Space &space, const Point &point) {
+    Candidate candidate;
+    candidate.point = point;
+    attempt(candidate, Outcome::Illegal, [&] {
+        candidate.schedule = space.schedule(point).to_json();
+        candidate.schedule_hash = hash_of_schedule(candidate.schedule);
+    });
+    return candidate;
+}
+
+void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate) {
+    const Stopwatch watch;
+    attempt(candidate, Outcome::Unbuildable, [&] {
+        LowerOptions lowering;
+        lowering.kernel_name = "kumiko_candidate";
+        const Nest nest = lower(space.schedule(candidate.point), lowering);
+        CodegenOptions codegen;
+        codegen.target = target;
+        candidate.object = compile_object({nest}, codegen).bytes;
+        candidate.symbol = "kumiko_candidate_packed";
+    });
+    candidate.build_seconds = watch.seconds();
+}
+
+} // namespace kumiko

@@ -1,0 +1,58 @@
+// The tuning database: one SQLite file that any number of sessions may use at once, and any of them be killed at any moment.
+//
+// Every candidate is a row of `records`, of a task (formula, sizes, machine, threads). A row is written in a transaction of
+// its own in SQLite's write-ahead log, so an interrupted session loses at most the candidate that it was measuring.
+//
+// The file states whose it is (application_id) and of which format (user_version). Errors are UserErrors that name the
+// file and the cause: not a database, another program's database, of a newer format, locked by another session for longer
+// than the time-out, read-only, damaged, disk full.
+#pragma once
+
+#include "autotune/record.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+class Database {
+public:
+    static constexpr int format_version = 1;
+
+    enum class Mode {
+        ReadWrite, // made if it does not exist
+        Read,      // must exist
+    };
+    // `lock_timeout`: seconds to wait for another session's lock. ":memory:" is a database of this object alone.
+    explicit Database(const std::string &path, Mode mode = Mode::ReadWrite, double lock_timeout = 10);
+    ~Database();
+    Database(Database &&) noexcept;
+    Database &operator=(Database &&) noexcept;
+
+    // Replaces an older record of the same task and schedule.
+    void add(const Op &op, const Record &record);
+    // Notes the result of the last comparison.
+    void set_final(const TaskKey &key, const std::string &schedule_hash, double seconds);
+
+    // All records of a task, oldest first. `machine` is given to the records: the database knows only its id.
+    std::vector<Record> records(const TaskKey &key, const Machine &machine) const;
+    // The best of those that were compared side by side, else the best measured once.
+    std::optional<Record> best(const TaskKey &key, const Machine &machine) const;
+
+    struct TaskSummary {
+        TaskKey key;
+        std::string formula;
+        int records = 0, ok = 0;
+        double best_seconds = 0; // 0: none
+    };
+    std::vector<TaskSummary> tasks() const;
+
+    const std::string &path() const;
+
+private:
+    struct Contents;
+    std::unique_ptr<Contents> contents_;
+};
+
+} // namespace kumiko

@@ -1,0 +1,253 @@
+#include "autotune/measurer.h"
+
+#include "autotune/measurer/protocol.h"
+#include "support/duration.h"
+#include "support/names.h"
+
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace kumiko {
+
+namespace {
+
+const std::vector<std::string> &outcome_names() {
+    static const std::vector<std::string> names = {"ok",    "illegal", "unbuildable", "unlinkable", "failed",
+                                                   "wrong", "crashed", "timed out",   "impossible"};
+    return names;
+}
+
+Outcome outcome_of(uint32_t status) {
+    switch (status) {
+    case MEASURER_OK: return Outcome::Ok;
+    case MEASURER_BAD_OBJECT: return Outcome::Unlinkable;
+    case MEASURER_FAILED: return Outcome::Failed;
+    case MEASURER_WRONG: return Outcome::Wrong;
+    default: throw InternalError("the measurer did not understand a request");
+    }
+}
+
+enum class Io { Done, Closed, TimedOut };
+
+// Sends or receives all bytes before the deadline.
+template<typename F>
+Io transfer(int socket, short events, size_t bytes, const Stopwatch &watch, double timeout, F step) {
+    while (bytes > 0) {
+        const double left = timeout - watch.seconds();
+        if (left <= 0) return Io::TimedOut;
+        pollfd p{socket, events, 0};
+        const int ready = poll(&p, 1, static_cast<int>(std::min(left, 1e6) * 1e3) + 1);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready == 0) continue;
+        const ssize_t n = step(bytes);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return Io::Closed;
+        bytes -= static_cast<size_t>(n);
+    }
+    return Io::Done;
+}
+
+Io send_all(int socket, const void *data, size_t bytes, const Stopwatch &watch, double timeout) {
+    const char *p = static_cast<const char *>(data);
+    return transfer(socket, POLLOUT, bytes, watch, timeout, [&](size_t left) {
+        const ssize_t n = send(socket, p, left, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) p += n;
+        return n;
+    });
+}
+
+Io receive_all(int socket, void *data, size_t bytes, const Stopwatch &watch, double timeout) {
+    char *p = static_cast<char *>(data);
+    return transfer(socket, POLLIN, bytes, watch, timeout, [&](size_t left) {
+        const ssize_t n = recv(socket, p, left, MSG_DONTWAIT);
+        if (n > 0) p += n;
+        return n;
+    });
+}
+
+// A descriptor above those that the child is given, so that placing one does not overwrite another.
+int moved_up(int descriptor) {
+    const int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 16);
+    close(descriptor);
+    return high;
+}
+
+std::string signal_name(int number) {
+    switch (number) {
+    case SIGSEGV: return "it read or wrote where nothing is (SIGSEGV)";
+    case SIGBUS: return "it read or wrote where nothing is (SIGBUS)";
+    case SIGILL: return "it ran an instruction that this processor has not (SIGILL)";
+    case SIGFPE: return "it divided by zero (SIGFPE)";
+    case SIGABRT: return "it aborted (SIGABRT)";
+    case SIGKILL: return "it was killed (SIGKILL)";
+    default: return "signal " + std::to_string(number);
+    }
+}
+
+} // namespace
+
+std::string outcome_name(Outcome outcome) { return outcome_names().at(static_cast<size_t>(outcome)); }
+
+Outcome outcome_from_name(const std::string &name) {
+    for (size_t i = 0; i < outcome_names().size(); i++) {
+        if (outcome_names()[i] == name) return static_cast<Outcome>(i);
+    }
+    throw UserError("there is no outcome \"" + name + "\"" + suggest(name, outcome_names()));
+}
+
+std::string find_measurer() {
+    std::error_code error;
+    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+    for (const char *place : {"kumiko_measurer", "../kumiko_measurer", "../../kumiko_measurer", "../libexec/kumiko/kumiko_measurer"}) {
+        const std::filesystem::path candidate = self / place;
+        if (access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal().string();
+    }
+    throw UserError("the program kumiko_measurer, in which the tuner runs candidates, is neither beside this program (in " + self.string() +
+                    ") nor in the two folders above it; build the target kumiko_measurer, or say where it is in TuneOptions::measurer");
+}
+
+Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {
+    if (options_.program.empty()) options_.program = find_measurer();
+    start();
+}
+
+Measurer::~Measurer() { stop(); }
+
+void Measurer::start() {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) throw UserError(std::string("cannot make a socket: ") + std::strerror(errno));
+    const int ours = moved_up(pair[0]), theirs = moved_up(pair[1]), file = fcntl(task_.descriptor(), F_DUPFD_CLOEXEC, 16);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, theirs, MEASURER_SOCKET);
+    posix_spawn_file_actions_adddup2(&actions, file, MEASURER_TASK);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none; // the measurer must die of what kills it, whatever this program blocks
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    // A group of its own, so that Ctrl-C reaches the tuner alone, which then ends in order.
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    std::string threads = std::to_string(options_.threads), memory = std::to_string(options_.memory_mib);
+    char *arguments[] = {options_.program.data(), threads.data(), memory.data(), nullptr};
+    pid_t process = 0;
+    const int failed = posix_spawn(&process, options_.program.c_str(), &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(theirs);
+    close(file);
+    if (failed) {
+        close(ours);
+        throw UserError("cannot start the measurer " + options_.program + ": " + std::strerror(failed));
+    }
+    process_ = process;
+    socket_ = ours;
+    restarts_++;
+    measurer_reply hello;
+    const Stopwatch watch;
+    const Io io = receive_all(socket_, &hello, sizeof hello, watch, 20);
+    std::string wrong;
+    if (io != Io::Done) wrong = "it does not answer";
+    else if (hello.magic != MEASURER_MAGIC || hello.version != MEASURER_VERSION) wrong = "it is of another version";
+    else if (hello.status != MEASURER_OK) wrong = hello.text;
+    if (!wrong.empty()) {
+        stop();
+        throw UserError("cannot use the measurer " + options_.program + ": " + wrong);
+    }
+    clock_hz_ = std::max(clock_hz_, hello.clock_hz);
+}
+
+void Measurer::stop() {
+    if (socket_ >= 0) close(socket_);
+    socket_ = -1;
+    if (process_ > 0) {
+        kill(process_, SIGKILL);
+        while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {}
+    }
+    process_ = 0;
+}
+
+// Why the process is gone; takes it away, so that the next request starts another.
+Measured Measurer::lost(bool timed_out, double timeout) {
+    Measured result;
+    if (timed_out) {
+        result.outcome = Outcome::TimedOut;
+        result.reason = "still running after " + duration_text(timeout);
+        stop();
+        return result;
+    }
+    // The socket is closed because the process is dead or dying; what it died of is its status.
+    int status = 0;
+    pid_t done = 0;
+    const Stopwatch watch;
+    while ((done = waitpid(process_, &status, WNOHANG)) == 0 && watch.seconds() < 5) usleep(200);
+    if (done == process_) process_ = 0;
+    stop();
+    result.outcome = Outcome::Crashed;
+    if (done > 0 && WIFSIGNALED(status)) result.reason = signal_name(WTERMSIG(status));
+    else if (done > 0 && WIFEXITED(status)) result.reason = "the process ended with status " + std::to_string(WEXITSTATUS(status));
+    else result.reason = "the process closed its socket";
+    return result;
+}
+
+Measured Measurer::exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n) {
+    if (process_ == 0) start();
+    const Stopwatch watch;
+    measurer_reply reply;
+    Io io = send_all(socket_, request, bytes, watch, timeout);
+    if (io == Io::Done && object) io = send_all(socket_, object->data(), object->size(), watch, timeout);
+    if (io == Io::Done) io = receive_all(socket_, &reply, sizeof reply, watch, timeout);
+    if (io != Io::Done) return lost(io == Io::TimedOut, timeout);
+    if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's answer is garbled");
+    Measured result;
+    result.outcome = outcome_of(reply.status);
+    reply.text[MEASURER_TEXT - 1] = 0;
+    if (result.outcome != Outcome::Ok) result.reason = reply.text;
+    result.slot = reply.slot;
+    for (size_t i = 0; i < n; i++) {
+        const measurer_time &t = reply.times[i];
+        result.timings.push_back({t.least, t.median, t.spread, static_cast<int>(t.samples)});
+    }
+    return result;
+}
+
+Measured Measurer::load(size_t slot, const std::string &object, const std::string &symbol, double timeout) {
+    measurer_request request{};
+    request.magic = MEASURER_MAGIC;
+    request.command = MEASURER_LOAD;
+    request.object_bytes = object.size();
+    if (symbol.size() >= MEASURER_NAME || slot >= slots) throw InternalError("the measurer takes shorter names, and 16 slots");
+    std::memcpy(request.kernel, symbol.data(), symbol.size());
+    request.count = 1;
+    request.slots[0] = static_cast<uint32_t>(slot);
+    return exchange(&request, sizeof request, &object, timeout, 1);
+}
+
+Measured Measurer::run(const std::vector<size_t> &which, const RunOptions &options) {
+    measurer_request request{};
+    request.magic = MEASURER_MAGIC;
+    request.command = MEASURER_RUN;
+    if (which.empty() || which.size() > slots) throw InternalError("the measurer times 1 to 16 kernels at a time");
+    request.count = static_cast<uint32_t>(which.size());
+    for (size_t i = 0; i < which.size(); i++) request.slots[i] = static_cast<uint32_t>(which[i]);
+    request.budget = options.budget;
+    request.tight = options.tight;
+    request.give_up_above = options.give_up_above;
+    return exchange(&request, sizeof request, nullptr, options.timeout, which.size());
+}
+
+} // namespace kumiko

@@ -1,0 +1,92 @@
+// Runs candidates in a process of its own, the program kumiko_measurer (autotune/measurer/). A crash, a hang or a wrong
+// result costs one candidate: the process is started again for the next.
+#pragma once
+
+#include "autotune/task.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+enum class Outcome {
+    Ok,
+    Illegal,    // the schedule's directives do not apply
+    Unbuildable, // lowering or code generation failed
+    Unlinkable,
+    Failed,     // the kernel returned an error
+    Wrong,      // an output differs from the reference, or something else was written
+    Crashed,
+    TimedOut,
+    Impossible, // faster than the machine can be
+};
+
+std::string outcome_name(Outcome outcome); // "ok", "illegal", …
+// Throws UserError for an unknown name.
+Outcome outcome_from_name(const std::string &name);
+
+struct Timing {
+    double least = 0, median = 0; // seconds a call
+    double spread = 0;            // between the quartiles, as a part of the median
+    int samples = 0;
+};
+
+struct Measured {
+    Outcome outcome = Outcome::Ok;
+    std::string reason;          // empty when Ok
+    std::vector<Timing> timings; // one per slot
+    size_t slot = 0;             // the one that failed
+};
+
+struct MeasurerOptions {
+    std::string program; // empty: kumiko_measurer beside the running program, or one or two folders up from it
+    int threads = 1;
+    int64_t memory_mib = 0; // 0: no limit
+};
+
+class Measurer {
+public:
+    static constexpr size_t slots = 16;
+
+    // The task must outlive the measurer. Throws UserError when the program cannot be started.
+    Measurer(const MeasureTask &task, const MeasurerOptions &options);
+    ~Measurer();
+    Measurer(const Measurer &) = delete;
+    Measurer &operator=(const Measurer &) = delete;
+
+    // Links the object, runs its function `symbol` (the packed form of a kernel) once and checks what it computed. The
+    // slot stays loaded until the process dies, which empties all slots. The timing is that of the one, cold call.
+    Measured load(size_t slot, const std::string &object, const std::string &symbol, double timeout);
+
+    struct RunOptions {
+        double budget = 0.1;      // seconds of samples, for all slots together; at least five are taken of each
+        double tight = 0.01;      // stop when the median is within this part of the least
+        double give_up_above = 0; // with one slot: stop after three samples when the least is above; 0: never
+        double timeout = 10;
+    };
+    // Times loaded kernels, in turns, and checks each again.
+    Measured run(const std::vector<size_t> &slots, const RunOptions &options);
+
+    // As the process measured it, 0 when unknown.
+    double clock_hz() const { return clock_hz_; }
+    // The process, 0 when none runs.
+    int process() const { return process_; }
+    int restarts() const { return restarts_; }
+
+private:
+    void start();
+    void stop();
+    Measured exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n);
+    Measured lost(bool timed_out, double timeout);
+
+    const MeasureTask &task_;
+    MeasurerOptions options_;
+    int process_ = 0, socket_ = -1, restarts_ = -1;
+    double clock_hz_ = 0;
+};
+
+// Where the program is looked for, and found; throws UserError when nowhere.
+std::string find_measurer();
+
+} // namespace kumiko

@@ -1,0 +1,45 @@
+// One candidate and what became of it: what the database keeps, and what tuning returns.
+#pragma once
+
+#include "autotune/measurer.h"
+#include "machine/machine.h"
+#include "schedules/schedule.h"
+#include "support/json.h"
+
+#include <optional>
+
+namespace kumiko {
+
+// What a result belongs to: a formula with its shapes and types (all in its hash), symbolic sizes as they were bound, a
+// machine, and a number of threads.
+struct TaskKey {
+    std::string op;      // its name
+    std::string op_hash;
+    Sizes sizes;
+    std::string machine; // Machine::id()
+    int threads = 1;
+};
+
+struct Record {
+    TaskKey key;
+    Machine machine;
+    std::string library_template; // whose parameters these are; empty: a space of the caller's own
+    Json parameters;
+    nlohmann::json saved_schedule;
+    std::string schedule_hash;
+
+    Outcome outcome = Outcome::Ok;
+    std::string reason;
+    Timing timing;                         // as measured once, during the search
+    std::optional<double> final_seconds;   // median of the last comparison, side by side with the best few
+    double build_seconds = 0;
+    uint64_t seed = 0;
+    std::string created; // UTC, "2026-11-21T09:30:00Z"
+
+    // Seconds a call: from the last comparison if it took part in it.
+    double seconds() const { return final_seconds.value_or(timing.least); }
+    // Throws UserError when the op is not the one that was tuned, or the schedule is of a newer version.
+    Schedule schedule(const Op &op) const;
+};
+
+} // namespace kumiko

@@ -1,0 +1,140 @@
+#include "autotune/task.h"
+
+#include "autotune/exact.h"
+#include "autotune/measurer/protocol.h"
+#include "dsl/interpret.h"
+#include "support/duration.h"
+
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace kumiko {
+
+namespace {
+
+struct Arrays {
+    std::vector<Buffer<>> inputs;
+    std::vector<Buffer<>> expected; // in the outputs' types, or f64 with bounds
+    std::vector<Buffer<>> bounds;
+};
+
+std::vector<Buffer<>> make_inputs(const Op &op, const Sizes &sizes) {
+    std::vector<Buffer<>> inputs;
+    for (const Input &input : op.inputs()) inputs.push_back(make_input(input, sizes));
+    return inputs;
+}
+
+Arrays exact_arrays(const Op &op, const Sizes &sizes, uint64_t seed, int low, int high) {
+    Arrays a{make_inputs(op, sizes), {}, {}};
+    for (size_t i = 0; i < a.inputs.size(); i++) {
+        const Type type = op.inputs()[i].type;
+        fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : low, type.is_bool() ? 1 : high);
+    }
+    std::vector<Buffer<>> all = a.inputs;
+    for (const std::string &name : op.outputs()) {
+        a.expected.push_back(make_output(op, name, sizes));
+        all.push_back(a.expected.back());
+    }
+    interpret(op, all, {.sizes = sizes});
+    return a;
+}
+
+Arrays bounded_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
+    Arrays a{make_inputs(op, sizes), {}, {}};
+    for (size_t i = 0; i < a.inputs.size(); i++) {
+        const Type type = op.inputs()[i].type;
+        if (type.is_float()) fill_random(a.inputs[i], seed + i, -1, 1);
+        else fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : -4, type.is_bool() ? 1 : 4);
+    }
+    Bounded result = interpret_with_bound(op, a.inputs, sizes);
+    a.expected = result.values;
+    a.bounds = result.bounds;
+    return a;
+}
+
+// Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
+Arrays make_arrays(const Op &op, const Sizes &sizes, uint64_t seed, bool &exact) {
+    const std::optional<int> magnitude = exact_input_magnitude(op, sizes);
+    exact = magnitude.has_value();
+    if (!exact) return bounded_arrays(op, sizes, seed);
+    try {
+        return exact_arrays(op, sizes, seed, -*magnitude, *magnitude);
+    } catch (const UserError &) {
+        try {
+            return exact_arrays(op, sizes, seed, 0, *magnitude);
+        } catch (const UserError &) {
+            return exact_arrays(op, sizes, seed, 0, 1);
+        }
+    }
+}
+
+size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
+
+const void *first_byte(const Buffer<> &b) { return b.begin(); }
+
+} // namespace
+
+MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
+    const Stopwatch watch;
+    const Arrays arrays = make_arrays(op, sizes, seed, exact_);
+    reference_seconds_ = watch.seconds();
+
+    measurer_task header{MEASURER_MAGIC, MEASURER_VERSION, 0, 0, 0};
+    std::vector<int64_t> values;
+    for (const std::string &size : op.sizes()) values.push_back(sizes.at(size));
+    std::vector<measurer_tensor> tensors;
+    std::vector<std::pair<const Buffer<> *, uint64_t>> contents; // what goes where
+    header.sizes = static_cast<uint32_t>(values.size());
+    header.tensors = static_cast<uint32_t>(op.inputs().size() + op.outputs().size());
+    size_t at = aligned(sizeof header + values.size() * 8 + header.tensors * sizeof(measurer_tensor));
+    const auto add = [&](const Buffer<> &b) {
+        contents.emplace_back(&b, at);
+        at = aligned(at + b.size_in_bytes());
+        return contents.back().second;
+    };
+    const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data) {
+        tensors.push_back({static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), output, output && !exact_, 0, bytes, elements, data});
+    };
+    for (size_t i = 0; i < arrays.inputs.size(); i++) {
+        const Buffer<> &b = arrays.inputs[i];
+        describe(op.inputs()[i].type, false, b.size_in_bytes(), b.number_of_elements(), add(b));
+    }
+    for (size_t i = 0; i < arrays.expected.size(); i++) {
+        const Buffer<> &b = arrays.expected[i];
+        const Type type = exact_ ? Type(b.type()) : Type(make_output(op, op.outputs()[i], sizes).type());
+        const size_t elements = b.number_of_elements(), begin = at;
+        add(b);
+        if (!exact_) { // the bounds follow at once
+            at = begin + elements * sizeof(double);
+            contents.emplace_back(&arrays.bounds[i], at);
+            at = aligned(at + elements * sizeof(double));
+        }
+        describe(type, true, elements * type.bytes(), elements, begin);
+    }
+    header.bytes = at;
+
+    descriptor_ = memfd_create("kumiko-task", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(at)) != 0) {
+        const std::string cause = std::strerror(errno);
+        if (descriptor_ >= 0) close(descriptor_);
+        throw UserError("no memory for the tensors of " + op.name() + " (" + bytes_text(static_cast<double>(at)) + "): " + cause);
+    }
+    void *mapped = mmap(nullptr, at, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    if (mapped == MAP_FAILED) {
+        close(descriptor_);
+        throw UserError("no memory for the tensors of " + op.name() + " (" + bytes_text(static_cast<double>(at)) + ")");
+    }
+    auto *bytes = static_cast<uint8_t *>(mapped);
+    std::memcpy(bytes, &header, sizeof header);
+    if (!values.empty()) std::memcpy(bytes + sizeof header, values.data(), values.size() * 8);
+    std::memcpy(bytes + sizeof header + values.size() * 8, tensors.data(), tensors.size() * sizeof(measurer_tensor));
+    for (const auto &[buffer, offset] : contents) std::memcpy(bytes + offset, first_byte(*buffer), buffer->size_in_bytes());
+    munmap(mapped, at);
+    fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+}
+
+MeasureTask::~MeasureTask() { close(descriptor_); }
+
+} // namespace kumiko
