@@ -6,6 +6,7 @@
 #include "targets/cpu/jit.h"
 
 #include <chrono>
+#include <cstring>
 
 namespace kumiko {
 
@@ -34,18 +35,32 @@ struct Kernel::Contents {
 
     // The slow road: solves the sizes, and says what is wrong when an argument does not fit.
     std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n) const {
-        const std::vector<const halide_buffer_t *> all(buffers, buffers + n);
+        std::vector<const halide_buffer_t *> all(buffers, buffers + n);
         if (n != nest.tensors.size()) {
             throw UserError("kernel " + nest.name + " takes " + std::to_string(nest.tensors.size()) + " arrays, not " + std::to_string(n));
         }
+        for (size_t t = 0; t < n; t++) {
+            if (!nest.tensors[t].packed_from.empty()) all[t] = nullptr; // its shape says nothing of the sizes
+        }
         const Sizes sizes = solve_sizes(op, all);
         for (size_t t = 0; t < n; t++) {
-            if (t < op.inputs().size()) check_input(op, op.inputs()[t], buffers[t], sizes);
+            if (!nest.tensors[t].packed_from.empty()) check_packed(nest.tensors[t], buffers[t], sizes);
+            else if (t < op.inputs().size()) check_input(op, op.inputs()[t], buffers[t], sizes);
             else check_output(op, nest.tensors[t].name, buffers[t], sizes);
         }
         std::vector<int64_t> values;
         for (const std::string &s : nest.sizes) values.push_back(sizes.at(s));
         return values;
+    }
+
+    void check_packed(const TensorArgument &t, const halide_buffer_t *b, const Sizes &sizes) const {
+        const int64_t elements = evaluate_size(t.extents[0], sizes);
+        if (b && b->host && b->type == static_cast<halide_type_t>(t.type) && rank(b) == 1 && axis_extent(b, 0) == elements &&
+            (elements < 2 || axis_stride(b, 0) == 1)) {
+            return;
+        }
+        throw UserError("kernel " + nest.name + " takes input " + t.packed_from + " packed, " + type_name(t.type) + "[" + std::to_string(elements) +
+                        "], but was given " + (b ? describe(b) : "nothing") + "; pack it by Kernel::pack(\"" + t.packed_from + "\", …)");
     }
 
     bool fits(const halide_buffer_t *const *buffers, size_t n) const {
@@ -81,6 +96,40 @@ void Kernel::operator()(const std::vector<Buffer<>> &buffers) const {
     call(raw.data(), raw.size());
 }
 
+Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Sizes &given) const {
+    const Contents &c = *contents_;
+    for (const Nest &pack : c.nest.packs) {
+        const TensorArgument &packed = pack.tensors[1];
+        if (packed.packed_from != input) continue;
+        const Input &in = *c.op.find_input(input);
+        // Only this input's sizes matter: the others are bound to anything.
+        Sizes sizes = given;
+        for (size_t d = 0; d < in.axes.size() && d < rank(array.raw_buffer()); d++) {
+            const auto *v = in.axes[d].extent().as<Halide::Internal::Variable>();
+            if (v) sizes.emplace(v->name, axis_extent(array.raw_buffer(), d));
+        }
+        for (size_t d = 0; in.stated_strides && d < in.axes.size() && d < rank(array.raw_buffer()); d++) {
+            const auto *v = in.strides[d].as<Halide::Internal::Variable>();
+            if (v) sizes.emplace(v->name, axis_stride(array.raw_buffer(), d));
+        }
+        for (const std::string &s : pack.sizes) {
+            if (!sizes.count(s)) throw UserError("kernel " + c.nest.name + ": the shape of " + input + " does not say what size " + s + " is; pass it by name");
+        }
+        check_input(c.op, in, array.raw_buffer(), sizes);
+        const int64_t elements = evaluate_size(packed.extents[0], sizes);
+        Buffer<> out(packed.type, std::vector<int64_t>{elements});
+        memset(out.data(), 0, static_cast<size_t>(elements) * packed.type.bytes());
+        void *tensors[] = {array.raw_buffer()->host, out.raw_buffer()->host};
+        std::vector<int64_t> values;
+        for (const std::string &s : pack.sizes) values.push_back(sizes.at(s));
+        if (const int code = c.module->packed(pack.name)(tensors, values.data())) {
+            throw UserError("kernel " + pack.name + ": " + kumiko_error() + " (code " + std::to_string(code) + ")");
+        }
+        return out;
+    }
+    throw UserError("the schedule of kernel " + c.nest.name + " does not prepack \"" + input + "\"");
+}
+
 int Kernel::call_raw(void *const *tensors, const int64_t *sizes) const { return contents_->entry(tensors, sizes); }
 const Op &Kernel::op() const { return contents_->op; }
 const Nest &Kernel::nest() const { return contents_->nest; }
@@ -104,9 +153,12 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
     JitOptions jit;
     jit.codegen.target = target.cpu;
     jit.codegen.contract = options.contract;
+    jit.codegen.emitters = options.emitters;
     jit.symbols = options.symbols;
     jit.perf_map = options.perf_map;
-    contents->module.emplace(std::vector<Nest>{contents->nest}, jit);
+    std::vector<Nest> nests = {contents->nest};
+    for (const Nest &pack : contents->nest.packs) nests.push_back(pack);
+    contents->module.emplace(nests, jit);
     contents->entry = contents->module->packed(contents->nest.name);
     contents->warnings = contents->module->warnings();
     contents->report.code = milliseconds_since(start);

@@ -16,12 +16,15 @@
 
 namespace kumiko {
 
+class EmitterRegistry;
+
 struct CompileOptions {
     std::string name;                // the kernel's symbol; the op's name when empty
     bool contract = true;            // let a*b+c round once
     bool verify = true;              // check the nest before generating code from it
     bool perf_map = false;           // name the code for perf
     bool through_halide = false;     // generate code with Halide instead of our own generator: a second opinion
+    std::shared_ptr<const EmitterRegistry> emitters; // of tensor instructions (targets/cpu/emit.h); the built-in ones when null
     std::map<std::string, void *> symbols; // functions that the code may call: threads, allocation
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print;
 };
@@ -44,6 +47,10 @@ public:
     void call(const halide_buffer_t *const *buffers, size_t n) const;
     // Unchecked but for null pointers and sizes: pointers in the order of the arguments, sizes in the order of op().sizes().
     int call_raw(void *const *tensors, const int64_t *sizes) const;
+
+    // Where the schedule prepacks `input`: the array that the kernel takes in its place, one-dimensional, packed from `array`.
+    // `sizes` binds sizes that the array's shape does not say. Throws UserError for an input that is not prepacked.
+    Buffer<> pack(const std::string &input, const Buffer<> &array, const Sizes &sizes = {}) const;
 
     const Op &op() const;
     const Nest &nest() const;

@@ -1,5 +1,6 @@
 #include "schedules/nest_text.h"
 
+#include "dsl/print.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -9,11 +10,8 @@ namespace kumiko {
 namespace {
 
 std::string expr_text(const Expr &e) {
-    std::ostringstream out;
-    out << e;
-    std::string text = out.str();
-    if (text.size() > 2 && text.front() == '(' && text.back() == ')') text = text.substr(1, text.size() - 2);
-    return text;
+    const std::string text = to_string(e);
+    return text.find(' ') == std::string::npos ? text : "(" + text + ")";
 }
 
 std::string loop_text(const StageState &s, const std::string &name) {
@@ -64,7 +62,7 @@ private:
     }
 
     void stage(const StageState &s, int depth) {
-        std::string head = (s.is_copy ? "copy " : "compute ") + s.name();
+        std::string head = (s.prepacked ? "ahead of time: copy " : s.is_copy ? "copy " : "compute ") + s.name();
         if (s.is_copy) head += " of " + s.copied;
         if (!s.level.empty()) head += " in " + s.level;
         if (!s.layout.empty()) {
@@ -73,7 +71,6 @@ private:
             head += " stored {" + terms + "}";
         }
         if (s.double_buffered) head += " double-buffered";
-        if (s.prepacked) head += " prepacked";
         line(depth++, head);
         int accumulating = -1;
         for (const std::string &loop : s.order) {
@@ -107,7 +104,8 @@ std::string stage_text(const StageState &s, const std::string &marked, const std
     size_t width = 0;
     std::vector<std::string> lines;
     for (size_t i = 0; i < s.order.size(); i++) {
-        lines.push_back((i ? std::string(11 + 2 * i - 2, ' ') : "  stage " + s.name() + " ") + loop_text(s, s.order[i]));
+        const std::string head = "  stage " + s.name() + "   ";
+        lines.push_back((i ? std::string(head.size() + 2 * i, ' ') : head) + loop_text(s, s.order[i]));
         width = std::max(width, lines.back().size());
     }
     if (s.order.empty()) lines.push_back("  stage " + s.name() + " (no loops)");
@@ -115,8 +113,8 @@ std::string stage_text(const StageState &s, const std::string &marked, const std
         std::string line = lines[i];
         if (i < s.order.size() && !marked.empty()) {
             const bool last = i + 1 == s.order.size();
-            if (s.order[i] == marked) line += std::string(width + 2 - line.size(), ' ') + "<- " + note;
-            else if (last) line += std::string(width + 2 - line.size(), ' ') + "<- innermost";
+            if (s.order[i] == marked) line += std::string(width + 2 - line.size(), ' ') + "← " + note;
+            else if (last) line += std::string(width + 2 - line.size(), ' ') + "← innermost";
         }
         text += line + "\n";
     }

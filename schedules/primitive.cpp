@@ -1,5 +1,6 @@
 #include "schedules/primitive.h"
 
+#include "machine/machine.h"
 #include "schedules/nest_text.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -40,6 +41,21 @@ bool fits(ArgumentKind kind, const nlohmann::json &v) {
 }
 
 } // namespace
+
+nlohmann::json directive_json(const Directive &d) {
+    nlohmann::json one = {{"primitive", d.primitive}};
+    one.update(d.arguments);
+    return one;
+}
+
+Directive directive_of(const nlohmann::json &j, std::source_location where) {
+    if (!j.is_object() || !j.contains("primitive") || !j["primitive"].is_string()) {
+        throw UserError("a directive of the saved schedule does not name its primitive: " + j.dump());
+    }
+    Directive d{j["primitive"], j, where};
+    d.arguments.erase("primitive");
+    return d;
+}
 
 const Primitive &primitive(const std::string &name) {
     std::vector<std::string> all;
@@ -106,7 +122,25 @@ const LoopState &loop_argument(const StageState &stage, const Directive &d, cons
     }
     std::string list;
     for (const auto &n : stage.order) list += (list.empty() ? "" : ", ") + n;
-    throw UserError(d.where, call_text(d) + ": " + cause + "\n" + stage_text(stage) + "  legal here: the loops " + list);
+    fail_at(d, call_text(d) + ": " + cause + "\n" + stage_text(stage) + "  legal here: the loops " + list);
+}
+
+const MemoryLevel &level_argument(const ScheduleState &state, const Directive &d) {
+    try {
+        return state.machine->level(text_argument(d, "level"));
+    } catch (const UserError &e) {
+        refuse(state, d, e.what());
+    }
+}
+
+const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Directive &d) {
+    const std::string name = text_argument(d, "tensor");
+    if (const Input *in = state.op.find_input(name)) return in->axes;
+    if (const StageState *s = state.producer(name)) return s->def.axes;
+    std::vector<std::string> all;
+    for (const Input &in : state.op.inputs()) all.push_back(in.name);
+    for (const StageState &s : state.stages) all.push_back(s.name());
+    refuse(state, d, "op " + state.op.name() + " has no tensor \"" + name + "\"" + suggest(name, all));
 }
 
 std::string call_text(const Directive &d) {
@@ -126,12 +160,17 @@ std::string call_text(const Directive &d) {
     return d.primitive + "(" + args + ")";
 }
 
+void fail_at(const Directive &d, const std::string &text) {
+    if (!*d.where.file_name()) throw UserError(text);
+    throw UserError(d.where, text);
+}
+
 void refuse(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage, const std::string &loop,
             const std::string &legal) {
     std::string text = call_text(d) + ": " + cause;
     if (stage) text += "\n" + stage_text(*stage, loop, d.primitive + " asked here");
     if (!legal.empty()) text += (stage ? "  " : "\n  ") + std::string("legal here: ") + legal;
-    throw UserError(d.where, text);
+    fail_at(d, text);
 }
 
 } // namespace kumiko

@@ -16,6 +16,11 @@ struct Directive {
     std::source_location where; // the user's line; not saved
 };
 
+// The saved form of one directive: its arguments and, under "primitive", its name.
+nlohmann::json directive_json(const Directive &d);
+// Throws UserError when it names no primitive.
+Directive directive_of(const nlohmann::json &j, std::source_location where = {});
+
 enum class ArgumentKind {
     Stage,     // name of a stage
     Loop,      // name of a loop of "stage"
@@ -38,7 +43,7 @@ struct Parameter {
     std::vector<std::string> choices = {};
 };
 
-struct Random; // support/random.h
+struct MemoryLevel; // machine/machine.h
 
 // The lesson on the reference page: the directives that lead up to the primitive, and the call itself. The nests before
 // and after are printed by running them.
@@ -78,9 +83,16 @@ std::vector<std::string> names_argument(const Directive &d, const char *name);
 StageState &stage_argument(ScheduleState &state, const Directive &d);
 const LoopState &loop_argument(const StageState &stage, const Directive &d, const char *name = "loop");
 
+// The level "level" of the machine, and the axes of the tensor "tensor"; errors as of refuse().
+const MemoryLevel &level_argument(const ScheduleState &state, const Directive &d);
+const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Directive &d);
+
 // An error with the directive as written, the nest of the stage with the loop marked, and what would be legal.
 [[noreturn]] void refuse(const ScheduleState &state, const Directive &d, const std::string &cause, const StageState *stage = nullptr,
                          const std::string &loop = "", const std::string &legal = "");
+
+// An error at the directive's line; a directive of a saved schedule has none.
+[[noreturn]] void fail_at(const Directive &d, const std::string &text);
 
 // "vectorize("y", 16)": the directive as one would call it on a stage.
 std::string call_text(const Directive &d);

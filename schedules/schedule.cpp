@@ -1,8 +1,11 @@
 #include "schedules/schedule.h"
 
+#include "machine/instruction.h"
 #include "machine/machine.h"
 #include "schedules/condition.h"
+#include "schedules/facts.h"
 #include "schedules/nest_text.h"
+#include "support/atomic_file.h"
 #include "support/error.h"
 
 #include <fstream>
@@ -16,6 +19,13 @@ using nlohmann::json;
 namespace {
 
 constexpr int format_version = 1;
+
+std::string indented(const std::string &text, int by) {
+    std::string out;
+    std::istringstream lines(text);
+    for (std::string l; std::getline(lines, l);) out += std::string(by, ' ') + l + "\n";
+    return out;
+}
 
 std::vector<std::string> plain(const std::vector<LoopName> &loops) {
     std::vector<std::string> names;
@@ -133,21 +143,25 @@ StageHandle &StageHandle::tensorize(LoopName loop, const std::string &instructio
     return apply("tensorize", {{"loop", loop.name}, {"instruction", instruction}}, where);
 }
 
+StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instruction, Place where) {
+    schedule_->know(instruction);
+    return tensorize(std::move(loop), instruction.name, where);
+}
+
+Schedule &Schedule::know(const Instruction &instruction) {
+    if (const Instruction *have = state_->instructions->find(instruction.name); have && have->meaning.hash() == instruction.meaning.hash()) return *this;
+    auto all = std::make_shared<InstructionSet>(*state_->instructions);
+    all->add(instruction);
+    auto next = std::make_shared<ScheduleState>(*state_);
+    next->instructions = all;
+    state_ = next;
+    return *this;
+}
+
 Schedule::Schedule(const Op &op) : Schedule(op, Machine::host()) {}
 
-Schedule::Schedule(const Op &op, const Machine &machine)
-    : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine))) {}
-
-Schedule::Schedule(const Schedule &other) : state_(other.state_), directives_(other.directives_) {
-    for (const Specialization &s : other.specializations_) {
-        specializations_.push_back({s.condition, s.text, std::make_unique<Schedule>(*s.schedule)});
-    }
-}
-
-Schedule &Schedule::operator=(const Schedule &other) {
-    Schedule copy(other);
-    return *this = std::move(copy);
-}
+Schedule::Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions)
+    : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine), std::move(instructions))) {}
 
 StageHandle Schedule::stage(const std::string &name, Place where) {
     if (!state_->find(name)) {
@@ -178,31 +192,36 @@ StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::
 }
 
 Schedule &Schedule::assume(const Expr &condition, Place where) {
+    check_condition(op(), condition, "assume", where);
     return apply({"assume", {{"condition", condition_text(condition)}}, where});
 }
 
 Schedule &Schedule::specialize(const Expr &condition, Place where) { return specialize(condition, Schedule(*this), where); }
 
 Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, Place where) {
+    check_condition(op(), condition, "specialize", where);
     const std::string text = condition_text(condition);
     if (schedule.op().hash() != op().hash()) throw UserError(where, "specialize(" + text + "): the schedule given is one of another op, " + schedule.op().name());
-    check_condition(op(), condition, "specialize(" + text + ")", where);
-    specializations_.push_back({condition, text, std::make_unique<Schedule>(schedule)});
-    Schedule &made = *specializations_.back().schedule;
-    made.specializations_.clear();
-    return made;
+    json directives = json::array();
+    for (const Directive &d : schedule.directives()) {
+        if (d.primitive != "specialize") directives.push_back(directive_json(d));
+    }
+    return apply({"specialize", {{"condition", text}, {"schedule", directives}}, where});
 }
 
 void Schedule::check_obligations(const ScheduleState &state, const Directive &d) const {
     for (const Obligation &o : state.obligations) {
         const std::string why = o.broken(state);
         if (why.empty()) continue;
-        if (o.directive >= directives_.size()) throw UserError(d.where, call_text(d) + ": " + why);
+        if (o.directive >= directives_.size()) fail_at(d, call_text(d) + ": " + why);
         const Directive &earlier = directives_[o.directive];
         std::string file = earlier.where.file_name();
         if (const auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
-        throw UserError(d.where, call_text(d) + " takes away what " + call_text(earlier) + " (" + file + ":" +
-                                     std::to_string(earlier.where.line()) + ") relies on: " + why);
+        const std::string line = file.empty() ? "directive " + std::to_string(o.directive + 1) : file + ":" + std::to_string(earlier.where.line());
+        const StageState *stage = state.find(text_argument(d, "stage"));
+        fail_at(d, call_text(d) + " takes away what " + call_text(earlier) + " (" + line + ") relies on: " + why + "\n" +
+                       (stage ? "  it would make\n" + stage_text(*stage) : "") + "  legal here: what leaves that as it is, or this directive before " +
+                       call_text(earlier));
     }
 }
 
@@ -223,20 +242,23 @@ Schedule &Schedule::apply(Directive d) {
 
 Schedule &Schedule::undo() {
     if (directives_.empty()) throw UserError("there is no directive to undo");
-    Schedule fresh(op(), machine());
+    Schedule fresh(op(), machine(), state_->instructions);
     for (size_t i = 0; i + 1 < directives_.size(); i++) fresh.apply(directives_[i]);
-    fresh.specializations_ = std::move(specializations_);
     return *this = std::move(fresh);
 }
 
-std::string Schedule::nest() const {
-    std::string text = nest_text(*state_);
-    for (const Specialization &s : specializations_) text += "when " + s.text + ":\n" + s.schedule->nest();
-    return text;
+NestText Schedule::nest() const {
+    std::vector<Expr> assumed;
+    for (const Assume &a : state_->assumptions) assumed.push_back(a.condition);
+    std::string text;
+    for (const Assume &a : state_->assumptions) text += "assume " + a.text + "\n";
+    text += nest_text(assumed.empty() ? *state_ : facts_of(op(), assumed).apply(*state_));
+    for (const Specialization &s : specializations()) text += "when " + s.text + ":\n" + indented(s.schedule->nest(), 2);
+    return {text, op().name()};
 }
 
 std::string Schedule::explain() const {
-    Schedule fresh(op(), machine());
+    Schedule fresh(op(), machine(), state_->instructions);
     std::string text = fresh.nest();
     for (const Directive &d : directives_) {
         fresh.apply(d);
@@ -255,7 +277,9 @@ std::string cpp_value(const json &v) {
     return "{" + inner + "}";
 }
 
-std::string cpp_call(const Directive &d) {
+} // namespace
+
+std::string cpp_text(const Directive &d) {
     const json &a = d.arguments;
     std::string args;
     for (const Parameter &q : primitive(d.primitive).parameters) {
@@ -287,17 +311,20 @@ std::string cpp_call(const Directive &d) {
     return on + d.primitive + "(" + args + ");";
 }
 
-} // namespace
-
 std::string Schedule::to_cpp() const {
     std::string text = "Schedule s(op);\n";
-    for (const Directive &d : directives_) text += cpp_call(d) + "\n";
-    for (const Specialization &s : specializations_) {
-        text += "{\n    Schedule special(op);\n";
-        std::istringstream lines(s.schedule->to_cpp());
-        std::string line;
-        std::getline(lines, line); // the declaration
-        while (std::getline(lines, line)) text += "    special" + line.substr(1) + "\n";
+    size_t special = 0;
+    for (const Directive &d : directives_) {
+        if (d.primitive != "specialize") {
+            text += cpp_text(d) + "\n";
+            continue;
+        }
+        const Specialization &s = specializations()[special++];
+        std::string inner = s.schedule->to_cpp();
+        size_t line = 0; // each line but the first begins with the schedule's name
+        std::istringstream lines(inner);
+        text += "{\n";
+        for (std::string l; std::getline(lines, l); line++) text += "    " + (line ? "special" + l.substr(1) : "Schedule special(op);") + "\n";
         text += "    s.specialize(" + s.text + ", special);\n}\n";
     }
     return text;
@@ -305,28 +332,17 @@ std::string Schedule::to_cpp() const {
 
 json Schedule::to_json() const {
     json directives = json::array();
-    for (const Directive &d : directives_) {
-        json one = {{"primitive", d.primitive}};
-        one.update(d.arguments);
-        directives.push_back(one);
-    }
-    json j = {{"kumiko", "schedule"}, {"version", format_version}, {"op", op().name()}, {"hash", op().hash()}, {"directives", directives}};
-    for (const Specialization &s : specializations_) {
-        j["specializations"].push_back({{"condition", s.text}, {"directives", s.schedule->to_json()["directives"]}});
-    }
-    return j;
+    for (const Directive &d : directives_) directives.push_back(directive_json(d));
+    return {{"kumiko", "schedule"}, {"version", format_version}, {"op", op().name()}, {"hash", op().hash()}, {"directives", directives}};
 }
 
 void Schedule::save(const std::filesystem::path &file) const {
-    std::ofstream out(file);
-    out << to_json().dump(1) << "\n";
-    out.close();
-    if (!out) throw UserError("the schedule cannot be written to " + file.string());
+    write_file_atomically(file.string(), to_json().dump(1) + "\n");
 }
 
 Schedule Schedule::from_json(const Op &op, const json &j) { return from_json(op, Machine::host(), j); }
 
-Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j) {
+Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j, std::shared_ptr<const InstructionSet> instructions) {
     if (!j.is_object() || j.value("kumiko", "") != "schedule") throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
     if (!j.contains("version") || !j["version"].is_number_integer()) throw UserError("the saved schedule does not state its version");
     if (const int version = j["version"]; version > format_version) {
@@ -337,23 +353,14 @@ Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j
         throw UserError("the saved schedule is one of op " + j.value("op", "?") + " with hash " + j.value("hash", "?") + ", not of " + op.name() +
                         " with hash " + op.hash() + "; the formula, a shape or a type differs");
     }
-    const auto replay = [](Schedule &s, const json &list) {
-        if (!list.is_array()) throw UserError("the saved schedule has no list of directives");
-        for (const json &one : list) {
-            if (!one.is_object() || !one.contains("primitive") || !one["primitive"].is_string()) {
-                throw UserError("a directive of the saved schedule does not name its primitive: " + one.dump());
-            }
-            Directive d{one["primitive"], one, {}};
-            d.arguments.erase("primitive");
-            s.apply(std::move(d));
+    Schedule s(op, machine, std::move(instructions));
+    if (!j.contains("directives") || !j["directives"].is_array()) throw UserError("the saved schedule has no list of directives");
+    for (const json &one : j["directives"]) {
+        try {
+            s.apply(directive_of(one));
+        } catch (const UserError &e) {
+            throw UserError("directive " + std::to_string(s.directives().size() + 1) + " of the saved schedule: " + e.what());
         }
-    };
-    Schedule s(op, machine);
-    replay(s, j.value("directives", json()));
-    for (const json &special : j.value("specializations", json::array())) {
-        Schedule other(op, machine);
-        replay(other, special.value("directives", json()));
-        s.specialize(parse_condition(op, special.value("condition", "")), other);
     }
     return s;
 }

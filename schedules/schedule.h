@@ -10,6 +10,7 @@
 // would be legal; the schedule is then as it was before.
 #pragma once
 
+#include "schedules/nest_text.h"
 #include "schedules/primitive.h"
 
 #include <filesystem>
@@ -18,6 +19,7 @@
 namespace kumiko {
 
 class Schedule;
+struct Instruction; // machine/instruction.h
 
 // A loop by name, as methods return it; converts to the name.
 struct LoopName {
@@ -70,6 +72,8 @@ public:
 
     // machine
     StageHandle &tensorize(LoopName loop, const std::string &instruction, Place where = Place::current());
+    // A user's own: the schedule gets to know it first.
+    StageHandle &tensorize(LoopName loop, const Instruction &instruction, Place where = Place::current());
 
 private:
     Schedule *schedule_;
@@ -77,11 +81,15 @@ private:
     StageHandle &apply(const char *primitive, nlohmann::json arguments, Place where);
 };
 
+// One directive as a C++ statement on a Schedule s; specialize, which needs another schedule, is written by to_cpp.
+std::string cpp_text(const Directive &d);
+
 class Schedule {
 public:
     // Without a machine: the host.
     explicit Schedule(const Op &op);
-    Schedule(const Op &op, const Machine &machine);
+    // `instructions`: what tensorize may name; those that are built in when null.
+    Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions = nullptr);
 
     const Op &op() const { return state_->op; }
     const Machine &machine() const { return *state_->machine; }
@@ -98,24 +106,24 @@ public:
     // Copies an input once, ahead of time, in the storage order given: the kernel gets an entry "<kernel>_pack_<input>".
     StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where = Place::current());
     Schedule &assume(const Expr &condition, Place where = Place::current());
-    // A copy of the schedule so far for calls where the condition over the sizes holds; schedule it further by the result.
+    // Calls where the condition over the sizes holds run another schedule of the same op: the one given, else a copy of this
+    // one so far. Conditions are tried in the order of the calls, and inside they are facts, so that tails vanish. Returns this
+    // schedule.
     Schedule &specialize(const Expr &condition, Place where = Place::current());
     Schedule &specialize(const Expr &condition, const Schedule &schedule, Place where = Place::current());
+
+    // Lets tensorize name this instruction too. Throws UserError when another one has its name.
+    Schedule &know(const Instruction &instruction);
 
     // The generic form of all of these.
     Schedule &apply(Directive directive);
     // Takes back the last directive, by replaying the others.
     Schedule &undo();
 
-    struct Specialization {
-        Expr condition;
-        std::string text;
-        std::unique_ptr<Schedule> schedule;
-    };
-    const std::vector<Specialization> &specializations() const { return specializations_; }
+    const std::vector<Specialization> &specializations() const { return state_->specializations; }
 
-    // The loops of every stage where it is computed, as text.
-    std::string nest() const;
+    // The loops of every stage where it is computed, as text, or by nest().html("nest.html") as a page to click through.
+    NestText nest() const;
     // The nest after each directive.
     std::string explain() const;
     // The directives as C++ calls.
@@ -125,19 +133,14 @@ public:
     void save(const std::filesystem::path &file) const;
     // Throws UserError for text that is not JSON, another op's schedule, or a newer version.
     static Schedule from_json(const Op &op, const nlohmann::json &json);
-    static Schedule from_json(const Op &op, const Machine &machine, const nlohmann::json &json);
+    static Schedule from_json(const Op &op, const Machine &machine, const nlohmann::json &json,
+                              std::shared_ptr<const InstructionSet> instructions = nullptr);
     static Schedule parse(const Op &op, const std::string &text);
     static Schedule load(const Op &op, const std::filesystem::path &file);
-
-    Schedule(const Schedule &);
-    Schedule &operator=(const Schedule &);
-    Schedule(Schedule &&) = default;
-    Schedule &operator=(Schedule &&) = default;
 
 private:
     std::shared_ptr<const ScheduleState> state_;
     std::vector<Directive> directives_;
-    std::vector<Specialization> specializations_;
     void check_obligations(const ScheduleState &state, const Directive &d) const;
 };
 

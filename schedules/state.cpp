@@ -1,5 +1,6 @@
 #include "schedules/state.h"
 
+#include "machine/instruction.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -91,7 +92,11 @@ size_t StageState::first_reduction() const {
     return order.size();
 }
 
-ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machine) : op(op), machine(std::move(machine)) {
+ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machine, std::shared_ptr<const InstructionSet> instructions)
+    : op(op), machine(std::move(machine)), instructions(std::move(instructions)) {
+    if (!this->instructions) {
+        this->instructions = std::shared_ptr<const InstructionSet>(std::shared_ptr<const InstructionSet>(), &InstructionSet::builtin());
+    }
     for (const Stage &def : op.stages()) {
         StageState s;
         s.def = def;

@@ -14,6 +14,7 @@
 namespace kumiko {
 
 struct Machine;
+class InstructionSet; // machine/instruction.h
 
 enum class LoopKind { Serial, Parallel, Vectorized, Unrolled };
 const char *kind_name(LoopKind kind); // "serial", …
@@ -101,7 +102,7 @@ struct StageState {
     std::vector<Peel> peels;
     std::optional<Tensorize> tensorize;
     bool double_buffered = false;
-    bool prepacked = false;
+    bool prepacked = false; // made by prepack: a copy that the caller makes ahead of time
 
     const std::string &name() const { return def.name; }
     bool has_loop(const std::string &loop) const;  // stands now
@@ -129,14 +130,26 @@ struct Assume {
     std::string text;
 };
 
+class Schedule;
+
+// Another schedule of the op, for calls where the condition over the sizes holds.
+struct Specialization {
+    Expr condition;
+    std::string text;
+    std::shared_ptr<const Schedule> schedule;
+};
+
 struct ScheduleState {
     Op op;
     std::shared_ptr<const Machine> machine;
     std::vector<StageState> stages; // producers before consumers
     std::vector<Assume> assumptions;
+    std::vector<Specialization> specializations; // tried in order
     std::vector<Obligation> obligations;
+    std::shared_ptr<const InstructionSet> instructions; // those that tensorize knows
 
-    ScheduleState(const Op &op, std::shared_ptr<const Machine> machine);
+    // Without instructions: those that are built in.
+    ScheduleState(const Op &op, std::shared_ptr<const Machine> machine, std::shared_ptr<const InstructionSet> instructions = nullptr);
 
     StageState *find(const std::string &stage);
     const StageState *find(const std::string &stage) const;

@@ -15,7 +15,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name, "a serial or parallel loop");
     }
     const std::string level = text_argument(d, "level");
-    state.machine->level(level);
+    level_argument(state, d);
     bool reduces = false;
     for (size_t i = stage.position(loop.name) + 1; i < stage.order.size(); i++) reduces = reduces || stage.loop(stage.order[i]).reduction;
     if (!reduces) {

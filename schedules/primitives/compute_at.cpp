@@ -37,6 +37,9 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
 
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
+    if (stage.prepacked) {
+        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr, "", "place_in(…, consumer, loop), which copies it");
+    }
     const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
     if (state.op.is_output(stage.name())) {
         refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr, "",
@@ -81,7 +84,7 @@ const Primitive compute_at_primitive = {
      {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
      {"loop", ArgumentKind::Text, "the loop of the consumer"}},
     apply,
-    {"softmax", {}, {"compute_at", {{"stage", "Y.sum"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+    {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
 };
 
 } // namespace kumiko

@@ -74,7 +74,7 @@ const Primitive finish_in_primitive = {
     "indices, and nothing else reads it.",
     {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
     apply,
-    {"dense", {}, {"finish_in", {{"stage", "C.sum"}, {"consumer", "C"}}, {}}},
+    {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},
 };
 
 } // namespace kumiko

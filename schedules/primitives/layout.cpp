@@ -26,13 +26,11 @@ LayoutTerm parse_term(const ScheduleState &state, const StageState &stage, const
     return t;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
-    StageState &stage = stage_argument(state, d);
-    if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output; its layout belongs to the op", nullptr, "", "layout on stages made by place_in, and on internal stages");
-    }
+} // namespace
+
+std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d, const std::vector<std::string> &texts) {
     std::vector<LayoutTerm> terms;
-    for (const std::string &text : names_argument(d, "terms")) terms.push_back(parse_term(state, stage, d, text));
+    for (const std::string &text : texts) terms.push_back(parse_term(state, stage, d, text));
     for (const Axis &a : stage.def.axes) {
         int whole = 0, outer = 0, inner = 0;
         int64_t outer_block = 0, inner_block = 0;
@@ -50,7 +48,20 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
                    "\"" + a.name() + "\", or \"" + a.name() + "/n\" and \"" + a.name() + "%n\" with one block size n");
         }
     }
-    stage.layout = terms;
+    return terms;
+}
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    if (state.op.is_output(stage.name())) {
+        refuse(state, d, stage.name() + " is an output; its layout belongs to the op", nullptr, "", "layout on stages made by place_in, and on internal stages");
+    }
+    if (stage.prepacked) {
+        refuse(state, d, stage.name() + " is packed ahead of time, in the order that prepack states", nullptr, "", "another order in prepack(…)");
+    }
+    stage.layout = parse_layout(state, stage, d, names_argument(d, "terms"));
 }
 
 } // namespace

@@ -25,6 +25,34 @@ Expr redirect(const Expr &e, const std::string &from, const std::string &to) {
     return redirect.mutate(e);
 }
 
+} // namespace
+
+StageState copy_of(const ScheduleState &state, const std::string &tensor, const std::string &name) {
+    StageState made;
+    made.is_copy = true;
+    made.copied = tensor;
+    made.def.name = name;
+    made.def.kind = Stage::Kind::Pointwise;
+    made.def.type = state.type_of(tensor);
+    made.def.axes = state.axes_of(tensor);
+    if (const StageState *source = state.producer(tensor); source && source->def.kind == Stage::Kind::Padding) made.def.kind = Stage::Kind::Padding;
+    std::vector<Expr> indices;
+    for (const Axis &a : made.def.axes) {
+        indices.push_back(a);
+        made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
+        made.order.push_back(a.name());
+    }
+    made.def.value = read_tensor(made.def.type, tensor, indices);
+    return made;
+}
+
+void redirect_reads(StageState &reader, const std::string &from, const std::string &to) {
+    if (reader.def.value.defined()) reader.def.value = redirect(reader.def.value, from, to);
+    for (Component &c : reader.def.components) c.term = redirect(c.term, from, to);
+}
+
+namespace {
+
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor, const std::string &loop) {
     const Frame frame(reader, whole_region(reader.def), "");
@@ -67,12 +95,13 @@ void check_room(const ScheduleState &state, const Directive &d, const StageState
 
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     const std::string tensor = text_argument(d, "tensor"), level_name = text_argument(d, "level");
-    state.axes_of(tensor);
-    const MemoryLevel &level = state.machine->level(level_name);
+    tensor_argument(state, d);
+    const MemoryLevel &level = level_argument(state, d);
     if (!d.arguments.contains("consumer")) { // the stage itself is kept there
         StageState *stage = state.find(tensor);
         if (!stage) refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "", "place_in with a consumer and a loop, which copies it");
         if (state.op.is_output(tensor)) refuse(state, d, tensor + " is an output, so it goes where the caller wants it", nullptr, "", "place_in on internal stages");
+        if (stage->prepacked) refuse(state, d, tensor + " is packed ahead of time, so it stays where the caller put it", nullptr, "", "place_in with a consumer and a loop, which copies it");
         if (level_name == "registers" && stage->placement.kind != Placement::Kind::At) {
             refuse(state, d, tensor + " is computed at the root, whole", stage, "", "compute_at a loop first, so that only a small region is kept");
         }
@@ -100,26 +129,12 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     }
     check_room(state, d, reader, tensor, level, loop);
 
-    StageState made;
-    made.is_copy = true;
-    made.copied = tensor;
+    std::string name = tensor + "." + level_name;
+    for (int n = 1; state.find(name); n++) name = tensor + "." + level_name + std::to_string(n);
+    StageState made = copy_of(state, tensor, name);
     made.level = level_name;
-    made.def.name = tensor + "." + level_name;
-    for (int n = 1; state.find(made.def.name); n++) made.def.name = tensor + "." + level_name + std::to_string(n);
-    made.def.kind = Stage::Kind::Pointwise;
-    made.def.type = state.type_of(tensor);
-    made.def.axes = state.axes_of(tensor);
-    if (const StageState *source = state.producer(tensor); source && source->def.kind == Stage::Kind::Padding) made.def.kind = Stage::Kind::Padding;
-    std::vector<Expr> indices;
-    for (const Axis &a : made.def.axes) {
-        indices.push_back(a);
-        made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
-        made.order.push_back(a.name());
-    }
-    made.def.value = read_tensor(made.def.type, tensor, indices);
     made.placement = {Placement::Kind::At, consumer, loop};
-    if (reader.def.value.defined()) reader.def.value = redirect(reader.def.value, tensor, made.def.name);
-    for (Component &c : reader.def.components) c.term = redirect(c.term, tensor, made.def.name);
+    redirect_reads(reader, tensor, name);
     const std::string copy = made.def.name;
     const auto at = std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == consumer; });
     state.stages.insert(at, std::move(made));

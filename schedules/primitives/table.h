@@ -10,9 +10,19 @@ extern const Primitive split_primitive, fuse_primitive, tile_primitive, reorder_
 extern const Primitive compute_at_primitive, compute_root_primitive, inline_into_primitive, finish_in_primitive, rfactor_primitive,
     interleave_primitive;
 extern const Primitive place_in_primitive, accumulate_in_primitive, layout_primitive;
+extern const Primitive prepack_primitive, double_buffer_primitive, prefetch_primitive, tensorize_primitive;
+extern const Primitive assume_primitive, specialize_primitive;
 
 // Steps that several records perform.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &loop, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail);
+// A pointwise stage `name` over all of `tensor` that holds it as it is.
+StageState copy_of(const ScheduleState &state, const std::string &tensor, const std::string &name);
+// Makes the stage read `to` where it read `from`.
+void redirect_reads(StageState &reader, const std::string &from, const std::string &to);
+// The storage order that the texts say; refuses one that does not cover each axis exactly once.
+std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d, const std::vector<std::string> &texts);
+// The extent of a loop where it is a number, or the assumptions make it one.
+std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
 
 } // namespace kumiko

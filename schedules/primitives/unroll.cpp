@@ -14,7 +14,7 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
     }
-    const auto extent = Halide::Internal::as_const_int(loop.extent);
+    const auto extent = known_extent(state, loop);
     if (!extent) {
         refuse(state, d, "the extent of loop " + loop.name + " is known only at run time", &stage, loop.name,
                "unroll(\"" + loop.name + "\", factor), which splits it first");

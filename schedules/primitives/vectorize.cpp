@@ -4,6 +4,48 @@ namespace kumiko {
 
 namespace {
 
+// Empty while `lanes` is the innermost loop of the stage.
+std::string not_innermost(const ScheduleState &s, const std::string &name, const std::string &lanes) {
+    const StageState *stage = s.find(name);
+    if (!stage || !stage->has_loop(lanes)) return "the vectorized loop " + lanes + " no longer stands";
+    return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
+}
+
+// Lanes of partial results, in a stage of their own, joined after the loop.
+void vectorize_reduction(ScheduleState &state, StageState &stage, const Directive &d, const LoopState &loop, int64_t width, size_t index) {
+    if (!stage.def.properties.associative || !stage.def.properties.commutative) {
+        refuse(state, d, "loop " + loop.name + " reduces, and the combiner of " + stage.name() +
+                             " is not stated to be associative and commutative, so its steps cannot be spread over lanes",
+               &stage, loop.name, "a loop that does not reduce, or state the combiner's properties in reduce(…)");
+    }
+    if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto")); tail != Tail::Auto && tail != Tail::Mask) {
+        refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage, loop.name, "no tail, or Tail::Mask");
+    }
+    split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", Tail::Auto);
+    const bool whole = known_extent(state, loop).value_or(1) % width == 0 && known_extent(state, loop);
+    Directive rf = d;
+    rf.primitive = "rfactor";
+    rf.arguments = {{"stage", stage.name()}, {"loop", loop.name + ".v"}};
+    const std::string name = stage.name();
+    std::set<std::string> before;
+    for (const StageState &s : state.stages) before.insert(s.name());
+    rfactor_primitive.apply(state, rf, index);
+    for (StageState &s : state.stages) {
+        if (before.count(s.name())) continue;
+        const std::string lanes = s.order.back();
+        s.loop(lanes).kind = LoopKind::Vectorized;
+        std::string outer = loop.name + ".o";
+        std::replace(outer.begin(), outer.end(), '.', '_');
+        if (!whole) s.peels.push_back({outer, 0, 1}); // only the last step has lanes beyond the end
+        state.obligations.push_back({index, [n = s.name(), lanes](const ScheduleState &now) { return not_innermost(now, n, lanes); }});
+    }
+    StageState &join = state.stage(name);
+    const std::string kept = join.order.back(), &kind = join.def.reduction_kind;
+    const bool simple = join.def.components.size() == 1 && (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
+    join.loop(kept).kind = simple ? LoopKind::Vectorized : LoopKind::Unrolled;
+    if (simple) state.obligations.push_back({index, [name, kept](const ScheduleState &now) { return not_innermost(now, name, kept); }});
+}
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     LoopState loop = loop_argument(stage, d);
@@ -12,15 +54,12 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
     }
-    if (loop.reduction) {
-        refuse(state, d, "loop " + loop.name + " reduces, so its lanes would all add to the same elements", &stage, loop.name,
-               "rfactor(\"" + loop.name + "\") after a split by the vector width, and vectorize the stage that it makes");
-    }
     if (stage.order.back() != loop.name) {
-        refuse(state, d, "loop " + loop.name + " is not innermost", &stage, loop.name,
-               "vectorize(\"" + stage.order.back() + "\", …), or reorder " + loop.name + " inside " + stage.order.back() + " first");
+        const std::string &innermost = stage.order.back();
+        const std::string other = stage.loop(innermost).kind == LoopKind::Serial ? "vectorize(\"" + innermost + "\", …), or " : "";
+        refuse(state, d, "loop " + loop.name + " is not innermost", &stage, loop.name, other + "reorder " + loop.name + " inside " + innermost + " first");
     }
-    const auto extent = Halide::Internal::as_const_int(loop.extent);
+    const auto extent = known_extent(state, loop);
     if (width < 0 || width > 256) {
         refuse(state, d, "the width " + std::to_string(width) + " is not a number of lanes", &stage, loop.name, "1 to 256 lanes");
     }
@@ -32,18 +71,17 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many for one vector", &stage, loop.name,
                "vectorize(\"" + loop.name + "\", width)");
     }
+    if (loop.reduction) return vectorize_reduction(state, stage, d, loop, width ? width : *extent, index);
     std::string lanes = loop.name;
     if (width && !(extent && *extent == width)) {
-        split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", tail);
+        if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto")); tail != Tail::Auto && tail != Tail::Mask) {
+        refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage, loop.name, "no tail, or Tail::Mask");
+    }
+    split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", tail);
         lanes = loop.name + ".v";
     }
     stage.loop(lanes).kind = LoopKind::Vectorized;
-    const std::string name = stage.name();
-    state.obligations.push_back({index, [name, lanes](const ScheduleState &s) -> std::string {
-        const StageState *stage = s.find(name);
-        if (!stage || !stage->has_loop(lanes)) return "the vectorized loop " + lanes + " no longer stands";
-        return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
-    }});
+    state.obligations.push_back({index, [name = stage.name(), lanes](const ScheduleState &s) { return not_innermost(s, name, lanes); }});
 }
 
 } // namespace
@@ -52,8 +90,9 @@ const Primitive vectorize_primitive = {
     "vectorize",
     "loops",
     "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and its inner part, "
-    "<loop>.v, becomes the lanes; the rest of the extent is masked.",
-    "The loop is serial, innermost, and does not reduce; without a width its extent is a number.",
+    "<loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces are partial results: they become the "
+    "stage <stage>.rf, as by rfactor, and are joined after the loop.",
+    "The loop is serial and innermost; without a width its extent is a number. Where it reduces: as rfactor.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"loop", ArgumentKind::Loop, "the loop"},
      {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},

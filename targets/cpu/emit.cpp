@@ -15,6 +15,10 @@ Value *fma(IRBuilder<> &ir, const std::vector<Value *> &args) {
     return ir.CreateIntrinsic(llvm::Intrinsic::fma, {args[0]->getType()}, {args[0], args[1], args[2]});
 }
 
+Value *vpmaddwd(IRBuilder<> &ir, const std::vector<Value *> &args) {
+    return ir.CreateAdd(args[0], ir.CreateIntrinsic(llvm::Intrinsic::x86_avx2_pmadd_wd, {}, {args[1], args[2]}));
+}
+
 // LLVM 19 declares the byte operands as vectors of 32-bit groups.
 Value *vpdpbusd(IRBuilder<> &ir, const std::vector<Value *> &args) {
     auto *groups = FixedVectorType::get(ir.getInt32Ty(), 16);
@@ -33,6 +37,7 @@ Value *vdpbf16ps(IRBuilder<> &ir, const std::vector<Value *> &args) {
 EmitterRegistry EmitterRegistry::builtin() {
     EmitterRegistry registry;
     registry.add("fma", fma);
+    registry.add("avx2.vpmaddwd", vpmaddwd);
     registry.add("avx512.vpdpbusd", vpdpbusd);
     registry.add("avx512.vdpbf16ps", vdpbf16ps);
     return registry;

@@ -8,6 +8,7 @@
 // (stores, or the consumer that is finished in it). The loops of begin and end are the stage's loops without those that
 // reduce, so they carry the same vectors and copies.
 #include "machine/machine.h"
+#include "schedules/storage.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -26,26 +27,33 @@ Expr all_of(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
 
 class NestBuilder {
 public:
-    explicit NestBuilder(Lowering &l) : l_(l), state_(l.state()) {}
+    explicit NestBuilder(Lowering &l) : l_(l), state_(l.state), bounds_(l.facts.bounds()) {}
 
     Stmt run() {
         for (const TensorArgument &t : l_.nest.tensors) {
             Storage s;
             s.tensor = t.name;
             s.type = t.type;
-            s.external = true;
             s.is_output = t.output;
-            s.strides = t.strides;
-            for (size_t d = 0; d < t.extents.size(); d++) {
-                s.region.min.push_back(0);
-                s.region.extent.push_back(t.extents[d]);
+            if (t.packed_from.empty()) {
+                s.external = true;
+                for (size_t d = 0; d < t.extents.size(); d++) {
+                    s.region.min.push_back(0);
+                    s.region.extent.push_back(simplify(l_.facts.apply(t.extents[d])));
+                    s.strides.push_back(simplify(l_.facts.apply(t.strides[d])));
+                }
+            } else { // a tensor in the storage order of prepack
+                const StageState &packed = state_.stage(t.name);
+                s.region = whole_region(packed.def);
+                s.layout = packed.layout;
             }
             for (const Axis &a : state_.axes_of(t.name)) s.axes.push_back(a.name());
             l_.storage[t.name] = s;
             buffers_[t.name] = t.name;
         }
-        for (const std::string &size : l_.nest.sizes) bounds_.push(size, Interval(0, Int(32).max()));
-        return root(0);
+        Stmt body = root(0);
+        for (const auto &[size, value] : l_.facts.derived) body = LetStmt::make(size, value, body);
+        return body;
     }
 
 private:
@@ -55,9 +63,17 @@ private:
     std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
+    std::set<std::string> doubled_; // stages whose copies the loop around fills
     int64_t stack_used_ = 0;
 
     // ---- placement -------------------------------------------------------------------------------------------------
+
+    bool is_argument(const std::string &tensor) const {
+        for (const TensorArgument &t : l_.nest.tensors) {
+            if (t.name == tensor) return true;
+        }
+        return false;
+    }
 
     const StageState *finisher_of(const std::string &stage) const {
         for (const StageState &p : state_.stages) {
@@ -70,6 +86,7 @@ private:
         if (i == state_.stages.size()) return Evaluate::make(0);
         const StageState &s = state_.stages[i];
         if (s.placement.kind != Placement::Kind::Root || !s.finished_into.empty()) return root(i + 1);
+        if (s.prepacked && !l_.packing) return root(i + 1); // an argument
         const Region region = domain(s);
         // A consumer that is finished in its producer is computed by the producer's loops, here.
         const StageState *by = finisher_of(s.name());
@@ -109,7 +126,7 @@ private:
     }
 
     template<typename Body>
-    Stmt with_storage(const StageState &s, const Region &region, const Body &body) {
+    Stmt with_storage(const StageState &s, const Region &region, const Body &body, int copies = 1) {
         Region stored = region;
         for (const Relation &r : s.relations) { // a padded tail runs on storage that is rounded up
             const auto *split = std::get_if<SplitRelation>(&r);
@@ -119,19 +136,19 @@ private:
                 if (s.def.axes[d].name() == split->parent) stored.extent[d] = simplify((stored.extent[d] + f - 1) / f * f);
             }
         }
-        return with_components(s.def, 0, stored, s.layout, s.level, "", false, body);
+        return with_components(s.def, 0, stored, s.layout, s.level, "", false, body, copies);
     }
 
     // Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.
     template<typename Body>
     Stmt with_components(const Stage &def, size_t c, const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
-                         const std::string &suffix, bool covers_lanes, const Body &body) {
+                         const std::string &suffix, bool covers_lanes, const Body &body, int copies = 1) {
         const size_t n = std::max<size_t>(def.components.size(), 1);
         if (c == n) return body();
         const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;
         const Type type = def.components.empty() ? def.type : def.components[c].type;
-        const auto next = [&] { return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body); };
-        if (suffix.empty() && state_.op.is_output(tensor)) return next();
+        const auto next = [&] { return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body, copies); };
+        if (suffix.empty() && is_argument(tensor)) return next();
         const std::string name = fresh_instance(tensor + suffix);
         Storage s;
         s.tensor = tensor;
@@ -140,20 +157,17 @@ private:
         s.layout = layout;
         s.covers_lanes = covers_lanes;
         for (const Axis &a : def.axes) s.axes.push_back(a.name());
-        int64_t bytes = type.bytes();
+        s.copies = copies;
+        int64_t bytes = type.bytes() * copies;
         bool constant = true;
-        std::vector<Expr> extents;
         for (Expr &e : s.region.extent) {
             const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
             if (bound.defined() && as_const_int(bound) && *as_const_int(bound) < (1 << 30)) e = bound;
             if (const auto k = as_const_int(e)) bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 60);
             else constant = false;
         }
-        if (layout.empty()) {
-            extents = s.region.extent;
-        } else {
-            for (const LayoutTerm &t : layout) extents.push_back(term_extent(s, t));
-        }
+        std::vector<Expr> extents = storage_extents(layout, s.axes, s.region.extent);
+        if (copies > 1) extents.insert(extents.begin(), copies);
         MemoryType where = MemoryType::Heap;
         const int64_t before = stack_used_;
         if (level == "registers") {
@@ -174,17 +188,6 @@ private:
         else buffers_.erase(tensor);
         stack_used_ = before;
         return Allocate::make(name, type, where, extents, const_true(), inner);
-    }
-
-    static Expr term_extent(const Storage &s, const LayoutTerm &t) {
-        const size_t d = std::find(s.axes.begin(), s.axes.end(), t.axis) - s.axes.begin();
-        const Expr block = static_cast<int>(t.block);
-        switch (t.part) {
-        case LayoutTerm::Part::Whole: return s.region.extent[d];
-        case LayoutTerm::Part::Inner: return block;
-        case LayoutTerm::Part::Outer: break;
-        }
-        return simplify((s.region.extent[d] + block - 1) / block);
     }
 
     // ---- expressions -----------------------------------------------------------------------------------------------
@@ -363,6 +366,7 @@ private:
             const std::string &l = s.order[i];
             if (!s.derived_from(l, loop)) continue;
             const LoopKind k = s.loop(l).kind;
+            if (s.tensorize && i >= s.position(s.tensorize->loop)) return true;
             if (k == LoopKind::Vectorized || k == LoopKind::Unrolled || must_unroll(s, i)) return true;
         }
         return false;
@@ -384,7 +388,15 @@ private:
         return false;
     }
 
-    ForType for_type(const StageState &s, size_t position) const {
+    // `pure`: in the begin or end of a reduction, whose loops are those that do not reduce.
+    ForType for_type(const StageState &s, size_t position, bool pure) const {
+        if (s.tensorize && position >= s.position(s.tensorize->loop)) {
+            if (!pure) return ForType::Serial;
+            for (size_t i = position + 1; i < s.order.size(); i++) {
+                if (!s.loop(s.order[i]).reduction) return must_unroll(s, position) ? ForType::Unrolled : ForType::Serial;
+            }
+            return ForType::Vectorized; // as wide as the instruction's accumulator
+        }
         switch (s.loop(s.order[position]).kind) {
         case LoopKind::Parallel: return ForType::Parallel;
         case LoopKind::Vectorized: return ForType::Vectorized;
@@ -455,16 +467,90 @@ private:
             one.pin(name, min);
             return inside(one, depth, w);
         }
-        const ForType type = for_type(s, depth);
+        const ForType type = for_type(s, depth, w.skip_reductions);
         const std::string variable = f.prefix() + name;
+        if (type == ForType::Vectorized && s.loop(name).reduction) l_.joined.insert(variable);
+        if (s.tensorize && !w.skip_reductions && depth >= s.position(s.tensorize->loop)) note_tensorized(f, variable);
         bounds_.push(variable, Interval(min, simplify(min + extent - 1)));
         Expr clipped = extent;
         if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
-        Stmt body = inside(f, depth, w);
+        std::vector<const StageState *> doubled;
+        for (const StageState &p : state_.stages) {
+            if (w.children && type == ForType::Serial && p.double_buffered && p.placement.consumer == s.name() && p.placement.loop == name) {
+                doubled.push_back(&p);
+            }
+        }
+        std::vector<Stmt> fills;
+        Stmt loop = with_doubled(f, depth, doubled, 0, min, clipped, fills, [&] {
+            Stmt body = inside(f, depth, w);
+            if (is_no_op(body)) return body;
+            fills.push_back(body);
+            return For::make(variable, min, clipped, type, Partition::Never, DeviceAPI::None, Block::make(fills));
+        });
         bounds_.pop(variable);
-        if (is_no_op(body)) return body;
-        record(s, f, depth, type, extent);
-        return For::make(variable, min, clipped, type, Partition::Never, DeviceAPI::None, body);
+        if (!is_no_op(loop)) record(s, f, depth, type, extent);
+        return loop;
+    }
+
+    // Two copies of each stage in `doubled` around the loop at `depth`, which runs from `min` over `extent`: its first
+    // iteration's is filled here, and `fills` gets what fills the next iteration's.
+    template<typename Loop>
+    Stmt with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k, const Expr &min, const Expr &extent,
+                      std::vector<Stmt> &fills, const Loop &loop) {
+        if (k == doubled.size()) return loop();
+        const StageState &p = *doubled[k];
+        const std::string variable = f.prefix() + f.stage().order[depth];
+        const Expr v = Variable::make(Int(32), variable);
+        const Region region = needed(p, f, depth + 1);
+        return with_storage(p, region, [&] {
+            const std::map<std::string, std::string> use = buffers_;
+            // The storage seen from iteration `at` of the loop.
+            const auto view = [&](const std::string &suffix, const Expr &at) {
+                for (const std::string &t : names_of(p)) {
+                    const std::string name = use.at(t);
+                    Storage s = l_.storage.at(name);
+                    for (Expr &e : s.region.extent) {
+                        if (expr_uses_var(e, variable)) {
+                            throw Unsupported("double_buffer of stage " + p.name() + ", whose size changes with loop " + variable + "; split the loop so that blocks are of one size");
+                        }
+                    }
+                    for (Expr &e : s.region.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                    s.buffer = name;
+                    s.copy = simplify_index((at - min) % 2, bounds_);
+                    l_.storage[name + suffix] = s;
+                    buffers_[t] = name + suffix;
+                }
+            };
+            const auto filled = [&](const Expr &at) {
+                Region r = region;
+                for (Expr &e : r.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
+                return stage(p, r);
+            };
+            view("'first", min);
+            Stmt first = filled(min);
+            const Expr last = simplify(min + extent - 1);
+            bounds_.push(variable, Interval(min, simplify(last - 1)));
+            view("'next", v + 1);
+            fills.push_back(IfThenElse::make(v < last, filled(v + 1)));
+            bounds_.pop(variable);
+            view("'now", v);
+            doubled_.insert(p.name());
+            Stmt rest = with_doubled(f, depth, doubled, k + 1, min, extent, fills, loop);
+            doubled_.erase(p.name());
+            buffers_ = use;
+            if (!proves(extent > 0, bounds_)) first = IfThenElse::make(simplify_index(extent > 0, bounds_), first);
+            return Block::make(first, rest);
+        }, 2);
+    }
+
+    void note_tensorized(const Frame &f, const std::string &variable) {
+        const StageState &s = f.stage();
+        TensorUse use{s.name(), state_.instructions->get(s.tensorize->instruction), {}};
+        for (const std::string &l : s.order) {
+            if (s.loop(l).reduction) use.reductions.insert(f.prefix() + l);
+        }
+        l_.tensorized.emplace(variable, use);
     }
 
     void record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent) {
@@ -505,13 +591,85 @@ private:
         Expr condition;
         for (const Guard &g : guards(f, w.skip_reductions)) {
             if (g.position != depth || proves(g.condition, bounds_)) continue;
-            const ForType type = for_type(s, depth);
+            const ForType type = for_type(s, depth, w.skip_reductions);
             const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) && g.value.defined() &&
                                  step_of(g.value, f.prefix() + name).value_or(0) > 0;
             if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
         }
         Stmt body = with_children(f, depth, w, 0);
+        for (const Prefetch &p : s.prefetches) {
+            if (w.children && p.loop == name && !f.pinned(name)) body = Block::make(fetch_ahead(f, depth, p), body);
+        }
         return condition.defined() ? IfThenElse::make(condition, body) : body;
+    }
+
+    // Requests for the cache lines of what is read `distance` iterations later.
+    Stmt fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
+        const StageState &s = f.stage();
+        const auto found = buffers_.find(p.tensor);
+        if (found == buffers_.end()) throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
+        const Storage &stored = l_.storage.at(found->second);
+        Bounds scope;
+        for (const Axis &a : s.def.axes) scope.push(a.name(), f.axis_interval(a.name(), depth + 1, bounds_));
+        for (const Axis &a : s.def.reduction_axes) scope.push(a.name(), f.axis_interval(a.name(), depth + 1, bounds_));
+        std::optional<Region> region;
+        for (const Expr &e : expressions_of(s)) {
+            if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_)) region = region ? region_union(*region, *r, bounds_) : r;
+        }
+        if (!region) return Evaluate::make(0);
+        const std::string &loop = s.order[depth];
+        const Expr ahead = f.variable(loop) + static_cast<int>(p.distance);
+        // The dimension along which elements follow each other, and how many make a line.
+        size_t along = stored.axes.size();
+        int64_t step = std::max(1, line_bytes() / stored.type.bytes());
+        if (stored.external) {
+            for (size_t d = 0; d < stored.strides.size(); d++) {
+                if (is_const_one(stored.strides[d])) along = d;
+            }
+        } else if (!stored.axes.empty()) {
+            const LayoutTerm last = storage_terms(stored.layout, stored.axes).back();
+            along = std::find(stored.axes.begin(), stored.axes.end(), last.axis) - stored.axes.begin();
+            if (last.part == LayoutTerm::Part::Inner) step = std::min<int64_t>(step, last.block);
+            if (last.part == LayoutTerm::Part::Outer) step = 1;
+        }
+        std::vector<Expr> index;
+        std::vector<std::pair<std::string, Expr>> loops;
+        for (size_t d = 0; d < stored.axes.size(); d++) {
+            const Expr first = stored.region.min[d], end = first + stored.region.extent[d];
+            Expr lo = substitute(f.prefix() + loop, ahead, region->min[d]);
+            const Expr hi = simplify_index(min(lo + substitute(f.prefix() + loop, ahead, region->extent[d]), end), bounds_);
+            lo = simplify_index(max(lo, first), bounds_);
+            Expr count = simplify_index(hi - lo, bounds_), at = lo;
+            if (is_const_one(count)) {
+                index.push_back(at);
+                continue;
+            }
+            const std::string variable = fresh_instance("ahead." + p.tensor + "." + stored.axes[d]);
+            const Expr v = Variable::make(Int(32), variable);
+            if (d == along && step > 1) {
+                const Expr n = static_cast<int>(step);
+                const bool aligned = proves(lo % n == 0, bounds_);
+                count = simplify_index(aligned ? (count + n - 1) / n : (count + n - 2) / n + 1, bounds_);
+                at = aligned ? lo + v * n : min(lo + v * n, hi - 1);
+            } else {
+                at = lo + v;
+            }
+            loops.emplace_back(variable, count);
+            index.push_back(at);
+        }
+        const Expr read = read_tensor(stored.type, found->second, index);
+        Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch", {StringImm::make(found->second), read, 3, 0}, Call::Intrinsic));
+        for (size_t n = loops.size(); n-- > 0;) {
+            body = For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
+        }
+        return IfThenElse::make(ahead < f.extent(loop), body);
+    }
+
+    int line_bytes() const {
+        for (const MemoryLevel &m : state_.machine->memory) {
+            if (m.line_bytes > 0) return m.line_bytes;
+        }
+        return 64;
     }
 
     Stmt with_children(Frame &f, size_t depth, const Walk &w, size_t from) {
@@ -520,7 +678,7 @@ private:
             for (size_t i = from; i < state_.stages.size(); i++) {
                 const StageState &p = state_.stages[i];
                 if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() || p.placement.loop != s.order[depth]) continue;
-                if (!p.finished_into.empty()) continue;
+                if (!p.finished_into.empty() || doubled_.count(p.name())) continue;
                 const StageState *by = finisher_of(p.name());
                 const Region region = needed(p, f, depth + 1);
                 return with_storage(p, region, [&] {

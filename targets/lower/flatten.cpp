@@ -2,7 +2,7 @@
 //
 // Offsets are int32 where the whole buffer has fewer than 2^31 elements or its size is symbolic (targets compute addresses
 // in 64 bits, and index arithmetic does not overflow), and int64 where a constant size is larger.
-#include "support/error.h"
+#include "schedules/storage.h"
 #include "targets/lower/lowering.h"
 
 namespace kumiko {
@@ -40,41 +40,39 @@ private:
         if (s.external) {
             for (size_t d = 0; d < args.size(); d++) add(index(args[d]) * extent(s.strides[d]));
         } else {
-            struct Dimension {
-                Expr index, extent;
-            };
-            std::vector<Dimension> dims;
-            if (s.layout.empty()) {
-                for (size_t d = 0; d < args.size(); d++) dims.push_back({args[d] - s.region.min[d], s.region.extent[d]});
-            } else {
-                for (const LayoutTerm &t : s.layout) {
-                    const size_t d = std::find(s.axes.begin(), s.axes.end(), t.axis) - s.axes.begin();
-                    const Expr i = args[d] - s.region.min[d], block = static_cast<int>(t.block);
-                    if (t.part == LayoutTerm::Part::Whole) dims.push_back({i, s.region.extent[d]});
-                    else if (t.part == LayoutTerm::Part::Inner) dims.push_back({i % block, block});
-                    else dims.push_back({i / block, simplify((s.region.extent[d] + block - 1) / block)});
-                }
-            }
-            Expr stride = wide ? make_const(Int(64), 1) : Expr(1);
-            for (size_t d = dims.size(); d-- > 0;) {
-                add(index(dims[d].index) * stride);
-                stride = simplify(stride * extent(dims[d].extent));
-            }
+            std::vector<Expr> indices;
+            for (size_t d = 0; d < args.size(); d++) indices.push_back(args[d] - s.region.min[d]);
+            const Expr at = storage_offset(s.layout, s.axes, s.region.extent, indices, wide ? Int(64) : Int(32));
+            if (!s.copy.defined()) return at;
+            Expr size = extent(1);
+            for (const Expr &e : storage_extents(s.layout, s.axes, s.region.extent)) size = size * extent(e);
+            return index(s.copy) * simplify(size) + at;
         }
         return sum.defined() ? sum : Expr(0);
     }
 
+    // The buffer that a name stands for.
+    std::string buffer(const std::string &name) const {
+        const Storage &s = l_.storage.at(name);
+        return s.buffer.empty() ? name : s.buffer;
+    }
+
     Expr visit(const Call *op) override {
+        if (op->name == "kumiko.prefetch") { // of an element: its offset
+            const Expr read = mutate(op->args[1]);
+            const Load *load = read.as<Load>();
+            return Call::make(Int(32), op->name, {StringImm::make(load->name), load->index, op->args[2], op->args[3]}, Call::Intrinsic);
+        }
         if (op->call_type != Call::Image) return IRMutator::visit(op);
         std::vector<Expr> args;
         for (const Expr &a : op->args) args.push_back(mutate(a));
-        return Load::make(op->type, op->name, offset(op->name, args), Halide::Buffer<>(), Halide::Parameter(), const_true(), ModulusRemainder());
+        return Load::make(op->type, buffer(op->name), offset(op->name, args), Halide::Buffer<>(), Halide::Parameter(), const_true(), ModulusRemainder());
     }
 
     Stmt visit(const Provide *op) override {
         std::vector<Expr> args;
         for (const Expr &a : op->args) args.push_back(mutate(a));
-        return Store::make(op->name, mutate(op->values[0]), offset(op->name, args), Halide::Parameter(), const_true(), ModulusRemainder());
+        return Store::make(buffer(op->name), mutate(op->values[0]), offset(op->name, args), Halide::Parameter(), const_true(), ModulusRemainder());
     }
 };
 

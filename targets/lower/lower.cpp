@@ -1,5 +1,6 @@
 #include "targets/lower/lower.h"
 
+#include "schedules/storage.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -12,11 +13,131 @@ namespace {
 constexpr Pass passes[] = {
     {"build", build_nest, "a schedule", "loops, indexed"},
     {"flatten", flatten_storage, "loops, indexed", "loops, flat"},
+    {"tensorize", tensorize_blocks, "loops, flat", "loops, flat"},
     {"vectorize", vectorize_loops, "loops, flat", "no vector loops"},
     {"unroll", unroll_loops, "no vector loops", "no unrolled loops"},
     {"simplify", simplify_indices, "no unrolled loops", "no unrolled loops"},
     {"rename", rename_loops, "no unrolled loops", "final"},
 };
+
+void run(const Pass &p, Lowering &l, const LowerOptions &options) {
+    const auto start = std::chrono::steady_clock::now();
+    p.run(l);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    if (options.timings) {
+        auto &rows = *options.timings;
+        const auto row = std::find_if(rows.begin(), rows.end(), [&](const PassReport &r) { return r.name == p.name; });
+        if (row == rows.end()) rows.push_back({p.name, took.count()});
+        else row->milliseconds += took.count();
+    }
+    if (options.print) options.print(p.name, l.nest.body);
+    if (options.verify_each && p.run != build_nest) verify(l);
+}
+
+// All passes but the last.
+void run_all(Lowering &l, const LowerOptions &options) {
+    for (const Pass &p : passes) {
+        if (p.run != rename_loops) run(p, l, options);
+    }
+    if (options.verify && !options.verify_each) verify(l);
+}
+
+TensorArgument input_argument(const Input &in) {
+    TensorArgument t{in.name, in.type, false, {}, in.strides};
+    for (const Axis &a : in.axes) t.extents.push_back(a.extent());
+    return t;
+}
+
+TensorArgument packed_argument(const StageState &packed) {
+    std::vector<std::string> axes;
+    std::vector<Expr> extents;
+    for (const Axis &a : packed.def.axes) {
+        axes.push_back(a.name());
+        extents.push_back(a.extent());
+    }
+    Expr elements = 1;
+    for (const Expr &e : storage_extents(packed.layout, axes, extents)) elements = elements * e;
+    return {packed.name(), packed.def.type, false, {Halide::Internal::simplify(elements)}, {1}, packed.copied};
+}
+
+TensorArgument output_argument(const Stage &stage, const std::string &name) {
+    TensorArgument t{name, stage.type, true, {}, {}};
+    Expr stride = 1;
+    for (const Axis &a : stage.axes) t.extents.push_back(a.extent());
+    t.strides.resize(t.extents.size());
+    for (size_t d = t.extents.size(); d-- > 0;) {
+        t.strides[d] = Halide::Internal::simplify(stride);
+        stride = stride * t.extents[d];
+    }
+    return t;
+}
+
+void set_facts(Lowering &l, const ScheduleState &state, const std::vector<Expr> &conditions) {
+    l.facts = facts_of(state.op, conditions);
+    l.state = l.facts.apply(state);
+}
+
+// A schedule and, in front of it, those specialised for conditions. Each is lowered by itself.
+Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions, const LowerOptions &options) {
+    Lowering l{.state = schedule.state()};
+    l.nest = head;
+    set_facts(l, schedule.state(), conditions);
+    run_all(l, options);
+    const auto &special = schedule.specializations();
+    for (size_t s = special.size(); s-- > 0;) {
+        std::vector<Expr> inside = conditions;
+        Expr condition = special[s].condition;
+        inside.push_back(condition);
+        for (const Assume &a : special[s].schedule->state().assumptions) { // its own are part of the condition
+            inside.push_back(a.condition);
+            condition = condition && a.condition;
+        }
+        Lowering one = lower_all(head, *special[s].schedule, inside, options);
+        l.nest.body = Halide::Internal::IfThenElse::make(condition, one.nest.body, l.nest.body);
+        for (LoopRow &row : one.nest.loops) l.nest.loops.push_back(row);
+        for (BufferRow &row : one.nest.buffers) l.nest.buffers.push_back(row);
+    }
+    return l;
+}
+
+std::set<std::string> variables_of(const std::vector<Expr> &all) {
+    struct Visitor : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        std::set<std::string> names;
+        void visit(const Halide::Internal::Variable *v) override { names.insert(v->name); }
+    } v;
+    for (const Expr &e : all) e.accept(&v);
+    return v.names;
+}
+
+// The kernel that packs one input ahead of time.
+Nest pack_nest(const Nest &kernel, const Schedule &schedule, const StageState &packed, const LowerOptions &options) {
+    const Input &in = *schedule.op().find_input(packed.copied);
+    Lowering l{.state = schedule.state(), .packing = true};
+    l.nest.name = kernel.name + "_pack_" + in.name;
+    TensorArgument out = packed_argument(packed);
+    out.output = true;
+    l.nest.tensors = {input_argument(in), out};
+    std::vector<Expr> used = l.nest.tensors[0].extents;
+    for (const Expr &s : l.nest.tensors[0].strides) used.push_back(s);
+    const std::set<std::string> names = variables_of(used);
+    for (const std::string &s : kernel.sizes) {
+        if (names.count(s)) l.nest.sizes.push_back(s);
+    }
+    std::vector<Expr> conditions;
+    for (const Assume &a : schedule.state().assumptions) {
+        const std::set<std::string> about = variables_of({a.condition});
+        if (!std::includes(names.begin(), names.end(), about.begin(), about.end())) continue;
+        conditions.push_back(a.condition);
+        l.nest.assumptions.push_back({a.condition, a.text});
+    }
+    ScheduleState alone = schedule.state();
+    alone.stages = {packed};
+    set_facts(l, alone, conditions);
+    run_all(l, options);
+    rename_loops(l);
+    return std::move(l.nest);
+}
 
 } // namespace
 
@@ -28,38 +149,30 @@ std::vector<std::string> pass_names() {
 
 Nest lower(const Schedule &schedule, const LowerOptions &options) {
     try {
-        Lowering l;
-        l.schedule = &schedule;
         const Op &op = schedule.op();
-        l.nest.name = options.kernel_name.empty() ? op.name() : options.kernel_name;
+        Nest head;
+        head.name = options.kernel_name.empty() ? op.name() : options.kernel_name;
+        std::vector<const StageState *> packed;
         for (const Input &in : op.inputs()) {
-            TensorArgument t{in.name, in.type, false, {}, in.strides};
-            for (const Axis &a : in.axes) t.extents.push_back(a.extent());
-            l.nest.tensors.push_back(std::move(t));
-        }
-        for (const std::string &name : op.outputs()) {
-            const Stage &stage = op.stage(name);
-            TensorArgument t{name, stage.type, true, {}, {}};
-            Expr stride = 1;
-            for (const Axis &a : stage.axes) t.extents.push_back(a.extent());
-            t.strides.resize(t.extents.size());
-            for (size_t d = t.extents.size(); d-- > 0;) {
-                t.strides[d] = Halide::Internal::simplify(stride);
-                stride = stride * t.extents[d];
+            const StageState *copy = nullptr;
+            for (const StageState &s : schedule.state().stages) {
+                if (s.prepacked && s.copied == in.name) copy = &s;
             }
-            l.nest.tensors.push_back(std::move(t));
+            head.tensors.push_back(copy ? packed_argument(*copy) : input_argument(in));
+            if (copy) packed.push_back(copy);
         }
-        l.nest.sizes = op.sizes();
-        for (const Assume &a : schedule.state().assumptions) l.nest.assumptions.push_back({a.condition, a.text});
+        for (const std::string &name : op.outputs()) head.tensors.push_back(output_argument(op.stage(name), name));
+        head.sizes = op.sizes();
+        std::vector<Expr> conditions;
+        for (const Assume &a : schedule.state().assumptions) {
+            head.assumptions.push_back({a.condition, a.text});
+            conditions.push_back(a.condition);
+        }
+        Lowering l = lower_all(head, schedule, conditions, options);
         for (const Pass &p : passes) {
-            const auto start = std::chrono::steady_clock::now();
-            p.run(l);
-            const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-            if (options.timings) options.timings->push_back({p.name, took.count()});
-            if (options.print) options.print(p.name, l.nest.body);
-            if (options.verify_each && p.run != build_nest) verify(l);
+            if (p.run == rename_loops) run(p, l, options);
         }
-        if (options.verify && !options.verify_each) verify(l);
+        for (const StageState *s : packed) l.nest.packs.push_back(pack_nest(head, schedule, *s, options));
         return std::move(l.nest);
     } catch (const Halide::Error &e) {
         throw InternalError(std::string("lowering ") + schedule.op().name() + ": " + e.what());

@@ -3,6 +3,7 @@
 // The road is one table of passes; each can be printed and timed, and a verifier may run between them:
 //   build      stages become loops over regions, with their tails; reads and writes still by index
 //   flatten    indices become offsets into storage
+//   tensorize  blocks that are a tensor instruction become a call of it
 //   vectorize  vector loops become vectors, conditions on lanes become predicates
 //   unroll     unrolled loops become copies
 //   simplify   index arithmetic, conditions and extents are simplified; values never are

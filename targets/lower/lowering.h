@@ -1,7 +1,8 @@
 // What the passes hand on to each other.
 #pragma once
 
-#include "schedules/frame.h"
+#include "machine/instruction.h"
+#include "schedules/facts.h"
 #include "targets/lower/lower.h"
 
 namespace kumiko {
@@ -17,16 +18,28 @@ struct Storage {
     bool external = false;
     bool covers_lanes = false; // stores beyond a vector's tail stay inside it, so they need no predicate
     bool is_output = false;
+    // Several copies behind each other: which one is meant here, and, when this is a view of it, the buffer that holds them.
+    int copies = 1;
+    Expr copy;
+    std::string buffer;
 };
 
+// A block that an instruction computes, by the name of each of its loops.
+struct TensorUse {
+    std::string stage;
+    Instruction instruction;
+    std::set<std::string> reductions; // loops of the block that reduce
+};
+
+// One schedule on its way; a specialised one has a Lowering of its own until the bodies are joined.
 struct Lowering {
-    const Schedule *schedule;
+    Facts facts;         // what holds of the sizes
+    ScheduleState state; // with the facts in place
+    bool packing = false; // of the entry that packs an input: the copies that prepack made are computed
     Nest nest;
     std::map<std::string, Storage> storage; // by buffer name
-    // Facts about the sizes that hold when the kernel runs, and bounds that follow.
-    std::vector<Expr> facts;
-
-    const ScheduleState &state() const { return schedule->state(); }
+    std::map<std::string, TensorUse> tensorized;
+    std::set<std::string> joined; // vectorized loops that reduce: their lanes are joined
 };
 
 struct Pass {
@@ -38,6 +51,7 @@ struct Pass {
 
 void build_nest(Lowering &);      // build_nest.cpp
 void flatten_storage(Lowering &); // flatten.cpp
+void tensorize_blocks(Lowering &); // tensorize.cpp
 void vectorize_loops(Lowering &); // vectorize.cpp
 void unroll_loops(Lowering &);    // unroll.cpp
 void simplify_indices(Lowering &); // simplify.cpp

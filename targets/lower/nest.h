@@ -20,6 +20,8 @@ struct TensorArgument {
     bool output = false;
     std::vector<Expr> extents;
     std::vector<Expr> strides;
+    // Prepacked: the input in another storage order, made by the entry of `packs`. It has one dimension, all its elements.
+    std::string packed_from = {};
 };
 
 // A condition that the caller promises, checked at the door.
@@ -53,6 +55,9 @@ struct Nest {
     Halide::Internal::Stmt body;
     std::vector<LoopRow> loops;
     std::vector<BufferRow> buffers;
+    // One kernel "<name>_pack_<input>" for each prepacked input: it takes the input and writes the packed array, whose number
+    // of elements is tensors[1].extents[0].
+    std::vector<Nest> packs = {};
 };
 
 } // namespace kumiko

@@ -28,9 +28,7 @@ bool is_index(const Expr &e) {
 
 class SimplifyIndices : public IRMutator {
 public:
-    explicit SimplifyIndices(const Lowering &l) {
-        for (const std::string &size : l.nest.sizes) bounds_.push(size, Interval(0, Int(32).max()));
-    }
+    explicit SimplifyIndices(const Lowering &l) : bounds_(l.facts.bounds()) {}
 
 private:
     using IRMutator::visit;
@@ -56,6 +54,7 @@ private:
         return Select::make(c, mutate(op->true_value), mutate(op->false_value));
     }
     Expr visit(const Call *op) override {
+        if (op->name == "kumiko.prefetch") return Call::make(op->type, op->name, {op->args[0], offset(op->args[1]), op->args[2], op->args[3]}, op->call_type);
         if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
         const Expr c = condition(op->args[0]);
         if (is_const_one(c)) return mutate(op->args[1]);

@@ -177,8 +177,27 @@ private:
         return LetStmt::make(op->name, v, mutate(op->body));
     }
 
+    // acc = acc + term, term by lanes: acc + the sum of its lanes.
+    Stmt join(const Store *op, const Expr &index) {
+        const auto joined = [&](const auto *binary, VectorReduce::Operator how) {
+            const Load *acc = binary->a.template as<Load>();
+            if (!acc || acc->name != op->name || !equal(acc->index, op->index)) return Stmt();
+            using Node = std::decay_t<decltype(*binary)>;
+            const Expr term = VectorReduce::make(how, widen(mutate(binary->b)), 1);
+            return Store::make(op->name, Node::make(mutate(binary->a), term), index, op->param, op->predicate, op->alignment);
+        };
+        if (const auto *e = op->value.as<Add>()) return joined(e, VectorReduce::Add);
+        if (const auto *e = op->value.as<Mul>()) return joined(e, VectorReduce::Mul);
+        if (const auto *e = op->value.as<Min>()) return joined(e, VectorReduce::Min);
+        if (const auto *e = op->value.as<Max>()) return joined(e, VectorReduce::Max);
+        return Stmt();
+    }
+
     Stmt visit(const Store *op) override {
         const Expr i = index(op->index);
+        if (i.type().is_scalar() && l_.joined.count(variable_) && !predicate_.defined()) {
+            if (Stmt s = join(op, i); s.defined()) return s;
+        }
         const Expr value = mutate(op->value);
         if (i.type().is_scalar() && !value.type().is_scalar()) {
             throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
@@ -216,9 +235,7 @@ private:
 
 class Vectorize : public IRMutator {
 public:
-    explicit Vectorize(const Lowering &l) : l_(l) {
-        for (const std::string &size : l.nest.sizes) bounds_.push(size, Interval(0, Int(32).max()));
-    }
+    explicit Vectorize(const Lowering &l) : l_(l), bounds_(l.facts.bounds()) {}
 
 private:
     using IRMutator::visit;

@@ -11,11 +11,8 @@ namespace {
 
 class Verifier : public IRVisitor {
 public:
-    explicit Verifier(const Lowering &l) : l_(l) {
-        for (const std::string &size : l.nest.sizes) {
-            defined_.insert(size);
-            bounds_.push(size, Interval(0, Int(32).max()));
-        }
+    explicit Verifier(const Lowering &l) : l_(l), bounds_(l.facts.bounds()) {
+        for (const std::string &size : l.nest.sizes) defined_.insert(size);
         for (const TensorArgument &t : l.nest.tensors) buffers_.insert(t.name);
     }
 
@@ -96,6 +93,7 @@ private:
         if (!buffers_.count(name)) fail(std::string(what) + " " + name + ", which is not a buffer in scope");
         if (!unconditional || predicated_) return;
         const Storage &s = l_.storage.at(name);
+        if (s.copies > 1) return;
         int64_t size = 1;
         for (size_t d = 0; d < s.region.extent.size(); d++) {
             const auto k = as_const_int(s.region.extent[d]);

@@ -1,0 +1,96 @@
+#include "schedules/examples.h"
+
+#include "support/error.h"
+#include "support/names.h"
+
+namespace kumiko {
+
+namespace {
+
+Op matmul(const std::string &name, const Expr &M, int N, int K, Type in, Type out) {
+    Axis i("i", M), j("j", N), k("k", K);
+    Tensor A = input("A", in, {i, k}), B = input("B", in, {k, j});
+    const Expr product = in == out ? Expr(A(i, k) * B(k, j)) : cast(out, A(i, k)) * cast(out, B(k, j));
+    Tensor C = compute("C", {i, j}, sum(product, k));
+    return Op(name, {A, B}, {C});
+}
+
+Op conv() {
+    Axis o("o", 16), y("y", 32), x("x", 32), c("c", 8), ky("ky", 3), kx("kx", 3);
+    Tensor X = input("X", f32, {c, y, x}), W = input("W", f32, {o, c, ky, kx});
+    Tensor P = zero_padded(X, {y, x});
+    Tensor Y = compute("Y", {o, y, x}, sum(P(c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}));
+    return Op("conv", {X, W}, {Y});
+}
+
+Op softmax() {
+    Axis i("i", 64), j("j", 128);
+    Tensor X = input("X", f32, {i, j});
+    Tensor most = compute("max", {i}, maximum(X(i, j), j));
+    Tensor e = compute("e", {i, j}, exp(X(i, j) - most(i)));
+    Tensor total = compute("total", {i}, sum(e(i, j), j));
+    Tensor Y = compute("Y", {i, j}, e(i, j) / total(i));
+    return Op("softmax", {X}, {Y});
+}
+
+Op dense() {
+    Axis i("i", 64), j("j", 64), k("k", 128);
+    Tensor X = input("X", f32, {i, k}), W = input("W", f32, {k, j}), bias = input("bias", f32, {j});
+    Tensor Y = compute("Y", {i, j}, max(sum(X(i, k) * W(k, j), k) + bias(j), 0.f));
+    return Op("dense", {X, W, bias}, {Y});
+}
+
+Op add() {
+    Axis i("i", 64), j("j", 100);
+    Tensor A = input("A", f32, {i, j}), B = input("B", f32, {i, j});
+    Tensor C = compute("C", {i, j}, A(i, j) + B(i, j));
+    return Op("add", {A, B}, {C});
+}
+
+Op rowsum() {
+    Axis i("i", 64), j("j", 1000);
+    Tensor X = input("X", f32, {i, j});
+    Tensor S = compute("S", {i}, sum(X(i, j), j));
+    return Op("rowsum", {X}, {S});
+}
+
+Op chain() {
+    Axis i("i", 64), j("j", 128);
+    Tensor X = input("X", f32, {i, j});
+    Tensor T = compute("T", {i, j}, X(i, j) * X(i, j) + 1.f);
+    Tensor Y = compute("Y", {i, j}, sqrt(T(i, j)));
+    return Op("chain", {X}, {Y});
+}
+
+struct Row {
+    const char *name;
+    Op (*make)();
+};
+const Row rows[] = {
+    {"matmul", [] { return matmul("matmul", 128, 128, 256, f32, f32); }},
+    {"matmul_any", [] { return matmul("matmul_any", Size("M"), 128, 256, f32, f32); }},
+    {"matmul_i16", [] { return matmul("matmul_i16", 64, 64, 128, i16, i32); }},
+    {"conv", conv},
+    {"softmax", softmax},
+    {"dense", dense},
+    {"add", add},
+    {"rowsum", rowsum},
+    {"chain", chain},
+};
+
+} // namespace
+
+Op example_op(const std::string &name) {
+    for (const Row &r : rows) {
+        if (name == r.name) return r.make();
+    }
+    throw UserError("there is no example \"" + name + "\"" + suggest(name, example_op_names()));
+}
+
+std::vector<std::string> example_op_names() {
+    std::vector<std::string> names;
+    for (const Row &r : rows) names.push_back(r.name);
+    return names;
+}
+
+} // namespace kumiko

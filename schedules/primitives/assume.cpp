@@ -1,0 +1,48 @@
+#include "schedules/condition.h"
+#include "schedules/facts.h"
+#include "schedules/primitives/table.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop) {
+    using namespace Halide::Internal;
+    if (const auto n = as_const_int(loop.extent)) return n;
+    if (state.assumptions.empty()) return std::nullopt;
+    std::vector<Expr> all;
+    for (const Assume &a : state.assumptions) all.push_back(a.condition);
+    const Facts facts = facts_of(state.op, all);
+    return as_const_int(simplify(facts.apply(loop.extent), true, facts.bounds()));
+}
+
+namespace {
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    try {
+        const Expr condition = parse_condition(state.op, text_argument(d, "condition"));
+        state.assumptions.push_back({condition, condition_text(condition)});
+        std::vector<Expr> all;
+        for (const Assume &a : state.assumptions) all.push_back(a.condition);
+        facts_of(state.op, all);
+    } catch (const UserError &e) {
+        refuse(state, d, e.what());
+    }
+}
+
+} // namespace
+
+const Primitive assume_primitive = {
+    "assume",
+    "facts",
+    "Promises that a condition over the sizes holds. It is checked when the kernel is called, and used as a fact: with M % 16 == 0 a "
+    "split of M by 16 leaves no tail, with M == 8 loops over M may be unrolled.",
+    "The condition is over the op's sizes, and does not contradict what is assumed already. Equalities (M == 8, M == 2 * N), remainders "
+    "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked.",
+    {{"condition", ArgumentKind::Condition, "what holds"}},
+    apply,
+    {"matmul_any",
+     {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 16}}, {}}},
+     {"assume", {{"condition", "M % 16 == 0"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,57 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+// Why the next iteration's copy of `stage` cannot be filled while this one's is in use; "" when it can.
+std::string not_doubled(const ScheduleState &state, const StageState &stage) {
+    if (stage.placement.kind != Placement::Kind::At) return "stage " + stage.name() + " is not computed at a loop";
+    const StageState &host = state.stage(stage.placement.consumer);
+    const std::string &loop = stage.placement.loop;
+    if (!host.has_loop(loop)) return ""; // another obligation says so
+    const LoopKind kind = host.loop(loop).kind;
+    if (kind != LoopKind::Serial) return "loop " + loop + " of stage " + host.name() + " is " + kind_name(kind);
+    if (stage.level == "registers") return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
+    for (const Expr &e : stage.def.expressions()) {
+        for (const std::string &t : tensors_read(e)) {
+            const StageState *p = state.producer(t);
+            if (!p || p->placement.kind != Placement::Kind::At) continue;
+            if (p->placement.consumer == host.name() && p->placement.loop == loop) {
+                return "it reads " + p->name() + ", which is computed in the same loop " + loop;
+            }
+        }
+    }
+    for (const StageState &p : state.stages) {
+        if (p.finished_into == stage.name() || (&p == &stage && !p.finished_into.empty())) return "stage " + stage.name() + " is part of a finish_in";
+    }
+    return "";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    if (const std::string why = not_doubled(state, stage); !why.empty()) {
+        refuse(state, d, why, &stage, "", "double_buffer on a stage that place_in or compute_at puts at a serial loop");
+    }
+    stage.double_buffered = true;
+    state.obligations.push_back({index, [name = stage.name()](const ScheduleState &s) { return not_doubled(s, *s.find(name)); }});
+}
+
+} // namespace
+
+const Primitive double_buffer_primitive = {
+    "double_buffer",
+    "memory",
+    "Keeps two copies of a stage that is computed at a loop: one is in use while the other is filled for the next iteration. The first is "
+    "filled before the loop.",
+    "The stage is computed at a serial loop, not in registers, and reads nothing that is computed at the same loop.",
+    {{"stage", ArgumentKind::Stage, "the stage"}},
+    apply,
+    {"matmul",
+     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
+      {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
+      {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+     {"double_buffer", {{"stage", "B.L2"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,72 @@
+#include "machine/machine.h"
+#include "schedules/condition.h"
+#include "schedules/facts.h"
+#include "schedules/primitives/table.h"
+#include "schedules/schedule.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+namespace {
+
+// What the caller packs ahead of time must not depend on which schedule runs.
+std::set<std::string> packed(const ScheduleState &state) {
+    std::set<std::string> all;
+    for (const StageState &s : state.stages) {
+        if (!s.prepacked) continue;
+        std::string text = s.copied + " as {";
+        for (const LayoutTerm &t : s.layout) text += (&t == &s.layout.front() ? "" : ", ") + t.to_string();
+        all.insert(text + "}");
+    }
+    return all;
+}
+
+std::string text_of(const std::set<std::string> &all) {
+    std::string text;
+    for (const std::string &s : all) text += (text.empty() ? "" : ", ") + s;
+    return text.empty() ? "nothing" : text;
+}
+
+std::string packing_differs(const ScheduleState &state, const Schedule &special) {
+    const auto here = packed(state), there = packed(special.state());
+    if (here == there) return "";
+    return "the specialised schedule prepacks " + text_of(there) + " and the schedule around it " + text_of(here) +
+           ", but the kernel takes one form of each array";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    Expr condition;
+    auto special = std::make_shared<Schedule>(state.op, *state.machine, state.instructions);
+    try {
+        condition = parse_condition(state.op, text_argument(d, "condition"));
+        for (const auto &one : d.arguments["schedule"]) special->apply(directive_of(one, d.where));
+        std::vector<Expr> all = {condition};
+        for (const Assume &a : state.assumptions) all.push_back(a.condition);
+        for (const Assume &a : special->state().assumptions) all.push_back(a.condition);
+        facts_of(state.op, all);
+    } catch (const UserError &e) {
+        refuse(state, d, e.what());
+    }
+    if (!special->specializations().empty()) refuse(state, d, "the schedule given is itself specialized", nullptr, "", "conditions joined by &&, each specialized once");
+    state.specializations.push_back({condition, condition_text(condition), special});
+    state.obligations.push_back({index, [special](const ScheduleState &s) { return packing_differs(s, *special); }});
+}
+
+} // namespace
+
+const Primitive specialize_primitive = {
+    "specialize",
+    "facts",
+    "Runs another schedule of the same op where a condition over the sizes holds. Inside it the condition is a fact, as with assume. "
+    "Conditions are tried in the order of the directives; the schedule around them takes the rest.",
+    "The condition is over the op's sizes; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
+    {{"condition", ArgumentKind::Condition, "when"}, {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
+    apply,
+    {"matmul_any",
+     {},
+     {"specialize",
+      {{"condition", "M % 16 == 0"}, {"schedule", nlohmann::json::array({{{"primitive", "split"}, {"stage", "C"}, {"loop", "i"}, {"factor", 16}}})}},
+      {}}},
+};
+
+} // namespace kumiko

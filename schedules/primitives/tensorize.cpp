@@ -1,0 +1,202 @@
+#include "dsl/print.h"
+#include "schedules/facts.h"
+#include "schedules/primitives/table.h"
+#include "schedules/storage.h"
+#include "schedules/tensor_match.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+Expr inlined(const ScheduleState &state, const Expr &e) {
+    struct Inline : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const ScheduleState *state;
+        Expr visit(const Call *op) override {
+            Expr e = IRGraphMutator::visit(op);
+            op = e.as<Call>();
+            if (!op || op->call_type != Call::Image) return e;
+            const StageState *s = state->find(op->name);
+            if (!s || s->placement.kind != Placement::Kind::Inline) return e;
+            std::map<std::string, Expr> args;
+            for (size_t d = 0; d < op->args.size(); d++) args[s->def.axes[d].name()] = op->args[d];
+            return substitute(args, inlined(*state, s->def.value));
+        }
+    } inliner;
+    inliner.state = &state;
+    return inliner.mutate(e);
+}
+
+// Where elements of tensors lie, as far as the schedule says so far.
+class Offsets {
+public:
+    Offsets(const ScheduleState &state, const StageState &stage, const Frame &frame, const Bounds &bounds)
+        : state_(state), stage_(stage), frame_(frame), bounds_(bounds) {}
+
+    Expr of(const Expr &e) const {
+        const Call *read = e.as<Call>();
+        std::vector<std::string> names;
+        for (const Axis &a : state_.axes_of(read->name)) names.push_back(a.name());
+        if (const Input *in = state_.op.find_input(read->name)) {
+            Expr sum = 0;
+            for (size_t d = 0; d < names.size(); d++) sum = sum + read->args[d] * in->strides[d];
+            return sum;
+        }
+        const StageState &p = *state_.producer(read->name);
+        const std::optional<Region> region = stored(p, read->name);
+        if (!region) return Expr();
+        std::vector<Expr> indices, extents;
+        for (size_t d = 0; d < names.size(); d++) {
+            indices.push_back(simplify_index(read->args[d] - region->min[d], bounds_));
+            Expr extent = region->extent[d];
+            if (const Expr most = find_constant_bound(extent, Direction::Upper, bounds_); most.defined() && as_const_int(most)) extent = most;
+            extents.push_back(extent);
+        }
+        const bool accumulator = p.name() == stage_.name() && stage_.accumulate;
+        return storage_offset(accumulator ? std::vector<LayoutTerm>{} : p.layout, names, extents, indices);
+    }
+
+private:
+    const ScheduleState &state_;
+    const StageState &stage_;
+    const Frame &frame_;
+    const Bounds &bounds_;
+
+    // The region of p that is kept where the stage reads it; nothing when that depends on more than this stage.
+    std::optional<Region> stored(const StageState &p, const std::string &tensor) const {
+        Region r;
+        if (p.name() == stage_.name() && stage_.accumulate) {
+            const size_t depth = stage_.position(stage_.accumulate->loop) + 1;
+            for (const Axis &a : stage_.def.axes) {
+                const Interval i = frame_.axis_interval(a.name(), depth, bounds_);
+                r.min.push_back(i.min);
+                r.extent.push_back(simplify_index(i.max - i.min + 1, bounds_));
+            }
+            return r;
+        }
+        if (p.placement.kind == Placement::Kind::Root) return whole_region(p.def);
+        if (p.placement.consumer != stage_.name() || !stage_.has_loop(p.placement.loop)) return std::nullopt;
+        const size_t depth = stage_.position(p.placement.loop) + 1;
+        Bounds scope;
+        for (const Axis &a : stage_.def.axes) scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
+        for (const Axis &a : stage_.def.reduction_axes) scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
+        std::optional<Region> all;
+        for (const Expr &e : stage_.def.expressions()) {
+            if (auto read = region_read(inlined(state_, e), tensor, scope, whole_region(p.def), bounds_)) all = all ? region_union(*all, *read, bounds_) : read;
+        }
+        return all;
+    }
+};
+
+// "i < 8, k < 2"
+std::string ranges(const Instruction &instruction) {
+    std::string text;
+    const Stage &s = instruction.meaning.stages().front();
+    for (const auto *list : {&s.axes, &s.reduction_axes}) {
+        for (const Axis &a : *list) text += (text.empty() ? "" : ", ") + a.name() + " < " + to_string(a.extent());
+    }
+    return text;
+}
+
+// The first difference between the block inside `loop` and the instruction; "" when there is none.
+std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop, const Instruction &instruction) {
+    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
+    if (!stage.def.is_reduction() || stage.def.components.size() != 1) return stage.name() + " is not a reduction of one value, as the instruction is";
+    if (stage.accumulate && stage.has_loop(stage.accumulate->loop) && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
+        return "stage " + stage.name() + " accumulates inside of loop " + loop;
+    }
+    for (const StageState &p : state.stages) {
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() && stage.has_loop(p.placement.loop) &&
+            stage.position(p.placement.loop) >= stage.position(loop)) {
+            return "stage " + p.name() + " is computed inside of loop " + loop;
+        }
+    }
+    std::vector<Expr> assumed;
+    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
+    const Facts facts = facts_of(state.op, assumed);
+    const ScheduleState known = facts.apply(state);
+    const StageState &s = known.stage(stage.name());
+    const Frame frame(s, whole_region(s.def), "");
+    TensorBlock block;
+    Bounds bounds = facts.bounds();
+    block.bounds = &bounds;
+    for (size_t i = 0; i < s.order.size(); i++) {
+        const LoopState &l = s.loop(s.order[i]);
+        const Expr extent = simplify_index(frame.extent(l.name), bounds);
+        bounds.push(l.name, Interval(0, simplify(extent - 1)));
+        if (i < s.position(loop)) continue;
+        if (l.kind != LoopKind::Serial) return "loop " + l.name + " is " + kind_name(l.kind) + "; loops of the block have to be serial, the instruction takes their place";
+        const auto n = as_const_int(extent);
+        if (!n) return "the extent of loop " + l.name + " is known only at run time";
+        block.loops.push_back({l.name, *n, l.reduction});
+    }
+    std::map<std::string, Expr> index;
+    std::vector<Expr> own;
+    for (const Axis &a : s.def.axes) {
+        index[a.name()] = simplify_index(frame.index(a.name()), bounds);
+        own.push_back(index[a.name()]);
+    }
+    for (const Axis &a : s.def.reduction_axes) index[a.name()] = simplify_index(frame.index(a.name()), bounds);
+    const Component &c = s.def.components.front();
+    block.target = read_tensor(c.type, c.tensor, own);
+    block.value = substitute({{accumulator_variable(0), block.target}, {term_variable(0), substitute(index, inlined(known, c.term))}}, c.combined);
+    const Offsets offsets(known, s, frame, bounds);
+    block.offset = [&](const Expr &read) { return offsets.of(read); };
+    return match_tensor(instruction, block).difference;
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const std::string name = text_argument(d, "instruction");
+    const Instruction *instruction = state.instructions->find(name);
+    if (!instruction) {
+        try {
+            state.instructions->get(name);
+        } catch (const UserError &e) {
+            refuse(state, d, e.what());
+        }
+    }
+    if (stage.tensorize) refuse(state, d, "stage " + stage.name() + " is tensorized already", &stage, loop.name, "one tensorize of a stage");
+    if (!instruction->available_on(*state.machine)) {
+        std::string have;
+        for (const Instruction *i : state.instructions->available_on(*state.machine)) have += (have.empty() ? "" : ", ") + i->name;
+        refuse(state, d, "machine " + state.machine->name + " does not have the instruction", nullptr, "", have.empty() ? "no tensor instruction" : have);
+    }
+    if (const std::string why = mismatch(state, stage, loop.name, *instruction); !why.empty()) {
+        refuse(state, d, "the block is not what the instruction means: " + why, &stage, loop.name,
+               "a block that is " + to_string(instruction->meaning.stages().front()) + ", with " + ranges(*instruction));
+    }
+    stage.tensorize = Tensorize{loop.name, name};
+    state.obligations.push_back({index, [n = stage.name(), l = loop.name, i = *instruction](const ScheduleState &s) {
+        return mismatch(s, *s.find(n), l, i);
+    }});
+}
+
+} // namespace
+
+const Primitive tensorize_primitive = {
+    "tensorize",
+    "machine",
+    "Computes the block inside a loop by one tensor instruction. It is proved first that the block is what the instruction means: the "
+    "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still along an axis is "
+    "repeated in its register. A last, partial block is computed by plain loops.",
+    "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and exactly those of the "
+    "instruction; nothing is computed inside them; the machine has the instruction.",
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"loop", ArgumentKind::Loop, "the outermost loop of the block"},
+     {"instruction", ArgumentKind::Text, "the instruction's name"}},
+    apply,
+    {"matmul_i16",
+     {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 8}}, {}},
+      {"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 2}}, {}},
+      {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k.o", "j.i", "k.i"}}}, {}},
+      {"prepack", {{"tensor", "B"}, {"terms", {"j/8", "k/2", "j%8", "k%2"}}}, {}},
+      {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
+     {"tensorize", {{"stage", "C"}, {"loop", "j.i"}, {"instruction", "avx2.vpmaddwd"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,198 @@
+// Every primitive, run: the scheduled kernel computes what the formula means, and a saved schedule replays to the same nest.
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "schedules/examples.h"
+
+#include <doctest/doctest.h>
+#include <sstream>
+
+using namespace kumiko;
+
+namespace {
+
+std::string body_of(const Schedule &s) {
+    std::ostringstream text;
+    text << lower(s).body;
+    return text.str();
+}
+
+// Runs on small integers, exact in every order, and demands equal bits; replays the schedule too.
+void check_runs(const Schedule &s, const Sizes &sizes = {}, const CompileOptions &options = {}) {
+    INFO(s.nest());
+    const Op &op = s.op();
+    const Schedule again = Schedule::from_json(op, s.machine(), s.to_json(), s.state().instructions);
+    CHECK(again.nest() == s.nest());
+    CHECK(body_of(again) == body_of(s));
+    CHECK(again.to_cpp() == s.to_cpp());
+    const Kernel k = compile(s, Target::host(), options);
+    std::vector<Buffer<>> args, expected;
+    for (const Input &in : op.inputs()) {
+        Buffer<> b = make_input(in, sizes);
+        fill_random_integers(b, args.size() + 1, -4, 4);
+        args.push_back(b);
+        expected.push_back(b);
+    }
+    for (const std::string &out : op.outputs()) {
+        args.push_back(make_output(op, out, sizes));
+        fill_unwritten(args.back());
+        expected.push_back(make_output(op, out, sizes));
+    }
+    interpret(op, expected);
+    for (size_t t = 0; t < op.inputs().size(); t++) {
+        if (!k.nest().tensors[t].packed_from.empty()) args[t] = k.pack(op.inputs()[t].name, args[t], sizes);
+    }
+    k(args);
+    for (size_t o = op.inputs().size(); o < args.size(); o++) CHECK(difference(args[o], expected[o]) == "");
+}
+
+Op matmul_any() {
+    Size M("M"), N("N"), K("K");
+    Axis i("i", M), j("j", N), k("k", K);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
+    return Op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))});
+}
+
+} // namespace
+
+TEST_CASE("the example of each primitive runs") {
+    for (const Primitive *p : primitives()) {
+        INFO(p->name);
+        const Op op = example_op(p->example.op);
+        Schedule s(op);
+        if (p->name == std::string("tensorize") && !s.machine().has("avx2")) continue;
+        bool exact = std::string(p->example.op) != "softmax" && std::string(p->example.op) != "chain";
+        for (const Directive &d : p->example.before) s.apply(d);
+        s.apply(p->example.call);
+        if (exact) check_runs(s, op.sizes().empty() ? Sizes{} : Sizes{{"M", 48}});
+        else lower(s);
+    }
+}
+
+TEST_CASE("assume: tails vanish, and the condition is checked") {
+    const Op op = matmul_any();
+    Schedule s(op);
+    auto C = s.stage("C");
+    auto [io, ii] = C.split("i", 14);
+    C.reorder({io, "k", ii, "j"}).unroll(ii).vectorize("j", 16);
+    const size_t before = body_of(s).size();
+    Size M("M"), N("N"), K("K");
+    s.assume(M % 14 == 0).assume(N == 64 && K >= 8);
+    CHECK(body_of(s).size() < before);
+    CHECK(body_of(s).find("if (") == std::string::npos);
+    check_runs(s, {{"M", 28}, {"N", 64}, {"K", 9}});
+    check_runs(s, {{"M", 0}, {"N", 64}, {"K", 9}});
+    CHECK_THROWS_WITH(check_runs(s, {{"M", 27}, {"N", 64}, {"K", 9}}), doctest::Contains("the assumption M % 14 == 0 does not hold"));
+    CHECK_THROWS_WITH(s.assume(M == 15), doctest::Contains("can never hold"));
+    Schedule fixed(op);
+    fixed.assume(M == 4).stage("C").unroll("i");
+    check_runs(fixed, {{"M", 4}, {"N", 5}, {"K", 3}});
+    Schedule odd(op);
+    odd.assume(M % 4 == 1 && M % 6 == 3 && M > 4).stage("C").split("i", 4);
+    check_runs(odd, {{"M", 9}, {"N", 5}, {"K", 3}});
+    check_runs(odd, {{"M", 21}, {"N", 5}, {"K", 3}});
+}
+
+TEST_CASE("specialize: each condition runs its own schedule") {
+    const Op op = matmul_any();
+    Size M("M"), N("N");
+    Schedule s(op);
+    auto [io, ii] = s.stage("C").split("i", 14);
+    s.stage("C").reorder({io, "k", ii, "j"}).unroll(ii).vectorize("j", 8);
+    Schedule one(op);
+    one.stage("C").reorder({"i", "k", "j"}).vectorize("j", 8);
+    s.specialize(M % 14 == 0).specialize(M == 1 && N >= 8, one);
+    const std::string body = body_of(s);
+    CHECK(body.find("M % 14") != std::string::npos);
+    for (int m : {0, 1, 13, 14, 15, 28}) check_runs(s, {{"M", m}, {"N", 20}, {"K", 7}});
+    Schedule back = s;
+    back.undo();
+    CHECK(back.specializations().size() == 1);
+}
+
+TEST_CASE("prefetch and double_buffer change no result") {
+    const Op op = matmul_any();
+    for (bool split_first : {false, true}) {
+        Schedule s(op);
+        auto C = s.stage("C");
+        auto [ko, ki] = C.split("k", 8);
+        auto [jo, ji] = C.split("j", 16);
+        if (split_first) C.reorder({jo, ko, "i", ki, ji}).vectorize(ji);
+        else C.reorder({ko, jo, "i", ki, ji});
+        s.place_in("B", "L2", "C", ko).double_buffer();
+        C.prefetch("A", "i", 2);
+        CHECK(body_of(s).find("kumiko.prefetch") != std::string::npos);
+        for (int k : {1, 7, 8, 9, 16, 30}) check_runs(s, {{"M", 5}, {"N", 37}, {"K", k}});
+        check_runs(s, {{"M", 5}, {"N", 37}, {"K", 0}});
+    }
+    Schedule two(op);
+    auto C = two.stage("C");
+    auto [ko, ki] = C.split("k", 8);
+    C.reorder({ko, "i", ki, "j"});
+    two.place_in("B", "L2", "C", ko).layout({"j/4", "k", "j%4"}).double_buffer();
+    two.place_in("A", "L1", "C", ko).double_buffer();
+    for (int k : {1, 8, 20}) check_runs(two, {{"M", 6}, {"N", 13}, {"K", k}});
+}
+
+TEST_CASE("prepack: the caller packs, the kernel takes the packed array") {
+    const Op op = matmul_any();
+    Schedule s(op);
+    auto C = s.stage("C");
+    auto [jo, ji] = C.split("j", 16);
+    C.reorder({jo, "i", "k", ji}).vectorize(ji).accumulate_in("registers", "i");
+    s.prepack("B", {"j/16", "k", "j%16"}).vectorize("j", 16);
+    for (int n : {16, 32, 37, 3}) check_runs(s, {{"M", 5}, {"N", n}, {"K", 7}});
+    const Kernel k = compile(s);
+    CHECK(k.nest().packs.size() == 1);
+    CHECK(k.nest().packs[0].name == "matmul_pack_B");
+    Buffer<float> a({5, 7}), b({7, 16}), c({5, 16});
+    CHECK_THROWS_WITH(k(a, b, c), doctest::Contains("takes input B packed"));
+    CHECK_THROWS_WITH(k.pack("A", a), doctest::Contains("does not prepack \"A\""));
+}
+
+TEST_CASE("tensorize: whole blocks by the instruction, tails by plain loops") {
+    if (!Machine::host().has("avx2")) return;
+    for (int n : {64, 60, 8}) {
+        for (int depth : {32, 31, 2}) {
+            Axis i("i", 10), j("j", n), k("k", depth);
+            Tensor A = input("A", i16, {i, k}), B = input("B", i16, {k, j});
+            Op op("dot", {A, B}, {compute("C", {i, j}, sum(cast<int32_t>(A(i, k)) * cast<int32_t>(B(k, j)), k))});
+            Schedule s(op);
+            auto C = s.stage("C");
+            auto [jo, ji] = C.split("j", 8);
+            auto [ko, ki] = C.split("k", 2);
+            auto [io, ii] = C.split("i", 4);
+            C.reorder({io, jo, ko, ii, ji, ki}).unroll(ii).accumulate_in("registers", jo);
+            s.place_in("B", "L2", "C", io).layout({"j/8", "k/2", "j%8", "k%2"});
+            C.tensorize(ji, "avx2.vpmaddwd");
+            CHECK(body_of(s).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
+            check_runs(s);
+            const Kernel f = compile(s);
+            CHECK(f.assembly().find("vpmaddwd") != std::string::npos);
+            CHECK(f.warnings().empty());
+        }
+    }
+}
+
+TEST_CASE("vectorize on a loop that reduces: lanes of partial results, joined") {
+    for (const char *kind : {"sum", "maximum", "minimum", "argmax"}) {
+        for (int n : {3, 16, 100, 128}) {
+            Axis i("i", 5), j("j", n);
+            Tensor X = input("X", f32, {i, j});
+            const std::string k = kind;
+            const Expr e = k == "sum" ? sum(X(i, j), j) : k == "maximum" ? maximum(X(i, j), j) : k == "minimum" ? minimum(X(i, j), j) : argmax(X(i, j), j);
+            Schedule s(Op("rows", {X}, {compute("S", {i}, e)}));
+            s.stage("S").parallel("i").vectorize("j", 16);
+            check_runs(s);
+        }
+    }
+    Axis j("j", 1000);
+    Tensor X = input("X", i32, {j});
+    Schedule all(Op("all", {X}, {compute("S", {}, sum(X(j), j))}));
+    all.stage("S").vectorize("j", 8);
+    check_runs(all);
+    Axis a("a", Size("N"));
+    Tensor Z = input("Z", i32, {a});
+    Schedule any(Op("any", {Z}, {compute("S", {}, sum(Z(a), a))}));
+    any.stage("S").vectorize("a", 8);
+    for (int n : {0, 1, 8, 100}) check_runs(any, {{"N", n}});
+}
