@@ -52,11 +52,11 @@ std::pair<LoopName, LoopName> StageHandle::split(LoopName loop, int64_t factor, 
     return {names.outer.empty() ? loop.name + ".o" : names.outer, names.inner.empty() ? loop.name + ".i" : names.inner};
 }
 
-LoopName StageHandle::fuse(LoopName outer, LoopName inner, const std::string &fused, Place where) {
+FusedLoop StageHandle::fuse(LoopName outer, LoopName inner, const std::string &fused, Place where) {
     json args = {{"outer", outer.name}, {"inner", inner.name}};
     if (!fused.empty()) args["fused"] = fused;
     apply("fuse", args, where);
-    return fused.empty() ? outer.name + "_" + inner.name : fused;
+    return {*this, fused.empty() ? outer.name + "_" + inner.name : fused};
 }
 
 std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors, Place where) {
@@ -247,15 +247,27 @@ Schedule &Schedule::undo() {
     return *this = std::move(fresh);
 }
 
-NestText Schedule::nest() const {
-    std::vector<Expr> assumed;
-    for (const Assume &a : state_->assumptions) assumed.push_back(a.condition);
+namespace {
+
+// With what is known of the sizes in place.
+std::string nest_under(const ScheduleState &state, std::vector<Expr> conditions) {
     std::string text;
-    for (const Assume &a : state_->assumptions) text += "assume " + a.text + "\n";
-    text += nest_text(assumed.empty() ? *state_ : facts_of(op(), assumed).apply(*state_));
-    for (const Specialization &s : specializations()) text += "when " + s.text + ":\n" + indented(s.schedule->nest(), 2);
-    return {text, op().name()};
+    for (const Assume &a : state.assumptions) {
+        conditions.push_back(a.condition);
+        text += "assume " + a.text + "\n";
+    }
+    text += nest_text(conditions.empty() ? state : facts_of(state.op, conditions).apply(state));
+    for (const Specialization &s : state.specializations) {
+        std::vector<Expr> inside = conditions;
+        inside.push_back(s.condition);
+        text += "when " + s.text + ":\n" + indented(nest_under(s.schedule->state(), inside), 2);
+    }
+    return text;
 }
+
+} // namespace
+
+NestText Schedule::nest() const { return {nest_under(*state_, {}), op().name()}; }
 
 std::string Schedule::explain() const {
     Schedule fresh(op(), machine(), state_->instructions);

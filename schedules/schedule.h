@@ -19,6 +19,7 @@
 namespace kumiko {
 
 class Schedule;
+class FusedLoop;
 struct Instruction; // machine/instruction.h
 
 // A loop by name, as methods return it; converts to the name.
@@ -45,7 +46,8 @@ public:
 
     // loops (schedules/primitives/<method>.cpp says what each requires)
     std::pair<LoopName, LoopName> split(LoopName loop, int64_t factor, SplitNames names = {}, Place where = Place::current());
-    LoopName fuse(LoopName outer, LoopName inner, const std::string &fused = "", Place where = Place::current());
+    // The loop made, from which one may go on: C.fuse("i", "j", "ij").parallel("ij")
+    FusedLoop fuse(LoopName outer, LoopName inner, const std::string &fused = "", Place where = Place::current());
     // {"i", "j"} with {a, b} becomes the loops i.o, j.o, i.i, j.i, in that order
     std::vector<LoopName> tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors, Place where = Place::current());
     StageHandle &reorder(const std::vector<LoopName> &loops, Place where = Place::current());
@@ -79,6 +81,16 @@ private:
     Schedule *schedule_;
     std::string stage_;
     StageHandle &apply(const char *primitive, nlohmann::json arguments, Place where);
+};
+
+class FusedLoop : public StageHandle {
+public:
+    FusedLoop(const StageHandle &stage, std::string loop) : StageHandle(stage), loop_(std::move(loop)) {}
+    operator LoopName() const { return loop_; }
+    operator std::string() const { return loop_; }
+
+private:
+    std::string loop_;
 };
 
 // One directive as a C++ statement on a Schedule s; specialize, which needs another schedule, is written by to_cpp.

@@ -1,0 +1,285 @@
+// Wrong schedules, each with the text that its author is shown. Places in this file are written as FILE:LINE.
+#include "machine/machine.h"
+#include "schedules/examples.h"
+#include "schedules/schedule.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+#include <fstream>
+#include <functional>
+#include <regex>
+
+using namespace kumiko;
+
+namespace {
+
+std::string told(const std::function<void()> &wrong) {
+    try {
+        wrong();
+    } catch (const UserError &e) {
+        return "\n" + std::regex_replace(std::string(e.what()), std::regex("[^ (]*test_schedules_errors\\.cpp:[0-9]+"), "FILE:LINE") + "\n";
+    }
+    return "no error";
+}
+
+Schedule matmul() { return Schedule(example_op("matmul"), Machine::named("x86-64-avx2")); }
+
+} // namespace
+
+TEST_CASE("unknown names") {
+    Schedule s = matmul();
+    CHECK(told([&] { s.stage("D"); }) == R"(
+FILE:LINE: error: op matmul has no stage "D"; its stages are C
+)");
+    CHECK(told([&] { s.stage("C").unroll("ii"); }) == R"(
+FILE:LINE: error: unroll("ii"): stage C has no loop "ii"
+  stage C   for i in 0..128
+              for j in 0..128
+                for k in 0..256 (reduction)
+  legal here: the loops i, j, k
+)");
+    CHECK(told([&] { s.place_in("D", "L2", "C", "k"); }) == R"(
+FILE:LINE: error: place_in("D", "L2", "C", "k"): op matmul has no tensor "D"; there are: A, B, C
+)");
+    CHECK(told([&] { s.place_in("B", "L9", "C", "k"); }) == R"(
+FILE:LINE: error: place_in("B", "L9", "C", "k"): machine 'x86-64-avx2' has no memory level 'L9' (did you mean 'L1'?)
+)");
+    CHECK(told([&] { s.apply({"splitt", {{"stage", "C"}}, {}}); }) == R"(
+there is no primitive "splitt" (did you mean 'split'?)
+)");
+    CHECK(told([&] { s.apply({"split", {{"stage", "C"}, {"loop", "i"}, {"factor", "4"}}, {}}); }) == R"(
+directive split: the argument "factor" must be a whole number
+)");
+    CHECK(s.directives().empty());
+}
+
+TEST_CASE("split of a loop that is already split or fused") {
+    Schedule s = matmul();
+    s.stage("C").split("i", 8);
+    CHECK(told([&] { s.stage("C").split("i", 4); }) == R"(
+FILE:LINE: error: split("i", 4): loop i was already split into i.o and i.i
+  stage C   for i.o in 0..16
+              for i.i in 0..8
+                for j in 0..128
+                  for k in 0..256 (reduction)
+  legal here: the loops i.o, i.i, j, k
+)");
+    s.stage("C").fuse("i.i", "j");
+    CHECK(told([&] { s.stage("C").split("j", 4); }) == R"(
+FILE:LINE: error: split("j", 4): loop j was already fused into i.i_j
+  stage C   for i.o in 0..16
+              for i.i_j in 0..1024
+                for k in 0..256 (reduction)
+  legal here: the loops i.o, i.i_j, k
+)");
+    CHECK(told([&] { s.stage("C").split("k", 0); }) == R"(
+FILE:LINE: error: split("k", 0): the factor 0 is not positive
+  stage C   for i.o in 0..16
+              for i.i_j in 0..1024
+                for k in 0..256 (reduction)  ← split asked here
+  legal here: a factor of 1 or more
+)");
+}
+
+TEST_CASE("reorder repeats or misses a loop") {
+    Schedule s = matmul();
+    CHECK(told([&] { s.stage("C").reorder({"i", "k", "i"}); }) == R"(
+FILE:LINE: error: reorder({"i", "k", "i"}): loop i is named twice
+  stage C   for i in 0..128                  ← reorder asked here
+              for j in 0..128
+                for k in 0..256 (reduction)  ← innermost
+  legal here: each loop of the stage once, outermost first
+)");
+    CHECK(told([&] { s.stage("C").reorder({"k", "i"}); }) == R"(
+FILE:LINE: error: reorder({"k", "i"}): loop j is missing
+  stage C   for i in 0..128
+              for j in 0..128                ← reorder asked here
+                for k in 0..256 (reduction)  ← innermost
+  legal here: each loop of the stage once, outermost first
+)");
+}
+
+TEST_CASE("vectorize a loop that is not innermost, or of unknown extent") {
+    Schedule s = matmul();
+    CHECK(told([&] { s.stage("C").vectorize("j", 16); }) == R"(
+FILE:LINE: error: vectorize("j", 16): loop j is not innermost
+  stage C   for i in 0..128
+              for j in 0..128                ← vectorize asked here
+                for k in 0..256 (reduction)  ← innermost
+  legal here: vectorize("k", …), or reorder j inside k first
+)");
+    Schedule any(example_op("matmul_any"));
+    any.stage("C").reorder({"j", "k", "i"});
+    CHECK(told([&] { any.stage("C").vectorize("i"); }) == R"(
+FILE:LINE: error: vectorize("i"): the extent of loop i is known only at run time, and no width and tail are given
+  stage C   for j in 0..128
+              for k in 0..256 (reduction)
+                for i in 0..M              ← vectorize asked here
+  legal here: vectorize("i", width), which splits it and masks the tail
+)");
+    Axis j("j", 64);
+    Tensor X = input("X", f32, {j});
+    const Expr e = reduce([](Expr a, Expr b) { return a - b; }, 0.f, X(j), j);
+    Schedule odd(Op("odd", {X}, {compute("S", {}, e)}));
+    CHECK(told([&] { odd.stage("S").vectorize("j", 8); }) == R"(
+FILE:LINE: error: vectorize("j", 8): loop j reduces, and the combiner of S is not stated to be associative and commutative, so its steps cannot be spread over lanes
+  stage S   for j in 0..64 (reduction)  ← vectorize asked here
+  legal here: a loop that does not reduce, or state the combiner's properties in reduce(…)
+)");
+}
+
+TEST_CASE("parallel on a reduction") {
+    Schedule s = matmul();
+    CHECK(told([&] { s.stage("C").parallel("k"); }) == R"(
+FILE:LINE: error: parallel("k"): loop k reduces: its iterations change the same elements
+  stage C   for i in 0..128
+              for j in 0..128
+                for k in 0..256 (reduction)  ← parallel asked here
+  legal here: rfactor("k") first; the stage that it makes has k as an axis, which may be parallel
+)");
+}
+
+TEST_CASE("compute_at a loop that does not enclose all consumers") {
+    Schedule s(example_op("softmax"));
+    CHECK(told([&] { s.stage("e").compute_at("Y", "i"); }) == R"(
+FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e: stage total, which reads it, does not stand inside loop i of Y
+  stage Y   for i in 0..64     ← compute_at asked here
+              for j in 0..128  ← innermost
+  legal here: a loop that encloses total, Y, or compute_root()
+)");
+    CHECK(told([&] { s.stage("Y").compute_at("Y", "i"); }) == R"(
+FILE:LINE: error: compute_at("Y", "i"): Y is an output; all of it has to be written, so it stands at the root
+  legal here: compute_at on stages that are not outputs
+)");
+}
+
+TEST_CASE("place_in a level too small for the region") {
+    Schedule s = matmul();
+    CHECK(told([&] { s.place_in("B", "L1", "C", "i"); }) == R"(
+FILE:LINE: error: place_in("B", "L1", "C", "i"): the region of B needed below loop i is 131072 bytes, but L1 holds 32768
+  stage C   for i in 0..128                  ← place_in asked here
+              for j in 0..128
+                for k in 0..256 (reduction)  ← innermost
+  legal here: a loop further in, smaller tiles, or a larger level
+)");
+}
+
+TEST_CASE("tensorize a block that is not the instruction's meaning") {
+    Schedule s = matmul();
+    auto C = s.stage("C");
+    C.split("j", 8);
+    C.split("k", 2);
+    C.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
+    CHECK(told([&] { C.tensorize("j.i", "avx2.vpmaddwd"); }) == R"(
+FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block is not what the instruction means: the instruction has c(i) of i32, the block has C(i, j.o * 8 + j.i) of f32
+  stage C   for i in 0..128
+              for j.o in 0..16
+                for k.o in 0..128 (reduction)
+                  for j.i in 0..8                ← tensorize asked here
+                    for k.i in 0..2 (reduction)  ← innermost
+  legal here: a block that is c(i) = sum over k: i32(a(i, k)) * i32(b(i, k)), with i < 8, k < 2
+)");
+    CHECK(told([&] { C.tensorize("j.i", "avx512.vpdpbusd"); }) == R"(
+FILE:LINE: error: tensorize("j.i", "avx512.vpdpbusd"): machine x86-64-avx2 does not have the instruction
+  legal here: avx2.vpmaddwd
+)");
+    CHECK(told([&] { C.tensorize("j.i", "avx2.vpmaddw"); }) == R"(
+FILE:LINE: error: tensorize("j.i", "avx2.vpmaddw"): unknown instruction 'avx2.vpmaddw' (did you mean 'avx2.vpmaddwd'?)
+)");
+    Schedule t(example_op("matmul_i16"), Machine::named("x86-64-avx2"));
+    auto D = t.stage("C");
+    D.split("j", 8);
+    D.split("k", 2);
+    D.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
+    CHECK(told([&] { D.tensorize("j.i", "avx2.vpmaddwd"); }) == R"(
+FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block is not what the instruction means: the addresses differ: one step of k moves operand b of the instruction by 1 element; one step of loop k.i moves B(k.o * 2 + k.i, j.o * 8 + j.i) by 64
+  stage C   for i in 0..64
+              for j.o in 0..8
+                for k.o in 0..64 (reduction)
+                  for j.i in 0..8                ← tensorize asked here
+                    for k.i in 0..2 (reduction)  ← innermost
+  legal here: a block that is c(i) = sum over k: i32(a(i, k)) * i32(b(i, k)), with i < 8, k < 2
+)");
+    CHECK(told([&] { D.tensorize("k.o", "avx2.vpmaddwd"); }) == R"(
+FILE:LINE: error: tensorize("k.o", "avx2.vpmaddwd"): the block is not what the instruction means: the loops differ: the instruction has i over 8, k over 2 (reduction); the block has k.o over 64 (reduction), j.i over 8, k.i over 2 (reduction)
+  stage C   for i in 0..64
+              for j.o in 0..8
+                for k.o in 0..64 (reduction)     ← tensorize asked here
+                  for j.i in 0..8
+                    for k.i in 0..2 (reduction)  ← innermost
+  legal here: a block that is c(i) = sum over k: i32(a(i, k)) * i32(b(i, k)), with i < 8, k < 2
+)");
+}
+
+TEST_CASE("a later directive takes away what an earlier one relies on") {
+    Schedule s = matmul();
+    s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 16);
+    CHECK(told([&] { s.stage("C").reorder({"i", "j.v", "j.o", "k"}); }) == R"(
+FILE:LINE: error: reorder({"i", "j.v", "j.o", "k"}) takes away what vectorize("j", 16) (FILE:LINE) relies on: loop j.v of stage C is no longer innermost
+  it would make
+  stage C   for i in 0..128
+              vectorized j.v in 0..16
+                for j.o in 0..8
+                  for k in 0..256 (reduction)
+  legal here: what leaves that as it is, or this directive before vectorize("j", 16)
+)");
+    Schedule t = matmul();
+    t.stage("C").split("k", 64);
+    t.stage("C").reorder({"k.o", "i", "j", "k.i"});
+    t.place_in("B", "L2", "C", "k.o");
+    CHECK(told([&] { t.stage("C").split("k.o", 2); }) == R"(
+FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o") (FILE:LINE) relies on: loop k.o of stage C no longer stands
+  it would make
+  stage C   for k.o.o in 0..2 (reduction)
+              for k.o.i in 0..2 (reduction)
+                for i in 0..128
+                  for j in 0..128
+                    for k.i in 0..64 (reduction)
+  legal here: what leaves that as it is, or this directive before place_in("B", "L2", "C", "k.o")
+)");
+}
+
+TEST_CASE("conditions that are none, or contradict") {
+    Schedule s(example_op("matmul_any"));
+    Size M("M"), N("N");
+    CHECK(told([&] { s.assume(N == 4); }) == R"(
+FILE:LINE: error: assume: the condition "N == 4" cannot be read at character 1: "N" is not a size of op matmul_any; there are: M
+)");
+    CHECK(told([&] { s.assume(M + 1); }) == R"(
+FILE:LINE: error: assume: the condition is a number; compare it with something
+)");
+    s.assume(M % 16 == 0);
+    CHECK(told([&] { s.assume(M == 8); }) == R"(
+FILE:LINE: error: assume("M == 8"): the condition M % 16 == 0 can never hold here: it contradicts what is assumed already
+)");
+}
+
+TEST_CASE("saved schedules that do not fit") {
+    const Op op = example_op("matmul");
+    Schedule s = matmul();
+    s.stage("C").split("i", 8);
+    const nlohmann::json good = s.to_json();
+    CHECK(told([&] { Schedule::from_json(example_op("conv"), good); }).find("not of conv with hash") != std::string::npos);
+    nlohmann::json newer = good;
+    newer["version"] = 99;
+    CHECK(told([&] { Schedule::from_json(op, newer); }) == R"(
+the saved schedule has format version 99, newer than 1, which this program reads; load it with the program that saved it, or a newer one
+)");
+    const std::string text = good.dump();
+    CHECK(told([&] { Schedule::parse(op, text.substr(0, text.size() / 2)); }).find("the saved schedule is not JSON, or is cut off") != std::string::npos);
+    CHECK(told([&] { Schedule::parse(op, "[]"); }) == R"(
+this is not a saved schedule: the mark "kumiko": "schedule" is missing
+)");
+    CHECK(told([&] { Schedule::load(op, "/nowhere/s.json"); }) == R"(
+there is no readable schedule at /nowhere/s.json
+)");
+    nlohmann::json wrong = good;
+    wrong["directives"][0]["loop"] = "z";
+    CHECK(told([&] { Schedule::from_json(op, wrong); }) == R"(
+directive 1 of the saved schedule: split("z", 8): stage C has no loop "z"
+  stage C   for i in 0..128
+              for j in 0..128
+                for k in 0..256 (reduction)
+  legal here: the loops i, j, k
+)");
+}

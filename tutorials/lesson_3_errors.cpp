@@ -1,0 +1,34 @@
+// Lesson 3: be told what is wrong.
+//
+// A directive that is not legal is an error at the line that gives it: the cause, the loops with the spot marked, and what
+// would be legal. The schedule is then as it was before, so a program may catch the error and try something else.
+#include "driver/kumiko.h"
+
+#include <iostream>
+
+using namespace kumiko;
+
+int main() {
+    Axis n("n", 4), c("c", 8), y("y", 32), x("x", 32);
+    Tensor X = input("X", f32, {n, c, y, x});
+    Op op("scale", {X}, {compute("Y", {n, c, y, x}, X(n, c, y, x) * 2.f)});
+    Schedule s(op);
+    try {
+        s.stage("Y").vectorize("y", 16); // y is not the innermost loop
+    } catch (const UserError &e) {
+        std::cout << e.what() << "\n";
+    }
+    s.stage("Y").reorder({"n", "c", "x", "y"}).vectorize("y", 16); // as the message proposes
+
+    // A later directive must not take away what an earlier one relies on; the message names both lines.
+    try {
+        s.stage("Y").reorder({"n", "c", "y.v", "x", "y.o"});
+    } catch (const UserError &e) {
+        std::cout << e.what() << "\n";
+    }
+    if (s.directives().size() != 2) throw InternalError("a refused directive stayed");
+
+    Buffer<float> in = random({4, 8, 32, 32}), out({4, 8, 32, 32});
+    compile(s)(in, out);
+    check_close(out, interpret(op, in));
+}
