@@ -7,8 +7,6 @@ find_package(SQLite3 REQUIRED)
 find_package(Boost REQUIRED)
 find_package(doctest REQUIRED)
 find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
-separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND ${LLVM_DEFINITIONS})
-list(TRANSFORM LLVM_DEFINITIONS_LIST REPLACE "^-D" "")
 
 set(KUMIKO_DEPS ${CMAKE_SOURCE_DIR}/.deps CACHE PATH "Where `./run setup` put the Halide SDK and the peers")
 find_path(HALIDE_INCLUDE_DIR Halide.h HINTS ${KUMIKO_DEPS}/halide/include REQUIRED)

@@ -1,7 +1,13 @@
 #include "driver/default_schedule.h"
 
+#include "schedules/library/table.h"
+
 namespace kumiko {
 
-Schedule default_schedule(const Op &op, const Machine &machine) { return Schedule(op, machine); }
+Schedule default_schedule(const Op &op, const Machine &machine) {
+    const LibraryTemplate *t = library::find_template(op);
+    const auto space = t->make_space(op, machine); // the last template takes any op
+    return space->schedule(space->default_point());
+}
 
 } // namespace kumiko

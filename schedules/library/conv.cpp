@@ -1,0 +1,232 @@
+#include "schedules/library/conv.h"
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+// The axes by their part in the work. The vector axis is the output's last; `other` is the tiled axis that the operand of
+// the vectors does not use (output channels in NCHW) or, in NHWC, the columns of the image.
+struct Roles {
+    Contraction contraction;
+    std::string vector, row, other; // row, other: "" when there is none
+    std::vector<std::string> outside; // batches, groups, depthwise channels
+    std::vector<std::string> window;  // reduction axes, channels first
+    Operand image, weights;
+    std::string padding;  // the stage that pads the image, or ""
+    bool fusable = false; // row and vector form one contiguous run
+    bool nhwc = false;
+};
+
+bool is_variable(const Expr &e, const std::string &name) {
+    const auto *v = e.as<Halide::Internal::Variable>();
+    return v && v->name == name;
+}
+
+std::optional<Roles> roles(const Op &op) {
+    auto c = find_contraction(op);
+    if (!c || c->sum->axes.size() < 3 || c->sum->reduction_axes.size() < 2) return std::nullopt;
+    Roles r;
+    r.contraction = *c;
+    const Stage &sum = *c->sum;
+    // The image is the operand that some index shifts: an index that uses two axes.
+    int image = -1;
+    for (int o = 0; o < 2; o++) {
+        for (const Expr &e : c->operands[o].indices) {
+            if (!e.as<Halide::Internal::Variable>()) image = o;
+        }
+    }
+    for (int o = 0; o < 2 && image < 0; o++) { // a 1×1 window: the operand without the output channels, by its rank
+        if (c->operands[o].indices.size() == sum.axes.size()) image = o;
+    }
+    if (image < 0) return std::nullopt;
+    r.image = c->operands[image];
+    r.weights = c->operands[1 - image];
+    if (!op.find_input(r.weights.tensor)) return std::nullopt;
+    if (const Stage *s = op.find_stage(r.image.tensor)) {
+        if (s->kind != Stage::Kind::Padding) return std::nullopt;
+        r.padding = s->name;
+    }
+    r.vector = sum.axes.back().name();
+    r.nhwc = !r.image.axes.count(r.vector) || r.weights.axes.count(r.vector);
+    if (r.nhwc) { // n, y, x, o
+        if (sum.axes.size() < 4) return std::nullopt;
+        r.other = sum.axes[sum.axes.size() - 2].name();
+        r.row = sum.axes[sum.axes.size() - 3].name();
+        for (size_t d = 0; d + 3 < sum.axes.size(); d++) r.outside.push_back(sum.axes[d].name());
+    } else { // n, o, y, x
+        r.row = sum.axes[sum.axes.size() - 2].name();
+        for (size_t d = 0; d + 2 < sum.axes.size(); d++) {
+            const std::string &axis = sum.axes[d].name();
+            if (r.other.empty() && !r.image.axes.count(axis)) r.other = axis;
+            else r.outside.push_back(axis);
+        }
+        const size_t n = r.image.indices.size();
+        r.fusable = n >= 2 && is_variable(r.image.indices[n - 2], r.row) && is_variable(r.image.indices[n - 1], r.vector);
+        if (r.fusable) { // a window of one element over an image that is as large as the output
+            for (const Axis &a : sum.reduction_axes) {
+                const auto e = constant_extent(a);
+                if (!r.image.axes.count(a.name()) && !(e && *e == 1)) r.fusable = false;
+            }
+            const auto &axes = op.find_input(r.image.tensor) ? op.find_input(r.image.tensor)->axes : sum.axes;
+            r.fusable = r.fusable && Halide::Internal::can_prove(axes.back().extent() == sum.axes.back().extent());
+        }
+    }
+    for (const Axis &a : sum.reduction_axes) r.window.push_back(a.name());
+    return r;
+}
+
+int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise) {
+    const Axis *a = find_axis(s, axis);
+    return a ? constant_extent(*a).value_or(otherwise) : 1;
+}
+
+std::vector<int64_t> up_to(int64_t n, int64_t extent) {
+    std::vector<int64_t> all;
+    for (int64_t k = 1; k <= std::min(n, std::max<int64_t>(extent, 1)); k++) all.push_back(k);
+    return all;
+}
+
+} // namespace
+
+bool is_conv(const Op &op) { return roles(op).has_value(); }
+
+ConvParameters conv_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const Stage &sum = *r.contraction.sum;
+    const int lanes = vector_lanes(machine, sum.type), registers = accumulator_registers(machine);
+    const int64_t rows = extent_of(sum, r.row, 64);
+    const int64_t run = r.fusable ? rows * extent_of(sum, r.vector, 64) : extent_of(sum, r.vector, 64);
+    const int64_t channels = r.other.empty() ? 1 : extent_of(sum, r.other, 64);
+    const int64_t needed = std::max<int64_t>(1, (run + lanes - 1) / lanes);
+
+    // Vectors: as few wasted lanes as possible, two or three where registers allow; the rest of the registers go to
+    // channels, and to rows where there are no channels to tile.
+    int64_t vectors = std::min<int64_t>(needed, registers >= 24 ? 2 : 2);
+    if (needed % 2 && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
+    if (needed == 1) vectors = 1;
+    ConvParameters p;
+    p.vectors = Tile::nearest(vectors, up_to(4, needed));
+    int64_t tile_rows = 1, tile_channels = std::min(channels, registers / vectors);
+    if (r.other.empty()) tile_rows = std::min<int64_t>(rows, std::max<int64_t>(1, registers / vectors));
+    else if (needed == 1 && rows <= registers) {
+        tile_rows = rows;
+        tile_channels = std::min(channels, std::max<int64_t>(1, (registers + 2) / rows));
+    }
+    p.channels = Tile::nearest(tile_channels, up_to(16, channels));
+    p.image_rows = Tile::nearest(r.fusable ? 1 : tile_rows, r.fusable ? std::vector<int64_t>{1} : up_to(14, rows));
+    int64_t weights = sum.type.bytes();
+    for (const std::string &a : r.weights.axes) weights *= extent_of(sum, a, 64);
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10);
+    p.outer = r.other.empty() ? Choice("rows", {"rows"}) : Choice(weights > second / 2 ? "channels" : "rows", {"rows", "channels"});
+    p.pad = r.padding.empty() ? Choice("inline", {"inline"})
+            : r.other.empty() ? Choice("channel", {"channel", "whole", "inline"})
+                              : Choice("whole", {"whole", "inline"});
+    const bool packable = !r.other.empty() && !r.nhwc;
+    p.pack_weights = packable ? Flag(weights <= second / 2) : Flag(false, {false});
+    p.unroll = Choice(r.other.empty() ? "ky kx" : "kx", {"none", "kx", "ky kx"});
+    const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
+    p.parallel = threads > 1 ? Flag(true) : Flag(false);
+    return p;
+}
+
+Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameters &p) {
+    const Roles r = *roles(op);
+    const Contraction &c = r.contraction;
+    const int lanes = vector_lanes(machine, c.sum->type);
+    Schedule s(op, machine);
+    StageHandle Y = s.stage(c.sum->name);
+
+    std::vector<LoopName> outside(r.outside.begin(), r.outside.end()), inside;
+    std::vector<LoopName> tiles; // loops over tiles, outermost first
+    LoopName run = r.vector;
+    LoopName row_tiles = "", other_tiles = "", row_in = "", other_in = "";
+    if (r.fusable) {
+        if (Y.state().position(r.vector) != Y.state().position(r.row) + 1) throw InternalError("rows and columns do not follow each other");
+        run = Y.fuse(r.row, r.vector, r.row + r.vector);
+    } else {
+        auto [o, i] = Y.split(r.row, p.image_rows);
+        row_tiles = o, row_in = i;
+    }
+    auto [run_tiles, run_in] = Y.split(run, p.vectors * lanes);
+    if (!r.other.empty()) {
+        auto [o, i] = Y.split(r.other, p.channels);
+        other_tiles = o, other_in = i;
+    }
+    if (p.outer.is("channels")) tiles.push_back(other_tiles);
+    if (!row_tiles.name.empty()) tiles.push_back(row_tiles);
+    tiles.push_back(run_tiles);
+    if (p.outer.is("rows") && !other_tiles.name.empty()) tiles.push_back(other_tiles);
+    std::vector<LoopName> order = outside;
+    order.insert(order.end(), tiles.begin(), tiles.end());
+    const LoopName innermost_tile = order.back();
+    for (const std::string &w : r.window) order.push_back(w);
+    if (!other_in.name.empty()) order.push_back(other_in);
+    if (!row_in.name.empty()) order.push_back(row_in);
+    order.push_back(run_in);
+    Y.reorder(order);
+    if (!other_in.name.empty()) Y.unroll(other_in);
+    if (!row_in.name.empty()) Y.unroll(row_in);
+    const auto small = [&](const std::string &axis) { return extent_of(*c.sum, axis, 64) <= 11; };
+    const size_t n = r.window.size();
+    // Window axes are those that the image shares with another axis; channels come first in NCHW and last in NHWC.
+    const std::string kx = r.nhwc && n >= 2 ? r.window[n - 2] : r.window[n - 1];
+    const std::string ky = r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
+    if (!p.unroll.is("none") && small(kx) && !r.nhwc) Y.unroll(kx);
+    if (p.unroll.is("ky kx") && !ky.empty() && small(ky) && !r.nhwc) Y.unroll(ky);
+    if (lanes > 1) Y.vectorize(run_in, lanes);
+
+    if (p.parallel) { // the first loop that has enough to share out
+        const StageState &state = Y.state();
+        for (const LoopName &l : order) {
+            const LoopState loop = state.loop(l.name);
+            if (loop.reduction || loop.kind != LoopKind::Serial) break;
+            const auto e = Halide::Internal::as_const_int(loop.extent);
+            if (!e || *e > 1) {
+                Y.parallel(l);
+                break;
+            }
+        }
+    }
+
+    if (!r.padding.empty() && !p.pad.is("inline")) {
+        StageHandle X = s.stage(r.padding);
+        const std::vector<Axis> axes = X.state().def.axes;
+        const LoopName last = axes.back().name();
+        if (p.pad.is("whole")) {
+            X.compute_root();
+            if (p.parallel && axes.size() > 2) {
+                for (size_t d = 0; d + 2 < axes.size(); d++) {
+                    const auto e = Halide::Internal::as_const_int(axes[d].extent());
+                    if (!e || *e > 1) {
+                        X.parallel(axes[d].name());
+                        break;
+                    }
+                }
+            }
+        } else {
+            X.compute_at(Y.name(), outside.back());
+        }
+        if (lanes > 1) X.vectorize(last, lanes);
+    }
+    if (p.pack_weights) {
+        const std::string at = outside.empty() ? "" : outside.back().name;
+        if (!at.empty()) {
+            StageHandle W = s.place_in(r.weights.tensor, "L2", Y.name(), at);
+            std::vector<std::string> layout;
+            const std::string block = std::to_string(p.channels.value());
+            for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
+                if (a.name() == r.other) layout.insert(layout.begin(), r.other + "/" + block);
+                else layout.push_back(a.name());
+            }
+            layout.push_back(r.other + "%" + block);
+            W.layout(layout);
+        }
+    }
+    s.accumulate_in(Y.name(), "registers", innermost_tile);
+    if (!c.consumer.empty()) Y.finish_in(c.consumer);
+    return s;
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,105 @@
+#include "schedules/library/elementwise.h"
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+// How many elements a stage computes; 2^40 for symbolic ones.
+int64_t work(const Stage &s) {
+    int64_t n = 1;
+    for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+        for (const Axis &a : *axes) n *= constant_extent(a).value_or(1 << 20);
+    }
+    return n;
+}
+
+// True when every read of the stage goes along its last axis or not along it at all, so that its vectors are dense.
+bool dense_last_axis(const Stage &s) {
+    struct Visitor : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        std::string axis;
+        bool dense = true;
+        bool uses(const Expr &e) const {
+            struct Uses : IRVisitor {
+                using IRVisitor::visit;
+                std::string axis;
+                bool found = false;
+                void visit(const Halide::Internal::Variable *v) override { found = found || v->name == axis; }
+            } u;
+            u.axis = axis;
+            e.accept(&u);
+            return u.found;
+        }
+        void visit(const Halide::Internal::Call *op) override {
+            if (op->call_type == Halide::Internal::Call::Image) {
+                for (size_t d = 0; d + 1 < op->args.size(); d++) dense = dense && !uses(op->args[d]);
+            }
+            IRVisitor::visit(op);
+        }
+    } v;
+    v.axis = s.axes.back().name();
+    for (const Expr &e : s.expressions()) e.accept(&v);
+    return v.dense;
+}
+
+} // namespace
+
+bool is_elementwise(const Op &) { return true; }
+
+ElementwiseParameters elementwise_parameters(const Op &, const Machine &machine) {
+    ElementwiseParameters p;
+    p.unroll = Tile(2, {1, 2, 4, 8});
+    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
+    return p;
+}
+
+Schedule schedule_elementwise(const Op &op, const Machine &machine, const ElementwiseParameters &p) {
+    Schedule s(op, machine);
+    // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read.
+    for (const Stage &stage : op.stages()) {
+        if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name)) continue;
+        const auto readers = s.state().consumers(stage.name);
+        if (readers.size() == 1 && !s.state().stage(readers[0]).def.is_reduction()) s.stage(stage.name).inline_into();
+    }
+    for (const Stage &stage : op.stages()) {
+        StageHandle S = s.stage(stage.name);
+        if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty()) continue;
+        const int lanes = vector_lanes(machine, stage.type);
+        const std::string last = stage.axes.back().name();
+        const auto extent = constant_extent(stage.axes.back());
+        LoopName outer = S.state().order.front();
+        const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && dense_last_axis(stage) &&
+                             (!stage.is_reduction() || (stage.properties.associative && stage.properties.commutative));
+        if (vectors) {
+            const int64_t block = lanes * p.unroll;
+            if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
+                auto [o, i] = S.split(last, block);
+                if (outer.name == last) outer = o;
+                S.vectorize(i, lanes);
+                if (p.unroll > 1) S.unroll(i.name + ".o");
+            } else if (stage.is_reduction()) {
+                // Steps of the reduction outside of the vectors: each adds to a run of elements.
+                auto [o, i] = S.split(last, lanes);
+                if (outer.name == last) outer = o;
+                std::vector<LoopName> order;
+                for (const std::string &l : S.state().order) {
+                    if (l != i.name) order.push_back(l);
+                }
+                order.push_back(i);
+                S.reorder(order).vectorize(i);
+            } else {
+                S.vectorize(last, lanes);
+                if (outer.name == last && *extent != lanes) outer = last + ".o";
+            }
+        }
+        const LoopState *first = S.state().find_loop(outer.name);
+        if (p.parallel && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) && first->kind == LoopKind::Serial && !first->reduction) {
+            S.parallel(outer);
+        }
+    }
+    return s;
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,180 @@
+#include "schedules/library/matmul.h"
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+// Which axes of the sum are rows, columns, depth; the others, outside, are batches. `a` is the operand of the rows.
+struct Roles {
+    Contraction contraction;
+    std::string i, j, k;
+    std::vector<std::string> batches;
+    Operand a, b;
+    std::optional<int64_t> M, N, K;
+};
+
+bool plain(const Operand &o) {
+    for (const Expr &e : o.indices) {
+        if (!e.as<Halide::Internal::Variable>()) return false;
+    }
+    return true;
+}
+
+std::optional<Roles> roles(const Op &op) {
+    auto c = find_contraction(op);
+    if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.size() < 2) return std::nullopt;
+    Roles r;
+    r.k = c->sum->reduction_axes[0].name();
+    const auto &axes = c->sum->axes;
+    r.j = axes.back().name();
+    r.i = axes[axes.size() - 2].name();
+    for (size_t d = 0; d + 2 < axes.size(); d++) r.batches.push_back(axes[d].name());
+    const size_t of_columns = c->has(0, r.j) ? 0 : 1;
+    r.b = c->operands[of_columns];
+    r.a = c->operands[1 - of_columns];
+    const bool good = plain(r.a) && plain(r.b) && r.a.axes.count(r.i) && r.a.axes.count(r.k) && !r.a.axes.count(r.j) && r.b.axes.count(r.j) &&
+                      r.b.axes.count(r.k) && !r.b.axes.count(r.i) && r.a.tensor != r.b.tensor && op.find_input(r.a.tensor) &&
+                      op.find_input(r.b.tensor);
+    if (!good) return std::nullopt;
+    r.M = constant_extent(*find_axis(*c->sum, r.i));
+    r.N = constant_extent(*find_axis(*c->sum, r.j));
+    r.K = constant_extent(*find_axis(*c->sum, r.k));
+    r.contraction = *c;
+    return r;
+}
+
+// The last axis of an operand is the one whose neighbours are neighbours in memory.
+bool contiguous_in(const Operand &o, const std::string &axis) { return o.indices.back().as<Halide::Internal::Variable>()->name == axis; }
+
+} // namespace
+
+bool is_matmul(const Op &op) { return roles(op).has_value(); }
+
+MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const Type type = r.contraction.sum->type;
+    const int lanes = vector_lanes(machine, type), registers = accumulator_registers(machine);
+    const int64_t M = r.M.value_or(1 << 20), N = r.N.value_or(1 << 20), K = r.K.value_or(1 << 20);
+
+    MatmulParameters p;
+    const int64_t needed = std::max<int64_t>(1, (N + lanes - 1) / lanes);
+    const int64_t vectors = std::min<int64_t>(2, needed);
+    std::vector<int64_t> row_choices, vector_choices;
+    const int64_t most_rows = std::min<int64_t>(registers / vectors, std::max<int64_t>(M, 1));
+    for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M, 1)}); n++) row_choices.push_back(n);
+    for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
+    // Fewer rows where that leaves no small rest: 128 rows are better cut by 4 than by 6 only if the rest is one or two rows.
+    p.rows = Tile::nearest(most_rows, row_choices);
+    p.vectors = Tile::nearest(vectors, vector_choices);
+
+    // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second.
+    const int64_t columns = vectors * lanes;
+    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / 2 / (columns * type.bytes());
+    const int64_t depth = even_block(K, std::clamp<int64_t>(panel, 64, 512), 1);
+    std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
+    depths.push_back(std::max<int64_t>(depth, 1));
+    std::sort(depths.begin(), depths.end());
+    depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+    p.depth = Tile(std::max<int64_t>(depth, 1), depths);
+
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / 2 / (depth * type.bytes());
+    const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
+    std::vector<int64_t> blocks;
+    for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
+        const int64_t block = even_block(M, (M + pieces - 1) / pieces, p.rows);
+        if (block >= p.rows && (blocks.empty() || block < blocks.back())) blocks.push_back(block);
+    }
+    std::reverse(blocks.begin(), blocks.end());
+    int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
+    const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
+    if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
+    p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : 192, blocks);
+    // Rows of A that lie far apart meet in few cache sets; a copy is worth it when it is read often.
+    const bool far = K * type.bytes() % 2048 == 0 && N > 4 * columns;
+    p.pack_a = Flag(!contiguous_in(r.a, r.k) ? M >= 2 * p.rows : far && M > 256, {false, true});
+    const bool pack = M > 2 * p.rows && K * N > 4096;
+    p.pack_b = !contiguous_in(r.b, r.j) ? Choice("panel", {"panel"}) : Choice(pack ? "panel" : "none", {"none", "panel"});
+    p.unroll_depth = Tile(1, {1, 2, 4});
+    p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none" : by_rows ? "rows" : "columns", {"none", "rows", "columns"});
+    return p;
+}
+
+Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p) {
+    const Roles r = *roles(op);
+    const Contraction &c = r.contraction;
+    const int lanes = vector_lanes(machine, c.sum->type);
+    Schedule s(op, machine);
+    StageHandle C = s.stage(c.sum->name);
+    const int64_t columns = p.vectors * lanes;
+    const std::string i = r.i, j = r.j, k = r.k;
+
+    // Blocks: rows for the second cache, columns for threads, depth for the first cache.
+    const bool by_columns = p.parallel.is("columns");
+    std::vector<LoopName> order;
+    for (const std::string &b : r.batches) order.push_back(b);
+    auto [ic, it] = C.split(i, p.row_block, {i + ".c", i + ".t"});
+    auto [io, ii] = C.split(it, p.rows, {i + ".o", i + ".i"});
+    LoopName jt = j, jc = "";
+    if (by_columns) {
+        const int64_t threads = std::max<int64_t>(2, machine.find_unit("core") ? machine.units_in_all("core") : 2);
+        const int64_t block = r.N ? even_block(*r.N, (*r.N + threads - 1) / threads, columns) : columns * 8;
+        auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
+        jc = outer, jt = inner;
+        order.push_back(jc);
+    }
+    auto [jo, ji] = C.split(jt, columns, {j + ".o", j + ".i"});
+    auto [ko, ki] = C.split(k, p.depth, {k + ".o", k + ".i"});
+    order.insert(order.end(), {ic, ko, jo, io, ki});
+    if (p.unroll_depth > 1) {
+        auto [kio, kii] = C.split(ki, p.unroll_depth, {k + ".s", k + ".u"});
+        order.back() = kio;
+        order.push_back(kii);
+        order.insert(order.end(), {ii, ji});
+        C.reorder(order).unroll(kii);
+    } else {
+        order.insert(order.end(), {ii, ji});
+        C.reorder(order);
+    }
+    C.unroll(ii);
+    if (lanes > 1) C.vectorize(ji, lanes);
+    if (by_columns) C.parallel(jc);
+    else if (p.parallel.is("rows")) C.parallel(ic);
+
+    if (p.pack_a) {
+        StageHandle A = s.place_in(r.a.tensor, "L2", C.name(), ko);
+        std::vector<std::string> layout;
+        for (const std::string &b : r.batches) {
+            if (r.a.axes.count(b)) layout.push_back(b);
+        }
+        layout.insert(layout.end(), {i + "/" + std::to_string(p.rows), k, i + "%" + std::to_string(p.rows)});
+        A.layout(layout);
+        if (contiguous_in(r.a, k)) {
+            auto [o, in] = A.split(i, p.rows);
+            std::vector<LoopName> loops;
+            for (const std::string &b : r.batches) {
+                if (r.a.axes.count(b)) loops.push_back(b);
+            }
+            loops.insert(loops.end(), {o, k, in});
+            A.reorder(loops).unroll(in);
+        }
+    }
+    if (p.pack_b.is("panel")) {
+        StageHandle B = s.place_in(r.b.tensor, "L1", C.name(), jo);
+        std::vector<std::string> layout;
+        for (const std::string &b : r.batches) {
+            if (r.b.axes.count(b)) layout.push_back(b);
+        }
+        layout.insert(layout.end(), {k, j});
+        B.layout(layout);
+        if (contiguous_in(r.b, j) && lanes > 1) B.vectorize(j, lanes);
+    }
+    s.accumulate_in(C.name(), "registers", io);
+    if (!c.consumer.empty()) C.finish_in(c.consumer);
+    return s;
+}
+
+Schedule matmul(const Op &op, const Machine &machine) { return schedule_matmul(op, machine, matmul_parameters(op, machine)); }
+
+} // namespace kumiko::library

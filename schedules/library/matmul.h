@@ -1,0 +1,29 @@
+// Products of matrices on CPUs with caches, after Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"
+// (ACM TOMS 34, 2008): a register tile of rows × vectors, blocks of the reduction so that a panel of B stays in the nearest
+// cache and a block of A in the next, both copied into the order in which the tile reads them.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::library {
+
+struct MatmulParameters {
+    BOOST_HANA_DEFINE_STRUCT(MatmulParameters,
+                             (Tile, rows),         // rows of C in registers
+                             (Tile, vectors),      // vectors of columns of C in registers
+                             (Tile, depth),        // steps of the reduction between visits to C
+                             (Tile, row_block),    // rows of A in the second cache
+                             (Flag, pack_a),       // copy the block of A into reading order
+                             (Choice, pack_b),     // copy B: "panel" by panel, or "none"
+                             (Tile, unroll_depth), // copies of the innermost step
+                             (Choice, parallel));  // spread "rows" or "columns" over cores, or "none"
+};
+
+bool is_matmul(const Op &op);
+MatmulParameters matmul_parameters(const Op &op, const Machine &machine);
+Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p);
+
+// With the defaults for the machine.
+Schedule matmul(const Op &op, const Machine &machine = Machine::host());
+
+} // namespace kumiko::library

@@ -1,0 +1,154 @@
+#include "schedules/library/rows.h"
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+// The op's rows: every output has the same leading axes, every reduction runs along the last axis of what it reads, and its
+// own axes are leading ones.
+struct Roles {
+    const Stage *output = nullptr;
+    std::vector<std::string> leading; // axes of a row's place
+    bool whole_row = false;           // the output has the row's axis too
+};
+
+std::optional<Roles> roles(const Op &op) {
+    if (op.outputs().size() != 1) return std::nullopt;
+    Roles r;
+    r.output = &op.stage(op.outputs()[0]);
+    const Stage *reduction = nullptr;
+    for (const Stage &s : op.stages()) {
+        if (s.kind == Stage::Kind::Padding) return std::nullopt;
+        if (!s.is_reduction()) continue;
+        if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != 1) return std::nullopt;
+        if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
+        if (reduction && reduction->axes.size() != s.axes.size()) return std::nullopt;
+        reduction = &s;
+        // It reads along its reduction axis: the last index of some read is that axis, and no earlier one uses it.
+        struct Visitor : Halide::Internal::IRVisitor {
+            using IRVisitor::visit;
+            std::string axis;
+            bool along = false, across = false;
+            void visit(const Halide::Internal::Call *op) override {
+                if (op->call_type == Halide::Internal::Call::Image && !op->args.empty()) {
+                    for (size_t d = 0; d < op->args.size(); d++) {
+                        const auto *v = op->args[d].as<Halide::Internal::Variable>();
+                        if (!v) across = true;
+                        else if (v->name == axis) (d + 1 == op->args.size() ? along : across) = true;
+                    }
+                }
+                IRVisitor::visit(op);
+            }
+        } v;
+        v.axis = s.reduction_axes[0].name();
+        for (const Expr &e : s.expressions()) e.accept(&v);
+        if (!v.along || v.across) return std::nullopt;
+    }
+    if (!reduction) return std::nullopt;
+    for (const Axis &a : reduction->axes) r.leading.push_back(a.name());
+    const size_t n = r.leading.size();
+    if (r.output->axes.size() != n && r.output->axes.size() != n + 1) return std::nullopt;
+    r.whole_row = r.output->axes.size() == n + 1;
+    for (const Stage &s : op.stages()) {
+        for (size_t d = 0; d < std::min(n, s.axes.size()); d++) {
+            if (s.axes[d].name() != r.leading[d]) return std::nullopt;
+        }
+        if (s.axes.size() < n || s.axes.size() > n + 1) return std::nullopt;
+    }
+    return r;
+}
+
+// The reduction of a row in vectors of partial results, joined at the end.
+void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators) {
+    StageHandle R = s.stage(name);
+    const Axis axis = R.state().def.reduction_axes[0];
+    const auto extent = constant_extent(axis);
+    const int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
+    if (lanes < 2 || (extent && *extent < 2 * lanes)) return;
+    auto [o, i] = R.split(axis.name(), lanes * vectors);
+    StageHandle P = R.rfactor(i); // partial results
+    const std::string lane = P.state().def.axes.back().name();
+    if (P.state().def.axes.size() > 1) P.compute_at(name, R.state().order[P.state().def.axes.size() - 2]);
+    std::vector<LoopName> order;
+    for (const std::string &l : P.state().order) {
+        if (l != lane) order.push_back(l);
+    }
+    order.push_back(lane);
+    P.reorder(order);
+    if (vectors > 1) {
+        P.vectorize(lane, lanes);
+        P.unroll(lane + ".o");
+    } else {
+        P.vectorize(lane);
+    }
+    if (order.size() > 2) s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
+    else P.place_in("registers");
+}
+
+} // namespace
+
+bool is_rows(const Op &op) { return roles(op).has_value(); }
+
+RowsParameters rows_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    RowsParameters p;
+    p.accumulators = Tile(4, {1, 2, 4, 8});
+    p.unroll = Tile(1, {1, 2, 4});
+    int64_t rows = 1;
+    bool known = true;
+    for (const std::string &l : r.leading) {
+        const auto e = constant_extent(*find_axis(*r.output, l));
+        known = known && e;
+        rows *= e.value_or(1);
+    }
+    p.rows = known ? Tile::nearest(16, Tile::sizes(rows, 1, 64)) : Tile(16, {1, 4, 16, 64});
+    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
+    return p;
+}
+
+Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameters &p) {
+    const Roles r = *roles(op);
+    Schedule s(op, machine);
+    StageHandle Y = s.stage(r.output->name);
+    const int lanes = vector_lanes(machine, r.output->type);
+
+    // The outermost loops: all places of rows as one loop, in tasks.
+    LoopName place = r.leading[0];
+    for (size_t d = 1; d < r.leading.size(); d++) place = Y.fuse(place, r.leading[d], d + 1 == r.leading.size() ? "row" : "");
+    LoopName at = place;
+    if (p.parallel) {
+        auto [o, i] = Y.split(place, p.rows);
+        Y.parallel(o);
+        at = i;
+    }
+    if (!r.output->is_reduction()) {
+        for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+            const Stage &stage = op.stages()[n];
+            if (stage.name != r.output->name) s.stage(stage.name).compute_at(Y.name(), at);
+        }
+    }
+    for (const Stage &stage : op.stages()) {
+        if (stage.is_reduction()) {
+            reduce_row(s, stage.name, lanes, p.accumulators);
+        } else if (stage.axes.size() > r.leading.size()) {
+            StageHandle S = s.stage(stage.name);
+            const std::string last = stage.axes.back().name();
+            const int64_t block = lanes * p.unroll;
+            const auto extent = constant_extent(stage.axes.back());
+            if (lanes > 1 && (!extent || *extent >= lanes)) {
+                if (p.unroll > 1 && (!extent || *extent >= 2 * block)) {
+                    auto [o, i] = S.split(last, block);
+                    S.vectorize(i, lanes);
+                    S.unroll(i.name + ".o");
+                } else {
+                    S.vectorize(last, lanes);
+                }
+            }
+        }
+    }
+    return s;
+}
+
+} // namespace kumiko::library

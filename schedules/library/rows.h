@@ -1,0 +1,21 @@
+// Ops that work row by row: reductions, softmax, norms. Every stage of a row is computed while the row is in the nearest
+// cache; reductions along the row run in several vectors of partial results.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::library {
+
+struct RowsParameters {
+    BOOST_HANA_DEFINE_STRUCT(RowsParameters,
+                             (Tile, accumulators), // vectors of partial results of a reduction
+                             (Tile, unroll),       // vectors per iteration of an elementwise stage
+                             (Tile, rows),         // rows in one task
+                             (Flag, parallel));    // spread tasks over cores
+};
+
+bool is_rows(const Op &op);
+RowsParameters rows_parameters(const Op &op, const Machine &machine);
+Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameters &p);
+
+} // namespace kumiko::library

@@ -1,0 +1,93 @@
+#include "schedules/library/structure.h"
+
+#include "machine/machine.h"
+
+namespace kumiko::library {
+
+using namespace Halide::Internal;
+
+namespace {
+
+const Call *as_read(const Expr &e) {
+    if (const auto *cast = e.as<Cast>()) return as_read(cast->value);
+    const auto *call = e.as<Call>();
+    return call && call->call_type == Call::Image ? call : nullptr;
+}
+
+Operand operand(const Call *read, const Stage &stage) {
+    Operand o{read->name, read->args, {}};
+    struct Uses : IRVisitor {
+        using IRVisitor::visit;
+        std::set<std::string> names;
+        void visit(const Variable *v) override { names.insert(v->name); }
+    } uses;
+    for (const Expr &e : read->args) e.accept(&uses);
+    for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (uses.names.count(a.name())) o.axes.insert(a.name());
+        }
+    }
+    return o;
+}
+
+} // namespace
+
+std::optional<Contraction> find_contraction(const Op &op) {
+    Contraction c;
+    for (const Stage &s : op.stages()) {
+        if (s.is_reduction()) {
+            if (c.sum || s.reduction_kind != "sum") return std::nullopt;
+            c.sum = &s;
+        } else if (s.kind == Stage::Kind::Pointwise) {
+            if (!c.sum || !c.consumer.empty() || !op.is_output(s.name)) return std::nullopt;
+            c.consumer = s.name;
+        } else if (c.sum) {
+            return std::nullopt;
+        }
+    }
+    if (!c.sum || op.outputs().size() != 1 || op.is_output(c.sum->name) == !c.consumer.empty()) return std::nullopt;
+    const auto *product = c.sum->components[0].term.as<Mul>();
+    if (!product) return std::nullopt;
+    for (const Expr &e : {product->a, product->b}) {
+        const Call *read = as_read(e);
+        if (!read) return std::nullopt;
+        c.operands.push_back(operand(read, *c.sum));
+    }
+    if (!c.consumer.empty()) {
+        const Stage &f = op.stage(c.consumer);
+        if (f.axes.size() != c.sum->axes.size()) return std::nullopt;
+        for (size_t d = 0; d < f.axes.size(); d++) {
+            if (f.axes[d].name() != c.sum->axes[d].name()) return std::nullopt;
+        }
+    }
+    return c;
+}
+
+std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
+
+const Axis *find_axis(const Stage &stage, const std::string &name) {
+    for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (a.name() == name) return &a;
+        }
+    }
+    return nullptr;
+}
+
+int vector_lanes(const Machine &machine, Type type) { return machine.lanes(std::max(type.bits(), 8)); }
+
+int accumulator_registers(const Machine &machine) { return machine.vector_registers >= 32 ? 28 : machine.vector_registers >= 16 ? 12 : 6; }
+
+int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise) {
+    const MemoryLevel *l = machine.find_level(level);
+    return l && l->bytes > 0 ? l->bytes : otherwise;
+}
+
+int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {
+    if (extent <= 0) return unit;
+    const int64_t pieces = std::max<int64_t>(1, (extent + wish - 1) / wish);
+    const int64_t block = (extent + pieces - 1) / pieces;
+    return (block + unit - 1) / unit * unit;
+}
+
+} // namespace kumiko::library

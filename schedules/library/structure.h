@@ -1,0 +1,40 @@
+// What library schedules need to know of an op: which stage does the work, what its axes mean for its operands.
+#pragma once
+
+#include "schedules/schedule.h"
+
+namespace kumiko::library {
+
+// One read of a tensor inside a product.
+struct Operand {
+    std::string tensor;
+    std::vector<Expr> indices;
+    std::set<std::string> axes; // those that its indices use
+};
+
+// A sum of products of two tensors: matrix products, convolutions.
+struct Contraction {
+    const Stage *sum = nullptr;
+    std::vector<Operand> operands; // two
+    std::string consumer;          // the elementwise stage that finishes it, when it is an output; else ""
+    bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
+};
+
+// The op's contraction: exactly one sum whose term is a product of two reads (through casts), and beyond it at most
+// padding stages of its operands and one elementwise consumer. Nothing when the op is built otherwise.
+std::optional<Contraction> find_contraction(const Op &op);
+
+// The extent as a number; nothing when it is symbolic.
+std::optional<int64_t> constant_extent(const Axis &axis);
+const Axis *find_axis(const Stage &stage, const std::string &name); // pure or reduction; null when there is none
+
+// Lanes of the machine's vectors for a type, at least 1.
+int vector_lanes(const Machine &machine, Type type);
+// How many accumulators of one vector each fit the registers, leaving room for operands.
+int accumulator_registers(const Machine &machine);
+int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
+
+// The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the last may be smaller).
+int64_t even_block(int64_t extent, int64_t wish, int64_t unit);
+
+} // namespace kumiko::library
