@@ -97,25 +97,37 @@ private:
         });
     }
 
-    // What is computed of a stage at the root: its axes, or for a padding stage what its readers need.
+    // What is computed of a stage at the root: its axes, or for a padding stage what its readers' loops reach, full last
+    // blocks included, so that their vectors find all their lanes.
     Region domain(const StageState &s) {
         if (s.def.kind != Stage::Kind::Padding) return whole_region(s.def);
         std::optional<Region> all;
         for (const std::string &reader : state_.consumers(s.name())) {
-            const StageState &r = state_.stage(reader);
-            const Region whole = domain(r);
+            const StageState *by = finisher_of(reader);
+            const StageState &r = by ? *by : state_.stage(reader);
+            const Frame f(r, domain(r), "");
             Bounds scope;
-            for (size_t d = 0; d < r.def.axes.size(); d++) {
-                scope.push(r.def.axes[d].name(), Interval(whole.min[d], simplify(whole.min[d] + whole.extent[d] - 1)));
+            for (const auto *axes : {&r.def.axes, &r.def.reduction_axes}) {
+                for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), 0, bounds_));
             }
-            for (const Axis &a : r.def.reduction_axes) scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
-            for (const Expr &e : r.def.expressions()) {
-                if (auto read = region_read(inlined(e), s.name(), scope, whole_region(s.def), bounds_)) {
+            for (const Expr &e : expressions_of(r)) {
+                if (auto read = region_read(e, s.name(), scope, whole_region(s.def), bounds_)) {
                     all = all ? region_union(*all, *read, bounds_) : read;
                 }
             }
         }
         return all ? *all : whole_region(s.def);
+    }
+
+    // True when the loops of all readers stay inside the stored region, lanes beyond a tail included: always for a stage
+    // that is computed at a loop, and for a padding stage at the root whose readers stand at the root too.
+    bool covers_reads(const StageState &s) const {
+        if (s.placement.kind == Placement::Kind::At) return true;
+        if (s.def.kind != Stage::Kind::Padding) return false;
+        for (const std::string &reader : state_.consumers(s.name())) {
+            if (state_.stage(reader).placement.kind != Placement::Kind::Root) return false;
+        }
+        return true;
     }
 
     // ---- storage ---------------------------------------------------------------------------------------------------
@@ -156,6 +168,7 @@ private:
         s.region = region;
         s.layout = layout;
         s.covers_lanes = covers_lanes;
+        s.covers_reads = covers_lanes || covers_reads(state_.stage(def.name));
         for (const Axis &a : def.axes) s.axes.push_back(a.name());
         s.copies = copies;
         int64_t bytes = type.bytes() * copies;

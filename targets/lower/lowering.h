@@ -16,7 +16,8 @@ struct Storage {
     std::vector<std::string> axes;
     std::vector<Expr> strides; // external only, in elements
     bool external = false;
-    bool covers_lanes = false; // stores beyond a vector's tail stay inside it, so they need no predicate
+    bool covers_reads = false; // loads beyond a vector's tail stay inside it, so they need no predicate
+    bool covers_lanes = false; // and so do stores beyond it
     bool is_output = false;
     // Several copies behind each other: which one is meant here, and, when this is a view of it, the buffer that holds them.
     int copies = 1;

@@ -26,7 +26,8 @@ private:
     const Expr min_;
     const int lanes_;
     std::set<std::string> vector_lets_;
-    Expr predicate_; // of the lanes that run, when not all
+    Expr tail_;   // the lanes that run, when not all: those before the end of the loop
+    Expr chosen_; // and those for which the formula takes the value at hand
 
     bool varies(const Expr &e) const {
         struct Uses : IRVisitor {
@@ -83,21 +84,22 @@ private:
     Expr visit(const Load *op) override {
         const Expr i = index(op->index);
         const Expr own = is_const_one(op->predicate) ? Expr() : mutate(op->predicate);
-        if (i.type().is_scalar() && !(predicate_.defined() && needs_predicate(op->name))) {
-            if (!own.defined() || own.type().is_scalar()) {
-                return Load::make(op->type, op->name, i, op->image, op->param, own.defined() ? own : op->predicate, op->alignment);
-            }
-        }
+        const Storage &s = l_.storage.at(op->name);
+        const bool scalar = i.type().is_scalar();
+        // The region stored holds all that affine indices reach, whatever their conditions. Beyond it, a place that all lanes
+        // read is read by the lanes before the tail too, but not where a condition of the formula's own may switch all off.
         Expr p;
-        if (predicate_.defined() && needs_predicate(op->name)) p = predicate_;
+        if (!(s.covers_reads && (scalar || i.as<Ramp>()))) {
+            if (chosen_.defined()) p = chosen_;
+            if (tail_.defined() && (!scalar || p.defined())) p = p.defined() ? p && tail_ : tail_;
+        }
+        if (!p.defined() && scalar && (!own.defined() || own.type().is_scalar())) {
+            return Load::make(op->type, op->name, i, op->image, op->param, own.defined() ? own : op->predicate, op->alignment);
+        }
         if (own.defined()) p = p.defined() ? p && widen(own) : widen(own);
         if (!p.defined()) p = const_true(lanes_);
-        // A scalar that only some lanes read: all of them read the same place, so one gather with the predicate.
         return Load::make(op->type.with_lanes(lanes_), op->name, widen(i), op->image, op->param, p, ModulusRemainder());
     }
-
-    // Storage of our own may be read beyond a tail as long as it is allocated there.
-    bool needs_predicate(const std::string &buffer) const { return !l_.storage.at(buffer).covers_lanes; }
 
     Expr visit(const Call *op) override {
         if (op->is_intrinsic(Call::if_then_else)) {
@@ -109,12 +111,12 @@ private:
                 if (n > 1) a = widen(a), b = widen(b);
                 return Call::make(a.type(), Call::if_then_else, {condition, a, b}, Call::PureIntrinsic);
             }
-            const Expr outer = predicate_;
-            predicate_ = outer.defined() ? outer && condition : condition;
+            const Expr outer = chosen_;
+            chosen_ = outer.defined() ? outer && condition : condition;
             const Expr a = widen(mutate(op->args[1]));
-            predicate_ = outer.defined() ? outer && !condition : !condition;
+            chosen_ = outer.defined() ? outer && !condition : !condition;
             const Expr b = op->args.size() > 2 ? widen(mutate(op->args[2])) : make_zero(a.type());
-            predicate_ = outer;
+            chosen_ = outer;
             return Select::make(condition, a, b);
         }
         std::vector<Expr> args;
@@ -195,7 +197,7 @@ private:
 
     Stmt visit(const Store *op) override {
         const Expr i = index(op->index);
-        if (i.type().is_scalar() && l_.joined.count(variable_) && !predicate_.defined()) {
+        if (i.type().is_scalar() && l_.joined.count(variable_) && !tail_.defined()) {
             if (Stmt s = join(op, i); s.defined()) return s;
         }
         const Expr value = mutate(op->value);
@@ -203,10 +205,10 @@ private:
             throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
         }
         if (i.type().is_scalar()) { // the same value to the same place from every lane
-            if (predicate_.defined()) throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
+            if (tail_.defined()) throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
             return Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
         }
-        const Expr p = predicate_.defined() && needs_predicate(op->name) ? predicate_ : const_true(lanes_);
+        const Expr p = tail_.defined() && !l_.storage.at(op->name).covers_lanes ? tail_ : const_true(lanes_);
         return Store::make(op->name, widen(value), i, op->param, p, ModulusRemainder());
     }
 
@@ -215,15 +217,15 @@ private:
         if (condition.type().is_scalar()) {
             return IfThenElse::make(condition, mutate(op->then_case), op->else_case.defined() ? mutate(op->else_case) : Stmt());
         }
-        const Expr outer = predicate_;
-        predicate_ = outer.defined() ? outer && condition : condition;
+        const Expr outer = tail_;
+        tail_ = outer.defined() ? outer && condition : condition;
         Stmt then_case = mutate(op->then_case);
         Stmt else_case;
         if (op->else_case.defined()) {
-            predicate_ = outer.defined() ? outer && !condition : !condition;
+            tail_ = outer.defined() ? outer && !condition : !condition;
             else_case = mutate(op->else_case);
         }
-        predicate_ = outer;
+        tail_ = outer;
         return else_case.defined() ? Block::make(then_case, else_case) : then_case;
     }
 
