@@ -116,23 +116,27 @@ static int check_bounded(const measurer_tensor *t, const void *data, const doubl
     return 0;
 }
 
+/* Whether bytes differ from what they were filled with; fills them anew, for who comes next. */
+static int spoilt(uint8_t *begin, const uint8_t *end) {
+    int found = 0;
+    for (uint8_t *p = begin; p < end; p++) {
+        found |= *p != SLACK;
+        *p = SLACK;
+    }
+    return found;
+}
+
 /* Neither the slack after the array nor what stands on its first page before it may change. */
-static int check_slack(const measurer_tensor *t, const uint8_t *data) {
-    const uint8_t *end = data + round_up(t->bytes ? t->bytes : 1, LINE);
-    const uint8_t *begin = (const uint8_t *)((uintptr_t)data / PAGE * PAGE);
-    for (const uint8_t *p = begin; p < data; p++) {
-        if (*p != SLACK) return 1;
-    }
-    for (const uint8_t *p = data + t->bytes; p < end; p++) {
-        if (*p != SLACK) return 1;
-    }
-    return 0;
+static int check_slack(const measurer_tensor *t, uint8_t *data) {
+    const int before = spoilt((uint8_t *)((uintptr_t)data / PAGE * PAGE), data);
+    return spoilt(data + t->bytes, data + round_up(t->bytes ? t->bytes : 1, LINE)) | before;
 }
 
 int check_arrays(const measurer_arrays *a, char *text, size_t text_bytes) {
     for (uint32_t t = 0; t < a->task->tensors; t++) {
         const measurer_tensor *tensor = &a->tensors[t];
-        const void *data = a->pointers[t], *expected = a->file + tensor->data;
+        void *data = a->pointers[t];
+        const void *expected = a->file + tensor->data;
         size_t at = 0;
         if (check_slack(tensor, data)) {
             snprintf(text, text_bytes, "writes outside tensor %u", t);

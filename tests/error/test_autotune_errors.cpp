@@ -1,0 +1,167 @@
+// What tuning says when it is asked for what cannot be, or its database cannot be used.
+#include "autotune/sqlite.h"
+#include "autotune/tune.h"
+#include "ops/matmul.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace kumiko;
+
+namespace {
+
+std::filesystem::path folder() {
+    const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_errors.scratch";
+    std::filesystem::create_directories(path);
+    return path;
+}
+
+std::string fresh_file(const std::string &name) {
+    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder() / (name + suffix));
+    return (folder() / name).string();
+}
+
+template<typename F>
+std::string message(F f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        std::string text = e.what();
+        for (size_t at; (at = text.find(folder().string() + "/")) != std::string::npos;) text.erase(at, folder().string().size() + 1);
+        return text;
+    }
+    return "(no error)";
+}
+
+void run_sql(const std::string &file, const char *sql) {
+    Connection c;
+    c.path = file;
+    REQUIRE(sqlite3_open(file.c_str(), &c.handle) == SQLITE_OK);
+    c.run(sql);
+}
+
+Op op() { return ops::matmul(Float(32), 8, 8, 8); }
+
+struct None {
+    BOOST_HANA_DEFINE_STRUCT(None, (Tile, rows));
+};
+
+} // namespace
+
+TEST_CASE("a file that is not a database") {
+    const std::string file = fresh_file("text.db");
+    std::ofstream(file) << "These are a few lines of text that fill more than the sixteen bytes of a magic number.\n";
+    CHECK(message([&] { Database db(file); }) == file.substr(folder().string().size() + 1) +
+                                                     " is not a tuning database: it is not an SQLite file; name another, or remove it");
+    CHECK(message([&] { Database db(folder().string()); }) == folder().string() + " is a folder, not a tuning database");
+}
+
+TEST_CASE("another program's database") {
+    const std::string file = fresh_file("other.db");
+    run_sql(file, "CREATE TABLE music (title TEXT)");
+    CHECK(message([&] { Database db(file); }) == "other.db is not a tuning database: it is another program's SQLite file; name another");
+}
+
+TEST_CASE("a database of a newer format") {
+    const std::string file = fresh_file("newer.db");
+    { Database db(file); }
+    run_sql(file, "PRAGMA user_version = 9");
+    CHECK(message([&] { Database db(file); }) == "the tuning database newer.db has format version 9, newer than 1, the newest that this Kumiko "
+                                                 "reads; use a newer Kumiko, or another database");
+}
+
+TEST_CASE("a database that is locked") {
+    const std::string file = fresh_file("locked.db");
+    { Database db(file); }
+    Connection other;
+    other.path = file;
+    REQUIRE(sqlite3_open(file.c_str(), &other.handle) == SQLITE_OK);
+    other.run("BEGIN IMMEDIATE");
+    CHECK(message([&] { Database db(file, Database::Mode::ReadWrite, 0.2); }) ==
+          "the tuning database locked.db is locked: another program has held it for more than 200 ms; end that program, or try again when it is done");
+    // Reading goes on beside it.
+    CHECK(!best(op(), Machine::host(), file));
+}
+
+TEST_CASE("a database that is read-only") {
+    const std::string file = fresh_file("readonly.db");
+    { Database db(file); }
+    Database reader(file, Database::Mode::Read);
+    Record r;
+    r.key = task_key(op(), Machine::host(), 1, {});
+    CHECK(message([&] { reader.add(op(), r); }) == "the tuning database readonly.db is open for reading only: results cannot be kept in it");
+
+    // Permissions bind no superuser, so one becomes somebody else for a moment.
+    const bool root = geteuid() == 0;
+    if (root && seteuid(65534) != 0) return;
+    const bool reachable = access(folder().c_str(), X_OK) == 0;
+    if (root) REQUIRE(seteuid(0) == 0);
+    if (!reachable) return;
+    chmod(file.c_str(), 0444);
+    if (root) REQUIRE(seteuid(65534) == 0);
+    const std::string text = message([&] { Database db(file); });
+    if (root) REQUIRE(seteuid(0) == 0);
+    chmod(file.c_str(), 0644);
+    CHECK(text.find("readonly.db is read-only: results cannot be kept in it") != std::string::npos);
+    CHECK(text.find("make it and its folder writable, or name another") != std::string::npos);
+}
+
+TEST_CASE("a database that is not there") {
+    const std::string file = fresh_file("none.db");
+    CHECK(message([&] { best(op(), Machine::host(), file); }) == "there is no tuning database none.db; tuning makes one");
+    CHECK(message([&] { Database db((folder() / "no/such/folder.db").string()); }).find("cannot be opened") != std::string::npos);
+}
+
+TEST_CASE("a damaged database") {
+    const std::string file = fresh_file("damaged.db");
+    {
+        Database db(file);
+        Record r;
+        r.key = task_key(op(), Machine::host(), 1, {});
+        r.parameters = Json::object();
+        db.add(op(), r);
+    }
+    std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(100);
+    bytes << std::string(4000, 'x'); // the schema's page
+    bytes.close();
+    CHECK(message([&] { Database db(file); }).find("damaged.db is damaged") != std::string::npos);
+}
+
+TEST_CASE("a schedule of another op, and a record without one") {
+    Record r;
+    r.key.op = "matmul";
+    r.machine = Machine::host();
+    r.saved_schedule = Schedule(ops::matmul(Float(32), 8, 8, 16)).to_json();
+    CHECK(message([&] { r.schedule(op()); }).find("is one of op matmul") != std::string::npos);
+    r.saved_schedule = nullptr;
+    r.outcome = Outcome::Illegal;
+    r.reason = "no such loop";
+    CHECK(message([&] { r.schedule(op()); }) == "this record of matmul has no schedule: illegal, no such loop");
+}
+
+TEST_CASE("what cannot be tuned") {
+    auto space = make_template<None>(
+                     "none", "", [](const Op &) { return true; }, [](const Op &, const Machine &) { return None{Tile(4, {1, 2, 4})}; },
+                     [](const Op &op, const Machine &m, const None &p) -> Schedule { throw UserError("six registers are too few"); })
+                     .make_space(op(), Machine::host());
+    TuneOptions options;
+    options.space = space.get();
+    CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
+          "no candidate for matmul is good:\n  3 × illegal: six registers are too few");
+    options.trials = 0;
+    CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) == "tuning needs at least one trial, not 0");
+    Size n("n");
+    Op symbolic = ops::matmul(Float(32), n, 8, 8);
+    options.trials = 1;
+    CHECK(message([&] { tune(symbolic, Machine::host(), CpuTarget::host(), options); }) ==
+          "op matmul is tuned for given sizes: give a value for the size n");
+    MeasureTask task(op(), {});
+    CHECK(message([&] { Measurer m(task, {.program = "/nowhere/kumiko_measurer"}); }) ==
+          "cannot start the measurer /nowhere/kumiko_measurer: No such file or directory");
+    CHECK(message([&] { Measurer m(task, {.program = "/bin/true"}); }) == "cannot use the measurer /bin/true: it does not answer");
+}

@@ -1,0 +1,129 @@
+// The database: what goes in comes out, two sessions at once, and a session that is killed.
+#include "autotune/tune.h"
+#include "ops/matmul.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace kumiko;
+
+namespace {
+
+std::string fresh_file(const std::string &name) {
+    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_database.scratch";
+    std::filesystem::create_directories(folder);
+    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder / (name + suffix));
+    return (folder / name).string();
+}
+
+Record record_of(const Op &op, int64_t factor, double seconds) {
+    Schedule s(op);
+    s.stage("C").split("i", factor);
+    Record r;
+    r.key = task_key(op, Machine::host(), 1, {});
+    r.machine = Machine::host();
+    r.library_template = "demo";
+    r.parameters = Json{{"factor", factor}};
+    r.saved_schedule = s.to_json();
+    r.schedule_hash = "hash" + std::to_string(factor);
+    r.timing = {seconds, seconds * 1.1, 0.02, 12};
+    return r;
+}
+
+} // namespace
+
+TEST_CASE("records come back as they were") {
+    Op op = ops::matmul(Float(32), 8, 8, 8);
+    const std::string file = fresh_file("back.db");
+    {
+        Database db(file);
+        db.add(op, record_of(op, 2, 3e-6));
+        db.add(op, record_of(op, 4, 2e-6));
+        Record bad = record_of(op, 8, 0);
+        bad.outcome = Outcome::Crashed;
+        bad.reason = "it read or wrote where nothing is (SIGSEGV)";
+        db.add(op, bad);
+    }
+    auto found = best(op, Machine::host(), file, {.threads = 1});
+    REQUIRE(found);
+    CHECK(found->parameters.dump() == R"({"factor":4})");
+    CHECK(found->timing.least == 2e-6);
+    CHECK(found->timing.samples == 12);
+    CHECK(found->schedule(op).directives().size() == 1);
+    CHECK(found->library_template == "demo");
+    CHECK(found->created.size() == 20);
+    Database db(file);
+    // What was compared side by side counts for more than what was measured once.
+    db.set_final(found->key, "hash2", 2.5e-6);
+    CHECK(db.best(found->key, Machine::host())->schedule_hash == "hash2");
+    auto all = db.records(found->key, Machine::host());
+    REQUIRE(all.size() == 3);
+    CHECK(all[2].outcome == Outcome::Crashed);
+    CHECK(all[2].reason == "it read or wrote where nothing is (SIGSEGV)");
+    REQUIRE(db.tasks().size() == 1);
+    CHECK(db.tasks()[0].records == 3);
+    CHECK(db.tasks()[0].ok == 2);
+    CHECK(db.tasks()[0].key.op == op.name());
+}
+
+TEST_CASE("shapes, machines and threads are kept apart") {
+    Op op = ops::matmul(Float(32), 8, 8, 8), other = ops::matmul(Float(32), 8, 8, 16);
+    const std::string file = fresh_file("apart.db");
+    Database(file).add(op, record_of(op, 2, 3e-6));
+    CHECK(best(op, Machine::host(), file, {.threads = 1}));
+    CHECK(!best(op, Machine::host(), file, {.threads = 2}));
+    CHECK(!best(other, Machine::host(), file, {.threads = 1}));
+    Machine elsewhere = Machine::host();
+    elsewhere.vector_registers = 7;
+    CHECK(!best(op, elsewhere, file, {.threads = 1}));
+}
+
+TEST_CASE("two sessions write at once") {
+    Op op = ops::matmul(Float(32), 8, 8, 8);
+    const std::string file = fresh_file("two.db");
+    Database ours(file);
+    const pid_t child = fork();
+    if (child == 0) {
+        Database theirs(file);
+        for (int i = 0; i < 50; i++) theirs.add(op, record_of(op, 1000 + i, 1e-6));
+        _exit(0);
+    }
+    for (int i = 0; i < 50; i++) ours.add(op, record_of(op, 1 + i, 1e-6));
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+    CHECK(ours.tasks()[0].records == 100);
+}
+
+TEST_CASE("a session killed at any moment loses nothing that it had written") {
+    Op op = ops::matmul(Float(32), 8, 8, 8);
+    for (int round = 0; round < 5; round++) {
+        const std::string file = fresh_file("killed.db");
+        int pipe_ends[2];
+        REQUIRE(pipe(pipe_ends) == 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            Database db(file);
+            for (int i = 0;; i++) {
+                db.add(op, record_of(op, 1 + i, 1e-6));
+                if (write(pipe_ends[1], "x", 1) != 1) _exit(1);
+            }
+        }
+        close(pipe_ends[1]);
+        char x;
+        int written = 0;
+        while (written < 20 + 7 * round && read(pipe_ends[0], &x, 1) == 1) written++;
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+        while (read(pipe_ends[0], &x, 1) == 1) written++;
+        close(pipe_ends[0]);
+        Database db(file);
+        CHECK(db.tasks()[0].records >= written);
+        CHECK(db.tasks()[0].records <= written + 1);
+        db.add(op, record_of(op, 100000, 1e-6));
+    }
+}

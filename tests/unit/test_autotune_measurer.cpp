@@ -1,0 +1,179 @@
+// The measurer: what it links, checks, times, and survives. Its kernels are C functions, so that they can do what no
+// schedule may.
+#include "autotune/measurer.h"
+#include "autotune/work.h"
+#include "ops/conv.h"
+#include "ops/matmul.h"
+#include "ops/rows.h"
+#include "autotune/exact.h"
+#include "support/duration.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <signal.h>
+#include <sstream>
+
+using namespace kumiko;
+
+namespace {
+
+// An object with `int k_packed(void *const *tensors, const int64_t *sizes)` of the body given.
+std::string object_of(const std::string &name, const std::string &body, const std::string &before = "") {
+    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_measurer.scratch";
+    std::filesystem::create_directories(folder);
+    const std::string source = (folder / (name + ".c")).string(), object = (folder / (name + ".o")).string();
+    std::ofstream(source) << "#include <stdint.h>\n#include <stddef.h>\nvoid *kumiko_malloc(size_t);\nvoid kumiko_free(void *);\n"
+                             "int kumiko_fail(int, const char *);\ndouble exp(double);\n"
+                          << before << "\nint k_packed(void *const *tensors, const int64_t *sizes) {\n"
+                          << "float *a = tensors[0], *b = tensors[1], *c = tensors[2];\n(void)a; (void)b; (void)c; (void)sizes;\n"
+                          << body << "\nreturn 0;\n}\n";
+    REQUIRE(std::system(("cc -O1 -fPIC -c " + source + " -o " + object).c_str()) == 0);
+    std::ifstream in(object, std::ios::binary);
+    std::stringstream bytes;
+    bytes << in.rdbuf();
+    return bytes.str();
+}
+
+Op add_op() {
+    Axis i("i", 1000);
+    Tensor a = input("A", Float(32), {i}), b = input("B", Float(32), {i});
+    return Op("add", {a, b}, {compute("C", {i}, a(i) + b(i))});
+}
+
+const char *const right = "for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i];";
+
+struct Fixture {
+    Op op = add_op();
+    MeasureTask task{op, {}};
+    Measurer measurer{task, {}};
+    Measured load(const std::string &name, const std::string &body, const std::string &before = "", double timeout = 10) {
+        return measurer.load(0, object_of(name, body, before), "k_packed", timeout);
+    }
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(Fixture, "a right kernel is linked, checked and timed") {
+    CHECK(task.exact());
+    Measured loaded = load("right", right);
+    CHECK(loaded.reason == "");
+    REQUIRE(loaded.outcome == Outcome::Ok);
+    Measured timed = measurer.run({0}, {.budget = 0.02});
+    REQUIRE(timed.outcome == Outcome::Ok);
+    REQUIRE(timed.timings.size() == 1);
+    CHECK(timed.timings[0].least > 0);
+    CHECK(timed.timings[0].median >= timed.timings[0].least);
+    CHECK(timed.timings[0].samples >= 5);
+    CHECK(measurer.restarts() == 0);
+}
+
+TEST_CASE_FIXTURE(Fixture, "objects may have constants, tables, calls to the runtime and the math library") {
+    const char *before = "static const double table[3] = {1.0, 0.0, 2.5};\nstatic const double *const pointer = table;\nstatic int calls;";
+    Measured m = load("rich", std::string("float *t = kumiko_malloc(4000); if (!t) return 4; calls++;\n") +
+                                  "for (int i = 0; i < 1000; i++) t[i] = (float)(pointer[1] * exp(a[i])) + a[i];\n"
+                                  "for (int i = 0; i < 1000; i++) c[i] = t[i] + b[i];\nkumiko_free(t);\nif (calls < 0) return 1;",
+                      before);
+    CHECK(m.reason == "");
+    CHECK(m.outcome == Outcome::Ok);
+}
+
+TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere are found") {
+    Measured m = load("wrong", "for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (i == 7);");
+    CHECK(m.outcome == Outcome::Wrong);
+    CHECK(m.reason.find("wrong result: element 7 of tensor 2 is ") == 0);
+    CHECK(load("missing", "for (int i = 0; i < 999; i++) c[i] = a[i] + b[i];").outcome == Outcome::Wrong);
+    m = load("changes", std::string(right) + "a[3] = 100;");
+    CHECK(m.outcome == Outcome::Wrong);
+    CHECK(m.reason == "changes input 0");
+    m = load("outside", std::string(right) + "c[1000] = 1;");
+    CHECK(m.outcome == Outcome::Wrong);
+    CHECK(m.reason == "writes outside tensor 2");
+    // What was right once must be right when it is timed.
+    CHECK(load("later", "static int n; n++; for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (n > 3);").outcome == Outcome::Ok);
+    CHECK(measurer.run({0}, {.budget = 0.01}).outcome == Outcome::Wrong);
+    CHECK(measurer.restarts() == 0);
+    CHECK(load("right", right).outcome == Outcome::Ok);
+}
+
+TEST_CASE_FIXTURE(Fixture, "an error code and its text are reported") {
+    Measured m = load("code", "return kumiko_fail(3, \"n is odd\");");
+    CHECK(m.outcome == Outcome::Failed);
+    CHECK(m.reason == "returned code 3: n is odd");
+}
+
+TEST_CASE_FIXTURE(Fixture, "what cannot be linked is said") {
+    Measured m = load("undefined", "extern void nowhere(void); nowhere();");
+    CHECK(m.outcome == Outcome::Unlinkable);
+    CHECK(m.reason == "undefined function nowhere");
+    m = measurer.load(0, "garbage", "k_packed", 10);
+    CHECK(m.outcome == Outcome::Unlinkable);
+    CHECK(m.reason == "not a 64-bit ELF object");
+    m = measurer.load(0, object_of("right", right), "other", 10);
+    CHECK(m.reason == "the object has no function other");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a crash and a hang cost one candidate each") {
+    Measured m = load("crash", "*(volatile int *)8 = 1;");
+    CHECK(m.outcome == Outcome::Crashed);
+#if !defined(__SANITIZE_ADDRESS__)
+    CHECK(m.reason == "it read or wrote where nothing is (SIGSEGV)");
+#endif
+    CHECK(load("beyond", "for (int i = 0; i < 1000; i++) c[i] = a[i + 64] + b[i];").outcome == Outcome::Crashed);
+    CHECK(load("right", right).outcome == Outcome::Ok);
+    Stopwatch watch;
+    m = load("hang", "for (volatile int n = 0;; n++) {}", "", 0.3);
+    CHECK(m.outcome == Outcome::TimedOut);
+    CHECK(m.reason == "still running after 300 ms");
+    CHECK(load("exit", "extern void _exit(int); _exit(9);").reason == "the process ended with status 9");
+    CHECK(load("right", right).outcome == Outcome::Ok);
+    CHECK(measurer.restarts() == 4);
+    kill(measurer.process(), SIGKILL);
+    CHECK(measurer.run({0}, {}).reason == "it was killed (SIGKILL)");
+    CHECK(load("right", right).outcome == Outcome::Ok);
+}
+
+TEST_CASE_FIXTURE(Fixture, "kernels are timed in turns") {
+    const std::string slow = "for (volatile int n = 0; n < 20000; n++) {}\n" + std::string(right);
+    REQUIRE(measurer.load(0, object_of("right", right), "k_packed", 10).outcome == Outcome::Ok);
+    REQUIRE(measurer.load(1, object_of("slow", slow), "k_packed", 10).outcome == Outcome::Ok);
+    Measured m = measurer.run({0, 1}, {.budget = 0.05, .tight = 0});
+    REQUIRE(m.timings.size() == 2);
+    CHECK(m.timings[0].samples == m.timings[1].samples);
+    CHECK(m.timings[1].least > m.timings[0].least);
+}
+
+TEST_CASE("functions are checked against a bound") {
+    Axis i("i", 100);
+    Tensor a = input("A", Float(32), {i}), b = input("B", Float(32), {i});
+    Op op("curve", {a, b}, {compute("C", {i}, exp(a(i)) / 3.f)});
+    MeasureTask task(op, {});
+    CHECK(!task.exact());
+    Measurer measurer(task, {});
+    CHECK(measurer.load(0, object_of("curve", "for (int i = 0; i < 100; i++) c[i] = (float)exp(a[i]) / 3.f;"), "k_packed", 10).reason == "");
+    CHECK(measurer.load(0, object_of("near", "for (int i = 0; i < 100; i++) c[i] = (float)exp(a[i]) / 3.001f;"), "k_packed", 10).outcome == Outcome::Wrong);
+}
+
+TEST_CASE("which ops are exact") {
+    CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64), {}) == 4);
+    CHECK(exact_input_magnitude(ops::matmul(Float(16), 8, 8, 2000), {}) == 4); // summed in f32, rounded once
+    CHECK(exact_input_magnitude(ops::matmul(Int(8), 8, 8, 64), {}) == 4);
+    CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.bias = true, .activation = "relu"}), {}) == 4);
+    CHECK(!exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.activation = "gelu"}), {}));
+    CHECK(exact_input_magnitude(ops::conv2d(Float(32), 1, 64, 56, 56, 64, 3, 3, ops::Conv2dOptions().padding(1)), {}) == 4);
+    CHECK(!exact_input_magnitude(ops::softmax(Float(32), 4, 16), {}));
+}
+
+TEST_CASE("work and the least possible time") {
+    Machine m = Machine::named("x86-64-avx2");
+    Work w = count_work(ops::matmul(Float(32), 512, 512, 512), {});
+    CHECK(w.operations == 2.0 * 512 * 512 * 512);
+    CHECK(w.bytes == 3.0 * 512 * 512 * 4);
+    m.fmas_per_cycle = 2; // 32 operations a cycle
+    CHECK(least_possible_seconds(w, m, 1, 3e9) == doctest::Approx(w.operations / (1.25 * 32 * 3e9)));
+    CHECK(least_possible_seconds(w, m, 2, 3e9) == doctest::Approx(w.operations / (2.5 * 32 * 3e9)));
+    CHECK(least_possible_seconds(w, m, 1, 0) == 0);
+    CHECK(rate_text(w, 0.01) == "26.8 GFLOP/s");
+}

@@ -1,0 +1,137 @@
+// Tuning from end to end, on a small matrix product with a space of the test's own.
+#include "autotune/build.h"
+#include "autotune/tune.h"
+#include "ops/matmul.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <sstream>
+
+using namespace kumiko;
+
+namespace {
+
+struct Blocks {
+    BOOST_HANA_DEFINE_STRUCT(Blocks, (Tile, rows), (Tile, columns), (Flag, vector));
+};
+
+std::unique_ptr<Space> blocks(const Op &op) {
+    return make_template<Blocks>(
+               "blocks", "", [](const Op &) { return true; },
+               [](const Op &, const Machine &) { return Blocks{Tile(1, {1, 2, 4, 8}), Tile(8, {8, 16, 32, 64}), Flag(false)}; },
+               [](const Op &op, const Machine &m, const Blocks &b) {
+                   Schedule s(op, m);
+                   auto c = s.stage("C");
+                   if (b.columns == 64) throw UserError("too wide");
+                   auto [io, ii] = c.split("i", b.rows);
+                   auto [jo, ji] = c.split("j", b.columns);
+                   c.reorder({io, jo, "k", ii, ji});
+                   if (b.vector) c.vectorize(ji);
+                   return s;
+               })
+        .make_space(op, Machine::host());
+}
+
+std::string fresh_file(const std::string &name) {
+    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_tune.scratch";
+    std::filesystem::create_directories(folder);
+    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder / (name + suffix));
+    return (folder / name).string();
+}
+
+} // namespace
+
+TEST_CASE("tuning finds the vectors, keeps what it measured, and resumes") {
+    Op op = ops::matmul(Float(32), 64, 64, 64);
+    auto space = blocks(op);
+    TuneOptions options;
+    options.trials = 6;
+    options.space = space.get();
+    options.threads = 1;
+    options.database = fresh_file("tune.db");
+    options.trial_seconds = 0.02;
+    options.final_seconds = 0.05;
+    std::ostringstream log;
+    options.progress = &log;
+    TuneReport report;
+    tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.measured == 6);
+    CHECK(report.known == 0);
+    CHECK(report.exact);
+    CHECK(log.str().find("tuning matmul") != std::string::npos);
+    CHECK(log.str().find("GFLOP/s") != std::string::npos);
+
+    options.trials = 24;
+    Record best_record = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.known == 6);
+    CHECK(report.measured == 18); // 24 of the 32 points are legal
+    CHECK(report.failures["illegal: too wide"] >= report.rejected);
+    CHECK(best_record.parameters["vector"] == true);
+    CHECK(best_record.final_seconds);
+    CHECK(report.default_seconds > best_record.seconds());
+    CHECK(best_record.schedule(op).directives().size() == 4);
+
+    Record again = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.measured == 0);
+    CHECK(again.schedule_hash == best_record.schedule_hash);
+    auto found = best(op, Machine::host(), options.database, {.threads = 1});
+    REQUIRE(found);
+    CHECK(found->schedule_hash == best_record.schedule_hash);
+}
+
+TEST_CASE("a session ends when it is told to, with the best so far") {
+    Op op = ops::matmul(Float(32), 32, 32, 32);
+    auto space = blocks(op);
+    std::atomic<bool> interrupt = true;
+    TuneOptions options;
+    options.space = space.get();
+    options.threads = 1;
+    options.seconds = 1e-3; // shorter than one measurement: the default is measured all the same
+    TuneReport report;
+    Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.measured == 1);
+    CHECK(r.parameters["rows"] == 1);
+    options.seconds = 0;
+    options.interrupt = &interrupt;
+    CHECK_THROWS_AS(tune(op, Machine::host(), CpuTarget::host(), options, &report), UserError);
+    CHECK(report.interrupted);
+}
+
+TEST_CASE("sizes are bound for tuning") {
+    Size n("n");
+    Op op = ops::matmul(Float(32), n, 32, 32);
+    auto space = blocks(op);
+    TuneOptions options;
+    options.trials = 3;
+    options.space = space.get();
+    options.sizes = {{"n", 48}};
+    options.threads = 1;
+    Record r = tune(op, Machine::host(), CpuTarget::host(), options);
+    CHECK(r.key.sizes == Sizes{{"n", 48}});
+    CHECK(r.outcome == Outcome::Ok);
+}
+
+TEST_CASE("a ranker orders what is proposed") {
+    struct Backwards : Ranker {
+        int asked = 0, told = 0;
+        std::vector<size_t> rank(const std::vector<RankedCandidate> &candidates) override {
+            asked++;
+            std::vector<size_t> order;
+            for (size_t i = candidates.size(); i > 0; i--) order.push_back(i - 1);
+            return order;
+        }
+        void learn(const std::vector<RankedCandidate> &, const std::vector<double> &) override { told++; }
+    } ranker;
+    Op op = ops::matmul(Float(32), 16, 64, 16);
+    auto space = blocks(op);
+    TuneOptions options;
+    options.trials = 5;
+    options.space = space.get();
+    options.threads = 1;
+    options.ranker = &ranker;
+    TuneReport report;
+    tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(ranker.asked >= 1);
+    CHECK(ranker.told == 5);
+}
