@@ -1,0 +1,217 @@
+// One pair: a random formula under a list of directives. Everything that must hold of it is checked here.
+#pragma once
+
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "tests/property/guarded.h"
+#include "tests/property/random_op.h"
+#include "tests/property/random_schedule.h"
+
+#include <sstream>
+
+namespace kumiko::property {
+
+struct Outcome {
+    enum class Kind { Good, Late, Large, Failed };
+    Kind kind = Kind::Good;
+    std::string text; // Late: the refusal; Failed: what is wrong
+    bool halide = false; // the second opinion was asked, and gave one
+};
+
+struct TooLarge {};
+
+// How many copies of its innermost body unrolled loops make of a stage, with those of the loops around it.
+inline double copies(const ScheduleState &state, const StageState &s, int depth = 0) {
+    double n = 1;
+    const auto extent = [&](const std::string &l) {
+        const auto k = Halide::Internal::as_const_int(s.loop(l).extent);
+        return k ? static_cast<double>(std::max<int64_t>(*k, 1)) : 1.0;
+    };
+    for (size_t p = 0; p < s.order.size(); p++) {
+        const LoopState &l = s.loop(s.order[p]);
+        const bool registers = !l.reduction && (s.level == "registers" || (s.accumulate && s.accumulate->level == "registers" &&
+                                                                            s.has_loop(s.accumulate->loop) && p > s.position(s.accumulate->loop)));
+        if (l.kind == LoopKind::Unrolled || (registers && l.kind == LoopKind::Serial)) n *= extent(l.name);
+        if (l.kind == LoopKind::Vectorized) n *= std::max(1.0, extent(l.name) / 16);
+    }
+    if (s.placement.kind == Placement::Kind::At && depth < 8) {
+        if (const StageState *c = state.find(s.placement.consumer)) n *= copies(state, *c, depth + 1);
+    }
+    return n;
+}
+
+inline bool too_many_copies(const ScheduleState &state) {
+    for (const StageState &s : state.stages) {
+        if (copies(state, s) > 300) return true;
+    }
+    return false;
+}
+
+// Applies random directives, and gives those that were accepted. Throws InternalError when one fails instead of being refused.
+inline std::vector<Directive> random_directives(const Op &op, const Machine &machine, Random &random) {
+    Schedule s(op, machine);
+    const int wanted = static_cast<int>(random.between(0, 9));
+    for (int tries = 0; tries < 4 * wanted && static_cast<int>(s.directives().size()) < wanted; tries++) {
+        const auto d = Proposer(s.state(), random).propose();
+        if (!d) continue;
+        Schedule next = s;
+        try {
+            next.apply(*d);
+        } catch (const UserError &) {
+            continue;
+        } catch (const Unsupported &) {
+            continue;
+        }
+        if (!too_many_copies(next.state())) s = std::move(next);
+    }
+    return s.directives();
+}
+
+// Those of the directives that are legal after the ones before them.
+inline Schedule applied(const Op &op, const Machine &machine, const std::vector<Directive> &directives) {
+    Schedule s(op, machine);
+    for (const Directive &d : directives) {
+        try {
+            s.apply(d);
+        } catch (const UserError &) {
+        } catch (const Unsupported &) {
+        }
+    }
+    return s;
+}
+
+inline std::string body_text(const Nest &nest) {
+    std::ostringstream text;
+    text << nest.body;
+    return text.str();
+}
+
+inline std::vector<Buffer<>> random_inputs(const RandomOp &r, uint64_t seed) {
+    std::vector<Buffer<>> inputs;
+    for (const Input &in : r.op.inputs()) {
+        Buffer<> b = make_input(in, r.sizes);
+        const bool small = in.type.is_bool();
+        fill_random_integers(b, seed += 17, in.type.is_uint() ? 0 : -3, small ? 1 : 3);
+        inputs.push_back(b);
+    }
+    return inputs;
+}
+
+// Runs a kernel between guards and compares bits; "" when all is well.
+inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const std::vector<Buffer<>> &inputs, const Results &expected, bool at_end) {
+    std::vector<std::unique_ptr<GuardedTensor>> tensors;
+    std::vector<void *> pointers;
+    for (const Buffer<> &in : inputs) {
+        tensors.push_back(std::make_unique<GuardedTensor>(in, at_end));
+        tensors.back()->copy_from(in);
+        pointers.push_back(tensors.back()->data());
+    }
+    for (const Buffer<> &out : expected) {
+        tensors.push_back(std::make_unique<GuardedTensor>(out, at_end));
+        tensors.back()->unwritten();
+        pointers.push_back(tensors.back()->data());
+    }
+    std::vector<int64_t> sizes;
+    for (const std::string &s : r.op.sizes()) sizes.push_back(r.sizes.at(s));
+    if (const int code = kernel.call_raw(pointers.data(), sizes.data())) return "the kernel returned " + std::to_string(code);
+    for (size_t o = 0; o < expected.size(); o++) {
+        const std::string why = difference(tensors[inputs.size() + o]->buffer(), expected[o]);
+        if (!why.empty()) return "output " + r.op.outputs()[o] + ": " + why;
+    }
+    return "";
+}
+
+// `ask_halide`: compile through Halide's generator too.
+inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::vector<Directive> &directives, uint64_t seed, bool ask_halide) {
+    Outcome out;
+    const auto failed = [&](const std::string &why) {
+        out.kind = Outcome::Kind::Failed;
+        out.text = why;
+        return out;
+    };
+    try {
+        const Schedule s = applied(r.op, machine, directives);
+
+        // Saved and replayed, and one taken back.
+        const std::string nest = s.nest();
+        const Schedule replayed = Schedule::from_json(r.op, machine, nlohmann::json::parse(s.to_json().dump()));
+        if (replayed.nest() != nest) return failed("the replayed schedule has another nest:\n" + replayed.nest());
+        if (replayed.to_cpp() != s.to_cpp()) return failed("the replayed schedule prints as other calls");
+        if (!s.directives().empty()) {
+            Schedule shorter(r.op, machine);
+            for (size_t i = 0; i + 1 < s.directives().size(); i++) shorter.apply(s.directives()[i]);
+            Schedule undone = s;
+            undone.undo();
+            if (undone.nest() != shorter.nest()) return failed("undo gives another nest than the directives before");
+        }
+
+        CompileOptions options;
+        options.name = "kernel";
+        options.print = [](const std::string &, const Halide::Internal::Stmt &body) {
+            struct Count : Halide::Internal::IRVisitor {
+                using IRVisitor::visit;
+                int n = 0;
+                void visit(const Halide::Internal::Store *op) override {
+                    n++;
+                    IRVisitor::visit(op);
+                }
+                void visit(const Halide::Internal::Load *op) override {
+                    n++;
+                    IRVisitor::visit(op);
+                }
+            } count;
+            body.accept(&count);
+            if (count.n > 1500) throw TooLarge();
+        };
+        std::optional<Kernel> kernel;
+        try {
+            kernel = compile(s, Target::host(), options);
+        } catch (const UserError &e) {
+            out.kind = Outcome::Kind::Late;
+            out.text = e.what();
+            if (out.text.find("has not been computed") != std::string::npos) out.kind = Outcome::Kind::Failed;
+            return out;
+        } catch (const Unsupported &e) {
+            out.kind = Outcome::Kind::Late;
+            out.text = e.what();
+            return out;
+        } catch (const TooLarge &) {
+            out.kind = Outcome::Kind::Large;
+            return out;
+        }
+        LowerOptions lowering;
+        lowering.kernel_name = "kernel";
+        lowering.verify = false;
+        if (body_text(lower(replayed, lowering)) != body_text(kernel->nest())) return failed("the replayed schedule is lowered to another body");
+
+        const std::vector<Buffer<>> inputs = random_inputs(r, seed);
+        InterpretOptions interpretation;
+        interpretation.sizes = r.sizes;
+        const Results expected = interpret(r.op, inputs, interpretation);
+        for (const bool at_end : {true, false}) {
+            const std::string why = run_guarded(r, *kernel, inputs, expected, at_end);
+            if (!why.empty()) return failed(why);
+        }
+        if (ask_halide) {
+            options.through_halide = true;
+            std::optional<Kernel> second;
+            try {
+                second = compile(s, Target::host(), options);
+            } catch (const Unsupported &e) {
+                out.text = e.what();
+            }
+            if (second) {
+                out.halide = true;
+                const std::string why = run_guarded(r, *second, inputs, expected, true);
+                if (!why.empty()) return failed("through Halide: " + why);
+            }
+        }
+        return out;
+    } catch (const std::exception &e) {
+        return failed(std::string("exception: ") + e.what());
+    } catch (const Halide::Error &e) {
+        return failed(std::string("Halide::Error: ") + e.what());
+    }
+}
+
+} // namespace kumiko::property

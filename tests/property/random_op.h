@@ -1,0 +1,534 @@
+// Random formulas for the property test: one to four stages over a few small axes, of every type.
+//
+// Every value carries the range that it may take, so that what is drawn is exact: integers that neither overflow nor leave
+// what a float holds exactly, so that every order of every reduction gives equal bits, with and without fused products.
+// Where a range would grow too wide, the value is clamped or taken modulo a small number first.
+#pragma once
+
+#include "dsl/buffers.h"
+#include "support/random.h"
+
+#include <cmath>
+#include <deque>
+#include <set>
+
+namespace kumiko::property {
+
+struct RandomOp {
+    Op op;
+    Sizes sizes;
+};
+
+class OpGenerator {
+public:
+    explicit OpGenerator(uint64_t seed) : random_(seed) {}
+
+    RandomOp run() {
+        symbolic_ = random_.chance(0.25);
+        empty_ = random_.chance(0.03);
+        const int n = static_cast<int>(random_.between(1, 4));
+        for (int s = 0; s < n; s++) add_stage(s);
+        std::vector<Tensor> outputs = {tensors_.back().tensor};
+        for (const Known &t : tensors_) {
+            if (t.stage && t.tensor.name() != outputs[0].name() && random_.chance(0.2)) outputs.push_back(t.tensor);
+        }
+        if (random_.chance(0.3)) std::swap(outputs.front(), outputs.back());
+        // Only those inputs that the outputs reach may be named.
+        for (;;) {
+            std::vector<Tensor> inputs;
+            for (const Known &t : tensors_) {
+                if (!t.stage && !unused_.count(t.tensor.name())) inputs.push_back(t.tensor);
+            }
+            Op op("random", inputs, outputs);
+            bool all = true;
+            for (const Input &in : op.inputs()) {
+                bool read = false;
+                for (const Stage &s : op.stages()) {
+                    for (const Expr &e : s.expressions()) read = read || reads(e, in.name);
+                }
+                if (!read) unused_.insert(in.name), all = false;
+            }
+            if (!all) continue;
+            Sizes used;
+            for (const std::string &size : op.sizes()) used[size] = sizes_.at(size);
+            return {op, used};
+        }
+    }
+
+private:
+    // A value and the range in which it lies.
+    struct Value {
+        Expr e;
+        double lo, hi;
+        Type type() const { return e.type(); }
+    };
+    struct Ranged {
+        Axis axis;
+        int64_t n;
+    };
+    struct Known {
+        Tensor tensor;
+        std::vector<int64_t> extents;
+        double lo, hi;
+        bool stage;
+    };
+
+    Random random_;
+    Sizes sizes_;
+    std::deque<Known> tensors_;
+    std::set<std::string> unused_;
+    bool symbolic_ = false, empty_ = false;
+    int fresh_ = 0;
+
+    static bool reads(const Expr &e, const std::string &name) {
+        struct Reads : Halide::Internal::IRGraphVisitor {
+            using IRGraphVisitor::visit;
+            const std::string *name;
+            bool found = false;
+            void visit(const Halide::Internal::Call *op) override {
+                found = found || op->name == *name;
+                IRGraphVisitor::visit(op);
+            }
+        } reads;
+        reads.name = &name;
+        e.accept(&reads);
+        return reads.found;
+    }
+
+    // ---- types and ranges
+
+    Type any_type() {
+        static const std::vector<Type> types = {f32, f32, f32, f32, f64, f16, bf16, i8, i16, i32, i32, i64, u8, u16, u32, u64, boolean};
+        return random_.pick(types);
+    }
+    Type number_type() {
+        for (;;) {
+            const Type t = any_type();
+            if (!t.is_bool()) return t;
+        }
+    }
+    static bool wraps(Type t) { return t.is_uint() || (t.is_int() && t.bits() < 32); }
+    static double lowest(Type t) {
+        if (t == f16) return -2048;
+        if (t == bf16) return -256;
+        if (t == f32) return -16777216.0;
+        if (t == f64) return -9007199254740992.0;
+        if (t.is_uint()) return 0;
+        if (t.bits() >= 32) return t.bits() == 32 ? -1073741824.0 : -1e18;
+        return -std::ldexp(1.0, t.bits() - 1);
+    }
+    static double highest(Type t) {
+        if (t.is_float()) return -lowest(t);
+        if (t.is_bool()) return 1;
+        if (t.is_uint()) return t.bits() == 64 ? 1.8446744073709552e19 : std::ldexp(1.0, t.bits()) - 1;
+        if (t.bits() >= 32) return -lowest(t);
+        return std::ldexp(1.0, t.bits() - 1) - 1;
+    }
+    static bool fits(Type t, double lo, double hi) { return lo >= lowest(t) && hi <= highest(t); }
+    // The range after an operation that may wrap.
+    static Value ranged(const Expr &e, double lo, double hi) {
+        if (!fits(e.type(), lo, hi)) lo = lowest(e.type()), hi = highest(e.type());
+        if (e.type() == i64 || e.type() == u64) lo = std::max(lo, -1.7e19), hi = std::min(hi, 1.7e19);
+        return {e, lo, hi};
+    }
+    static Expr number(Type t, double v) { return Halide::Internal::make_const(t, v); }
+
+    Value reduced(const Value &v, int64_t limit) {
+        if (v.lo >= -limit && v.hi <= limit) return v;
+        const Type t = v.type();
+        if ((t.is_int() || t.is_uint()) && random_.chance(0.5)) {
+            const int64_t m = random_.between(2, std::min<int64_t>(limit + 1, 7));
+            return {v.e % number(t, m), 0, static_cast<double>(m - 1)};
+        }
+        const int64_t low = t.is_uint() ? 0 : -limit;
+        const Expr e = Halide::max(Halide::min(v.e, number(t, limit)), number(t, low));
+        return {e, static_cast<double>(low), static_cast<double>(limit)};
+    }
+
+    Value to(Type t, Value v) {
+        if (v.type() == t) return v;
+        if (t.is_bool()) return {v.e != number(v.type(), 0), 0, 1};
+        if (!wraps(t) && !fits(t, v.lo, v.hi)) v = reduced(v, 5);
+        if (v.type().is_bool() && random_.chance(0.3)) return {Halide::select(v.e, number(t, 2), number(t, 1)), 1, 2};
+        const Expr e = cast(t, v.e);
+        if (v.type().is_float() && wraps(t)) return {e, std::clamp(v.lo, lowest(t), highest(t)), std::clamp(v.hi, lowest(t), highest(t))};
+        return ranged(e, v.lo, v.hi);
+    }
+
+    // ---- axes
+
+    int64_t any_extent() {
+        static const std::vector<int64_t> extents = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 23, 24, 29, 31, 32, 33, 37, 40};
+        if (empty_ && random_.chance(0.3)) return 0;
+        return random_.pick(extents);
+    }
+    Ranged fresh_axis(const std::string &prefix, int64_t n) {
+        const std::string name = prefix + std::to_string(fresh_++);
+        if (symbolic_ && random_.chance(0.6)) {
+            // One size may serve several axes.
+            for (const auto &[size, value] : sizes_) {
+                if (random_.chance(0.3)) return {Axis(name, Size(size)), value};
+            }
+            const std::string size = "N" + std::to_string(sizes_.size());
+            sizes_[size] = n;
+            return {Axis(name, Size(size)), n};
+        }
+        return {Axis(name, static_cast<int>(n)), n};
+    }
+
+    // ---- reads
+
+    // An index into an axis of n elements that stays inside for all values of the axes in scope.
+    Expr index_within(const std::vector<Ranged> &scope, int64_t n, const Expr &extent, bool may_leave) {
+        std::vector<Ranged> some = scope;
+        random_.shuffle(some);
+        for (const Ranged &r : some) {
+            if (random_.chance(0.15)) continue;
+            if (may_leave && random_.chance(0.6)) {
+                Expr e = r.axis + static_cast<int>(random_.between(-2, 2));
+                if (some.size() > 1 && random_.chance(0.5)) {
+                    const Ranged &other = some[random_.below(some.size())];
+                    if (other.axis.name() != r.axis.name()) e = e * static_cast<int>(random_.between(1, 2)) + other.axis * static_cast<int>(random_.between(1, 2));
+                }
+                return e;
+            }
+            if (r.n > n) continue;
+            if (r.n == n && random_.chance(0.15)) return extent - 1 - r.axis;
+            const int64_t stride = r.n > 1 && n > 1 && random_.chance(0.3) ? std::min<int64_t>((n - 1) / (r.n - 1), 3) : 1;
+            const int64_t room = n - 1 - (r.n - 1) * stride;
+            Expr e = stride == 1 ? Expr(r.axis) : r.axis * static_cast<int>(stride);
+            if (room > 0 && random_.chance(0.4)) {
+                for (const Ranged &o : some) { // a window
+                    if (o.axis.name() != r.axis.name() && o.n - 1 <= room && random_.chance(0.5)) return e + o.axis;
+                }
+                e = e + static_cast<int>(random_.between(0, room));
+            }
+            return e;
+        }
+        if (!some.empty() && random_.chance(0.5)) {
+            Expr e = some[0].axis;
+            if (random_.chance(0.4)) e = e * 2 - 1;
+            return Halide::max(Halide::min(e, extent - 1), 0);
+        }
+        return n ? Expr(static_cast<int>(random_.below(n))) : Expr(0);
+    }
+
+    Value read_known(const Known &known, const std::vector<Ranged> &scope) {
+        bool empty = false;
+        for (int64_t n : known.extents) empty = empty || n == 0;
+        Tensor t = known.tensor;
+        bool may_leave = false;
+        double lo = known.lo, hi = known.hi;
+        if (!known.extents.empty()) {
+            if (empty || random_.chance(0.2)) {
+                t = zero_padded(t);
+                lo = std::min(lo, 0.0), hi = std::max(hi, 0.0);
+                may_leave = true;
+            } else if (random_.chance(0.1)) {
+                t = clamped(t);
+                may_leave = true;
+            }
+        }
+        std::vector<Expr> at;
+        for (size_t d = 0; d < known.extents.size(); d++) {
+            if (!may_leave && known.extents[d] > 1 && random_.chance(0.03)) { // an index that depends on data
+                const Value data = to(i32, leaf(i32, scope, 0));
+                at.push_back(Halide::max(Halide::min(data.e, static_cast<int>(known.extents[d] - 1)), 0));
+                continue;
+            }
+            at.push_back(index_within(scope, known.extents[d], known.tensor.axes()[d].extent(), may_leave));
+        }
+        return {Expr(t.at(at)), lo, hi};
+    }
+
+    // An input made to measure: each of its axes is read through some of the axes in scope.
+    const Known &fresh_input(Type t, const std::vector<Ranged> &scope, std::vector<Expr> &at) {
+        std::vector<Ranged> some = scope;
+        random_.shuffle(some);
+        if (random_.chance(0.5)) { // mostly in order
+            some = scope;
+        }
+        if (!some.empty() && random_.chance(0.4)) some.erase(some.begin() + random_.between(0, static_cast<int64_t>(some.size())), some.end());
+        if (some.size() > 4) some.erase(some.begin() + 4, some.end());
+        const std::string name = "A" + std::to_string(fresh_++);
+        std::vector<Axis> axes;
+        std::vector<int64_t> extents;
+        for (size_t d = 0; d < some.size(); d++) {
+            const Ranged &r = some[d];
+            const Expr n = r.axis.extent();
+            Expr extent = n, index = r.axis;
+            int64_t value = r.n;
+            if (r.n > 0) {
+                const int kind = static_cast<int>(random_.between(0, 19));
+                if (kind < 3) { // strided, with a window over another axis
+                    const int s = static_cast<int>(random_.between(1, 3)), c = static_cast<int>(random_.between(0, 2));
+                    index = (s == 1 ? Expr(r.axis) : r.axis * s) + c;
+                    extent = (n - 1) * s + c + 1;
+                    value = (r.n - 1) * s + c + 1;
+                    if (d + 1 < some.size() && some[d + 1].n > 0) {
+                        const Ranged &w = some[++d];
+                        const int k = static_cast<int>(random_.between(1, 2));
+                        index = index + w.axis * k;
+                        extent = extent + (w.axis.extent() - 1) * k;
+                        value += (w.n - 1) * k;
+                    }
+                } else if (kind == 3) {
+                    index = n - 1 - r.axis;
+                } else if (kind == 4) {
+                    index = r.axis / 2, extent = (n + 1) / 2, value = (r.n + 1) / 2;
+                } else if (kind == 5) {
+                    index = r.axis % 3, extent = 3, value = 3;
+                }
+            }
+            extent = Halide::Internal::simplify(extent);
+            axes.emplace_back("a" + std::to_string(axes.size()), extent);
+            extents.push_back(value);
+            at.push_back(index);
+        }
+        // Stated strides: another order of the axes, gaps between rows and between elements.
+        InputOptions options;
+        if (!axes.empty() && random_.chance(0.15)) {
+            Expr stride = static_cast<int>(random_.between(1, 3));
+            options.strides.resize(axes.size());
+            std::vector<size_t> order(axes.size());
+            for (size_t d = 0; d < order.size(); d++) order[d] = d;
+            if (random_.chance(0.5)) random_.shuffle(order);
+            for (size_t d : order) {
+                options.strides[d] = Halide::Internal::simplify(stride);
+                stride = stride * Halide::max(axes[d].extent(), 1) + static_cast<int>(random_.between(0, 2));
+            }
+        }
+        Known k{input(name, t, axes, options), extents, t.is_uint() ? 0.0 : -3.0, t.is_bool() ? 1.0 : 3.0, false};
+        tensors_.push_back(k);
+        return tensors_.back();
+    }
+
+    Value leaf(Type want, const std::vector<Ranged> &scope, int depth) {
+        const int kind = static_cast<int>(random_.between(0, 99));
+        if (kind < 6) {
+            const int64_t c = want.is_bool() ? random_.between(0, 1) : random_.between(want.is_uint() ? 0 : -3, 3);
+            return {number(want, c), static_cast<double>(c), static_cast<double>(c)};
+        }
+        if (kind < 11 && !scope.empty()) {
+            const Ranged &r = random_.pick(scope);
+            return to(want, {Expr(r.axis), 0, static_cast<double>(std::max<int64_t>(r.n - 1, 0))});
+        }
+        if (kind < 55 && !tensors_.empty() && depth >= 0) {
+            const Known known = tensors_[tensors_.size() - 1 - random_.below(std::min<size_t>(tensors_.size(), 3))];
+            return to(want, read_known(known, scope));
+        }
+        if (!tensors_.empty() && tensors_.size() > 8) return to(want, read_known(tensors_.back(), scope));
+        const Type t = random_.chance(0.7) ? want : any_type();
+        std::vector<Expr> at;
+        const Known k = fresh_input(t, scope, at);
+        return to(want, {Expr(k.tensor.at(at)), k.lo, k.hi});
+    }
+
+    // ---- expressions
+
+    Value condition(const std::vector<Ranged> &scope, int depth) {
+        if (!scope.empty() && random_.chance(0.3)) {
+            const Ranged &r = random_.pick(scope);
+            const int k = static_cast<int>(random_.between(0, std::max<int64_t>(r.n, 1)));
+            return {random_.chance(0.5) ? Expr(r.axis < k) : Expr(r.axis % 2 == k % 2), 0, 1};
+        }
+        const Type t = number_type();
+        const Value a = expression(t, scope, depth - 1), b = expression(t, scope, depth - 1);
+        switch (random_.between(0, 5)) {
+        case 0: return {a.e < b.e, 0, 1};
+        case 1: return {a.e <= b.e, 0, 1};
+        case 2: return {a.e == b.e, 0, 1};
+        case 3: return {a.e != b.e, 0, 1};
+        case 4: return {a.e > b.e, 0, 1};
+        }
+        return {a.e >= b.e, 0, 1};
+    }
+
+    Value expression(Type t, const std::vector<Ranged> &scope, int depth) {
+        if (depth <= 0) return leaf(t, scope, depth);
+        if (t.is_bool()) {
+            switch (random_.between(0, 4)) {
+            case 0: return {!expression(t, scope, depth - 1).e, 0, 1};
+            case 1: return {expression(t, scope, depth - 1).e && expression(t, scope, depth - 1).e, 0, 1};
+            case 2: return {expression(t, scope, depth - 1).e || expression(t, scope, depth - 1).e, 0, 1};
+            }
+            return condition(scope, depth);
+        }
+        const int kind = static_cast<int>(random_.between(0, 19));
+        if (kind == 0) return to(t, expression(number_type(), scope, depth - 1));
+        Value a = expression(t, scope, depth - 1);
+        if (kind == 1) {
+            if (t.is_uint()) return a;
+            return ranged(abs_of(a.e), std::min(0.0, a.lo), std::max(-a.lo, a.hi));
+        }
+        if (kind == 2 && t.is_float()) return {Halide::floor(a.e * number(t, 0.5)) + number(t, 0), std::floor(a.lo / 2), std::floor(a.hi / 2)};
+        if (kind == 3) {
+            const Value c = condition(scope, depth), b = expression(t, scope, depth - 1);
+            return {Halide::select(c.e, a.e, b.e), std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+        }
+        Value b = expression(t, scope, depth - 1);
+        const auto wide = [&](double lo, double hi) { return !wraps(t) && !fits(t, lo, hi); };
+        if (kind <= 7) {
+            if (wide(a.lo + b.lo, a.hi + b.hi)) a = reduced(a, 40), b = reduced(b, 40);
+            return ranged(a.e + b.e, a.lo + b.lo, a.hi + b.hi);
+        }
+        if (kind <= 10) {
+            if (wide(a.lo - b.hi, a.hi - b.lo)) a = reduced(a, 40), b = reduced(b, 40);
+            return ranged(a.e - b.e, a.lo - b.hi, a.hi - b.lo);
+        }
+        if (kind <= 14) {
+            const auto corner = [&] {
+                const double c[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+                return std::pair(*std::min_element(c, c + 4), *std::max_element(c, c + 4));
+            };
+            if (wide(corner().first, corner().second)) a = reduced(a, 5), b = reduced(b, 5);
+            return ranged(a.e * b.e, corner().first, corner().second);
+        }
+        if (kind == 15) return {Halide::max(a.e, b.e), std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+        if (kind == 16) return {Halide::min(a.e, b.e), std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+        if (!t.is_float()) {
+            const double m = std::max(std::abs(a.lo), std::abs(a.hi));
+            if (kind == 17) return ranged(a.e / b.e, t.is_uint() ? 0 : -m - 1, m + 1);
+            if (kind == 18) {
+                const double n = std::max(std::abs(b.lo), std::abs(b.hi));
+                return ranged(a.e % b.e, 0, n);
+            }
+            return {a.e ^ b.e, lowest(t), highest(t)};
+        }
+        return {a.e * number(t, 0.5) * number(t, 2), a.lo, a.hi};
+    }
+    static Expr abs_of(const Expr &e) { return e.type().is_int() ? cast(e.type(), Halide::abs(e)) : Halide::abs(e); }
+
+    // ---- stages
+
+    // The extremum of nothing is infinite, so that one is clamped at once.
+    static Value extremum(const Expr &e, const Value &v, bool empty) {
+        if (!empty) return {e, v.lo, v.hi};
+        const int low = e.type().is_uint() ? 0 : -4;
+        return {Halide::max(Halide::min(e, number(e.type(), 4)), number(e.type(), low)), static_cast<double>(low), 4};
+    }
+
+    Value reduction(Type t, const std::vector<Ranged> &outer) {
+        std::vector<Ranged> scope = outer;
+        AxisList axes(std::vector<Axis>{});
+        double n = 1;
+        const int rank = random_.chance(0.7) ? 1 : 2;
+        for (int r = 0; r < rank; r++) {
+            const Ranged k = fresh_axis("r", rank == 2 ? std::min<int64_t>(any_extent(), 9) : any_extent());
+            scope.push_back(k);
+            axes.push_back(k.axis);
+            n *= static_cast<double>(k.n);
+        }
+        const bool empty = n == 0;
+        n = std::max(n, 1.0);
+        if (t.is_bool()) {
+            const Value v = expression(t, scope, 2);
+            const bool any = random_.chance(0.5);
+            return {reduce([&](Expr a, Expr b) { return any ? a || b : a && b; }, any ? Halide::Internal::const_false() : Halide::Internal::const_true(), v.e, axes,
+                           {true, true}), 0, 1};
+        }
+        Value v = expression(t, scope, static_cast<int>(random_.between(1, 3)));
+        const auto positive_zero = [&] { // the sign of a zero would depend on the order
+            if (t.is_float()) v.e = v.e + number(t, 0);
+        };
+        switch (random_.between(0, 9)) {
+        case 0:
+            positive_zero();
+            return extremum(kumiko::maximum(v.e, axes), v, empty);
+        case 1:
+            positive_zero();
+            return extremum(kumiko::minimum(v.e, axes), v, empty);
+        case 2: return to(t, {kumiko::argmax(v.e, axes), -1, n});
+        case 3: return to(t, {kumiko::argmin(v.e, axes), -1, n});
+        case 4: { // product
+            if (!wraps(t)) {
+                v = {Halide::select(v.e > number(t, 0), number(t, n <= 6 ? 2 : -1), number(t, 1)), -1, 2};
+                return {kumiko::product(v.e, axes), -1, n <= 6 ? 64.0 : 1.0};
+            }
+            return ranged(kumiko::product(v.e, axes), lowest(t), highest(t));
+        }
+        case 5: { // a combiner that is not commutative, in an order that matters
+            if (!t.is_uint()) break;
+            return {reduce([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, axes), 0, highest(t)};
+        }
+        case 6: {
+            if (t.is_float()) break;
+            return {reduce([](Expr a, Expr b) { return a ^ b; }, number(t, 0), v.e, axes, {true, true}), lowest(t), highest(t)};
+        }
+        default: break;
+        }
+        if (!wraps(t) && !fits(t, v.lo * n, v.hi * n)) v = reduced(v, 3);
+        if (!wraps(t) && !fits(t, v.lo * n, v.hi * n)) { // bf16 over many elements
+            v = {Halide::select(v.e > number(t, 0), number(t, n > 256 ? 0 : 1), number(t, 0)), 0, n > 256 ? 0.0 : 1.0};
+        }
+        return ranged(kumiko::sum(v.e, axes), std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
+    }
+
+    void add_stage(int s) {
+        std::vector<Ranged> scope;
+        const bool again = s > 0 && random_.chance(0.5); // over the shape of an earlier stage
+        std::vector<const Known *> stages;
+        for (const Known &t : tensors_) {
+            if (t.stage) stages.push_back(&t);
+        }
+        if (again && !stages.empty()) {
+            const Known *like = random_.pick(stages);
+            for (size_t d = 0; d < like->extents.size(); d++) scope.push_back({like->tensor.axes()[d], like->extents[d]});
+        } else {
+            const int rank = static_cast<int>(random_.chance(0.05) ? 0 : random_.between(1, 3));
+            int64_t volume = 1;
+            for (int d = 0; d < rank; d++) {
+                int64_t n = any_extent();
+                if (volume * n > 4000) n = std::min<int64_t>(n, 4);
+                scope.push_back(fresh_axis("i", n));
+                volume *= std::max<int64_t>(scope.back().n, 1);
+            }
+        }
+        const Type t = any_type();
+        Value v = [&]() -> Value {
+            const double kind = random_.real();
+            if (kind < 0.45) return reduction(t, scope);
+            if (kind < 0.6) { // a reduction inside a larger expression
+                Value r = reduction(t, scope), e = expression(t, scope, 1);
+                if (t.is_bool()) return {r.e || e.e, 0, 1};
+                if (t.is_float()) r.e = r.e + number(t, 0);
+                if (!wraps(t)) r = clipped(r), e = reduced(e, 40);
+                return ranged(Halide::max(r.e, e.e), std::max(r.lo, e.lo), std::max(r.hi, e.hi));
+            }
+            return expression(t, scope, static_cast<int>(random_.between(1, 3)));
+        }();
+        // A stage reads at least one tensor of those made so far, so that chains are long.
+        if (s > 0 && !stages.empty() && random_.chance(0.7)) {
+            const Value w = to(t, read_known(*random_.pick(stages), scope));
+            if (t.is_bool()) v = {v.e ^ w.e, 0, 1};
+            else if (!wraps(t)) {
+                const Value a = clipped(v), b = reduced(w, 40);
+                v = ranged(a.e + b.e, a.lo + b.lo, a.hi + b.hi);
+            } else {
+                v = ranged(v.e + w.e, lowest(t), highest(t));
+            }
+        }
+        v = clipped(v);
+        std::vector<Axis> axes;
+        std::vector<int64_t> extents;
+        for (const Ranged &r : scope) {
+            axes.push_back(r.axis);
+            extents.push_back(r.n);
+        }
+        if (axes.size() > 1 && random_.chance(0.2)) { // stored in another order
+            std::swap(axes.front(), axes.back());
+            std::swap(extents.front(), extents.back());
+        }
+        tensors_.push_back({compute("S" + std::to_string(s), axes, v.e), extents, v.lo, v.hi, true});
+    }
+
+    // Keeps what one stage hands to the next small.
+    Value clipped(const Value &v) {
+        const Type t = v.type();
+        if (t.is_bool() || wraps(t)) return v;
+        const int64_t limit = t == bf16 ? 60 : t == f16 ? 400 : 1000;
+        return v.lo >= -limit && v.hi <= limit ? v : reduced(v, limit);
+    }
+};
+
+} // namespace kumiko::property

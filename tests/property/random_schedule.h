@@ -1,0 +1,203 @@
+// Random directives, proposed from the records of the primitives: whatever record stands in the table is tried, its
+// arguments drawn by their kinds. Most proposals are legal or nearly so; the schedule itself judges.
+#pragma once
+
+#include "machine/machine.h"
+#include "schedules/schedule.h"
+#include "support/random.h"
+
+namespace kumiko::property {
+
+inline const std::string &pick(Random &r, const std::vector<std::string> &all) { return all[r.below(all.size())]; }
+
+class Proposer {
+public:
+    Proposer(const ScheduleState &state, Random &random) : s_(state), r_(random) {}
+
+    // Nothing when the state offers no argument of some kind.
+    std::optional<Directive> propose() {
+        const auto &table = primitives();
+        const Primitive *p = table[r_.below(table.size())];
+        const std::string name = p->name;
+        // Those that shape loops are tried more often; those that end a stage's story less.
+        if ((name == "compute_root" || name == "assume") && r_.chance(0.6)) return std::nullopt;
+        Directive d;
+        d.primitive = name;
+        stage_ = &s_.stages[r_.below(s_.stages.size())];
+        if (name == "interleave" || name == "rfactor" || name == "accumulate_in" || name == "finish_in") {
+            std::vector<const StageState *> reductions;
+            for (const StageState &s : s_.stages) {
+                if (s.def.is_reduction()) reductions.push_back(&s);
+            }
+            if (reductions.empty()) return std::nullopt;
+            stage_ = reductions[r_.below(reductions.size())];
+        }
+        d.arguments = nlohmann::json::object();
+        count_ = 0;
+        for (const Parameter &q : p->parameters) {
+            if (q.optional && leave_out(name, q)) continue;
+            if (!argument(d, q)) return std::nullopt;
+        }
+        return d;
+    }
+
+private:
+    const ScheduleState &s_;
+    Random &r_;
+    const StageState *stage_ = nullptr;
+    size_t count_ = 0;
+
+    bool leave_out(const std::string &primitive, const Parameter &q) {
+        const std::string name = q.name;
+        if (name == "outer" || name == "inner" || name == "fused") return r_.chance(0.9);
+        if (name == "consumer" || name == "loop") return name == "consumer" ? r_.chance(0.2) : false;
+        if (name == "tail") return r_.chance(0.4);
+        if (name == "width") return r_.chance(0.25);
+        return r_.chance(0.5);
+    }
+
+    std::string loop_of(const StageState &s, const std::string &primitive) {
+        if (s.order.empty()) return "";
+        if (primitive == "vectorize" && r_.chance(0.8)) return s.order.back();
+        if (primitive == "rfactor" || primitive == "interleave") {
+            std::vector<std::string> reducing;
+            for (const std::string &l : s.order) {
+                if (s.loop(l).reduction) reducing.push_back(l);
+            }
+            if (!reducing.empty()) return pick(r_, reducing);
+        }
+        if (r_.chance(0.02)) return s.loops[r_.below(s.loops.size())].name; // perhaps gone
+        return pick(r_, s.order);
+    }
+
+    int64_t number(const std::string &name) {
+        static const std::vector<int64_t> small = {1, 2, 2, 3, 4, 4, 5, 6, 7, 8, 8, 10, 12, 16, 16, 32};
+        static const std::vector<int64_t> widths = {2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16, 16, 32};
+        if (name == "width") return r_.pick(widths);
+        if (name == "first" || name == "last" || name == "distance") return r_.between(0, 3);
+        if (name == "n") return r_.between(2, 6);
+        return r_.pick(small);
+    }
+
+    bool argument(Directive &d, const Parameter &q) {
+        nlohmann::json &a = d.arguments[q.name];
+        const std::string name = q.name;
+        switch (q.kind) {
+        case ArgumentKind::Stage: a = stage_->name(); return true;
+        case ArgumentKind::Loop: {
+            if (d.primitive == "fuse" && name == "inner") {
+                const auto &order = stage_->order;
+                const auto at = std::find(order.begin(), order.end(), d.arguments["outer"]);
+                if (at == order.end() || at + 1 == order.end()) return false;
+                a = r_.chance(0.9) ? *(at + 1) : pick(r_, order);
+                return true;
+            }
+            const std::string loop = loop_of(*stage_, d.primitive);
+            a = loop;
+            return !loop.empty();
+        }
+        case ArgumentKind::Loops: {
+            std::vector<std::string> loops = stage_->order;
+            if (loops.empty()) return false;
+            if (d.primitive == "tile") {
+                const size_t first = r_.below(loops.size());
+                const size_t n = std::min<size_t>(1 + r_.below(3), loops.size() - first);
+                loops = {loops.begin() + first, loops.begin() + first + n};
+            } else {
+                r_.shuffle(loops);
+            }
+            count_ = loops.size();
+            a = loops;
+            return true;
+        }
+        case ArgumentKind::Tensor: {
+            std::vector<std::string> all;
+            for (const Input &in : s_.op.inputs()) all.push_back(in.name);
+            for (const StageState &s : s_.stages) all.push_back(s.name());
+            a = pick(r_, all);
+            return true;
+        }
+        case ArgumentKind::Level: {
+            std::vector<std::string> names;
+            for (const MemoryLevel &l : s_.machine->memory) names.push_back(l.name);
+            a = r_.chance(0.4) ? "registers" : pick(r_, names);
+            return true;
+        }
+        case ArgumentKind::Integer: a = number(name); return true;
+        case ArgumentKind::Integers: {
+            std::vector<int64_t> n;
+            for (size_t i = 0; i < std::max<size_t>(count_, 1); i++) n.push_back(number(name));
+            a = n;
+            return true;
+        }
+        case ArgumentKind::Text: return text(d, q);
+        case ArgumentKind::Names: {
+            const std::string tensor = d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
+            std::vector<std::string> terms;
+            for (const Axis &axis : s_.axes_of(tensor)) {
+                if (r_.chance(0.4)) {
+                    const std::string block = std::to_string(r_.between(2, 9));
+                    terms.push_back(axis.name() + "/" + block);
+                    terms.push_back(axis.name() + "%" + block);
+                } else {
+                    terms.push_back(axis.name());
+                }
+            }
+            r_.shuffle(terms);
+            a = terms;
+            return true;
+        }
+        case ArgumentKind::Condition: {
+            if (s_.op.sizes().empty()) return false;
+            a = pick(r_, s_.op.sizes()) + " >= 0"; // holds always
+            return true;
+        }
+        case ArgumentKind::Schedule: a = nlohmann::json::array(); return true;
+        }
+        return false;
+    }
+
+    bool text(Directive &d, const Parameter &q) {
+        nlohmann::json &a = d.arguments[q.name];
+        const std::string name = q.name;
+        if (!q.choices.empty()) {
+            a = pick(r_, q.choices);
+            return true;
+        }
+        if (name == "consumer") {
+            const std::string of = d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
+            std::vector<std::string> all = s_.readers(of);
+            if (all.empty() || r_.chance(0.15)) {
+                for (const StageState &s : s_.stages) all.push_back(s.name());
+            }
+            a = pick(r_, all);
+            return true;
+        }
+        if (name == "loop") {
+            const StageState *c = d.arguments.contains("consumer") ? s_.find(d.arguments["consumer"]) : stage_;
+            if (!c || c->order.empty()) {
+                d.arguments.erase("loop");
+                return q.optional;
+            }
+            if (!d.arguments.contains("consumer")) {
+                d.arguments.erase("loop");
+                return q.optional;
+            }
+            a = pick(r_, c->order);
+            return true;
+        }
+        if (name == "outer" || name == "inner" || name == "fused") {
+            a = name + std::to_string(r_.between(0, 99));
+            return true;
+        }
+        if (name == "instruction") {
+            std::vector<std::string> all = {"fma"};
+            a = pick(r_, all);
+            return true;
+        }
+        a = std::string("x");
+        return true;
+    }
+};
+
+} // namespace kumiko::property
