@@ -7,6 +7,7 @@
 #include "dsl/op.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -100,7 +101,14 @@ private:
                 return Base(static_cast<T *>(nullptr), static_cast<int>(shape.size()), shape.data());
             }
         }();
+        if (std::find(extents.begin(), extents.end(), 0) == extents.end()) {
+            b.allocate();
+            return b;
+        }
+        // With strides, the span of no elements is not what Halide takes it for: make room for one, and leave it out.
+        for (size_t d = 0; d < shape.size(); d++) b.raw_buffer()->dim[d].extent = 1;
         b.allocate();
+        for (size_t d = 0; d < shape.size(); d++) b.raw_buffer()->dim[d].extent = shape[d].extent;
         return b;
     }
     template<typename U>
