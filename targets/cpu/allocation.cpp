@@ -189,10 +189,12 @@ void Codegen::allocate(const Allocate *op) {
     int64_t bytes = std::max(1, op->type.bits() / 8);
     bool heap = op->memory_type != Halide::MemoryType::Register && op->memory_type != Halide::MemoryType::Stack;
     if (!heap) {
-        int64_t size = op->constant_allocation_size();
-        if (size <= 0 && !op->extents.empty()) {
-            throw InternalError("kernel " + kernel_ + ": stack array " + op->name + " has no constant size");
+        for (const Expr &extent : op->extents) {
+            if (!Halide::Internal::is_const(extent)) {
+                throw InternalError("kernel " + kernel_ + ": stack array " + op->name + " has no constant size");
+            }
         }
+        int64_t size = op->extents.empty() ? 1 : op->constant_allocation_size(); // 0 where an axis is empty
         bool wants_registers = op->memory_type == Halide::MemoryType::Register;
         if (!wants_registers || !split_into_pieces(op, array)) {
             llvm::Type *t = llvm::ArrayType::get(memory_type(op->type.element_of()),

@@ -76,6 +76,11 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
     }
     s["fma"] = address(static_cast<double (*)(double, double, double)>(std::fma));
     s["fmaf"] = address(static_cast<float (*)(float, float, float)>(std::fma));
+    // Of f16 extrema that LLVM sees free of NaN.
+    s["fmax"] = address(static_cast<double (*)(double, double)>(std::fmax));
+    s["fmin"] = address(static_cast<double (*)(double, double)>(std::fmin));
+    s["fmaxf"] = address(static_cast<float (*)(float, float)>(std::fmax));
+    s["fminf"] = address(static_cast<float (*)(float, float)>(std::fmin));
     return s;
 }
 
