@@ -103,16 +103,17 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
 
     // Vectors: as few wasted lanes as possible, two or three where registers allow; the rest of the registers go to
     // channels, and to rows where there are no channels to tile.
-    int64_t vectors = std::min<int64_t>(needed, registers >= 24 ? 2 : 2);
+    int64_t vectors = std::min<int64_t>(needed, 2);
     if (needed % 2 && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
-    if (needed == 1) vectors = 1;
+    if (needed == 1 || r.other.empty()) vectors = 1; // without channels to share the vectors of a window, rows do
     ConvParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, needed));
     int64_t tile_rows = 1, tile_channels = std::min(channels, registers / vectors);
-    if (r.other.empty()) tile_rows = std::min<int64_t>(rows, std::max<int64_t>(1, registers / vectors));
-    else if (needed == 1 && rows <= registers) {
-        tile_rows = rows;
-        tile_channels = std::min(channels, std::max<int64_t>(1, (registers + 2) / rows));
+    if (r.other.empty()) {
+        tile_rows = even_block(rows, registers >= 24 ? 14 : 8, 1);
+    } else if (needed == 1) { // one vector holds a whole row of the image: two rows share the weights
+        tile_rows = std::min<int64_t>(rows, 2);
+        tile_channels = std::min(channels, registers / tile_rows);
     }
     p.channels = Tile::nearest(tile_channels, up_to(16, channels));
     p.image_rows = Tile::nearest(r.fusable ? 1 : tile_rows, r.fusable ? std::vector<int64_t>{1} : up_to(14, rows));
@@ -121,7 +122,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
     p.outer = r.other.empty() ? Choice("rows", {"rows"}) : Choice(weights > second / 2 ? "channels" : "rows", {"rows", "channels"});
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
-            : r.other.empty() ? Choice("channel", {"channel", "whole", "inline"})
+            : r.other.empty() ? Choice("inline", {"channel", "whole", "inline"})
                               : Choice("whole", {"whole", "inline"});
     const bool packable = !r.other.empty() && !r.nhwc;
     p.pack_weights = packable ? Flag(weights <= second / 2) : Flag(false, {false});

@@ -65,7 +65,6 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int64_t most_rows = std::min<int64_t>(registers / vectors, std::max<int64_t>(M, 1));
     for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M, 1)}); n++) row_choices.push_back(n);
     for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
-    // Fewer rows where that leaves no small rest: 128 rows are better cut by 4 than by 6 only if the rest is one or two rows.
     p.rows = Tile::nearest(most_rows, row_choices);
     p.vectors = Tile::nearest(vectors, vector_choices);
 
@@ -91,9 +90,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
     if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
     p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : 192, blocks);
-    // Rows of A that lie far apart meet in few cache sets; a copy is worth it when it is read often.
-    const bool far = K * type.bytes() % 2048 == 0 && N > 4 * columns;
-    p.pack_a = Flag(!contiguous_in(r.a, r.k) ? M >= 2 * p.rows : far && M > 256, {false, true});
+    // The tile reads A a scalar at a time, so rows as they lie serve; columns are worth copying.
+    p.pack_a = Flag(!contiguous_in(r.a, r.k) && M >= 2 * p.rows, {false, true});
     const bool pack = M > 2 * p.rows && K * N > 4096;
     p.pack_b = !contiguous_in(r.b, r.j) ? Choice("panel", {"panel"}) : Choice(pack ? "panel" : "none", {"none", "panel"});
     p.unroll_depth = Tile(1, {1, 2, 4});
