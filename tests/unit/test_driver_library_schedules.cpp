@@ -1,0 +1,141 @@
+// The library's schedules with their defaults, and at random points of their spaces: equal bits with the interpreter on
+// integers, within the propagated bound for what is not exact.
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "ops/ops.h"
+#include "schedules/library/table.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+struct Run {
+    std::vector<Buffer<>> inputs, outputs;
+};
+
+Run run(const Schedule &s, const Sizes &sizes) {
+    const Op &op = s.op();
+    const Kernel k = compile(s);
+    Run r;
+    uint64_t seed = 1;
+    std::vector<Buffer<>> all;
+    for (const Input &in : op.inputs()) {
+        r.inputs.push_back(make_input(in, sizes));
+        fill_random_integers(r.inputs.back(), seed++, -3, 3);
+        all.push_back(r.inputs.back());
+    }
+    for (const std::string &o : op.outputs()) {
+        r.outputs.push_back(make_output(op, o, sizes));
+        fill_unwritten(r.outputs.back());
+        all.push_back(r.outputs.back());
+    }
+    k(all);
+    return r;
+}
+
+void check_schedule(const Schedule &s, const Sizes &sizes, bool exact) {
+    CAPTURE(s.to_cpp());
+    const Run r = run(s, sizes);
+    if (exact) {
+        InterpretOptions options;
+        options.sizes = sizes;
+        const Results expected = interpret(s.op(), r.inputs, options);
+        for (size_t o = 0; o < expected.size(); o++) CHECK_EQ(difference(r.outputs[o], expected[o]), "");
+    } else {
+        const Bounded expected = interpret_with_bound(s.op(), r.inputs, sizes);
+        for (size_t o = 0; o < expected.values.size(); o++) {
+            CHECK_NOTHROW(check_within(r.outputs[o], expected.values[o], expected.bounds[o]));
+        }
+    }
+}
+
+void check_op(const Op &op, const std::string &expected_template, bool exact = true, const Sizes &sizes = {}, int points = 2) {
+    CAPTURE(op.to_string());
+    const Machine host = Machine::host();
+    const LibraryTemplate *t = library::find_template(op);
+    REQUIRE_EQ(t->name, expected_template);
+    const auto space = t->make_space(op, host);
+    check_schedule(space->schedule(space->default_point()), sizes, exact);
+    Random random(7);
+    for (int n = 0; n < points; n++) {
+        const Point point = space->sample(random);
+        CAPTURE(space->text(point));
+        std::optional<Schedule> s;
+        try {
+            s = space->schedule(point);
+        } catch (const UserError &) {
+            continue; // not legal here
+        }
+        check_schedule(*s, sizes, exact);
+    }
+}
+
+} // namespace
+
+TEST_CASE("products of matrices of every size and storage") {
+    for (int n : {1, 3, 16, 37, 64}) check_op(ops::matmul(f32, n, n + 1, n + 2), "matmul");
+    check_op(ops::matmul(f64, 33, 20, 17), "matmul");
+    check_op(ops::matmul(f32, 130, 70, 300), "matmul");
+    for (bool ta : {false, true}) {
+        for (bool tb : {false, true}) {
+            ops::MatmulOptions o;
+            o.transpose_a = ta;
+            o.transpose_b = tb;
+            o.bias = true;
+            o.activation = "relu";
+            check_op(ops::matmul(f32, 29, 40, 50, o), "matmul");
+        }
+    }
+    ops::MatmulOptions batched;
+    batched.batch = 3;
+    check_op(ops::matmul(f32, 20, 18, 24, batched), "matmul");
+    check_op(ops::matmul(i8, 20, 18, 24), "matmul");
+}
+
+TEST_CASE("products whose sizes are known only at run time") {
+    Size M("M"), N("N"), K("K");
+    const Op rows = ops::matmul(f32, M, 48, 40);
+    for (int m : {0, 1, 5, 6, 31, 64}) check_op(rows, "matmul", true, {{"M", m}}, 0);
+    const Op all = ops::matmul(f32, M, N, K);
+    for (int m : {1, 13, 40}) check_op(all, "matmul", true, {{"M", m}, {"N", m + 3}, {"K", 2 * m}}, 0);
+}
+
+TEST_CASE("convolutions: windows, strides, dilation, groups, layouts") {
+    for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+        ops::Conv2dOptions o;
+        o.layout = layout;
+        check_op(ops::conv2d(f32, 1, 5, 9, 11, 7, 3, 3, ops::Conv2dOptions(o).padding(1)), "conv");
+        check_op(ops::conv2d(f32, 2, 4, 12, 13, 8, 1, 1, o), "conv");
+        check_op(ops::conv2d(f32, 1, 3, 14, 15, 8, 5, 3, ops::Conv2dOptions(o).stride(2).padding(2)), "conv");
+        check_op(ops::conv2d(f32, 1, 3, 14, 15, 8, 3, 3, ops::Conv2dOptions(o).dilation(2)), "conv");
+        check_op(ops::depthwise_conv2d(f32, 1, 6, 10, 18, 3, 3, ops::Conv2dOptions(o).padding(1)), "conv");
+        ops::Conv2dOptions grouped = o;
+        grouped.groups = 2;
+        grouped.bias = true;
+        grouped.activation = "relu";
+        check_op(ops::conv2d(f32, 1, 4, 9, 9, 6, 3, 3, grouped.padding(1)), "conv");
+    }
+}
+
+TEST_CASE("rows: softmax, norms, reductions") {
+    for (int n : {1, 7, 64, 100}) {
+        check_op(ops::softmax(f32, 9, n), "rows", false);
+        check_op(ops::reduction("sum", f32, {5, n}, {1}), "rows");
+        check_op(ops::reduction("max", f32, {5, n}, {1}), "rows");
+    }
+    check_op(ops::layer_norm(f32, 9, 96), "rows", false);
+    check_op(ops::rms_norm(f32, 33, 40), "rows", false);
+    check_op(ops::reduction("mean", f32, {3, 5, 40}, {2}), "rows", false);
+}
+
+TEST_CASE("anything else") {
+    check_op(ops::unary("gelu", f32, 1000), "elementwise", false);
+    check_op(ops::binary("add", f32, 1003), "elementwise");
+    check_op(ops::reduction("sum", f32, {40, 37}, {0}), "elementwise");
+    check_op(ops::reduction("argmax", f32, {12, 37}, {1}), "elementwise");
+    check_op(ops::reduction("sum", i32, {4, 5, 6}, {0, 1, 2}), "elementwise");
+    Size N("N");
+    for (int n : {0, 1, 15, 100}) check_op(ops::binary("mul", f32, N), "elementwise", true, {{"N", n}}, 1);
+}
