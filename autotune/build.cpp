@@ -27,6 +27,25 @@ void attempt(Candidate &candidate, Outcome outcome, F f) {
     candidate.reason = candidate.reason.substr(0, candidate.reason.find('\n'));
 }
 
+// Unrolled without measure, a nest takes seconds to compile and never wins.
+constexpr size_t most_accesses = 4000;
+
+class AccessCount : public Halide::Internal::IRVisitor {
+public:
+    size_t accesses = 0;
+
+private:
+    using Halide::Internal::IRVisitor::visit;
+    void visit(const Halide::Internal::Store *op) override {
+        accesses++;
+        IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Load *op) override {
+        accesses++;
+        IRVisitor::visit(op);
+    }
+};
+
 } // namespace
 
 std::string hash_of_schedule(const nlohmann::json &saved) {
@@ -49,6 +68,9 @@ void build_candidate(const Space &space, const CpuTarget &target, Candidate &can
         LowerOptions lowering;
         lowering.kernel_name = "kumiko_candidate";
         const Nest nest = lower(space.schedule(candidate.point), lowering);
+        AccessCount count;
+        nest.body.accept(&count);
+        if (count.accesses > most_accesses) throw UserError("unrolled too far: more than " + std::to_string(most_accesses) + " loads and stores");
         CodegenOptions codegen;
         codegen.target = target;
         candidate.object = compile_object({nest}, codegen).bytes;

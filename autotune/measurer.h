@@ -27,7 +27,7 @@ std::string outcome_name(Outcome outcome); // "ok", "illegal", …
 Outcome outcome_from_name(const std::string &name);
 
 struct Timing {
-    double least = 0, median = 0; // seconds a call
+    double least = 0, median = 0; // seconds a call: of the processor for a kernel of one thread, else on the wall
     double spread = 0;            // between the quartiles, as a part of the median
     int samples = 0;
 };

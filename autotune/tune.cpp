@@ -21,6 +21,25 @@ int resolved_threads(int threads, const Machine &machine) {
     return machine.find_unit("core") ? static_cast<int>(std::max<int64_t>(1, machine.units_in_all("core"))) : 1;
 }
 
+// Reasons of one kind are counted together: without the place in the library's source, and without numbers.
+std::string kind_of(const Record &r) {
+    std::string text = r.reason;
+    for (const char *mark : {": error: ", ": unsupported: "}) {
+        if (const size_t at = text.find(mark); at != std::string::npos) text.erase(0, at + std::string(mark).size());
+    }
+    std::string kind;
+    for (size_t i = 0; i < text.size(); i++) {
+        const auto digit = [&](size_t k) { return k < text.size() && std::isdigit(static_cast<unsigned char>(text[k])); };
+        if (!digit(i) || (i > 0 && std::isalpha(static_cast<unsigned char>(text[i - 1])))) {
+            kind += text[i];
+            continue;
+        }
+        while (digit(i + 1) || (text[i + 1] == '.' && digit(i + 2))) i++;
+        kind += "#";
+    }
+    return outcome_name(r.outcome) + ": " + kind;
+}
+
 // One tuning session.
 class Session {
 public:
@@ -83,7 +102,7 @@ private:
             if (r.outcome == Outcome::Illegal) continue;
             trials_++;
             report_.known++;
-            if (r.outcome != Outcome::Ok) report_.failures[outcome_name(r.outcome) + ": " + r.reason]++;
+            if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
             records_[r.schedule_hash] = r;
         }
         best_ = database_->best(key_, space_->machine());
@@ -224,7 +243,7 @@ private:
         const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
         search_.tell(candidate.point, seconds);
         if (options_.ranker && r.outcome != Outcome::Illegal) options_.ranker->learn({{candidate.point, {}}}, {seconds});
-        if (r.outcome != Outcome::Ok) report_.failures[outcome_name(r.outcome) + ": " + r.reason]++;
+        if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
         if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
         return r;
     }

@@ -47,7 +47,8 @@ struct TuneReport {
     int measured = 0;    // in this session
     int known = 0;       // in the database before
     int rejected = 0;    // not legal; these cost next to nothing and are not trials
-    std::map<std::string, int> failures; // "crashed: it read …" → how many, those of the database among them
+    // "wrong: wrong result: element # of tensor #…" → how many, those of the database among them; numbers are left out.
+    std::map<std::string, int> failures;
     double default_seconds = 0;   // of the schedule with default parameters; from the final comparison if there was one
     double seconds = 0;           // of the session
     double reference_seconds = 0; // that evaluating the formula took

@@ -4,14 +4,34 @@
 #include "schedules/library/elementwise.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/rows.h"
+#include "schedules/library/structure.h"
 #include "support/names.h"
 
 namespace kumiko::library {
 
+namespace {
+
+// More accumulators than registers are spilled at every step: such a tile is slow to compile, and slow.
+std::string against_spills(int64_t accumulators, const Machine &machine) {
+    return accumulators > accumulator_registers(machine) + 3 ? "more accumulators than registers" : "";
+}
+
+std::string against_matmul(const Op &, const Machine &machine, const MatmulParameters &p) {
+    return against_spills(p.rows * p.vectors, machine);
+}
+
+std::string against_conv(const Op &, const Machine &machine, const ConvParameters &p) {
+    return against_spills(p.channels * p.image_rows * p.vectors, machine);
+}
+
+} // namespace
+
 const std::vector<LibraryTemplate> &templates() {
     static const std::vector<LibraryTemplate> table = {
-        make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul, matmul_parameters, schedule_matmul),
-        make_template<ConvParameters>("conv", "direct convolutions, dense, grouped and depthwise", is_conv, conv_parameters, schedule_conv),
+        make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul, matmul_parameters, schedule_matmul,
+                                        against_matmul),
+        make_template<ConvParameters>("conv", "direct convolutions, dense, grouped and depthwise", is_conv, conv_parameters, schedule_conv,
+                                      against_conv),
         make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows, rows_parameters, schedule_rows),
         make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise, elementwise_parameters,
                                              schedule_elementwise),
