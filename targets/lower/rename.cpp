@@ -13,11 +13,15 @@ class Rename : public IRMutator {
     std::map<std::string, int> seen_;
     std::map<std::string, std::vector<std::string>> now_; // stack of new names
 
+    // Repeated builds of a stage are told apart by 'n behind its name; that mark goes.
     std::string fresh(const std::string &name) {
-        const std::string base = name.substr(0, name.find('\''));
-        const std::string tail = name.find('\'') == std::string::npos ? "" : name.substr(name.find_first_not_of("0123456789", name.find('\'') + 1) == std::string::npos ? name.size() : name.find_first_not_of("0123456789", name.find('\'') + 1));
-        const int n = seen_[base + tail]++;
-        return n ? base + tail + "." + std::to_string(n) : base + tail;
+        std::string base = name;
+        if (const size_t mark = base.find('\''); mark != std::string::npos) {
+            const size_t end = base.find_first_not_of("0123456789", mark + 1);
+            base.erase(mark, end == std::string::npos ? end : end - mark);
+        }
+        const int n = seen_[base]++;
+        return n ? base + "." + std::to_string(n) : base;
     }
 
     Expr visit(const Variable *op) override {
