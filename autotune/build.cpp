@@ -9,8 +9,8 @@ namespace kumiko {
 
 namespace {
 
-// Runs f; what it throws becomes the candidate's outcome. The first line of a message tells the kind of failure, the rest
-// shows nests.
+// Runs f; what it throws becomes the candidate's outcome. The first line of a message tells the kind of failure, the
+// rest shows nests.
 template<typename F>
 void attempt(Candidate &candidate, Outcome outcome, F f) {
     try {
@@ -70,7 +70,8 @@ void build_candidate(const Space &space, const CpuTarget &target, Candidate &can
         const Nest nest = lower(space.schedule(candidate.point), lowering);
         AccessCount count;
         nest.body.accept(&count);
-        if (count.accesses > most_accesses) throw UserError("unrolled too far: more than " + std::to_string(most_accesses) + " loads and stores");
+        if (count.accesses > most_accesses)
+            throw UserError("unrolled too far: more than " + std::to_string(most_accesses) + " loads and stores");
         CodegenOptions codegen;
         codegen.target = target;
         candidate.object = compile_object({nest}, codegen).bytes;

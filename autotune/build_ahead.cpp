@@ -3,8 +3,8 @@
 namespace kumiko {
 
 BuildAhead::BuildAhead(const Space &space, const CpuTarget &target, std::vector<Candidate> batch, bool overlap)
-    : space_(space), target_(target), waiting_(std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end())),
-      left_(waiting_.size()) {
+    : space_(space), target_(target),
+      waiting_(std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end())), left_(waiting_.size()) {
     if (!overlap) return;
     thread_ = std::thread([this] {
         std::unique_lock lock(mutex_);

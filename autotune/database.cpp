@@ -60,7 +60,8 @@ std::string now_text() {
 std::string tensors_text(const Op &op, const Sizes &sizes) {
     nlohmann::json tensors = nlohmann::json::array();
     for (const Input &input : op.inputs()) {
-        tensors.push_back({{"name", input.name}, {"type", type_name(input.type)}, {"shape", evaluate_extents(input.axes, sizes)}});
+        tensors.push_back(
+            {{"name", input.name}, {"type", type_name(input.type)}, {"shape", evaluate_extents(input.axes, sizes)}});
     }
     for (const std::string &output : op.outputs()) {
         const Buffer<> b = make_output(op, output, sizes);
@@ -86,7 +87,8 @@ void bind_key(Statement &s, const TaskKey &key) {
     s.bind(key.op_hash).bind(sizes_text(key.sizes)).bind(key.machine).bind(static_cast<int64_t>(key.threads));
 }
 
-const char *const columns = "r.template, r.parameters, r.schedule_hash, r.schedule, r.outcome, r.reason, r.least, r.median, r.spread, r.samples, "
+const char *const columns = "r.template, r.parameters, r.schedule_hash, r.schedule, r.outcome, r.reason, r.least, "
+                            "r.median, r.spread, r.samples, "
                             "r.final_seconds, r.build_seconds, r.seed, r.created";
 
 Record read_record(const Connection &c, const Statement &s, const TaskKey &key, const Machine &machine) {
@@ -117,7 +119,9 @@ struct Database::Contents {
     // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way.
     template<typename F>
     void write(F f) {
-        if (mode == Mode::Read) throw UserError("the tuning database " + connection.path + " is open for reading only: results cannot be kept in it");
+        if (mode == Mode::Read)
+            throw UserError("the tuning database " + connection.path +
+                            " is open for reading only: results cannot be kept in it");
         connection.run("BEGIN IMMEDIATE");
         try {
             f();
@@ -144,8 +148,8 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
     sqlite3_extended_result_codes(c.handle, 1);
     sqlite3_busy_timeout(c.handle, static_cast<int>(lock_timeout * 1000));
 
-    // The first read is what finds out that a file is no database, and, in a folder that cannot be written, that the log's
-    // companion files cannot be made: a reader then takes the file as it is.
+    // The first read is what finds out that a file is no database, and, in a folder that cannot be written, that the
+    // log's companion files cannot be made: a reader then takes the file as it is.
     int64_t id = 0;
     try {
         id = c.integer("PRAGMA application_id");
@@ -163,8 +167,9 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         throw UserError(path + " is not a tuning database: it is another program's SQLite file; name another");
     }
     if (version > format_version) {
-        throw UserError("the tuning database " + path + " has format version " + std::to_string(version) + ", newer than " +
-                        std::to_string(format_version) + ", the newest that this Kumiko reads; use a newer Kumiko, or another database");
+        throw UserError("the tuning database " + path + " has format version " + std::to_string(version) +
+                        ", newer than " + std::to_string(format_version) +
+                        ", the newest that this Kumiko reads; use a newer Kumiko, or another database");
     }
     if (tables == 0) {
         if (mode == Mode::Read) throw UserError(path + " is not a tuning database: it is empty");
@@ -195,7 +200,8 @@ void Database::add(const Op &op, const Record &r) {
     Connection &c = contents_->connection;
     contents_->write([&] {
         {
-            Statement s(c, "INSERT INTO tasks (op_hash, sizes, machine, threads, op, formula, tensors) VALUES (?, ?, ?, ?, ?, ?, ?) "
+            Statement s(c, "INSERT INTO tasks (op_hash, sizes, machine, threads, op, formula, tensors) VALUES (?, ?, "
+                           "?, ?, ?, ?, ?) "
                            "ON CONFLICT DO NOTHING");
             bind_key(s, r.key);
             s.bind(op.name()).bind(op.to_string()).bind(tensors_text(op, r.key.sizes)).next();
@@ -203,18 +209,32 @@ void Database::add(const Op &op, const Record &r) {
         Statement find(c, "SELECT id FROM tasks WHERE op_hash = ? AND sizes = ? AND machine = ? AND threads = ?");
         bind_key(find, r.key);
         find.next();
-        Statement s(c, "INSERT OR REPLACE INTO records (task, template, parameters, schedule_hash, schedule, outcome, reason, least, median, "
-                       "spread, samples, final_seconds, build_seconds, seed, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-        s.bind(find.integer(0)).bind(r.library_template).bind(r.parameters.dump()).bind(hash_of(r)).bind(r.saved_schedule.dump());
+        Statement s(c, "INSERT OR REPLACE INTO records (task, template, parameters, schedule_hash, schedule, outcome, "
+                       "reason, least, median, "
+                       "spread, samples, final_seconds, build_seconds, seed, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+                       "?, ?, ?, ?, ?, ?, ?)");
+        s.bind(find.integer(0))
+            .bind(r.library_template)
+            .bind(r.parameters.dump())
+            .bind(hash_of(r))
+            .bind(r.saved_schedule.dump());
         s.bind(outcome_name(r.outcome)).bind(r.reason);
         if (r.outcome == Outcome::Ok) {
-            s.bind(r.timing.least).bind(r.timing.median).bind(r.timing.spread).bind(static_cast<int64_t>(r.timing.samples));
+            s.bind(r.timing.least)
+                .bind(r.timing.median)
+                .bind(r.timing.spread)
+                .bind(static_cast<int64_t>(r.timing.samples));
         } else {
             for (int i = 0; i < 4; i++) s.bind(std::nullopt);
         }
-        if (r.final_seconds) s.bind(*r.final_seconds);
-        else s.bind(std::nullopt);
-        s.bind(r.build_seconds).bind(static_cast<int64_t>(r.seed)).bind(r.created.empty() ? now_text() : r.created).next();
+        if (r.final_seconds)
+            s.bind(*r.final_seconds);
+        else
+            s.bind(std::nullopt);
+        s.bind(r.build_seconds)
+            .bind(static_cast<int64_t>(r.seed))
+            .bind(r.created.empty() ? now_text() : r.created)
+            .next();
     });
 }
 
@@ -232,7 +252,8 @@ void Database::set_final(const TaskKey &key, const std::string &schedule_hash, d
 std::vector<Record> Database::records(const TaskKey &key, const Machine &machine) const {
     Connection &c = contents_->connection;
     const std::string sql = std::string("SELECT ") + columns +
-                            " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND t.machine = ? AND t.threads = ? "
+                            " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND "
+                            "t.machine = ? AND t.threads = ? "
                             "ORDER BY r.id";
     Statement s(c, sql.c_str());
     bind_key(s, key);
@@ -244,7 +265,8 @@ std::vector<Record> Database::records(const TaskKey &key, const Machine &machine
 std::optional<Record> Database::best(const TaskKey &key, const Machine &machine) const {
     Connection &c = contents_->connection;
     const std::string sql = std::string("SELECT ") + columns +
-                            " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND t.machine = ? AND t.threads = ? "
+                            " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND "
+                            "t.machine = ? AND t.threads = ? "
                             "AND r.outcome = 'ok' ORDER BY r.final_seconds IS NULL, r.final_seconds, r.least LIMIT 1";
     Statement s(c, sql.c_str());
     bind_key(s, key);
@@ -254,8 +276,10 @@ std::optional<Record> Database::best(const TaskKey &key, const Machine &machine)
 
 std::vector<Database::TaskSummary> Database::tasks() const {
     Connection &c = contents_->connection;
-    Statement s(c, "SELECT t.op, t.op_hash, t.sizes, t.machine, t.threads, t.formula, count(r.id), sum(r.outcome = 'ok'), "
-                   "min(coalesce(r.final_seconds, r.least)) FROM tasks t LEFT JOIN records r ON r.task = t.id GROUP BY t.id ORDER BY t.id");
+    Statement s(c,
+                "SELECT t.op, t.op_hash, t.sizes, t.machine, t.threads, t.formula, count(r.id), sum(r.outcome = 'ok'), "
+                "min(coalesce(r.final_seconds, r.least)) FROM tasks t LEFT JOIN records r ON r.task = t.id GROUP BY "
+                "t.id ORDER BY t.id");
     std::vector<TaskSummary> all;
     while (s.next()) {
         TaskSummary t;

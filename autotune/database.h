@@ -1,11 +1,13 @@
-// The tuning database: one SQLite file that any number of sessions may use at once, and any of them be killed at any moment.
+// The tuning database: one SQLite file that any number of sessions may use at once, and any of them be killed at any
+// moment.
 //
-// Every candidate is a row of `records`, of a task (formula, sizes, machine, threads). A row is written in a transaction of
-// its own in SQLite's write-ahead log, so an interrupted session loses at most the candidate that it was measuring.
+// Every candidate is a row of `records`, of a task (formula, sizes, machine, threads). A row is written in a
+// transaction of its own in SQLite's write-ahead log, so an interrupted session loses at most the candidate that it was
+// measuring.
 //
 // The file states whose it is (application_id) and of which format (user_version). Errors are UserErrors that name the
-// file and the cause: not a database, another program's database, of a newer format, locked by another session for longer
-// than the time-out, read-only, damaged, disk full.
+// file and the cause: not a database, another program's database, of a newer format, locked by another session for
+// longer than the time-out, read-only, damaged, disk full.
 #pragma once
 
 #include "autotune/record.h"

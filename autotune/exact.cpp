@@ -52,7 +52,8 @@ private:
         double result = inexact;
         if (const auto *i = e.as<hi::IntImm>()) return std::abs(static_cast<double>(i->value));
         if (const auto *u = e.as<hi::UIntImm>()) return static_cast<double>(u->value);
-        if (const auto *f = e.as<hi::FloatImm>()) return f->value == std::floor(f->value) ? std::abs(f->value) : inexact;
+        if (const auto *f = e.as<hi::FloatImm>())
+            return f->value == std::floor(f->value) ? std::abs(f->value) : inexact;
         if (const auto *v = e.as<hi::Variable>()) {
             const auto found = axes.find(v->name);
             return found == axes.end() ? inexact : found->second;
@@ -66,11 +67,14 @@ private:
         if (const auto *s = e.as<hi::Select>()) {
             return std::isfinite(of(s->condition)) ? std::max(of(s->true_value), of(s->false_value)) : inexact;
         }
-        if (const auto *d = e.as<hi::Div>()) return e.type().is_float() ? inexact : std::max(of(d->a), std::isfinite(of(d->b)) ? 0 : inexact);
-        if (const auto *m = e.as<hi::Mod>()) return e.type().is_float() ? inexact : std::max(of(m->b), std::isfinite(of(m->a)) ? 0 : inexact);
+        if (const auto *d = e.as<hi::Div>())
+            return e.type().is_float() ? inexact : std::max(of(d->a), std::isfinite(of(d->b)) ? 0 : inexact);
+        if (const auto *m = e.as<hi::Mod>())
+            return e.type().is_float() ? inexact : std::max(of(m->b), std::isfinite(of(m->a)) ? 0 : inexact);
         if (const auto *n = e.as<hi::Not>()) return std::isfinite(of(n->a)) ? 1 : inexact;
-        if (compared<hi::EQ>(e, result) || compared<hi::NE>(e, result) || compared<hi::LT>(e, result) || compared<hi::LE>(e, result) ||
-            compared<hi::GT>(e, result) || compared<hi::GE>(e, result) || compared<hi::And>(e, result) || compared<hi::Or>(e, result)) {
+        if (compared<hi::EQ>(e, result) || compared<hi::NE>(e, result) || compared<hi::LT>(e, result) ||
+            compared<hi::LE>(e, result) || compared<hi::GT>(e, result) || compared<hi::GE>(e, result) ||
+            compared<hi::And>(e, result) || compared<hi::Or>(e, result)) {
             return result;
         }
         if (const auto *c = e.as<hi::Call>()) return call(c);
@@ -85,11 +89,15 @@ private:
             const auto found = tensors.find(c->name);
             return found == tensors.end() ? inexact : found->second;
         }
-        if (c->is_intrinsic(hi::Call::abs) || c->is_intrinsic(hi::Call::likely) || c->is_intrinsic(hi::Call::if_then_else)) return arguments;
+        if (c->is_intrinsic(hi::Call::abs) || c->is_intrinsic(hi::Call::likely) ||
+            c->is_intrinsic(hi::Call::if_then_else))
+            return arguments;
         return inexact;
     }
 
-    static double product(double a, double b) { return a == 0 || b == 0 ? (std::isfinite(a + b) ? 0 : inexact) : a * b; }
+    static double product(double a, double b) {
+        return a == 0 || b == 0 ? (std::isfinite(a + b) ? 0 : inexact) : a * b;
+    }
 };
 
 bool exact_with(int m, const Op &op, const Sizes &sizes) {
@@ -115,9 +123,12 @@ bool exact_with(int m, const Op &op, const Sizes &sizes) {
         const double terms = range(stage.reduction_axes);
         for (const Component &component : stage.components) {
             double magnitude = known.of(component.term);
-            if (stage.reduction_kind == "sum") magnitude *= terms;
-            else if (stage.reduction_kind == "argmax" || stage.reduction_kind == "argmin") magnitude = std::max(magnitude, terms);
-            else if (stage.reduction_kind != "maximum" && stage.reduction_kind != "minimum") magnitude = inexact;
+            if (stage.reduction_kind == "sum")
+                magnitude *= terms;
+            else if (stage.reduction_kind == "argmax" || stage.reduction_kind == "argmin")
+                magnitude = std::max(magnitude, terms);
+            else if (stage.reduction_kind != "maximum" && stage.reduction_kind != "minimum")
+                magnitude = inexact;
             known.tensors[component.tensor] = fitted(magnitude, component.type);
             if (op.is_output(component.tensor) && !std::isfinite(known.tensors[component.tensor])) return false;
         }

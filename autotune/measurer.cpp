@@ -29,11 +29,16 @@ const std::vector<std::string> &outcome_names() {
 
 Outcome outcome_of(uint32_t status) {
     switch (status) {
-    case MEASURER_OK: return Outcome::Ok;
-    case MEASURER_BAD_OBJECT: return Outcome::Unlinkable;
-    case MEASURER_FAILED: return Outcome::Failed;
-    case MEASURER_WRONG: return Outcome::Wrong;
-    default: throw InternalError("the measurer did not understand a request");
+    case MEASURER_OK:
+        return Outcome::Ok;
+    case MEASURER_BAD_OBJECT:
+        return Outcome::Unlinkable;
+    case MEASURER_FAILED:
+        return Outcome::Failed;
+    case MEASURER_WRONG:
+        return Outcome::Wrong;
+    default:
+        throw InternalError("the measurer did not understand a request");
     }
 }
 
@@ -84,13 +89,20 @@ int moved_up(int descriptor) {
 
 std::string signal_name(int number) {
     switch (number) {
-    case SIGSEGV: return "it read or wrote where nothing is (SIGSEGV)";
-    case SIGBUS: return "it read or wrote where nothing is (SIGBUS)";
-    case SIGILL: return "it ran an instruction that this processor has not (SIGILL)";
-    case SIGFPE: return "it divided by zero (SIGFPE)";
-    case SIGABRT: return "it aborted (SIGABRT)";
-    case SIGKILL: return "it was killed (SIGKILL)";
-    default: return "signal " + std::to_string(number);
+    case SIGSEGV:
+        return "it read or wrote where nothing is (SIGSEGV)";
+    case SIGBUS:
+        return "it read or wrote where nothing is (SIGBUS)";
+    case SIGILL:
+        return "it ran an instruction that this processor has not (SIGILL)";
+    case SIGFPE:
+        return "it divided by zero (SIGFPE)";
+    case SIGABRT:
+        return "it aborted (SIGABRT)";
+    case SIGKILL:
+        return "it was killed (SIGKILL)";
+    default:
+        return "signal " + std::to_string(number);
     }
 }
 
@@ -108,12 +120,16 @@ Outcome outcome_from_name(const std::string &name) {
 std::string find_measurer() {
     std::error_code error;
     const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    for (const char *place : {"kumiko_measurer", "../kumiko_measurer", "../../kumiko_measurer", "../libexec/kumiko/kumiko_measurer"}) {
+    for (const char *place :
+         {"kumiko_measurer", "../kumiko_measurer", "../../kumiko_measurer", "../libexec/kumiko/kumiko_measurer"}) {
         const std::filesystem::path candidate = self / place;
         if (access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal().string();
     }
-    throw UserError("the program kumiko_measurer, in which the tuner runs candidates, is neither beside this program (in " + self.string() +
-                    ") nor in the two folders above it; build the target kumiko_measurer, or say where it is in TuneOptions::measurer");
+    throw UserError(
+        "the program kumiko_measurer, in which the tuner runs candidates, is neither beside this program (in " +
+        self.string() +
+        ") nor in the two folders above it; build the target kumiko_measurer, or say where it is in "
+        "TuneOptions::measurer");
 }
 
 Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {
@@ -125,8 +141,10 @@ Measurer::~Measurer() { stop(); }
 
 void Measurer::start() {
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) throw UserError(std::string("cannot make a socket: ") + std::strerror(errno));
-    const int ours = moved_up(pair[0]), theirs = moved_up(pair[1]), file = fcntl(task_.descriptor(), F_DUPFD_CLOEXEC, 16);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        throw UserError(std::string("cannot make a socket: ") + std::strerror(errno));
+    const int ours = moved_up(pair[0]), theirs = moved_up(pair[1]),
+              file = fcntl(task_.descriptor(), F_DUPFD_CLOEXEC, 16);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -161,9 +179,12 @@ void Measurer::start() {
     const Stopwatch watch;
     const Io io = receive_all(socket_, &hello, sizeof hello, watch, 20);
     std::string wrong;
-    if (io != Io::Done) wrong = "it does not answer";
-    else if (hello.magic != MEASURER_MAGIC || hello.version != MEASURER_VERSION) wrong = "it is of another version";
-    else if (hello.status != MEASURER_OK) wrong = hello.text;
+    if (io != Io::Done)
+        wrong = "it does not answer";
+    else if (hello.magic != MEASURER_MAGIC || hello.version != MEASURER_VERSION)
+        wrong = "it is of another version";
+    else if (hello.status != MEASURER_OK)
+        wrong = hello.text;
     if (!wrong.empty()) {
         stop();
         throw UserError("cannot use the measurer " + options_.program + ": " + wrong);
@@ -176,7 +197,8 @@ void Measurer::stop() {
     socket_ = -1;
     if (process_ > 0) {
         kill(process_, SIGKILL);
-        while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {}
+        while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+        }
     }
     process_ = 0;
 }
@@ -198,9 +220,12 @@ Measured Measurer::lost(bool timed_out, double timeout) {
     if (done == process_) process_ = 0;
     stop();
     result.outcome = Outcome::Crashed;
-    if (done > 0 && WIFSIGNALED(status)) result.reason = signal_name(WTERMSIG(status));
-    else if (done > 0 && WIFEXITED(status)) result.reason = "the process ended with status " + std::to_string(WEXITSTATUS(status));
-    else result.reason = "the process closed its socket";
+    if (done > 0 && WIFSIGNALED(status))
+        result.reason = signal_name(WTERMSIG(status));
+    else if (done > 0 && WIFEXITED(status))
+        result.reason = "the process ended with status " + std::to_string(WEXITSTATUS(status));
+    else
+        result.reason = "the process closed its socket";
     return result;
 }
 
@@ -230,7 +255,8 @@ Measured Measurer::load(size_t slot, const std::string &object, const std::strin
     request.magic = MEASURER_MAGIC;
     request.command = MEASURER_LOAD;
     request.object_bytes = object.size();
-    if (symbol.size() >= MEASURER_NAME || slot >= slots) throw InternalError("the measurer takes shorter names, and 16 slots");
+    if (symbol.size() >= MEASURER_NAME || slot >= slots)
+        throw InternalError("the measurer takes shorter names, and 16 slots");
     std::memcpy(request.kernel, symbol.data(), symbol.size());
     request.count = 1;
     request.slots[0] = static_cast<uint32_t>(slot);

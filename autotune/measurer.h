@@ -12,11 +12,11 @@ namespace kumiko {
 
 enum class Outcome {
     Ok,
-    Illegal,    // the schedule's directives do not apply
+    Illegal,     // the schedule's directives do not apply
     Unbuildable, // lowering or code generation failed
     Unlinkable,
-    Failed,     // the kernel returned an error
-    Wrong,      // an output differs from the reference, or something else was written
+    Failed, // the kernel returned an error
+    Wrong,  // an output differs from the reference, or something else was written
     Crashed,
     TimedOut,
     Impossible, // faster than the machine can be

@@ -1,5 +1,6 @@
-// Which candidates look best before they are measured. A ranker orders candidates by what it expects of them; the one here
-// expects nothing. A learned model takes its place behind the same interface: features of the nest in, an order out.
+// Which candidates look best before they are measured. A ranker orders candidates by what it expects of them; the one
+// here expects nothing. A learned model takes its place behind the same interface: features of the nest in, an order
+// out.
 #pragma once
 
 #include "schedules/library/space.h"

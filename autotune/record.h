@@ -13,7 +13,7 @@ namespace kumiko {
 // What a result belongs to: a formula with its shapes and types (all in its hash), symbolic sizes as they were bound, a
 // machine, and a number of threads.
 struct TaskKey {
-    std::string op;      // its name
+    std::string op; // its name
     std::string op_hash;
     Sizes sizes;
     std::string machine; // Machine::id()
@@ -30,8 +30,8 @@ struct Record {
 
     Outcome outcome = Outcome::Ok;
     std::string reason;
-    Timing timing;                         // as measured once, during the search
-    std::optional<double> final_seconds;   // median of the last comparison, side by side with the best few
+    Timing timing;                       // as measured once, during the search
+    std::optional<double> final_seconds; // median of the last comparison, side by side with the best few
     double build_seconds = 0;
     uint64_t seed = 0;
     std::string created; // UTC, "2026-11-21T09:30:00Z"

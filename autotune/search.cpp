@@ -68,8 +68,10 @@ std::vector<Point> Search::propose(size_t n) {
             const Point &parent = best_[static_cast<size_t>(r * r * best_.size())].second;
             point = draw < explore + cross_share ? cross(parent, random_.pick(best_).second) : step(parent);
         }
-        if (take(point, proposal)) idle = 0;
-        else idle++;
+        if (take(point, proposal))
+            idle = 0;
+        else
+            idle++;
     }
     return proposal;
 }

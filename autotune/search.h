@@ -1,5 +1,5 @@
-// Which points of a space to try next: the default first, then a mixture of random samples, steps from the best points to
-// their neighbours, and crosses of two of them. For a seed, what is proposed depends only on what was told.
+// Which points of a space to try next: the default first, then a mixture of random samples, steps from the best points
+// to their neighbours, and crosses of two of them. For a seed, what is proposed depends only on what was told.
 #pragma once
 
 #include "schedules/library/space.h"

@@ -6,21 +6,30 @@
 namespace kumiko {
 
 void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double lock_timeout) {
-    const std::string file = "the tuning database " + path, detail = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
+    const std::string file = "the tuning database " + path,
+                      detail = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         throw UserError(file + " is locked: another program has held it for more than " + duration_text(lock_timeout) +
                         "; end that program, or try again when it is done");
     case SQLITE_READONLY:
-        throw UserError(file + " is read-only: results cannot be kept in it (" + detail + "); make it and its folder writable, or name another");
-    case SQLITE_NOTADB: throw UserError(path + " is not a tuning database: it is not an SQLite file; name another, or remove it");
-    case SQLITE_CORRUPT: throw UserError(file + " is damaged (" + detail + "); restore a copy of it, or remove it and tune again");
-    case SQLITE_FULL: throw UserError("the disk is full: " + file + " cannot grow; results up to now are kept");
-    case SQLITE_CANTOPEN: throw UserError(file + " cannot be opened (" + detail + "); there may be no such file or folder, or no permission");
+        throw UserError(file + " is read-only: results cannot be kept in it (" + detail +
+                        "); make it and its folder writable, or name another");
+    case SQLITE_NOTADB:
+        throw UserError(path + " is not a tuning database: it is not an SQLite file; name another, or remove it");
+    case SQLITE_CORRUPT:
+        throw UserError(file + " is damaged (" + detail + "); restore a copy of it, or remove it and tune again");
+    case SQLITE_FULL:
+        throw UserError("the disk is full: " + file + " cannot grow; results up to now are kept");
+    case SQLITE_CANTOPEN:
+        throw UserError(file + " cannot be opened (" + detail +
+                        "); there may be no such file or folder, or no permission");
     case SQLITE_PERM:
-    case SQLITE_AUTH: throw UserError(file + " cannot be opened: no permission (" + detail + ")");
-    default: throw UserError(file + ": " + detail);
+    case SQLITE_AUTH:
+        throw UserError(file + " cannot be opened: no permission (" + detail + ")");
+    default:
+        throw UserError(file + ": " + detail);
     }
 }
 

@@ -23,7 +23,8 @@ struct Connection {
 
     void run(const char *sql);
     void check(int code) {
-        if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE) throw_sqlite(handle, code, path, lock_timeout);
+        if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
+            throw_sqlite(handle, code, path, lock_timeout);
     }
     int64_t integer(const char *sql); // the first column of the first row
 };
@@ -38,7 +39,8 @@ public:
     ~Statement() { sqlite3_finalize(handle_); }
 
     Statement &bind(const std::string &text) {
-        connection_.check(sqlite3_bind_text(handle_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT));
+        connection_.check(
+            sqlite3_bind_text(handle_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT));
         return *this;
     }
     Statement &bind(int64_t value) {

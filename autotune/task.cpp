@@ -45,8 +45,10 @@ Arrays bounded_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
     Arrays a{make_inputs(op, sizes), {}, {}};
     for (size_t i = 0; i < a.inputs.size(); i++) {
         const Type type = op.inputs()[i].type;
-        if (type.is_float()) fill_random(a.inputs[i], seed + i, -1, 1);
-        else fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : -4, type.is_bool() ? 1 : 4);
+        if (type.is_float())
+            fill_random(a.inputs[i], seed + i, -1, 1);
+        else
+            fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : -4, type.is_bool() ? 1 : 4);
     }
     Bounded result = interpret_with_bound(op, a.inputs, sizes);
     a.expected = result.values;
@@ -95,7 +97,8 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
         return contents.back().second;
     };
     const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data) {
-        tensors.push_back({static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), output, output && !exact_, 0, bytes, elements, data});
+        tensors.push_back({static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), output,
+                           output && !exact_, 0, bytes, elements, data});
     };
     for (size_t i = 0; i < arrays.inputs.size(); i++) {
         const Buffer<> &b = arrays.inputs[i];
@@ -119,7 +122,8 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
     if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(at)) != 0) {
         const std::string cause = std::strerror(errno);
         if (descriptor_ >= 0) close(descriptor_);
-        throw UserError("no memory for the tensors of " + op.name() + " (" + bytes_text(static_cast<double>(at)) + "): " + cause);
+        throw UserError("no memory for the tensors of " + op.name() + " (" + bytes_text(static_cast<double>(at)) +
+                        "): " + cause);
     }
     void *mapped = mmap(nullptr, at, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
     if (mapped == MAP_FAILED) {
@@ -130,7 +134,8 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
     std::memcpy(bytes, &header, sizeof header);
     if (!values.empty()) std::memcpy(bytes + sizeof header, values.data(), values.size() * 8);
     std::memcpy(bytes + sizeof header + values.size() * 8, tensors.data(), tensors.size() * sizeof(measurer_tensor));
-    for (const auto &[buffer, offset] : contents) std::memcpy(bytes + offset, first_byte(*buffer), buffer->size_in_bytes());
+    for (const auto &[buffer, offset] : contents)
+        std::memcpy(bytes + offset, first_byte(*buffer), buffer->size_in_bytes());
     munmap(mapped, at);
     fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
 }

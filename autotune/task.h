@@ -1,5 +1,5 @@
-// What a measurer needs to judge kernels of one op at one shape: inputs, and what the outputs must be. Made once a task,
-// and kept in a memory file that the measurer maps.
+// What a measurer needs to judge kernels of one op at one shape: inputs, and what the outputs must be. Made once a
+// task, and kept in a memory file that the measurer maps.
 #pragma once
 
 #include "dsl/buffers.h"

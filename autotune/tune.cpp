@@ -29,7 +29,9 @@ std::string kind_of(const Record &r) {
     }
     std::string kind;
     for (size_t i = 0; i < text.size(); i++) {
-        const auto digit = [&](size_t k) { return k < text.size() && std::isdigit(static_cast<unsigned char>(text[k])); };
+        const auto digit = [&](size_t k) {
+            return k < text.size() && std::isdigit(static_cast<unsigned char>(text[k]));
+        };
         if (!digit(i) || (i > 0 && std::isalpha(static_cast<unsigned char>(text[i - 1])))) {
             kind += text[i];
             continue;
@@ -45,8 +47,10 @@ class Session {
 public:
     Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options, TuneReport &report)
         : op_(op), cpu_(cpu), options_(options), report_(report), space_(choose_space(op, machine, options)),
-          key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)), search_(*space_, options.seed) {
-        if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
+          key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)),
+          search_(*space_, options.seed) {
+        if (options.trials < 1)
+            throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
         if (!options.database.empty()) database_.emplace(options.database);
     }
 
@@ -75,7 +79,7 @@ private:
     std::optional<MeasureTask> task_;
     std::optional<Measurer> measurer_;
     Stopwatch watch_;
-    std::map<std::string, Record> records_;     // by schedule hash
+    std::map<std::string, Record> records_;      // by schedule hash
     std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash
     std::optional<Record> best_;
     int trials_ = 0; // counted towards options_.trials
@@ -83,7 +87,9 @@ private:
     const Space *choose_space(const Op &op, const Machine &machine, const TuneOptions &options) {
         if (options.space) return options.space;
         const LibraryTemplate *found = library::find_template(op);
-        if (!found) throw Unsupported("the library has no schedule for an op like " + op.name() + " whose parameters could be tuned; give a space of your own");
+        if (!found)
+            throw Unsupported("the library has no schedule for an op like " + op.name() +
+                              " whose parameters could be tuned; give a space of your own");
         template_name_ = found->name;
         own_space_ = found->make_space(op, machine);
         return own_space_.get();
@@ -111,17 +117,20 @@ private:
 
     bool over() const {
         if (options_.interrupt && *options_.interrupt) return true;
-        return options_.seconds > 0 && watch_.seconds() > options_.seconds - options_.final_seconds && report_.measured > 0;
+        return options_.seconds > 0 && watch_.seconds() > options_.seconds - options_.final_seconds &&
+               report_.measured > 0;
     }
 
     void search() {
-        Progress progress(options_.progress ? *options_.progress : no_stream(), options_.progress && !options_.quiet ? options_.style : ProgressStyle::Quiet,
+        Progress progress(options_.progress ? *options_.progress : no_stream(),
+                          options_.progress && !options_.quiet ? options_.style : ProgressStyle::Quiet,
                           "tuning " + op_.name(), options_.trials);
         progress.update(trials_);
         while (trials_ < options_.trials && !over() && report_.rejected < 100 + 20 * options_.trials) {
             std::vector<Candidate> batch = next_batch(std::min<size_t>(batch_size, options_.trials - trials_));
             if (batch.empty()) break; // the space is used up
-            BuildAhead builder(*space_, cpu_, std::move(batch), 2 * key_.threads <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+            BuildAhead builder(*space_, cpu_, std::move(batch),
+                               2 * key_.threads <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
             begin_measuring(); // the reference is computed while the first batch is being built
             while (std::optional<Candidate> candidate = builder.next()) {
                 measure(*candidate);
@@ -138,7 +147,10 @@ private:
         return none;
     }
 
-    std::string note() const { return best_ ? "best " + duration_text(best_->seconds()) + ", " + rate_text(work_, best_->seconds()) : "nothing good yet"; }
+    std::string note() const {
+        return best_ ? "best " + duration_text(best_->seconds()) + ", " + rate_text(work_, best_->seconds())
+                     : "nothing good yet";
+    }
 
     // Proposals become schedules; what is not legal, or is a schedule already known under another name, ends here.
     std::vector<Candidate> next_batch(size_t n) {
@@ -154,9 +166,13 @@ private:
                     continue;
                 }
                 const auto known = records_.find(candidate.schedule_hash);
-                const bool twice = std::any_of(batch.begin(), batch.end(), [&](const Candidate &c) { return c.schedule_hash == candidate.schedule_hash; });
-                if (known != records_.end()) search_.tell(point, known->second.outcome == Outcome::Ok ? known->second.seconds() : infinity);
-                else if (!twice) batch.push_back(std::move(candidate));
+                const bool twice = std::any_of(batch.begin(), batch.end(), [&](const Candidate &c) {
+                    return c.schedule_hash == candidate.schedule_hash;
+                });
+                if (known != records_.end())
+                    search_.tell(point, known->second.outcome == Outcome::Ok ? known->second.seconds() : infinity);
+                else if (!twice)
+                    batch.push_back(std::move(candidate));
             }
         }
         return batch;
@@ -242,7 +258,8 @@ private:
         if (database_) database_->add(op_, r);
         const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
         search_.tell(candidate.point, seconds);
-        if (options_.ranker && r.outcome != Outcome::Illegal) options_.ranker->learn({{candidate.point, {}}}, {seconds});
+        if (options_.ranker && r.outcome != Outcome::Illegal)
+            options_.ranker->learn({{candidate.point, {}}}, {seconds});
         if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
         if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
         return r;
@@ -302,19 +319,23 @@ TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes 
     Sizes used;
     for (const std::string &size : op.sizes()) {
         const auto found = sizes.find(size);
-        if (found == sizes.end()) throw UserError("op " + op.name() + " is tuned for given sizes: give a value for the size " + size);
+        if (found == sizes.end())
+            throw UserError("op " + op.name() + " is tuned for given sizes: give a value for the size " + size);
         used[size] = found->second;
     }
     return {op.name(), op.hash(), used, machine.id(), resolved_threads(threads, machine)};
 }
 
-Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options, TuneReport *report) {
+Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
+            TuneReport *report) {
     TuneReport own;
     return Session(op, machine, cpu, options, report ? *(*report = {}, report) : own).run();
 }
 
-std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database, const BestOptions &options) {
-    return Database(database, Database::Mode::Read).best(task_key(op, machine, options.threads, options.sizes), machine);
+std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database,
+                           const BestOptions &options) {
+    return Database(database, Database::Mode::Read)
+        .best(task_key(op, machine, options.threads, options.sizes), machine);
 }
 
 } // namespace kumiko

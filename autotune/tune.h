@@ -4,8 +4,8 @@
 //   Kernel k = compile(best.schedule(op), Target::host());
 //
 // The space is that of the library schedule that fits the op. Candidates are built here and run in another process
-// (autotune/measurer.h), so that one which crashes or hangs costs itself alone; each is checked against the formula before
-// it is timed. The best few are compared once more, side by side, before one is called best.
+// (autotune/measurer.h), so that one which crashes or hangs costs itself alone; each is checked against the formula
+// before it is timed. The best few are compared once more, side by side, before one is called best.
 #pragma once
 
 #include "autotune/database.h"
@@ -22,21 +22,21 @@ struct TuneOptions {
     // Candidates to measure, those of earlier sessions in the database counted: an interrupted session is resumed by
     // running it again, and a finished one costs nothing.
     int trials = 64;
-    std::string database;      // a file; empty: results are not kept
-    uint64_t seed = 1;         // the search proposes the same for a seed, given the same measurements
-    double seconds = 0;        // end after this time, 0: when the trials are done. The default is measured in any case.
+    std::string database; // a file; empty: results are not kept
+    uint64_t seed = 1;    // the search proposes the same for a seed, given the same measurements
+    double seconds = 0;   // end after this time, 0: when the trials are done. The default is measured in any case.
     bool quiet = false;
-    int threads = 0;           // that a kernel may use; 0: one per core of the machine
-    Sizes sizes = {};          // values of the op's symbolic sizes to tune for
-    bool fresh = false;        // measure again what the database knows
+    int threads = 0;    // that a kernel may use; 0: one per core of the machine
+    Sizes sizes = {};   // values of the op's symbolic sizes to tune for
+    bool fresh = false; // measure again what the database knows
 
-    double trial_seconds = 0.1;      // timing of one candidate
-    double final_seconds = 0.4;      // the comparison at the end, 0: none
-    double timeout = 10;             // of one call's worth of a candidate, before a good one is known; then 100 times that
-    int64_t memory_mib = 0;          // a limit on the measuring process
-    std::string measurer = {};       // the program kumiko_measurer; empty: found beside this one
-    const Space *space = nullptr;    // instead of the library's
-    Ranker *ranker = nullptr;        // orders candidates before they are measured
+    double trial_seconds = 0.1;   // timing of one candidate
+    double final_seconds = 0.4;   // the comparison at the end, 0: none
+    double timeout = 10;          // of one call's worth of a candidate, before a good one is known; then 100 times that
+    int64_t memory_mib = 0;       // a limit on the measuring process
+    std::string measurer = {};    // the program kumiko_measurer; empty: found beside this one
+    const Space *space = nullptr; // instead of the library's
+    Ranker *ranker = nullptr;     // orders candidates before they are measured
     const FeatureExtractor *features = nullptr;
     std::ostream *progress = nullptr; // where progress is shown; null: nowhere
     ProgressStyle style = ProgressStyle::Plain;
@@ -44,30 +44,31 @@ struct TuneOptions {
 };
 
 struct TuneReport {
-    int measured = 0;    // in this session
-    int known = 0;       // in the database before
-    int rejected = 0;    // not legal; these cost next to nothing and are not trials
+    int measured = 0; // in this session
+    int known = 0;    // in the database before
+    int rejected = 0; // not legal; these cost next to nothing and are not trials
     // "wrong: wrong result: element # of tensor #…" → how many, those of the database among them; numbers are left out.
     std::map<std::string, int> failures;
     double default_seconds = 0;   // of the schedule with default parameters; from the final comparison if there was one
     double seconds = 0;           // of the session
     double reference_seconds = 0; // that evaluating the formula took
     double clock_hz = 0;
-    bool exact = false;           // outputs had to have equal bits
+    bool exact = false; // outputs had to have equal bits
     bool interrupted = false;
     std::vector<double> best_so_far; // seconds, after each trial of this session; infinite until one is good
 };
 
 // Throws UserError when no candidate is good (it says what was wrong with how many), when a symbolic size has no value,
 // or when the database cannot be used; Unsupported when the library has no schedule for the op.
-Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options = {}, TuneReport *report = nullptr);
+Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options = {},
+            TuneReport *report = nullptr);
 
 // With a Target (driver/target.h).
 template<typename T>
-    requires requires(const T &target) {
-        { target.machine } -> std::convertible_to<Machine>;
-        { target.cpu } -> std::convertible_to<CpuTarget>;
-    }
+requires requires(const T &target) {
+    { target.machine } -> std::convertible_to<Machine>;
+    { target.cpu } -> std::convertible_to<CpuTarget>;
+}
 Record tune(const Op &op, const T &target, const TuneOptions &options = {}, TuneReport *report = nullptr) {
     return tune(op, target.machine, target.cpu, options, report);
 }
@@ -79,15 +80,17 @@ struct BestOptions {
 
 TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes);
 
-// The best that a database knows for the op on this machine; nothing when it knows none. Throws UserError when there is no
-// such database.
-std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database, const BestOptions &options = {});
+// The best that a database knows for the op on this machine; nothing when it knows none. Throws UserError when there is
+// no such database.
+std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database,
+                           const BestOptions &options = {});
 
 template<typename T>
-    requires requires(const T &target) {
-        { target.machine } -> std::convertible_to<Machine>;
-    }
-std::optional<Record> best(const Op &op, const T &target, const std::string &database, const BestOptions &options = {}) {
+requires requires(const T &target) {
+    { target.machine } -> std::convertible_to<Machine>;
+}
+std::optional<Record> best(const Op &op, const T &target, const std::string &database,
+                           const BestOptions &options = {}) {
     return best(op, target.machine, database, options);
 }
 

@@ -19,8 +19,10 @@ private:
         IRGraphVisitor::visit(op);
     }
     void visit(const Halide::Internal::Call *op) override {
-        if (op->call_type == Halide::Internal::Call::Image) bits = std::min(bits, op->type.bits());
-        else IRGraphVisitor::visit(op); // not the indices of a tensor
+        if (op->call_type == Halide::Internal::Call::Image)
+            bits = std::min(bits, op->type.bits());
+        else
+            IRGraphVisitor::visit(op); // not the indices of a tensor
     }
 };
 

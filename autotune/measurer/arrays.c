@@ -13,8 +13,8 @@ enum { CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4 };
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* The array ends less than a line before a page that faults, and begins on a line; before it is a page that faults too, or
- * bytes that check_arrays looks at. */
+/* The array ends less than a line before a page that faults, and begins on a line; before it is a page that faults
+ * too, or bytes that check_arrays looks at. */
 static uint8_t *guarded(size_t bytes) {
     const size_t inside = round_up(round_up(bytes ? bytes : 1, LINE), PAGE);
     uint8_t *base = mmap(NULL, inside + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -30,7 +30,8 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
     a->file = mmap(NULL, info.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (a->file == MAP_FAILED) return 1;
     a->task = (const measurer_task *)a->file;
-    if (a->task->magic != MEASURER_MAGIC || a->task->version != MEASURER_VERSION || a->task->bytes != (uint64_t)info.st_size) {
+    if (a->task->magic != MEASURER_MAGIC || a->task->version != MEASURER_VERSION ||
+        a->task->bytes != (uint64_t)info.st_size) {
         snprintf(text, text_bytes, "the task file is of another version");
         return 1;
     }
@@ -80,10 +81,14 @@ static double element(const measurer_tensor *t, const void *data, size_t i) {
     }
     const int is_signed = t->code == CODE_INT;
     switch (t->bits) {
-    case 16: return is_signed ? (double)((const int16_t *)data)[i] : (double)((const uint16_t *)data)[i];
-    case 32: return is_signed ? (double)((const int32_t *)data)[i] : (double)((const uint32_t *)data)[i];
-    case 64: return is_signed ? (double)((const int64_t *)data)[i] : (double)((const uint64_t *)data)[i];
-    default: return is_signed ? (double)((const int8_t *)data)[i] : (double)((const uint8_t *)data)[i];
+    case 16:
+        return is_signed ? (double)((const int16_t *)data)[i] : (double)((const uint16_t *)data)[i];
+    case 32:
+        return is_signed ? (double)((const int32_t *)data)[i] : (double)((const uint32_t *)data)[i];
+    case 64:
+        return is_signed ? (double)((const int64_t *)data)[i] : (double)((const uint64_t *)data)[i];
+    default:
+        return is_signed ? (double)((const int8_t *)data)[i] : (double)((const uint8_t *)data)[i];
     }
 }
 
@@ -150,8 +155,8 @@ int check_arrays(const measurer_arrays *a, char *text, size_t text_bytes) {
         }
         if (tensor->bounded ? check_bounded(tensor, data, expected, &at) : check_exact(tensor, data, expected, &at)) {
             const double wanted = tensor->bounded ? ((const double *)expected)[at] : element(tensor, expected, at);
-            snprintf(text, text_bytes, "wrong result: element %zu of tensor %u is %.9g and must be %.9g", at, t, element(tensor, data, at),
-                     wanted);
+            snprintf(text, text_bytes, "wrong result: element %zu of tensor %u is %.9g and must be %.9g", at, t,
+                     element(tensor, data, at), wanted);
             return 1;
         }
     }

@@ -58,7 +58,9 @@ static int fail(linker *l, const char *what, const char *name) {
     return 1;
 }
 
-static int inside(const linker *l, uint64_t offset, uint64_t size) { return offset <= l->size && size <= l->size - offset; }
+static int inside(const linker *l, uint64_t offset, uint64_t size) {
+    return offset <= l->size && size <= l->size - offset;
+}
 
 static const char *symbol_name(const linker *l, size_t i) {
     return l->symbols[i].st_name < l->names_size ? l->names + l->symbols[i].st_name : "";
@@ -99,7 +101,8 @@ static int wanted(const Elf64_Shdr *section) {
 
 static size_t align_up(size_t n, size_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
 
-/* Code first, then everything that is not code, so that two protections do. Returns the size; places when `base` is given. */
+/* Code first, then everything that is not code, so that two protections do. Returns the size; places when `base` is
+ * given. */
 static size_t lay_out(linker *l, uint8_t *base, size_t *code_bytes) {
     size_t at = 0;
     for (int code = 1; code >= 0; code--) {
@@ -109,7 +112,8 @@ static size_t lay_out(linker *l, uint8_t *base, size_t *code_bytes) {
             at = align_up(at, section->sh_addralign);
             if (base) {
                 l->placed[s] = base + at;
-                if (section->sh_type == SHT_PROGBITS) memcpy(base + at, l->bytes + section->sh_offset, section->sh_size);
+                if (section->sh_type == SHT_PROGBITS)
+                    memcpy(base + at, l->bytes + section->sh_offset, section->sh_size);
             }
             at += section->sh_size;
         }
@@ -132,7 +136,8 @@ static int resolve(linker *l) {
         const char *name = symbol_name(l, i);
         if (symbol->st_shndx == SHN_UNDEF) {
             l->addresses[i] = find_function(name);
-            if (!l->addresses[i] && ELF64_ST_BIND(symbol->st_info) != STB_WEAK) return fail(l, "undefined function", name);
+            if (!l->addresses[i] && ELF64_ST_BIND(symbol->st_info) != STB_WEAK)
+                return fail(l, "undefined function", name);
         } else if (symbol->st_shndx == SHN_ABS) {
             l->addresses[i] = (uint8_t *)symbol->st_value;
         } else if (symbol->st_shndx < l->header->e_shnum) {
@@ -158,7 +163,8 @@ static int relocate_one(linker *l, uint8_t *target, const Elf64_Rela *r) {
     const uint64_t symbol = (uint64_t)l->addresses[i];
     int64_t value;
     switch (type) {
-    case R_X86_64_NONE: return 0;
+    case R_X86_64_NONE:
+        return 0;
     case R_X86_64_64:
         value = (int64_t)(symbol + r->r_addend);
         memcpy(place, &value, 8);
@@ -170,11 +176,14 @@ static int relocate_one(linker *l, uint8_t *target, const Elf64_Rela *r) {
     case R_X86_64_PC32:
     case R_X86_64_PLT32:
         value = (int64_t)(symbol + r->r_addend - (uint64_t)place);
-        if (l->symbols[i].st_shndx == SHN_UNDEF) value = (int64_t)((uint64_t)(l->stubs + i * STUB) + r->r_addend - (uint64_t)place);
+        if (l->symbols[i].st_shndx == SHN_UNDEF)
+            value = (int64_t)((uint64_t)(l->stubs + i * STUB) + r->r_addend - (uint64_t)place);
         break;
     case R_X86_64_GOTPCREL:
     case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX: value = (int64_t)((uint64_t)&l->slots[i] + r->r_addend - (uint64_t)place); break;
+    case R_X86_64_REX_GOTPCRELX:
+        value = (int64_t)((uint64_t)&l->slots[i] + r->r_addend - (uint64_t)place);
+        break;
     default: {
         char number[64];
         snprintf(number, sizeof number, "%u against %s", type, symbol_name(l, i));
@@ -195,14 +204,16 @@ static int relocate(linker *l) {
         if (!target) continue;
         const Elf64_Rela *r = (const Elf64_Rela *)(l->bytes + section->sh_offset);
         for (size_t n = section->sh_size / sizeof *r; n > 0; n--, r++) {
-            if (r->r_offset + 4 > l->sections[section->sh_info].sh_size) return fail(l, "a relocation outside its section", "");
+            if (r->r_offset + 4 > l->sections[section->sh_info].sh_size)
+                return fail(l, "a relocation outside its section", "");
             if (relocate_one(l, target, r)) return 1;
         }
     }
     return 0;
 }
 
-int link_object(const void *object, size_t bytes, const char *entry, linked_image *image, char *text, size_t text_bytes) {
+int link_object(const void *object, size_t bytes, const char *entry, linked_image *image, char *text,
+                size_t text_bytes) {
     linker l = {.bytes = object, .size = bytes, .text = text, .text_bytes = text_bytes};
     memset(image, 0, sizeof *image);
     if (read_tables(&l)) return 1;
@@ -220,7 +231,8 @@ int link_object(const void *object, size_t bytes, const char *entry, linked_imag
             image->bytes = size;
             lay_out(&l, base, &code_bytes);
             failed = resolve(&l) || relocate(&l);
-            if (!failed && mprotect(base, code_bytes, PROT_READ | PROT_EXEC)) failed = fail(&l, "code cannot be made executable", "");
+            if (!failed && mprotect(base, code_bytes, PROT_READ | PROT_EXEC))
+                failed = fail(&l, "code cannot be made executable", "");
         }
     }
     for (size_t i = 1; !failed && i < l.symbol_count; i++) {

@@ -12,7 +12,8 @@ typedef struct {
 } linked_image;
 
 /* Returns 0 and fills `image`, with the address of the function named `entry`; or 1 and says why in `text`. */
-int link_object(const void *object, size_t bytes, const char *entry, linked_image *image, char *text, size_t text_bytes);
+int link_object(const void *object, size_t bytes, const char *entry, linked_image *image, char *text,
+                size_t text_bytes);
 void unlink_image(linked_image *image);
 
 #endif

@@ -1,14 +1,14 @@
-/* kumiko_measurer: runs kernels that may be broken, so that the tuner need not. It is executed by the tuner (protocol.h),
- * links the object that it is given, checks what it computes, and times it. Nothing of Halide or LLVM is in it, and its
- * death costs one candidate.
+/* kumiko_measurer: runs kernels that may be broken, so that the tuner need not. It is executed by the tuner
+ * (protocol.h), links the object that it is given, checks what it computes, and times it. Nothing of Halide or LLVM is
+ * in it, and its death costs one candidate.
  *
  * How it times. A sample is as many calls as take half a millisecond, at least one; the first call and the check have
- * warmed code and caches, as in a program that calls a kernel again and again. Samples are taken until the least is sure
- * (the median comes within `tight` of it) or the budget is spent, and at least five. With several kernels, sample after
- * sample goes round, so that a machine that slows down slows all of them.
+ * warmed code and caches, as in a program that calls a kernel again and again. Samples are taken until the least is
+ * sure (the median comes within `tight` of it) or the budget is spent, and at least five. With several kernels, sample
+ * after sample goes round, so that a machine that slows down slows all of them.
  *
- * A kernel of one thread is timed by the processor time of that thread, which leaves out when others had the processor;
- * one of several threads by the clock on the wall. */
+ * A kernel of one thread is timed by the processor time of that thread, which leaves out when others had the
+ * processor; one of several threads by the clock on the wall. */
 #define _GNU_SOURCE
 #include "autotune/measurer/arrays.h"
 #include "autotune/measurer/link.h"
@@ -203,7 +203,8 @@ static void run(const measurer_request *request, measurer_reply *reply) {
 }
 
 static int valid(const measurer_request *r) {
-    if (r->magic != MEASURER_MAGIC || r->count < 1 || r->count > MEASURER_SLOTS || r->object_bytes > (uint64_t)1 << 30) return 0;
+    if (r->magic != MEASURER_MAGIC || r->count < 1 || r->count > MEASURER_SLOTS || r->object_bytes > (uint64_t)1 << 30)
+        return 0;
     if (memchr(r->kernel, 0, sizeof r->kernel) == NULL) return 0;
     for (uint32_t i = 0; i < r->count; i++) {
         if (r->slots[i] >= MEASURER_SLOTS || (r->command == MEASURER_RUN && !images[r->slots[i]].base)) return 0;
@@ -213,7 +214,8 @@ static int valid(const measurer_request *r) {
 
 int main(int argc, char **argv) {
     if (argc != 3) {
-        fprintf(stderr, "kumiko_measurer runs candidates for the tuner of Kumiko, which starts it; it is of no use by hand.\n");
+        fprintf(stderr,
+                "kumiko_measurer runs candidates for the tuner of Kumiko, which starts it; it is of no use by hand.\n");
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the tuner may be killed at any moment */
@@ -228,8 +230,10 @@ int main(int argc, char **argv) {
     setrlimit(RLIMIT_CORE, &no_core);
 
     measurer_reply reply = {.magic = MEASURER_MAGIC, .version = MEASURER_VERSION};
-    if (open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text)) reply.status = MEASURER_BAD_REQUEST;
-    else reply.text[0] = 0;
+    if (open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text))
+        reply.status = MEASURER_BAD_REQUEST;
+    else
+        reply.text[0] = 0;
     reply.clock_hz = measure_clock();
     own_time = atoi(argv[1]) == 1 && processor_time_is_fine();
     if (answer(&reply) || reply.status) return 1;

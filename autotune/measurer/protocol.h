@@ -1,5 +1,5 @@
-/* What the tuner and its measurer say to each other. Both run on one machine and come from one build, so plain structs go
- * over the wire; `magic` and `version` guard against a measurer of another build.
+/* What the tuner and its measurer say to each other. Both run on one machine and come from one build, so plain structs
+ * go over the wire; `magic` and `version` guard against a measurer of another build.
  *
  * The measurer is executed with
  *   descriptor 3  a stream socket: requests come, each is answered by one reply
@@ -11,10 +11,16 @@
 
 #include <stdint.h>
 
-enum { MEASURER_MAGIC = 0x4b6d6561, MEASURER_VERSION = 1, MEASURER_SLOTS = 16, MEASURER_NAME = 240, MEASURER_TEXT = 480 };
+enum {
+    MEASURER_MAGIC = 0x4b6d6561,
+    MEASURER_VERSION = 1,
+    MEASURER_SLOTS = 16,
+    MEASURER_NAME = 240,
+    MEASURER_TEXT = 480
+};
 enum { MEASURER_SOCKET = 3, MEASURER_TASK = 4 };
 
-/* ---- The task file: this header, the sizes, the tensors, then data at the offsets given ------------------------------ */
+/* ---- The task file: this header, the sizes, the tensors, then data at the offsets given ---- */
 
 typedef struct {
     uint8_t code; /* halide_type_code_t: 0 int, 1 unsigned, 2 float, 4 bfloat */
@@ -31,9 +37,9 @@ typedef struct {
     uint32_t magic, version;
     uint32_t tensors, sizes;
     uint64_t bytes; /* of the file */
-} measurer_task; /* then int64_t[sizes], then measurer_tensor[tensors] */
+} measurer_task;    /* then int64_t[sizes], then measurer_tensor[tensors] */
 
-/* ---- Requests and replies -------------------------------------------------------------------------------------------- */
+/* ---- Requests and replies ---- */
 
 enum measurer_command {
     MEASURER_LOAD = 1, /* links the object that follows into slot slots[0], runs it once (times[0]), checks it */
@@ -46,8 +52,8 @@ typedef struct {
     char kernel[MEASURER_NAME];
     uint32_t count;
     uint32_t slots[MEASURER_SLOTS];
-    double budget;       /* RUN: seconds for all, beyond which only the least number of samples is taken */
-    double tight;        /* RUN: stop when (median - least) / least is below this in every slot */
+    double budget;        /* RUN: seconds for all, beyond which only the least number of samples is taken */
+    double tight;         /* RUN: stop when (median - least) / least is below this in every slot */
     double give_up_above; /* RUN of one slot: stop after few samples when the least is above this; 0: never */
 } measurer_request;
 

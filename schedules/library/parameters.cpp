@@ -35,7 +35,8 @@ bool parse(const std::string &text, int64_t &value) {
     return error == std::errc() && end == text.data() + text.size();
 }
 bool parse(const std::string &text, bool &value) {
-    const bool yes = text == "true" || text == "yes" || text == "1", no = text == "false" || text == "no" || text == "0";
+    const bool yes = text == "true" || text == "yes" || text == "1",
+               no = text == "false" || text == "no" || text == "0";
     value = yes;
     return yes || no;
 }
@@ -69,7 +70,8 @@ LegalValue<T>::LegalValue(T value, std::vector<T> legal) : values_(std::move(leg
 
 template<typename T>
 void LegalValue<T>::set_index(size_t index) {
-    if (index >= values_.size()) throw InternalError("a parameter has no legal value of index " + std::to_string(index));
+    if (index >= values_.size())
+        throw InternalError("a parameter has no legal value of index " + std::to_string(index));
     index_ = index;
 }
 
@@ -85,14 +87,16 @@ void LegalValue<T>::set(const T &value, const std::string &name) {
 template<typename T>
 void LegalValue<T>::set_json(const Json &json, const std::string &name) {
     T value;
-    if (!read(json, value)) throw UserError("parameter " + name + " cannot be " + json.dump() + "; here it may be " + list(values_));
+    if (!read(json, value))
+        throw UserError("parameter " + name + " cannot be " + json.dump() + "; here it may be " + list(values_));
     set(value, name);
 }
 
 template<typename T>
 void LegalValue<T>::set_text(const std::string &text, const std::string &name) {
     T value;
-    if (!parse(text, value)) throw UserError("parameter " + name + " cannot be \"" + text + "\"; here it may be " + list(values_));
+    if (!parse(text, value))
+        throw UserError("parameter " + name + " cannot be \"" + text + "\"; here it may be " + list(values_));
     set(value, name);
 }
 
@@ -125,9 +129,8 @@ std::vector<int64_t> Tile::sizes(int64_t extent, int64_t low, int64_t high) {
 }
 
 Tile Tile::nearest(int64_t wish, std::vector<int64_t> legal) {
-    const int64_t value = *std::min_element(legal.begin(), legal.end(), [&](int64_t a, int64_t b) {
-        return std::abs(a - wish) < std::abs(b - wish);
-    });
+    const int64_t value = *std::min_element(
+        legal.begin(), legal.end(), [&](int64_t a, int64_t b) { return std::abs(a - wish) < std::abs(b - wish); });
     return Tile(value, std::move(legal));
 }
 

@@ -11,8 +11,9 @@
 //   p.pack_b = Choice("L2", {"none", "L1", "L2"});
 //   p.parallel = Flag(true);                      // Flag(true, {true}) where there is only one choice
 //
-// Names, JSON, command-line text, search space, random points and one-step mutations come from reflection, here for structs
-// and in space.h behind an interface; adding a parameter touches its line in the struct and nothing else of this.
+// Names, JSON, command-line text, search space, random points and one-step mutations come from reflection, here for
+// structs and in space.h behind an interface; adding a parameter touches its line in the struct and nothing else of
+// this.
 //
 // A parameter holds its value and the values that are legal for this op and machine, in the order in which a search may
 // step through them: neighbouring values of a Tile should behave alike.
@@ -61,14 +62,15 @@ private:
     size_t index_ = 0;
 };
 
-// A whole number: the factor of a split, a width, a distance. Its neighbours are the next smaller and larger legal values.
+// A whole number: the factor of a split, a width, a distance. Its neighbours are the next smaller and larger legal
+// values.
 class Tile : public LegalValue<int64_t> {
 public:
     using LegalValue::LegalValue;
     operator int64_t() const { return value(); }
     static constexpr bool ordered = true;
-    // The legal values of [low, high] as a tile of an axis of this extent: powers of two and their three-halves, divisors
-    // of the extent, and the extent itself, ascending; never empty (the nearest of low and extent).
+    // The legal values of [low, high] as a tile of an axis of this extent: powers of two and their three-halves,
+    // divisors of the extent, and the extent itself, ascending; never empty (the nearest of low and extent).
     static std::vector<int64_t> sizes(int64_t extent, int64_t low, int64_t high);
     // With the legal value that is nearest to `wish`.
     static Tile nearest(int64_t wish, std::vector<int64_t> legal);
@@ -94,13 +96,15 @@ public:
     static constexpr bool ordered = false;
 };
 
-// ---- A struct of parameters -------------------------------------------------------------------------------------------
+// ---- A struct of parameters
+// -------------------------------------------------------------------------------------------
 
 // Calls f(name, parameter) for each member in the order in which they are declared; P may be const.
 template<typename P, typename F>
 void for_each_parameter(P &parameters, F &&f) {
     boost::hana::for_each(boost::hana::accessors<std::remove_const_t<P>>(), [&](auto &&member) {
-        f(std::string(boost::hana::to<const char *>(boost::hana::first(member))), boost::hana::second(member)(parameters));
+        f(std::string(boost::hana::to<const char *>(boost::hana::first(member))),
+          boost::hana::second(member)(parameters));
     });
 }
 
@@ -120,8 +124,8 @@ Json parameters_to_json(const P &parameters) {
     return json;
 }
 
-// Sets the parameters that the object names and leaves the others. Throws UserError for an unknown name, a wrong type or a
-// value that is not legal; `parameters` is then as it was.
+// Sets the parameters that the object names and leaves the others. Throws UserError for an unknown name, a wrong type
+// or a value that is not legal; `parameters` is then as it was.
 template<typename P>
 void parameters_from_json(P &parameters, const Json &json);
 
@@ -135,7 +139,8 @@ std::string parameters_text(const P &parameters);
 template<typename P>
 std::string parameters_hash(const P &parameters);
 
-// ---- What follows implements the above --------------------------------------------------------------------------------
+// ---- What follows implements the above
+// --------------------------------------------------------------------------------
 
 // Splits "a=1,b=x" into pairs. Throws UserError for a part without '='.
 std::vector<std::pair<std::string, std::string>> split_parameter_text(const std::string &text);

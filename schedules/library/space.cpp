@@ -50,7 +50,8 @@ Point Space::from_json(const Json &json) const {
         if (!json.contains(p.name)) throw UserError("parameter " + p.name + " is missing");
         const auto found = std::find(p.values.begin(), p.values.end(), json[p.name]);
         if (found == p.values.end()) {
-            throw UserError("parameter " + p.name + " cannot be " + json[p.name].dump() + "; here it may be " + Json(p.values).dump());
+            throw UserError("parameter " + p.name + " cannot be " + json[p.name].dump() + "; here it may be " +
+                            Json(p.values).dump());
         }
         point.push_back(found - p.values.begin());
     }
@@ -64,7 +65,8 @@ std::string Space::text(const Point &point) const {
     std::string text;
     for (size_t i = 0; i < parameters_.size(); i++) {
         const Json &value = parameters_[i].values.at(point.at(i));
-        text += (i ? "," : "") + parameters_[i].name + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
+        text +=
+            (i ? "," : "") + parameters_[i].name + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
     }
     return text;
 }

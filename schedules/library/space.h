@@ -1,7 +1,7 @@
 // A space of schedules for one op on one machine, behind an interface: what a search walks through.
 //
-// A space is a finite product of parameters; a point is the index of each parameter's value among the legal ones. Points
-// are meaningful only to their own space; what is kept in databases is to_json(point), which holds the values.
+// A space is a finite product of parameters; a point is the index of each parameter's value among the legal ones.
+// Points are meaningful only to their own space; what is kept in databases is to_json(point), which holds the values.
 #pragma once
 
 #include "dsl/op.h"
@@ -41,8 +41,8 @@ public:
 
     // Uniform over the points that have no reason against them; after 1000 draws without one, the default point.
     Point sample(Random &random) const;
-    // All points one step away and with no reason against them, in a fixed order: the next values of an ordered parameter,
-    // every other value of another.
+    // All points one step away and with no reason against them, in a fixed order: the next values of an ordered
+    // parameter, every other value of another.
     std::vector<Point> neighbours(const Point &point) const;
 
     Json to_json(const Point &point) const;
@@ -115,8 +115,8 @@ struct LibraryTemplate {
 // `defaults` gives the parameters with their legal values; `against` may name a reason not to try a combination.
 template<typename P>
 LibraryTemplate make_template(std::string name, std::string summary, std::function<bool(const Op &)> matches,
-                              std::function<P(const Op &, const Machine &)> defaults, typename StructSpace<P>::Make make,
-                              typename StructSpace<P>::Against against = nullptr) {
+                              std::function<P(const Op &, const Machine &)> defaults,
+                              typename StructSpace<P>::Make make, typename StructSpace<P>::Against against = nullptr) {
     return {std::move(name), std::move(summary), std::move(matches),
             [=](const Op &op, const Machine &machine) -> std::unique_ptr<Space> {
                 return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against);

@@ -28,13 +28,14 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 
 const std::vector<LibraryTemplate> &templates() {
     static const std::vector<LibraryTemplate> table = {
-        make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul, matmul_parameters, schedule_matmul,
-                                        against_matmul),
-        make_template<ConvParameters>("conv", "direct convolutions, dense, grouped and depthwise", is_conv, conv_parameters, schedule_conv,
-                                      against_conv),
-        make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows, rows_parameters, schedule_rows),
-        make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise, elementwise_parameters,
-                                             schedule_elementwise),
+        make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
+                                        matmul_parameters, schedule_matmul, against_matmul),
+        make_template<ConvParameters>("conv", "direct convolutions, dense, grouped and depthwise", is_conv,
+                                      conv_parameters, schedule_conv, against_conv),
+        make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows,
+                                      rows_parameters, schedule_rows),
+        make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise,
+                                             elementwise_parameters, schedule_elementwise),
     };
     return table;
 }

@@ -31,7 +31,8 @@ std::string message(F f) {
         f();
     } catch (const UserError &e) {
         std::string text = e.what();
-        for (size_t at; (at = text.find(folder().string() + "/")) != std::string::npos;) text.erase(at, folder().string().size() + 1);
+        for (size_t at; (at = text.find(folder().string() + "/")) != std::string::npos;)
+            text.erase(at, folder().string().size() + 1);
         return text;
     }
     return "(no error)";
@@ -55,23 +56,27 @@ struct None {
 TEST_CASE("a file that is not a database") {
     const std::string file = fresh_file("text.db");
     std::ofstream(file) << "These are a few lines of text that fill more than the sixteen bytes of a magic number.\n";
-    CHECK(message([&] { Database db(file); }) == file.substr(folder().string().size() + 1) +
-                                                     " is not a tuning database: it is not an SQLite file; name another, or remove it");
-    CHECK(message([&] { Database db(folder().string()); }) == folder().string() + " is a folder, not a tuning database");
+    CHECK(message([&] { Database db(file); }) ==
+          file.substr(folder().string().size() + 1) +
+              " is not a tuning database: it is not an SQLite file; name another, or remove it");
+    CHECK(message([&] { Database db(folder().string()); }) ==
+          folder().string() + " is a folder, not a tuning database");
 }
 
 TEST_CASE("another program's database") {
     const std::string file = fresh_file("other.db");
     run_sql(file, "CREATE TABLE music (title TEXT)");
-    CHECK(message([&] { Database db(file); }) == "other.db is not a tuning database: it is another program's SQLite file; name another");
+    CHECK(message([&] { Database db(file); }) ==
+          "other.db is not a tuning database: it is another program's SQLite file; name another");
 }
 
 TEST_CASE("a database of a newer format") {
     const std::string file = fresh_file("newer.db");
     { Database db(file); }
     run_sql(file, "PRAGMA user_version = 9");
-    CHECK(message([&] { Database db(file); }) == "the tuning database newer.db has format version 9, newer than 1, the newest that this Kumiko "
-                                                 "reads; use a newer Kumiko, or another database");
+    CHECK(message([&] { Database db(file); }) ==
+          "the tuning database newer.db has format version 9, newer than 1, the newest that this Kumiko "
+          "reads; use a newer Kumiko, or another database");
 }
 
 TEST_CASE("a database that is locked") {
@@ -82,7 +87,8 @@ TEST_CASE("a database that is locked") {
     REQUIRE(sqlite3_open(file.c_str(), &other.handle) == SQLITE_OK);
     other.run("BEGIN IMMEDIATE");
     CHECK(message([&] { Database db(file, Database::Mode::ReadWrite, 0.2); }) ==
-          "the tuning database locked.db is locked: another program has held it for more than 200 ms; end that program, or try again when it is done");
+          "the tuning database locked.db is locked: another program has held it for more than 200 ms; end that "
+          "program, or try again when it is done");
     // Reading goes on beside it.
     CHECK(!best(op(), Machine::host(), file));
 }
@@ -93,7 +99,8 @@ TEST_CASE("a database that is read-only") {
     Database reader(file, Database::Mode::Read);
     Record r;
     r.key = task_key(op(), Machine::host(), 1, {});
-    CHECK(message([&] { reader.add(op(), r); }) == "the tuning database readonly.db is open for reading only: results cannot be kept in it");
+    CHECK(message([&] { reader.add(op(), r); }) ==
+          "the tuning database readonly.db is open for reading only: results cannot be kept in it");
 
     // Permissions bind no superuser, so one becomes somebody else for a moment.
     const bool root = geteuid() == 0;
@@ -112,8 +119,10 @@ TEST_CASE("a database that is read-only") {
 
 TEST_CASE("a database that is not there") {
     const std::string file = fresh_file("none.db");
-    CHECK(message([&] { best(op(), Machine::host(), file); }) == "there is no tuning database none.db; tuning makes one");
-    CHECK(message([&] { Database db((folder() / "no/such/folder.db").string()); }).find("cannot be opened") != std::string::npos);
+    CHECK(message([&] { best(op(), Machine::host(), file); }) ==
+          "there is no tuning database none.db; tuning makes one");
+    CHECK(message([&] { Database db((folder() / "no/such/folder.db").string()); }).find("cannot be opened") !=
+          std::string::npos);
 }
 
 TEST_CASE("a damaged database") {
@@ -146,15 +155,21 @@ TEST_CASE("a schedule of another op, and a record without one") {
 
 TEST_CASE("what cannot be tuned") {
     auto space = make_template<None>(
-                     "none", "", [](const Op &) { return true; }, [](const Op &, const Machine &) { return None{Tile(4, {1, 2, 4})}; },
-                     [](const Op &op, const Machine &m, const None &p) -> Schedule { throw UserError("six registers are too few"); })
+                     "none", "", [](const Op &) { return true; },
+                     [](const Op &, const Machine &) {
+                         return None{Tile(4, {1, 2, 4})};
+                     },
+                     [](const Op &op, const Machine &m, const None &p) -> Schedule {
+                         throw UserError("six registers are too few");
+                     })
                      .make_space(op(), Machine::host());
     TuneOptions options;
     options.space = space.get();
     CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
           "no candidate for matmul is good:\n  3 × illegal: six registers are too few");
     options.trials = 0;
-    CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) == "tuning needs at least one trial, not 0");
+    CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
+          "tuning needs at least one trial, not 0");
     Size n("n");
     Op symbolic = ops::matmul(Float(32), n, 8, 8);
     options.trials = 1;
@@ -163,5 +178,6 @@ TEST_CASE("what cannot be tuned") {
     MeasureTask task(op(), {});
     CHECK(message([&] { Measurer m(task, {.program = "/nowhere/kumiko_measurer"}); }) ==
           "cannot start the measurer /nowhere/kumiko_measurer: No such file or directory");
-    CHECK(message([&] { Measurer m(task, {.program = "/bin/true"}); }) == "cannot use the measurer /bin/true: it does not answer");
+    CHECK(message([&] { Measurer m(task, {.program = "/bin/true"}); }) ==
+          "cannot use the measurer /bin/true: it does not answer");
 }

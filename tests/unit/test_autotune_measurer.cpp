@@ -1,11 +1,11 @@
 // The measurer: what it links, checks, times, and survives. Its kernels are C functions, so that they can do what no
 // schedule may.
+#include "autotune/exact.h"
 #include "autotune/measurer.h"
 #include "autotune/work.h"
 #include "ops/conv.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
-#include "autotune/exact.h"
 #include "support/duration.h"
 
 #include <doctest/doctest.h>
@@ -25,11 +25,12 @@ std::string object_of(const std::string &name, const std::string &body, const st
     const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_measurer.scratch";
     std::filesystem::create_directories(folder);
     const std::string source = (folder / (name + ".c")).string(), object = (folder / (name + ".o")).string();
-    std::ofstream(source) << "#include <stdint.h>\n#include <stddef.h>\nvoid *kumiko_malloc(size_t);\nvoid kumiko_free(void *);\n"
-                             "int kumiko_fail(int, const char *);\ndouble exp(double);\n"
-                          << before << "\nint k_packed(void *const *tensors, const int64_t *sizes) {\n"
-                          << "float *a = tensors[0], *b = tensors[1], *c = tensors[2];\n(void)a; (void)b; (void)c; (void)sizes;\n"
-                          << body << "\nreturn 0;\n}\n";
+    std::ofstream(source)
+        << "#include <stdint.h>\n#include <stddef.h>\nvoid *kumiko_malloc(size_t);\nvoid kumiko_free(void *);\n"
+           "int kumiko_fail(int, const char *);\ndouble exp(double);\n"
+        << before << "\nint k_packed(void *const *tensors, const int64_t *sizes) {\n"
+        << "float *a = tensors[0], *b = tensors[1], *c = tensors[2];\n(void)a; (void)b; (void)c; (void)sizes;\n"
+        << body << "\nreturn 0;\n}\n";
     REQUIRE(std::system(("cc -O1 -fPIC -c " + source + " -o " + object).c_str()) == 0);
     std::ifstream in(object, std::ios::binary);
     std::stringstream bytes;
@@ -49,7 +50,8 @@ struct Fixture {
     Op op = add_op();
     MeasureTask task{op, {}};
     Measurer measurer{task, {}};
-    Measured load(const std::string &name, const std::string &body, const std::string &before = "", double timeout = 10) {
+    Measured load(const std::string &name, const std::string &body, const std::string &before = "",
+                  double timeout = 10) {
         return measurer.load(0, object_of(name, body, before), "k_packed", timeout);
     }
 };
@@ -71,11 +73,14 @@ TEST_CASE_FIXTURE(Fixture, "a right kernel is linked, checked and timed") {
 }
 
 TEST_CASE_FIXTURE(Fixture, "objects may have constants, tables, calls to the runtime and the math library") {
-    const char *before = "static const double table[3] = {1.0, 0.0, 2.5};\nstatic const double *const pointer = table;\nstatic int calls;";
-    Measured m = load("rich", std::string("float *t = kumiko_malloc(4000); if (!t) return 4; calls++;\n") +
-                                  "for (int i = 0; i < 1000; i++) t[i] = (float)(pointer[1] * exp(a[i])) + a[i];\n"
-                                  "for (int i = 0; i < 1000; i++) c[i] = t[i] + b[i];\nkumiko_free(t);\nif (calls < 0) return 1;",
-                      before);
+    const char *before = "static const double table[3] = {1.0, 0.0, 2.5};\nstatic const double *const pointer = "
+                         "table;\nstatic int calls;";
+    Measured m =
+        load("rich",
+             std::string("float *t = kumiko_malloc(4000); if (!t) return 4; calls++;\n") +
+                 "for (int i = 0; i < 1000; i++) t[i] = (float)(pointer[1] * exp(a[i])) + a[i];\n"
+                 "for (int i = 0; i < 1000; i++) c[i] = t[i] + b[i];\nkumiko_free(t);\nif (calls < 0) return 1;",
+             before);
     CHECK(m.reason == "");
     CHECK(m.outcome == Outcome::Ok);
 }
@@ -92,7 +97,8 @@ TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere
     CHECK(m.outcome == Outcome::Wrong);
     CHECK(m.reason == "writes outside tensor 2");
     // What was right once must be right when it is timed.
-    CHECK(load("later", "static int n; n++; for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (n > 3);").outcome == Outcome::Ok);
+    CHECK(load("later", "static int n; n++; for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (n > 3);").outcome ==
+          Outcome::Ok);
     CHECK(measurer.run({0}, {.budget = 0.01}).outcome == Outcome::Wrong);
     CHECK(measurer.restarts() == 0);
     CHECK(load("right", right).outcome == Outcome::Ok);
@@ -152,8 +158,14 @@ TEST_CASE("functions are checked against a bound") {
     MeasureTask task(op, {});
     CHECK(!task.exact());
     Measurer measurer(task, {});
-    CHECK(measurer.load(0, object_of("curve", "for (int i = 0; i < 100; i++) c[i] = (float)exp(a[i]) / 3.f;"), "k_packed", 10).reason == "");
-    CHECK(measurer.load(0, object_of("near", "for (int i = 0; i < 100; i++) c[i] = (float)exp(a[i]) / 3.001f;"), "k_packed", 10).outcome == Outcome::Wrong);
+    CHECK(
+        measurer
+            .load(0, object_of("curve", "for (int i = 0; i < 100; i++) c[i] = (float)exp(a[i]) / 3.f;"), "k_packed", 10)
+            .reason == "");
+    CHECK(measurer
+              .load(0, object_of("near", "for (int i = 0; i < 100; i++) c[i] = (float)exp(a[i]) / 3.001f;"), "k_packed",
+                    10)
+              .outcome == Outcome::Wrong);
 }
 
 TEST_CASE("which ops are exact") {
@@ -162,7 +174,8 @@ TEST_CASE("which ops are exact") {
     CHECK(exact_input_magnitude(ops::matmul(Int(8), 8, 8, 64), {}) == 4);
     CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.bias = true, .activation = "relu"}), {}) == 4);
     CHECK(!exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.activation = "gelu"}), {}));
-    CHECK(exact_input_magnitude(ops::conv2d(Float(32), 1, 64, 56, 56, 64, 3, 3, ops::Conv2dOptions().padding(1)), {}) == 4);
+    CHECK(exact_input_magnitude(ops::conv2d(Float(32), 1, 64, 56, 56, 64, 3, 3, ops::Conv2dOptions().padding(1)), {}) ==
+          4);
     CHECK(!exact_input_magnitude(ops::softmax(Float(32), 4, 16), {}));
 }
 

@@ -20,17 +20,22 @@ std::unique_ptr<Space> space(bool picky = false) {
                "many", "", [](const Op &) { return true; },
                [](const Op &, const Machine &) {
                    const std::vector<int64_t> steps = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-                   return Many{Tile(0, steps), Tile(9, steps), Tile(0, steps), Tile(9, steps), Choice("x", {"x", "y", "z"}), Flag(false)};
+                   return Many{
+                       Tile(0, steps), Tile(9, steps), Tile(0, steps), Tile(9, steps), Choice("x", {"x", "y", "z"}),
+                       Flag(false)};
                },
                [](const Op &op, const Machine &m, const Many &) { return Schedule(op, m); },
-               [picky](const Op &, const Machine &, const Many &p) { return picky && p.a + p.b > 10 ? "too much" : ""; })
+               [picky](const Op &, const Machine &, const Many &p) {
+                   return picky && p.a + p.b > 10 ? "too much" : "";
+               })
         .make_space(ops::matmul(Float(32), 4, 4, 4), Machine::host());
 }
 
 // Smooth in the tiles, with the best at a = 6, b = 3, c = 7, d = 2, e = "y", f.
 double seconds(const Point &p) {
     const auto distance = [](int x, int best) { return (x - best) * (x - best) * 0.03; };
-    return 1 + distance(p[0], 6) + distance(p[1], 3) + distance(p[2], 7) + distance(p[3], 2) + (p[4] == 1 ? 0 : 0.5) + (p[5] ? 0 : 0.3);
+    return 1 + distance(p[0], 6) + distance(p[1], 3) + distance(p[2], 7) + distance(p[3], 2) + (p[4] == 1 ? 0 : 0.5) +
+           (p[5] ? 0 : 0.3);
 }
 
 double run(Search &search, int trials, std::vector<Point> *order = nullptr) {
@@ -95,7 +100,10 @@ TEST_CASE("reasons against points are kept to, and a small space is used up") {
         BOOST_HANA_DEFINE_STRUCT(Few, (Flag, a), (Flag, b));
     };
     auto few = make_template<Few>(
-                   "few", "", [](const Op &) { return true; }, [](const Op &, const Machine &) { return Few{Flag(false), Flag(false)}; },
+                   "few", "", [](const Op &) { return true; },
+                   [](const Op &, const Machine &) {
+                       return Few{Flag(false), Flag(false)};
+                   },
                    [](const Op &op, const Machine &m, const Few &) { return Schedule(op, m); })
                    .make_space(ops::matmul(Float(32), 4, 4, 4), Machine::host());
     Search small(*few, 1);

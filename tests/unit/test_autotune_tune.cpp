@@ -19,7 +19,9 @@ struct Blocks {
 std::unique_ptr<Space> blocks(const Op &op) {
     return make_template<Blocks>(
                "blocks", "", [](const Op &) { return true; },
-               [](const Op &, const Machine &) { return Blocks{Tile(1, {1, 2, 4, 8}), Tile(8, {8, 16, 32, 64}), Flag(false)}; },
+               [](const Op &, const Machine &) {
+                   return Blocks{Tile(1, {1, 2, 4, 8}), Tile(8, {8, 16, 32, 64}), Flag(false)};
+               },
                [](const Op &op, const Machine &m, const Blocks &b) {
                    Schedule s(op, m);
                    auto c = s.stage("C");

@@ -22,13 +22,16 @@ Demo demo() {
 
 std::unique_ptr<Space> demo_space() {
     return make_template<Demo>(
-               "demo", "a demonstration", [](const Op &) { return true; }, [](const Op &, const Machine &) { return demo(); },
+               "demo", "a demonstration", [](const Op &) { return true; },
+               [](const Op &, const Machine &) { return demo(); },
                [](const Op &op, const Machine &m, const Demo &d) {
                    Schedule s(op, m);
                    s.stage("C").split("i", d.rows);
                    return s;
                },
-               [](const Op &, const Machine &, const Demo &d) { return d.rows == 6 && d.parallel ? "six rows in parallel" : ""; })
+               [](const Op &, const Machine &, const Demo &d) {
+                   return d.rows == 6 && d.parallel ? "six rows in parallel" : "";
+               })
         .make_space(ops::matmul(Float(32), 8, 8, 8), Machine::host());
 }
 
@@ -47,9 +50,12 @@ TEST_CASE("a described struct becomes JSON and text, and comes back") {
     Demo e = demo();
     parameters_from_json(e, parameters_to_json(d));
     CHECK(parameters_text(e) == "rows=6,pack=L2,parallel=true");
-    CHECK_THROWS_WITH_AS(parameters_from_text(e, "rows=5"), "parameter rows cannot be 5; here it may be 1, 2, 4, 6", UserError);
-    CHECK_THROWS_WITH_AS(parameters_from_text(e, "row=4"), "there is no parameter \"row\" (did you mean 'rows'?)", UserError);
-    CHECK_THROWS_WITH_AS(parameters_from_json(e, Json{{"pack", 3}}), "parameter pack cannot be 3; here it may be none, L1, L2", UserError);
+    CHECK_THROWS_WITH_AS(parameters_from_text(e, "rows=5"), "parameter rows cannot be 5; here it may be 1, 2, 4, 6",
+                         UserError);
+    CHECK_THROWS_WITH_AS(parameters_from_text(e, "row=4"), "there is no parameter \"row\" (did you mean 'rows'?)",
+                         UserError);
+    CHECK_THROWS_WITH_AS(parameters_from_json(e, Json{{"pack", 3}}),
+                         "parameter pack cannot be 3; here it may be none, L1, L2", UserError);
     CHECK(parameters_text(e) == "rows=6,pack=L2,parallel=true");
 }
 
@@ -68,8 +74,9 @@ TEST_CASE("a space samples, steps and schedules") {
     CHECK(space->schedule(begin).directives().size() == 1);
     std::vector<std::string> near;
     for (const Point &p : space->neighbours(begin)) near.push_back(space->text(p));
-    CHECK(near == std::vector<std::string>{"rows=2,pack=L2,parallel=false", "rows=6,pack=L2,parallel=false", "rows=4,pack=none,parallel=false",
-                                           "rows=4,pack=L1,parallel=false", "rows=4,pack=L2,parallel=true"});
+    CHECK(near == std::vector<std::string>{"rows=2,pack=L2,parallel=false", "rows=6,pack=L2,parallel=false",
+                                           "rows=4,pack=none,parallel=false", "rows=4,pack=L1,parallel=false",
+                                           "rows=4,pack=L2,parallel=true"});
     Random random(1);
     std::set<Point> seen;
     for (int i = 0; i < 1000; i++) seen.insert(space->sample(random));
