@@ -86,6 +86,10 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         if (block >= p.rows && (blocks.empty() || block < blocks.back())) blocks.push_back(block);
     }
     std::reverse(blocks.begin(), blocks.end());
+    if (!r.M) { // pieces of what is not known are no measure
+        blocks.clear();
+        for (int64_t n : {4, 8, 16, 32, 64}) blocks.push_back(n * p.rows);
+    }
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
     const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
     if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
