@@ -43,6 +43,8 @@ struct HeaderOptions {
     std::string title;                      // the first line of the comment at the top
     std::string runtime_prefix = "kumiko";  // the hooks' names, declared in the header
     bool declare_packed = true;
+    std::map<std::string, std::string> notes; // lines for a kernel's comment, above its tensors
+    std::string extra;                        // further declarations, before those of the runtime
 };
 
 // A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a comment. f16 and bf16 elements

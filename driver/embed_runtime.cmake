@@ -1,0 +1,21 @@
+# The runtime that goes into every generated library (driver/runtime_objects.cpp): compiled apart from ours, for any
+# processor of this architecture and without sanitizers, and carried in the binary as bytes.
+function(kumiko_embed_runtime target)
+  set(objects)
+  foreach(part errors memory threads)
+    set(object ${CMAKE_BINARY_DIR}/embedded/${part}.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/embedded
+      COMMAND ${CMAKE_C_COMPILER} -std=c11 -O2 -g0 -fPIC -ffunction-sections -fdata-sections
+              -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -I${CMAKE_SOURCE_DIR}/runtime
+              -c ${CMAKE_SOURCE_DIR}/runtime/${part}.c -o ${object}
+      DEPENDS ${CMAKE_SOURCE_DIR}/runtime/${part}.c ${CMAKE_SOURCE_DIR}/runtime/kumiko_runtime.h
+      VERBATIM)
+    list(APPEND objects ${object})
+  endforeach()
+  set(source ${CMAKE_SOURCE_DIR}/driver/runtime_objects.cpp)
+  set_source_files_properties(${source} PROPERTIES
+    OBJECT_DEPENDS "${objects}"
+    SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_DEFINITIONS "KUMIKO_EMBEDDED=\"${CMAKE_BINARY_DIR}/embedded\"")
+endfunction()

@@ -1,0 +1,131 @@
+#include "driver/library.h"
+
+#include "driver/default_schedule.h"
+#include "driver/library_files.h"
+#include "driver/runtime_objects.h"
+#include "driver/tuned.h"
+#include "support/atomic_file.h"
+#include "support/duration.h"
+#include "support/error.h"
+#include "support/names.h"
+#include "targets/cpu/object.h"
+#include "targets/lower/lower.h"
+
+namespace kumiko {
+
+namespace {
+
+// The folder, made if need be; taken away again when nothing came into it.
+class OutputFolder {
+public:
+    explicit OutputFolder(const std::filesystem::path &path) : path_(path) {
+        std::error_code error;
+        made_ = std::filesystem::create_directories(path, error);
+        if (error) throw UserError("cannot make the folder " + path.string() + ": " + error.message());
+        if (!std::filesystem::is_directory(path, error)) throw UserError(path.string() + " is not a folder");
+    }
+    ~OutputFolder() {
+        std::error_code ignored;
+        if (made_) std::filesystem::remove(path_, ignored); // only when it is empty
+    }
+
+private:
+    std::filesystem::path path_;
+    bool made_ = false;
+};
+
+ChosenSchedule choose(const LibraryKernel &k, const Target &target, const ScheduleSource &source) {
+    if (k.schedule) return *k.schedule;
+    if (k.tuned && source) {
+        if (auto found = source(k.op, target.machine)) return *found;
+    }
+    return {Json(default_schedule(k.op, target.machine).to_json()), nullptr, 0, "", "default"};
+}
+
+// A kernel must not take the name of a function of the runtime.
+void check_symbol(const LibraryDescription &library, const std::string &symbol) {
+    for (const char *taken :
+         {"abi_version", "parallel_for", "set_parallel_for", "default_parallel_for", "set_num_threads", "num_threads",
+          "shutdown_threads", "malloc", "free", "set_memory", "trim_memory", "fail", "error", "clear_error"}) {
+        if (symbol == library.name + "_" + taken) {
+            throw UserError("the function would be called " + symbol +
+                            ", as one of the library's own; give the kernel another name");
+        }
+    }
+}
+
+} // namespace
+
+LibraryReport build_library(const LibraryDescription &library, const std::filesystem::path &folder,
+                            const LibraryOptions &options) {
+    const Stopwatch watch;
+    require_identifier(library.name, "library");
+    const Target target = Target::named(library.target);
+    const std::string prefix = library.prefix.value_or(library.name + "_");
+    const ScheduleSource source = options.source             ? options.source
+                                  : library.database.empty() ? nullptr
+                                                             : tuned_schedules(library.database);
+    const OutputFolder output(folder);
+
+    LibraryReport report;
+    std::vector<PackagedKernel> kernels;
+    std::vector<std::pair<std::string, std::string>> members;
+    CodegenOptions codegen;
+    codegen.target = target.cpu;
+    codegen.runtime_prefix = library.name;
+    for (const LibraryKernel &k : library.kernels) {
+        if (options.progress) options.progress(kernels.size(), library.kernels.size(), k.name);
+        try {
+            PackagedKernel packaged{&k, {}, choose(k, target, source)};
+            check_symbol(library, prefix + k.name);
+            const Schedule schedule = Schedule::from_json(k.op, target.machine, packaged.schedule.schedule);
+            LowerOptions lowering;
+            lowering.kernel_name = prefix + k.name;
+            packaged.nest = lower(schedule, lowering);
+            std::vector<Nest> nests = {packaged.nest};
+            for (const Nest &pack : packaged.nest.packs) nests.push_back(pack);
+            ObjectFile object = compile_object(nests, codegen);
+            for (const std::string &w : object.warnings) report.warnings.push_back(k.name + ": " + w);
+            members.emplace_back(k.name + ".o", std::move(object.bytes));
+            kernels.push_back(std::move(packaged));
+        } catch (const UserError &e) {
+            throw UserError("library " + library.name + ", kernel " + k.name + ": " + e.what());
+        } catch (const Unsupported &e) {
+            throw Unsupported("library " + library.name + ", kernel " + k.name + ": " + e.what());
+        }
+    }
+
+    const bool own_architecture = target.cpu.architecture() == runtime_architecture() && !target.cpu.freestanding();
+    if (own_architecture) {
+        for (const RuntimeObject &r : runtime_objects()) {
+            members.emplace_back("runtime_" + r.name,
+                                 rename_symbols(std::string(r.bytes), {{"kumiko_", library.name + "_"}}));
+        }
+    } else {
+        report.warnings.push_back("the library holds no runtime for " + target.cpu.triple +
+                                  ": compile runtime/*.c for it with -DKUMIKO_PREFIX=" + library.name);
+    }
+
+    report.manifest = library_manifest(library, target, kernels);
+    report.manifest["warnings"] = report.warnings;
+    std::vector<std::pair<std::string, std::string>> files;
+    const auto add = [&](const std::string &name, const std::string &purpose, std::string bytes) {
+        report.files.emplace_back(name, purpose);
+        files.emplace_back((folder / name).string(), std::move(bytes));
+    };
+    add("lib" + library.name + ".a", "the kernels" + std::string(own_architecture ? " and their runtime" : ""),
+        make_archive(members));
+    add(library.name + ".h", "C declarations", library_header(library, kernels));
+    add(library.name + "Config.cmake", "for CMake's find_package", library_cmake(library));
+    add(library.name + "ConfigVersion.cmake", "the version, for CMake", library_cmake_version(library));
+    add(library.name + ".pc", "for pkg-config", library_pkg_config(library));
+    add("manifest.json", "what is inside", dump_json(report.manifest));
+    if (options.self_test)
+        add(library.name + "_selftest.c", "a program that checks the library", library_self_test(library, kernels));
+    write_files_atomically(files);
+    if (options.progress) options.progress(kernels.size(), kernels.size(), "");
+    report.seconds = watch.seconds();
+    return report;
+}
+
+} // namespace kumiko

@@ -1,0 +1,95 @@
+// Kernels for C programs: a static library that needs nothing of Kumiko, with all that goes with one.
+//
+//   build_library(LibraryDescription::load("kernels.json"), "out");
+//
+// writes into out/
+//   lib<name>.a          the kernels, each an object of its own, and the runtime
+//   <name>.h             plain C declarations: shapes, types, errors, hooks
+//   <name>Config.cmake   find_package(<name>) gives the target <name>::<name>
+//   <name>ConfigVersion.cmake
+//   <name>.pc            pkg-config, wherever the folder is moved to
+//   manifest.json        what is inside: formulas, shapes, schedules and their hashes, measured rates, warnings
+//   <name>_selftest.c    runs every kernel and compares samples of its outputs with values computed here
+//
+// Every symbol begins with the library's name, so that several such libraries can be linked into one program; each has its
+// own threads, workspaces and errors. All files are written, or none.
+#pragma once
+
+#include "driver/target.h"
+#include "dsl/buffers.h"
+#include "schedules/schedule.h"
+#include "support/json.h"
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+// A schedule for an op that somebody found to be good, and how good.
+struct ChosenSchedule {
+    Json schedule;      // Schedule::to_json
+    Json parameters;    // of the library template that made it, or null
+    double seconds = 0; // measured; 0: unknown
+    std::string rate;   // measured, for people: "112 GFLOP/s"; "" when unknown
+    std::string origin; // "tuned", "kernels.json"
+};
+// Nothing when there is none for this op on this machine.
+using ScheduleSource = std::function<std::optional<ChosenSchedule>(const Op &, const Machine &)>;
+
+struct LibraryKernel {
+    std::string name; // the symbol is <prefix><name>
+    Op op;
+    // The schedule to compile; else the source's; else the default one.
+    std::optional<ChosenSchedule> schedule = {};
+    // How the op was named, for the manifest: a registry name and its parameters. May be empty.
+    std::string op_name = {};
+    Json parameters = {};
+    bool tuned = true; // ask the source
+    // Symbolic sizes with which the self-test calls it; those left out are 48.
+    Sizes test_sizes = {};
+};
+
+struct LibraryDescription {
+    std::string name; // a C identifier
+    std::string version = "0.1.0";
+    std::optional<std::string> prefix; // of the kernels' symbols; "<name>_" unless stated, may be ""
+    std::string target = "host";       // Target::named
+    std::string database;              // a tuning database; "" for none
+    std::vector<LibraryKernel> kernels;
+
+    // kernels.json:
+    //   {"name": "mykernels", "target": "x86-64-avx2", "tuned": "tuning.db",
+    //    "kernels": [{"name": "sgemm_512", "op": "matmul", "type": "f32", "parameters": {"m": 512, "n": 512, "k": 512}},
+    //                {"name": "act", "op": "gelu", "parameters": {"n": "n"}, "test_sizes": {"n": 100}},
+    //                {"name": "c1", "op": "conv2d", "parameters": {…}, "schedule": "c1.json"}, …]}
+    // A kernel may have "schedule" (a file, or the saved form itself) or "schedule_parameters" (of the library's template for
+    // the op), and "tuned": false to pass over the database. Names of files are relative to the file that names them.
+    // Throws UserError that names the document, the path and the cause.
+    static LibraryDescription load(const std::filesystem::path &file);
+    static LibraryDescription from_json(const Json &json, const std::string &document,
+                                        const std::filesystem::path &folder = ".");
+};
+
+struct LibraryOptions {
+    bool self_test = true;
+    ScheduleSource source; // for kernels without a schedule of their own; the description's database when empty
+    std::function<void(size_t done, size_t total, const std::string &kernel)>
+        progress; // called before each kernel and at the end
+};
+
+struct LibraryReport {
+    std::vector<std::pair<std::string, std::string>> files; // name, purpose
+    std::vector<std::string> warnings;
+    Json manifest;
+    double seconds = 0;
+};
+
+// Makes `folder` where there is none. Throws UserError: a bad description, a schedule that does not fit, files that cannot be
+// written; the folder's files are then as they were.
+LibraryReport build_library(const LibraryDescription &description, const std::filesystem::path &folder,
+                            const LibraryOptions &options = {});
+
+} // namespace kumiko

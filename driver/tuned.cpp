@@ -1,0 +1,44 @@
+#include "driver/tuned.h"
+
+#include "autotune/tune.h"
+#include "autotune/work.h"
+
+#include <memory>
+#include <tuple>
+
+namespace kumiko {
+
+namespace {
+
+std::optional<Record> find(const Database &database, const Op &op, const Machine &machine,
+                           const TunedOptions &options) {
+    if (auto exact = database.best(task_key(op, machine, options.threads, options.sizes), machine)) return exact;
+    const TaskKey wanted = task_key(op, machine, options.threads, options.sizes);
+    std::optional<Record> found;
+    for (const Database::TaskSummary &task : database.tasks()) {
+        if (task.key.op_hash != wanted.op_hash || task.key.machine != wanted.machine || task.ok == 0) continue;
+        if (found && std::abs(found->key.threads - wanted.threads) <= std::abs(task.key.threads - wanted.threads))
+            continue;
+        if (auto record = database.best(task.key, machine)) found = std::move(record);
+    }
+    return found;
+}
+
+} // namespace
+
+std::optional<ChosenSchedule> tuned_schedule(const Op &op, const Machine &machine, const std::string &database,
+                                             const TunedOptions &options) {
+    return tuned_schedules(database, options)(op, machine);
+}
+
+ScheduleSource tuned_schedules(const std::string &database, const TunedOptions &options) {
+    auto opened = std::make_shared<const Database>(database, Database::Mode::Read);
+    return [opened, options](const Op &op, const Machine &machine) -> std::optional<ChosenSchedule> {
+        const auto record = find(*opened, op, machine, options);
+        if (!record) return {};
+        return ChosenSchedule{Json(record->saved_schedule), record->parameters, record->seconds(),
+                              rate_text(count_work(op, record->key.sizes), record->seconds()), "tuned"};
+    };
+}
+
+} // namespace kumiko
