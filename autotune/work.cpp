@@ -63,8 +63,10 @@ double least_possible_seconds(const Work &work, const Machine &machine, int thre
     return seconds;
 }
 
+bool measured_by_operations(const Work &work) { return work.operations > 1.5 * work.bytes; }
+
 std::string rate_text(const Work &work, double seconds) {
-    if (work.operations > 0) return fmt::format("{:.1f} GFLOP/s", work.operations / seconds * 1e-9);
+    if (measured_by_operations(work)) return fmt::format("{:.1f} GFLOP/s", work.operations / seconds * 1e-9);
     return fmt::format("{:.1f} GB/s", work.bytes / seconds * 1e-9);
 }
 

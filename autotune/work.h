@@ -22,7 +22,9 @@ Work count_work(const Op &op, const Sizes &sizes);
 // clock or the machine's rate is unknown, or tensor instructions beyond its table may be at work.
 double least_possible_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
-// "112 GFLOP/s", or GB/s for an op without sums of products.
+// Whether arithmetic rather than memory is what the op is measured by: GFLOP/s, not GB/s.
+bool measured_by_operations(const Work &work);
+// "112 GFLOP/s", or GB/s for an op that does little with each byte.
 std::string rate_text(const Work &work, double seconds);
 
 } // namespace kumiko

@@ -1,0 +1,58 @@
+#include "bench/suite.h"
+
+#include "bench/peers.h"
+#include "support/table.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::bench {
+
+std::vector<std::string> peer_lines() {
+    std::vector<std::string> lines;
+    for (Peer *p : peers())
+        lines.push_back(p->available() ? p->name() + " " + p->version() : p->name() + ": missing, " + p->reason());
+    return lines;
+}
+
+std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &options) {
+    std::string text;
+    std::vector<std::string> remarks;
+    std::string suite;
+    std::optional<Table> table;
+    bool times = false;
+    const auto flush = [&] {
+        if (table) text += table->text() + "\n";
+        table.reset();
+    };
+    for (const BenchRow &r : rows) {
+        if (!table || r.suite != suite) {
+            flush();
+            suite = r.suite;
+            times = suite == "compile";
+            if (times)
+                table.emplace(std::vector<std::string>{suite, "median", "unit", "spread"});
+            else
+                table.emplace(std::vector<std::string>{suite, "threads", "untuned", "ours", "unit", "of peak", "spread",
+                                                       "best peer", "its", "ratio"});
+        }
+        const std::string spread = fmt::format("{:.1f} %", 100 * r.spread);
+        if (times) {
+            table->row({r.name, fmt::format("{:.2f}", r.ours), r.unit, spread});
+            continue;
+        }
+        const bool any = !r.best_peer.empty();
+        table->row({r.name, std::to_string(r.threads), fmt::format("{:.1f}", r.untuned),
+                    r.tuned || options.database.empty() ? fmt::format("{:.1f}", r.ours) : "-", r.unit,
+                    fmt::format("{:.0f} %", 100 * r.of_peak), spread, any ? r.best_peer : "-",
+                    any ? fmt::format("{:.1f}", r.peers.at(r.best_peer)) : "-",
+                    any ? fmt::format("{:.2f}x", r.ratio) : "-"});
+        for (const std::string &remark : r.remarks) {
+            if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);
+        }
+    }
+    flush();
+    for (const std::string &remark : remarks) text += remark + "\n";
+    return text;
+}
+
+} // namespace kumiko::bench

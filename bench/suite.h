@@ -1,0 +1,76 @@
+// Benchmarks: our kernels and the peers' on the same arrays, timed in turn, with what the machine can do beside them.
+#pragma once
+
+#include "bench/timer.h"
+#include "driver/target.h"
+#include "support/json.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kumiko::bench {
+
+// One op at one shape.
+struct BenchCase {
+    std::string suite, name; // "gemm-f32", "512x512x512"
+    std::string op;          // of the registry
+    Json parameters;
+};
+
+struct BenchOptions {
+    int threads = 1;
+    std::string database; // "": the default schedule only
+    bool peers = true;
+    bool halide = true;          // our nest through Halide's own code generator
+    double budget_seconds = 0.3; // of timing one piece
+    bool check = true;           // compare our outputs with each other and with the peers'
+};
+
+// One line of the report. Rates are in `unit`; more is better except where the unit is a time.
+struct BenchRow {
+    std::string suite, name;
+    int threads = 1;
+    std::string unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in the suite `compile`
+    double ours = 0;  // of the tuned schedule where there is one, else of the default one
+    double untuned = 0;
+    bool tuned = false;
+    double seconds = 0; // of ours
+    std::map<std::string, double> peers;
+    std::map<std::string, std::string> peer_notes;
+    std::string best_peer; // "" when there is none
+    double ratio = 0;      // ours / best_peer, above 1 is better; 0: none
+    double peak = 0;       // what the machine can do, in `unit`; 0: none
+    double of_peak = 0;
+    double spread = 0; // of ours: (p90 − p10) / median
+    std::vector<std::string> remarks;
+
+    // {suite, case, threads, ours, unit, peers, best_peer, ratio, peak, of_peak, spread, …}
+    Json json() const;
+};
+
+// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile"
+std::vector<std::string> suite_names();
+std::string suite_summary(const std::string &suite);
+// The cases of a suite; with `shape` ("m=300,n=300,k=300"; parameters of the suite's op) that one alone. Throws UserError for
+// an unknown suite, with a suggestion. `compile` has none.
+std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &shape = "");
+// The kernels of a kernels.json (driver/library.h).
+std::vector<BenchCase> library_cases(const std::string &file);
+
+// Times one case. Peers that are missing or do not do this op are left out, and a remark says so; an op that does not
+// compile throws.
+BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &options = {});
+
+// Compilation: schedule → callable code, with the lowering's part; a library of 50 kernels; the cost of a call.
+std::vector<BenchRow> run_compile_suite(const Target &target,
+                                        const std::function<void(const std::string &)> &progress = {});
+
+// A table for terminals, with the peers' versions above, and what is missing.
+std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &options);
+// Which peers there are, with versions or the reason why not; one line each.
+std::vector<std::string> peer_lines();
+
+} // namespace kumiko::bench
