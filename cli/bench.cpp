@@ -1,0 +1,107 @@
+// kumiko bench SUITE...
+#include "bench/suite.h"
+
+#include "cli/common.h"
+
+#include "support/progress.h"
+
+#include <iostream>
+#include <memory>
+
+namespace kumiko::cli {
+
+namespace {
+
+struct Arguments {
+    std::vector<std::string> suites;
+    std::string shape, json;
+    bench::BenchOptions options;
+    std::vector<int> threads = {1};
+    bool quiet = false, peers = true;
+};
+
+void run(Arguments a) {
+    const Target target = Target::host();
+    if (a.suites.empty()) a.suites = bench::suite_names();
+    if (!a.shape.empty() && a.suites.size() != 1)
+        throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
+    a.options.peers = a.peers;
+    std::vector<bench::BenchCase> cases;
+    bool compile = false;
+    for (const std::string &suite : a.suites) {
+        if (suite == "compile") {
+            compile = true;
+            continue;
+        }
+        for (const bench::BenchCase &c :
+             suite.ends_with(".json") ? bench::library_cases(suite) : bench::suite_cases(suite, a.shape))
+            cases.push_back(c);
+    }
+    std::vector<bench::BenchRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "timing",
+                          static_cast<int64_t>(cases.size() * a.threads.size()));
+        for (int threads : a.threads) {
+            a.options.threads = threads;
+            for (const bench::BenchCase &c : cases) {
+                progress.update(static_cast<int64_t>(rows.size()), c.suite + " " + c.name);
+                rows.push_back(bench::run_case(c, target, a.options));
+            }
+        }
+        progress.update(static_cast<int64_t>(rows.size()));
+        if (compile) {
+            progress.line("timing the compiler");
+            for (const bench::BenchRow &r :
+                 bench::run_compile_suite(target, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+    }
+    Json all = Json::array();
+    for (const bench::BenchRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") {
+        if (a.options.peers && !cases.empty()) {
+            std::cout << "peers: ";
+            std::string separator;
+            for (const std::string &line : bench::peer_lines()) std::cout << std::exchange(separator, "; ") << line;
+            std::cout << "\n\n";
+        }
+        std::cout << bench::report_text(rows, a.options);
+        if (!cases.empty())
+            std::cout << "\"of peak\" compares with multiply-adds from registers, or with copying memory, timed in the "
+                         "same run; ratios are medians over rounds.\n";
+    }
+    write_json(a.json, all);
+}
+
+} // namespace
+
+void add_bench(CLI::App &app) {
+    auto *command = app.add_subcommand("bench", "time our kernels and other libraries' in turn");
+    auto a = std::make_shared<Arguments>();
+    std::string names;
+    for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
+    command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
+    command
+        ->add_option("--shape", a->shape,
+                     "this shape alone: m=300,n=300,k=300 (suites of several ops: op=softmax,m=64,n=1000)")
+        ->type_name("NAME=VALUE,...");
+    command->add_option("--threads", a->threads, "threads, one number or several: 1,2")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    command->add_option("--tuned", a->options.database, "also the best schedules of this tuning database")
+        ->type_name("DB");
+    command->add_option("--seconds", a->options.budget_seconds, "timing of each piece")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_flag("!--no-peers", a->peers, "ours alone");
+    command->add_flag("!--no-check", a->options.check, "do not compare outputs");
+    command->add_flag("--quiet", a->quiet, "no progress bar");
+    add_json_option(*command, a->json);
+    examples(*command, "  kumiko bench gemm-f32 --tuned tuning.db --threads 1,2 --json gemm.json\n  kumiko bench rows "
+                       "--shape op=softmax,m=64,n=1000\nSuites:" +
+                           names);
+    command->callback([a] { run(*a); });
+}
+
+} // namespace kumiko::cli

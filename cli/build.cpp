@@ -1,0 +1,94 @@
+// kumiko build kernels.json -o out
+#include "cli/common.h"
+
+#include "driver/expected.h"
+#include "driver/tuned.h"
+#include "support/duration.h"
+#include "support/progress.h"
+#include "support/table.h"
+
+#include <iostream>
+#include <memory>
+
+namespace kumiko::cli {
+
+namespace {
+
+struct Arguments {
+    std::string file, folder = "out", database, target, expected, json;
+    int threads = 1;
+    bool self_test = true, quiet = false;
+};
+
+void build(const Arguments &a) {
+    LibraryDescription library = LibraryDescription::load(a.file);
+    if (!a.target.empty()) library.target = a.target;
+    if (!a.database.empty()) library.database = a.database;
+    Progress progress(std::cerr, progress_style(2, a.quiet), "building " + library.name,
+                      static_cast<int64_t>(library.kernels.size()));
+    LibraryOptions options;
+    options.self_test = a.self_test;
+    if (!library.database.empty()) options.source = tuned_schedules(library.database, {.threads = a.threads});
+    options.progress = [&](size_t done, size_t, const std::string &kernel) {
+        progress.update(static_cast<int64_t>(done), kernel);
+    };
+    const LibraryReport report = build_library(library, a.folder, options);
+    if (!a.expected.empty())
+        write_check_files(library, a.expected, [&](size_t, size_t, const std::string &kernel) {
+            progress.update(static_cast<int64_t>(library.kernels.size()), kernel.empty() ? "" : "evaluating " + kernel);
+        });
+    progress.finish();
+
+    Table table({"file in " + a.folder, "what it is"});
+    for (const auto &[name, purpose] : report.files) table.row({name, purpose});
+    if (a.json != "-") {
+        std::cout << table.text();
+        std::cout << "\n"
+                  << library.kernels.size() << " kernels for " << library.target << " in "
+                  << duration_text(report.seconds) << ". To use them:\n"
+                  << "  cc app.c -I" << a.folder << " " << a.folder << "/lib" << library.name << ".a -lm -lpthread\n";
+    }
+    for (const std::string &w : report.warnings) std::cerr << "kumiko: warning: " << w << "\n";
+    Json out = {{"seconds", report.seconds}, {"files", Json::array()}, {"manifest", report.manifest}};
+    for (const auto &[name, purpose] : report.files) out["files"].push_back(name);
+    write_json(a.json, out);
+}
+
+} // namespace
+
+void add_build(CLI::App &app) {
+    auto *command = app.add_subcommand("build", "make a static library with a C header from a list of kernels");
+    auto a = std::make_shared<Arguments>();
+    command->add_option("file", a->file, "the list, JSON")->required()->type_name("kernels.json");
+    command->add_option("-o,--output", a->folder, "the folder to write into")
+        ->type_name("FOLDER")
+        ->capture_default_str();
+    command->add_option("--db", a->database, "take schedules from this tuning database")->type_name("FILE");
+    command
+        ->add_option("--threads", a->threads, "prefer schedules that were tuned for so many threads; 0: one per core")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    command->add_option("--target", a->target, "instead of the list's: x86-64-avx2, x86-64-avx512, aarch64, ...")
+        ->type_name("LEVEL");
+    command->add_flag("!--no-self-test", a->self_test,
+                      "leave the self-test program out, which needs each formula evaluated");
+    command
+        ->add_option("--expected", a->expected,
+                     "also write inputs and expected outputs of each kernel as raw files into this folder")
+        ->type_name("FOLDER");
+    command->add_flag("--quiet", a->quiet, "no progress bar");
+    add_json_option(*command, a->json);
+    examples(
+        *command,
+        "  kumiko build kernels.json -o out\n"
+        "  cc out/mykernels_selftest.c out/libmykernels.a -lm -lpthread -o selftest && ./selftest\n\n"
+        "kernels.json:\n"
+        "  {\"name\": \"mykernels\", \"target\": \"host\", \"kernels\": [\n"
+        "    {\"name\": \"sgemm_512\", \"op\": \"matmul\", \"parameters\": {\"m\": 512, \"n\": 512, \"k\": 512}},\n"
+        "    {\"name\": \"act\", \"op\": \"gelu\", \"parameters\": {\"n\": \"n\"}}]}\n"
+        "A kernel may also have \"schedule\" (a file), \"schedule_parameters\", \"type\", \"tuned\" and "
+        "\"test_sizes\".");
+    command->callback([a] { build(*a); });
+}
+
+} // namespace kumiko::cli

@@ -1,0 +1,105 @@
+#include "cli/common.h"
+
+#include "driver/default_schedule.h"
+#include "driver/op_text.h"
+#include "driver/tuned.h"
+#include "ops/registry.h"
+#include "schedules/library/table.h"
+#include "support/atomic_file.h"
+#include "support/error.h"
+
+#include <iostream>
+
+namespace kumiko::cli {
+
+void OpArguments::add_to(CLI::App &command, bool required) {
+    auto *op = command.add_option("op", name, "operator; `kumiko ops` lists them");
+    if (required) op->required();
+    command
+        .add_option("--shape", shape,
+                    "its parameters: m=512,n=512,k=512; a name in place of a number is a size known only at run time")
+        ->type_name("NAME=VALUE,...");
+    command.add_option("--type", type, "type of the elements: f32, f16, bf16, f64, i8, ...")->type_name("TYPE");
+    command.add_option("--sizes", sizes, "values for sizes known only at run time: M=100,N=7")
+        ->type_name("NAME=NUMBER,...");
+}
+
+Json OpArguments::parameters() const {
+    Json given = parse_op_parameters(shape);
+    if (!type.empty()) {
+        if (given.contains("type")) throw UserError("the type is given twice, as --type and in --shape");
+        given["type"] = type;
+    }
+    return ops::complete_parameters(ops::find_operator(name), given);
+}
+
+Op OpArguments::op() const { return ops::make(name, parameters()); }
+
+std::map<std::string, int64_t> OpArguments::bound_sizes() const { return parse_sizes(sizes); }
+
+void ScheduleArguments::add_to(CLI::App &command) {
+    auto *f = command.add_option("--schedule", file, "a saved schedule (JSON)")->type_name("FILE");
+    auto *d =
+        command.add_option("--tuned", database, "take the best schedule of this tuning database")->type_name("DB");
+    auto *p = command
+                  .add_option("--parameters", parameters,
+                              "parameters of the library's schedule for this op: rows=6,columns=16")
+                  ->type_name("NAME=VALUE,...");
+    f->excludes(d)->excludes(p);
+    d->excludes(p);
+}
+
+Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::string *origin) const {
+    const auto name = [&](const std::string &text) {
+        if (origin) *origin = text;
+    };
+    if (!file.empty()) {
+        name(file);
+        return Schedule::from_json(op, machine, nlohmann::json(load_json(file)));
+    }
+    if (!database.empty()) {
+        if (const auto found = tuned_schedule(op, machine, database, {.threads = threads})) {
+            name("tuned");
+            return Schedule::from_json(op, machine, nlohmann::json(found->schedule));
+        }
+        throw UserError(database +
+                        " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
+                        op.name() + " --shape ... --db " + database);
+    }
+    if (!parameters.empty()) {
+        const LibraryTemplate *found = library::find_template(op);
+        if (!found)
+            throw UserError("no schedule of the library fits op \"" + op.name() +
+                            "\", so there are no parameters to set");
+        const auto space = found->make_space(op, machine);
+        Json chosen = space->to_json(space->default_point());
+        const Json given = parse_op_parameters(parameters); // items() only refers to it
+        for (const auto &[key, value] : given.items()) {
+            // The text is a number, a flag or a name: what the parameter's default is.
+            const std::string text = value.get<std::string>();
+            const Json typed = Json::parse(text, nullptr, false);
+            chosen[key] =
+                typed.is_discarded() || (chosen.contains(key) && chosen[key].is_string()) ? Json(text) : typed;
+        }
+        name("library, " + parameters);
+        return space->schedule(space->from_json(chosen));
+    }
+    name("default");
+    return default_schedule(op, machine);
+}
+
+void add_json_option(CLI::App &command, std::string &file) {
+    command.add_option("--json", file, "also write the report as JSON; - means the standard output")->type_name("FILE");
+}
+
+void write_json(const std::string &file, const Json &value) {
+    if (file.empty()) return;
+    if (file == "-")
+        std::cout << dump_json(value);
+    else
+        write_file_atomically(file, dump_json(value));
+}
+
+void examples(CLI::App &command, const std::string &text) { command.footer("Examples:\n" + text); }
+
+} // namespace kumiko::cli

@@ -1,0 +1,54 @@
+// What the subcommands share.
+#pragma once
+
+#include "driver/library.h"
+#include "dsl/op.h"
+#include "support/json.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace kumiko::cli {
+
+// Each adds its subcommand; the work is done in CLI11's callback, which throws Kumiko's errors.
+void add_ops(CLI::App &app);
+void add_show(CLI::App &app);
+void add_run(CLI::App &app);
+void add_tune(CLI::App &app);
+void add_best(CLI::App &app);
+void add_db(CLI::App &app);
+void add_build(CLI::App &app);
+void add_bench(CLI::App &app);
+void add_machine(CLI::App &app);
+
+// An op on the command line: its name in the registry, --shape and --type.
+struct OpArguments {
+    std::string name, shape, type, sizes;
+
+    // "OP", "--shape", "--type" and "--sizes"
+    void add_to(CLI::App &command, bool required = true);
+    Json parameters() const; // complete
+    Op op() const;
+    std::map<std::string, int64_t> bound_sizes() const;
+};
+
+// Which schedule: of a file, of a tuning database, with parameters for the library's, or the default one.
+struct ScheduleArguments {
+    std::string file, database, parameters;
+    int threads = 0;
+
+    void add_to(CLI::App &command);
+    // `origin` becomes a word for it: "default", "tuned", …
+    Schedule schedule(const Op &op, const Machine &machine, std::string *origin = nullptr) const;
+};
+
+// Adds "--json FILE".
+void add_json_option(CLI::App &command, std::string &file);
+// Writes it, "-" meaning the standard output; nothing when `file` is empty.
+void write_json(const std::string &file, const Json &value);
+
+// Adds an example to the end of the help text.
+void examples(CLI::App &command, const std::string &text);
+
+} // namespace kumiko::cli

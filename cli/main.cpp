@@ -1,0 +1,63 @@
+// The command `kumiko`. Reports go to the standard output, errors and progress to standard error. Exit status: 0; 1 for what
+// the user can mend; 70 for an error of Kumiko's own.
+#include "cli/common.h"
+
+#include "support/error.h"
+#include "support/names.h"
+
+#include <iostream>
+
+using namespace kumiko;
+
+int main(int argc, char **argv) {
+    CLI::App app("Kumiko: write an operator as a formula, schedule it, tune it, and ship it as a C library.", "kumiko");
+    app.require_subcommand(1);
+    app.get_formatter()->column_width(34);
+    cli::add_ops(app);
+    cli::add_show(app);
+    cli::add_run(app);
+    cli::add_tune(app);
+    cli::add_best(app);
+    cli::add_db(app);
+    cli::add_build(app);
+    cli::add_bench(app);
+    cli::add_machine(app);
+    cli::examples(app, "  kumiko ops                                         which operators there are\n"
+                       "  kumiko show softmax --shape m=64,n=128             a formula as a loop nest\n"
+                       "  kumiko run matmul --shape m=512,n=512,k=512        compile, check against the formula, time\n"
+                       "  kumiko tune matmul --shape m=512,n=512,k=512       search for a better schedule\n"
+                       "  kumiko build kernels.json -o out                   a static library and a C header\n"
+                       "  kumiko bench gemm-f32                              compare with OpenBLAS and oneDNN\n"
+                       "`kumiko COMMAND --help` says more of each.");
+    try {
+        app.parse(argc, argv);
+        return 0;
+    } catch (const CLI::ParseError &e) {
+        if (e.get_exit_code() == 0) return app.exit(e);
+        std::vector<std::string> commands;
+        for (const CLI::App *sub : app.get_subcommands(nullptr)) commands.push_back(sub->get_name());
+        const std::string first = argc > 1 ? argv[1] : "";
+        const bool unknown =
+            !first.empty() && first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end();
+        if (unknown)
+            std::cerr << "kumiko: there is no command \"" << first << "\"" << suggest(first, commands) << "\n";
+        else
+            std::cerr << "kumiko: " << e.what() << "\n";
+        const auto chosen = app.get_subcommands();
+        std::cerr << "`kumiko " << (chosen.empty() ? "" : chosen.front()->get_name() + " ")
+                  << "--help` shows what is possible\n";
+        return 1;
+    } catch (const UserError &e) {
+        std::cerr << "kumiko: " << e.what() << "\n";
+        return 1;
+    } catch (const Unsupported &e) {
+        std::cerr << "kumiko: not supported yet: " << e.what() << "\n";
+        return 1;
+    } catch (const Halide::Error &e) {
+        std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";
+        return 70;
+    } catch (const std::exception &e) {
+        std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";
+        return 70;
+    }
+}

@@ -1,0 +1,133 @@
+// kumiko run OP: compile it, check it against the formula, time it.
+#include "cli/common.h"
+
+#include "autotune/work.h"
+#include "bench/timer.h"
+#include "driver/expected.h"
+#include "driver/kernel.h"
+#include "runtime/kumiko_runtime.h"
+#include "support/duration.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+namespace kumiko::cli {
+
+namespace {
+
+struct Arguments {
+    OpArguments op;
+    ScheduleArguments schedule;
+    int threads = 1;
+    double seconds = 0.3;
+    bool check = true, perf = false;
+    std::string json;
+};
+
+void run(Arguments a) {
+    const Op op = a.op.op();
+    const Sizes sizes = a.op.bound_sizes();
+    for (const auto &[name, value] : sizes) {
+        if (std::find(op.sizes().begin(), op.sizes().end(), name) == op.sizes().end())
+            throw UserError("op \"" + op.name() + "\" has no size \"" + name + "\" that is bound at run time");
+    }
+    const Target target = Target::host();
+    kumiko_set_num_threads(a.threads);
+    a.schedule.threads = a.threads;
+    std::string origin;
+    const Schedule schedule = a.schedule.schedule(op, target.machine, &origin);
+    CompileOptions options;
+    options.perf_map = a.perf;
+    const Kernel kernel = compile(schedule, target, options);
+
+    for (const std::string &s : op.sizes()) {
+        if (!sizes.count(s))
+            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it one, as --sizes " + s +
+                            "=100");
+    }
+    std::optional<CheckArrays> reference;
+    std::vector<Buffer<>> arrays;
+    if (a.check) {
+        reference = make_check_arrays(op, sizes);
+        arrays = reference->inputs;
+    } else {
+        uint64_t seed = 1;
+        for (const Input &in : op.inputs()) {
+            arrays.push_back(make_input(in, sizes));
+            in.type.is_float() ? fill_random(arrays.back(), seed++, -1, 1)
+                               : fill_random_integers(arrays.back(), seed++, in.type.is_uint() ? 0 : -4, 4);
+        }
+    }
+    for (size_t i = 0; i < arrays.size(); i++) {
+        const std::string &from = kernel.nest().tensors[i].packed_from;
+        if (!from.empty()) arrays[i] = kernel.pack(from, arrays[i], sizes);
+    }
+    std::vector<Buffer<>> outputs;
+    for (const std::string &o : op.outputs()) {
+        outputs.push_back(make_output(op, o, sizes));
+        fill_unwritten(outputs.back());
+        arrays.push_back(outputs.back());
+    }
+    kernel(arrays);
+    if (reference) reference->check(outputs);
+    const bench::Timing t = bench::time_one([&] { kernel(arrays); }, {.budget_seconds = a.seconds});
+
+    const Work work = count_work(op, sizes);
+    const std::string rate = rate_text(work, t.median);
+    if (a.json != "-") {
+        std::cout << fmt::format("{} ({} schedule)\n", op.name(), origin);
+        std::cout << fmt::format("  compiled   in {} (lowering {})\n",
+                                 duration_text((kernel.report().lowering + kernel.report().code) * 1e-3),
+                                 duration_text(kernel.report().lowering * 1e-3));
+        if (reference)
+            std::cout << fmt::format("  checked    {} (the formula took {})\n",
+                                     reference->exact ? "every bit equals the formula's"
+                                                      : "every element within its error bound",
+                                     duration_text(reference->seconds));
+        std::cout << fmt::format("  a call     {} (median; spread {:.1f} %), {}, {} thread{}\n",
+                                 duration_text(t.median), 100 * t.spread(), rate, a.threads, a.threads == 1 ? "" : "s");
+        for (const std::string &w : kernel.warnings()) std::cout << "  warning    " << w << "\n";
+    }
+    write_json(
+        a.json,
+        {{"op", a.op.name},
+         {"parameters", a.op.parameters()},
+         {"sizes", sizes},
+         {"schedule", origin},
+         {"threads", a.threads},
+         {"compile_ms", kernel.report().lowering + kernel.report().code},
+         {"lowering_ms", kernel.report().lowering},
+         {"checked", reference ? Json(reference->exact ? "equal bits" : "within bounds") : Json(nullptr)},
+         {"seconds", t.median},
+         {"spread", t.spread()},
+         {"rate", measured_by_operations(work) ? work.operations / t.median * 1e-9 : work.bytes / t.median * 1e-9},
+         {"unit", measured_by_operations(work) ? "GFLOP/s" : "GB/s"},
+         {"warnings", kernel.warnings()}});
+}
+
+} // namespace
+
+void add_run(CLI::App &app) {
+    auto *command =
+        app.add_subcommand("run", "compile an op, check it against its formula on random inputs, and time it");
+    auto a = std::make_shared<Arguments>();
+    a->op.add_to(*command);
+    a->schedule.add_to(*command);
+    command->add_option("--threads", a->threads, "threads that the kernel may use; 0: one per processor")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    command->add_option("--seconds", a->seconds, "how long to time it")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_flag("!--no-check", a->check, "do not evaluate the formula, which is slow for large ops");
+    command->add_flag("--perf", a->perf, "name the code for `perf record`");
+    add_json_option(*command, a->json);
+    examples(*command, "  kumiko run matmul --shape m=512,n=512,k=512\n"
+                       "  kumiko run conv2d --shape c=64,h=56,w=56,o=64,padding=1 --tuned tuning.db --threads 2\n"
+                       "  kumiko run softmax --shape m=M,n=128 --sizes M=77 --json -");
+    command->callback([a] { run(*a); });
+}
+
+} // namespace kumiko::cli

@@ -1,0 +1,116 @@
+// kumiko show OP: what becomes of it on the way to machine code.
+#include "cli/common.h"
+
+#include "targets/cpu/object.h"
+#include "targets/lower/lower.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+namespace kumiko::cli {
+
+namespace {
+
+struct Arguments {
+    OpArguments op;
+    ScheduleArguments schedule;
+    std::string stage = "nest", target = "host", pass, json;
+    bool times = false;
+};
+
+template<typename T>
+std::string text_of(const T &value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+}
+
+std::string with_newline(std::string text) { return text.empty() || text.back() == '\n' ? text : text + "\n"; }
+
+void show(const Arguments &a) {
+    const Op op = a.op.op();
+    const Target target = Target::named(a.target);
+    Json report = {{"op", a.op.name}, {"parameters", a.op.parameters()}, {"stage", a.stage}, {"target", a.target}};
+    std::string text;
+    if (a.stage == "formula") {
+        text = op.to_string();
+    } else {
+        std::string origin;
+        const Schedule schedule = a.schedule.schedule(op, target.machine, &origin);
+        report["schedule"] = origin;
+        report["directives"] = Json(schedule.to_json());
+        if (a.stage == "schedule")
+            text = schedule.to_cpp();
+        else if (a.stage == "explain")
+            text = schedule.explain();
+        else if (a.stage == "nest")
+            text = text_of(schedule.nest());
+        else {
+            std::vector<PassReport> passes;
+            std::string passed;
+            LowerOptions options;
+            options.timings = &passes;
+            if (!a.pass.empty()) {
+                const auto names = pass_names();
+                if (std::find(names.begin(), names.end(), a.pass) == names.end())
+                    throw UserError("there is no pass \"" + a.pass +
+                                    "\"; there are: " + fmt::format("{}", fmt::join(names, ", ")));
+                options.print = [&](const std::string &pass, const Halide::Internal::Stmt &body) {
+                    if (pass == a.pass) passed = text_of(body);
+                };
+            }
+            const Nest nest = lower(schedule, options);
+            std::vector<Nest> nests = {nest};
+            for (const Nest &pack : nest.packs) nests.push_back(pack);
+            CodegenOptions codegen;
+            codegen.target = target.cpu;
+            if (a.stage == "ir") {
+                if (!a.pass.empty())
+                    text = passed;
+                else
+                    for (const Nest &n : nests) text += with_newline(text_of(n.body));
+            }
+            if (a.stage == "llvm") text = compile_llvm_ir(nests, codegen);
+            if (a.stage == "asm") text = compile_assembly(nests, codegen);
+            report["passes"] = Json::array();
+            for (const PassReport &p : passes) {
+                report["passes"].push_back({{"name", p.name}, {"milliseconds", p.milliseconds}});
+                if (a.times) std::cerr << fmt::format("{:>8.2f} ms  {}\n", p.milliseconds, p.name);
+            }
+        }
+    }
+    report["text"] = text;
+    if (a.json != "-") std::cout << with_newline(text);
+    write_json(a.json, report);
+}
+
+} // namespace
+
+void add_show(CLI::App &app) {
+    auto *command = app.add_subcommand("show", "print formula, schedule, loop nest, IR, LLVM IR or assembly of an op");
+    auto a = std::make_shared<Arguments>();
+    a->op.add_to(*command);
+    command
+        ->add_option("--stage", a->stage,
+                     "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide IR), "
+                     "llvm, asm")
+        ->check(CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm"}))
+        ->capture_default_str();
+    a->schedule.add_to(*command);
+    command
+        ->add_option("--target", a->target,
+                     "a level, such as x86-64-avx2 or aarch64; `kumiko machine --list` lists them")
+        ->capture_default_str();
+    command->add_option("--pass", a->pass, "with --stage ir: the IR after this pass");
+    command->add_flag("--times", a->times, "also how long each pass took");
+    add_json_option(*command, a->json);
+    examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
+                       "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
+                       "  kumiko show softmax --shape m=M,n=128 --stage ir");
+    command->callback([a] { show(*a); });
+}
+
+} // namespace kumiko::cli

@@ -1,0 +1,142 @@
+// kumiko tune OP, or all kernels of a kernels.json.
+#include "cli/common.h"
+
+#include "autotune/tune.h"
+#include "autotune/work.h"
+#include "support/duration.h"
+#include "support/table.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+
+namespace kumiko::cli {
+
+namespace {
+
+struct Arguments {
+    OpArguments op;
+    TuneOptions options;
+    double budget = 0;
+    std::string json;
+};
+
+std::atomic<bool> interrupted = false;
+
+// Control-C ends the search in order, with the best so far; a second one ends the program.
+class InterruptHandler {
+public:
+    InterruptHandler() {
+        interrupted = false;
+        before_ = std::signal(SIGINT, [](int) {
+            interrupted = true;
+            std::signal(SIGINT, SIG_DFL);
+        });
+    }
+    ~InterruptHandler() { std::signal(SIGINT, before_); }
+
+private:
+    void (*before_)(int);
+};
+
+struct Task {
+    std::string name;
+    Op op;
+};
+
+void tune_all(Arguments a) {
+    const Target target = Target::host();
+    std::vector<Task> tasks;
+    if (a.op.name.ends_with(".json")) {
+        if (!a.op.shape.empty() || !a.op.type.empty())
+            throw UserError("--shape and --type belong to one op; " + a.op.name + " states its own");
+        for (const LibraryKernel &k : LibraryDescription::load(a.op.name).kernels) {
+            if (k.op.sizes().empty())
+                tasks.push_back({k.name, k.op});
+            else
+                std::cerr << "kumiko: " << k.name << " is left out: its sizes are known only at run time\n";
+        }
+        if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
+    } else {
+        tasks.push_back({a.op.name, a.op.op()});
+        a.options.sizes = a.op.bound_sizes();
+    }
+    const InterruptHandler handler;
+    a.options.interrupt = &interrupted;
+    a.options.progress = &std::cerr;
+    a.options.style = progress_style(2, a.options.quiet);
+
+    Table table({"kernel", "before", "after", "gain", "tried", "took"});
+    Json all = Json::array();
+    const Stopwatch watch;
+    for (size_t i = 0; i < tasks.size() && !interrupted; i++) {
+        // What earlier kernels left over goes to the later ones.
+        if (a.budget > 0)
+            a.options.seconds = std::max(1.0, (a.budget - watch.seconds()) / static_cast<double>(tasks.size() - i));
+        TuneReport report;
+        std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
+        const Record best = tune(tasks[i].op, target, a.options, &report);
+        const Work work = count_work(tasks[i].op, a.options.sizes);
+        const double before = report.default_seconds, after = best.seconds();
+        table.row({tasks[i].name, before > 0 ? rate_text(work, before) : "-", rate_text(work, after),
+                   before > 0 ? fmt::format("{:.2f}x", before / after) : "-",
+                   fmt::format("{}", report.measured + report.known), duration_text(report.seconds)});
+        Json failures = Json::object();
+        for (const auto &[reason, count] : report.failures) failures[reason] = count;
+        all.push_back({{"name", tasks[i].name},
+                       {"formula_hash", tasks[i].op.hash()},
+                       {"threads", best.key.threads},
+                       {"default_seconds", before > 0 ? Json(before) : Json(nullptr)},
+                       {"best_seconds", after},
+                       {"rate", rate_text(work, after)},
+                       {"measured", report.measured},
+                       {"known", report.known},
+                       {"rejected", report.rejected},
+                       {"failures", failures},
+                       {"seconds", report.seconds},
+                       {"parameters", best.parameters},
+                       {"schedule", Json(best.saved_schedule)}});
+    }
+    if (a.json != "-") {
+        std::cout << table.text();
+        if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
+    }
+    write_json(a.json, all);
+}
+
+} // namespace
+
+void add_tune(CLI::App &app) {
+    auto *command =
+        app.add_subcommand("tune", "search for a good schedule of an op, or of every kernel of a kernels.json");
+    auto a = std::make_shared<Arguments>();
+    a->options.database = "tuning.db";
+    a->options.threads = 1;
+    a->op.add_to(*command);
+    command
+        ->add_option("--trials", a->options.trials,
+                     "schedules to measure for each kernel, those in the database counted")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--budget", a->budget, "seconds for all kernels together; 0: until the trials are done")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_option("--db", a->options.database, "where results are kept, and looked up when tuning goes on")
+        ->type_name("FILE")
+        ->capture_default_str();
+    command->add_option("--threads", a->options.threads, "threads that the kernel may use; 0: one per core")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    command->add_option("--seed", a->options.seed, "of the search")->capture_default_str();
+    command->add_flag("--fresh", a->options.fresh, "measure again what the database knows");
+    command->add_flag("--quiet", a->options.quiet, "no progress bar");
+    add_json_option(*command, a->json);
+    examples(*command, "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
+                       "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
+                       "Control-C ends the search with the best so far; the same command goes on from there.");
+    command->callback([a] { tune_all(*a); });
+}
+
+} // namespace kumiko::cli
