@@ -4,6 +4,7 @@
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 #include "targets/cpu/jit.h"
+#include "targets/halide/halide_module.h"
 
 #include <chrono>
 #include <cstring>
@@ -32,6 +33,12 @@ struct Kernel::Contents {
     std::vector<std::vector<AxisPlan>> plans;
     bool symbolic = false;
     std::vector<std::string> warnings;
+    std::vector<HalideModule> halide; // instead of module and entry, code by Halide's generator: the kernel, then its packs
+
+    int run(void *const *tensors, const int64_t *sizes) const { return halide.empty() ? entry(tensors, sizes) : halide[0].call(tensors, sizes); }
+    int run_pack(size_t n, void *const *tensors, const int64_t *sizes) const {
+        return halide.empty() ? module->packed(nest.packs[n].name)(tensors, sizes) : halide[n + 1].call(tensors, sizes);
+    }
 
     // The slow road: solves the sizes, and says what is wrong when an argument does not fit.
     std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n) const {
@@ -85,7 +92,7 @@ void Kernel::call(const halide_buffer_t *const *buffers, size_t n) const {
     if (!c.fits(buffers, n)) sizes = c.check(buffers, n);
     if (n > few) throw Unsupported("kernel " + c.nest.name + " has more than 32 arrays; kernels of at most 32 are supported");
     for (size_t t = 0; t < n; t++) tensors[t] = buffers[t]->host;
-    if (const int code = c.entry(tensors, sizes.data())) {
+    if (const int code = c.run(tensors, sizes.data())) {
         throw UserError("kernel " + c.nest.name + ": " + kumiko_error() + " (code " + std::to_string(code) + ")");
     }
 }
@@ -98,7 +105,8 @@ void Kernel::operator()(const std::vector<Buffer<>> &buffers) const {
 
 Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Sizes &given) const {
     const Contents &c = *contents_;
-    for (const Nest &pack : c.nest.packs) {
+    for (size_t n = 0; n < c.nest.packs.size(); n++) {
+        const Nest &pack = c.nest.packs[n];
         const TensorArgument &packed = pack.tensors[1];
         if (packed.packed_from != input) continue;
         const Input &in = *c.op.find_input(input);
@@ -122,7 +130,7 @@ Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Siz
         void *tensors[] = {array.raw_buffer()->host, out.raw_buffer()->host};
         std::vector<int64_t> values;
         for (const std::string &s : pack.sizes) values.push_back(sizes.at(s));
-        if (const int code = c.module->packed(pack.name)(tensors, values.data())) {
+        if (const int code = c.run_pack(n, tensors, values.data())) {
             throw UserError("kernel " + pack.name + ": " + kumiko_error() + " (code " + std::to_string(code) + ")");
         }
         return out;
@@ -130,12 +138,20 @@ Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Siz
     throw UserError("the schedule of kernel " + c.nest.name + " does not prepack \"" + input + "\"");
 }
 
-int Kernel::call_raw(void *const *tensors, const int64_t *sizes) const { return contents_->entry(tensors, sizes); }
+int Kernel::call_raw(void *const *tensors, const int64_t *sizes) const { return contents_->run(tensors, sizes); }
 const Op &Kernel::op() const { return contents_->op; }
 const Nest &Kernel::nest() const { return contents_->nest; }
 const CompileReport &Kernel::report() const { return contents_->report; }
-std::string Kernel::llvm_ir() const { return contents_->module->llvm_ir(); }
-std::string Kernel::assembly() const { return contents_->module->assembly(); }
+
+namespace {
+const JitModule &own_code(const Kernel::Contents &c) {
+    if (!c.module) throw Unsupported("the code of kernel " + c.nest.name + " as text: it came through Halide; compile it with our own generator");
+    return *c.module;
+}
+} // namespace
+
+std::string Kernel::llvm_ir() const { return own_code(*contents_).llvm_ir(); }
+std::string Kernel::assembly() const { return own_code(*contents_).assembly(); }
 const std::vector<std::string> &Kernel::warnings() const { return contents_->warnings; }
 
 Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
@@ -149,18 +165,22 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
     contents->nest = lower(schedule, lowering);
     contents->report.lowering = milliseconds_since(start);
     start = std::chrono::steady_clock::now();
-    if (options.through_halide) throw Unsupported("code through Halide");
-    JitOptions jit;
-    jit.codegen.target = target.cpu;
-    jit.codegen.contract = options.contract;
-    jit.codegen.emitters = options.emitters;
-    jit.symbols = options.symbols;
-    jit.perf_map = options.perf_map;
-    std::vector<Nest> nests = {contents->nest};
-    for (const Nest &pack : contents->nest.packs) nests.push_back(pack);
-    contents->module.emplace(nests, jit);
-    contents->entry = contents->module->packed(contents->nest.name);
-    contents->warnings = contents->module->warnings();
+    if (options.through_halide) {
+        contents->halide.emplace_back(contents->nest);
+        for (const Nest &pack : contents->nest.packs) contents->halide.emplace_back(pack);
+    } else {
+        JitOptions jit;
+        jit.codegen.target = target.cpu;
+        jit.codegen.contract = options.contract;
+        jit.codegen.emitters = options.emitters;
+        jit.symbols = options.symbols;
+        jit.perf_map = options.perf_map;
+        std::vector<Nest> nests = {contents->nest};
+        for (const Nest &pack : contents->nest.packs) nests.push_back(pack);
+        contents->module.emplace(nests, jit);
+        contents->entry = contents->module->packed(contents->nest.name);
+        contents->warnings = contents->module->warnings();
+    }
     contents->report.code = milliseconds_since(start);
     for (const TensorArgument &t : contents->nest.tensors) {
         std::vector<AxisPlan> plan;

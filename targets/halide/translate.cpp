@@ -1,0 +1,153 @@
+#include "targets/halide/translate.h"
+
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// "exp_f32" → {"exp", "f32"}; an empty type when the name does not end in one.
+std::pair<std::string, std::string> function_and_type(const std::string &name) {
+    for (const char *type : {"f32", "f64", "f16", "bf16"}) {
+        const std::string end = std::string("_") + type;
+        if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) {
+            return {name.substr(0, name.size() - end.size()), type};
+        }
+    }
+    return {name, ""};
+}
+
+class Translate : public IRMutator {
+    using IRMutator::visit;
+
+    Expr visit(const Call *op) override {
+        if (op->name.rfind("kumiko.inst.", 0) == 0) {
+            throw Unsupported("the tensor instruction " + op->name.substr(12) + " through Halide; compile with our own generator");
+        }
+        const Expr e = IRMutator::visit(op);
+        op = e.as<Call>();
+        if (op->is_intrinsic(Call::abs) && half(op->args[0])) return converted(op->type, Halide::abs(wide(op->args[0])));
+        if (op->call_type != Call::PureExtern) return e;
+        const auto [function, type] = function_and_type(op->name);
+        if (type == "f16" || type == "bf16") { // computed in f32, and rounded
+            std::vector<Expr> args;
+            for (const Expr &a : op->args) args.push_back(converted(Float(32, a.type().lanes()), a));
+            const bool predicate = op->type.is_bool();
+            const Type wide = predicate ? op->type : Float(32, op->type.lanes());
+            const Expr result = mutate(Call::make(wide, function + "_f32", args, Call::PureExtern));
+            return predicate ? result : converted(op->type, result);
+        }
+        if (function == "sigmoid") return 1 / (1 + Halide::exp(-op->args[0]));
+        if (function == "rsqrt" || function == "inverse_sqrt") return make_const(op->type, 1) / Halide::sqrt(op->args[0]);
+        if (function == "inverse") return make_const(op->type, 1) / op->args[0];
+        if (function == "erf") {
+            if (type != "f32") throw Unsupported("erf in " + type + " through Halide, which has it in f32 only");
+            return Halide::erf(op->args[0]);
+        }
+        return e;
+    }
+
+    // Casts from and to f16 and bf16 as integer operations on their bits, so that every target has them.
+    static Expr converted(Type t, const Expr &v) {
+        if (v.type() == t) return v;
+        const Expr e = Cast::make(t, v);
+        const bool half = (t.is_float() && t.bits() == 16) || (v.type().is_float() && v.type().bits() == 16);
+        return half ? lower_float16_cast(e.as<Cast>()) : e;
+    }
+
+    // float → integer saturates and NaN gives 0; Halide leaves both to the processor.
+    Expr visit(const Cast *op) override {
+        const Expr v = mutate(op->value);
+        if (!v.type().is_float() || op->type.is_float() || op->type.is_bool()) return converted(op->type, v);
+        const Type wide = Float(v.type().bits() == 64 || op->type.bits() >= 32 ? 64 : 32, v.type().lanes());
+        const std::string name = unique_name("cast.v");
+        const Expr x = Variable::make(wide, name);
+        const double top = std::ldexp(1.0, op->type.bits() - (op->type.is_int() ? 1 : 0)); // one above the highest
+        const Expr low = make_const(wide, op->type.is_int() ? -top : 0.0);
+        // NaN is told by its bits: a comparison with one may be anything where floating point is relaxed.
+        const Type bits = UInt(wide.bits(), wide.lanes());
+        const Expr magnitude = Call::make(bits, Call::bitwise_and, {Reinterpret::make(bits, x), make_const(bits, wide.bits() == 64 ? INT64_MAX : INT32_MAX)},
+                                          Call::PureIntrinsic);
+        const Expr number = magnitude <= make_const(bits, wide.bits() == 64 ? int64_t(0x7ff) << 52 : int64_t(0x7f800000));
+        const Expr high = make_const(wide, top), inside = number && LT::make(low, x) && LT::make(x, high);
+        const Expr limit = Select::make(number && LE::make(high, x), op->type.max(), Select::make(number && LE::make(x, low), op->type.min(), make_zero(op->type)));
+        // What is cast is inside in every lane, so no lane does what the processor may not define.
+        const Expr safe = Cast::make(op->type, Select::make(inside, x, make_zero(wide)));
+        return Let::make(name, v.type() == wide ? v : converted(wide, v), Select::make(inside, safe, limit));
+    }
+
+    // Arithmetic in f16 and bf16 is that of f32, rounded after each operation.
+    static bool half(const Expr &e) { return e.type().is_float() && e.type().bits() == 16; }
+    static Expr wide(const Expr &e) { return half(e) ? converted(Float(32, e.type().lanes()), e) : e; }
+    template<typename T>
+    Expr arithmetic(const T *op) {
+        const Expr a = mutate(op->a), b = mutate(op->b);
+        if constexpr (std::is_same_v<T, Div> || std::is_same_v<T, Mod>) { // by a constant zero: 0, which Halide refuses to say
+            if (!op->type.is_float() && is_const_zero(b)) return make_zero(op->type);
+        }
+        const Expr e = T::make(wide(a), wide(b));
+        return half(a) ? converted(op->type, e) : e;
+    }
+    Expr visit(const Add *op) override { return arithmetic(op); }
+    Expr visit(const Sub *op) override { return arithmetic(op); }
+    Expr visit(const Mul *op) override { return arithmetic(op); }
+    Expr visit(const Div *op) override { return arithmetic(op); }
+    Expr visit(const Mod *op) override { return arithmetic(op); }
+    // As selections, which say what becomes of a NaN: the second operand.
+    Expr visit(const Min *op) override { return extremum(op, true); }
+    Expr visit(const Max *op) override { return extremum(op, false); }
+    template<typename T>
+    Expr extremum(const T *op, bool least) {
+        const Expr a = mutate(op->a), b = mutate(op->b);
+        if (!op->type.is_float()) return T::make(a, b);
+        const std::string x = unique_name("extremum.a"), y = unique_name("extremum.b");
+        const Expr first = Variable::make(op->type, x), second = Variable::make(op->type, y);
+        const Expr wins = least ? LT::make(wide(first), wide(second)) : LT::make(wide(second), wide(first));
+        return Let::make(x, a, Let::make(y, b, Select::make(wins, first, second)));
+    }
+    // Of the comparisons, Halide's generator is exact about NaN for ==, < and <= only.
+    template<typename T>
+    Expr comparison(const Expr &a, const Expr &b) {
+        const Expr x = mutate(a), y = mutate(b);
+        return T::make(wide(x), wide(y));
+    }
+    Expr visit(const LT *op) override { return comparison<LT>(op->a, op->b); }
+    Expr visit(const LE *op) override { return comparison<LE>(op->a, op->b); }
+    Expr visit(const GT *op) override { return comparison<LT>(op->b, op->a); }
+    Expr visit(const GE *op) override { return comparison<LE>(op->b, op->a); }
+    Expr visit(const EQ *op) override { return comparison<EQ>(op->a, op->b); }
+    Expr visit(const NE *op) override { return op->a.type().is_float() ? Not::make(comparison<EQ>(op->a, op->b)) : comparison<NE>(op->a, op->b); }
+
+    Stmt visit(const Evaluate *op) override {
+        const Call *call = op->value.as<Call>();
+        if (call && call->name == "kumiko.prefetch") return Evaluate::make(0); // changes nothing but speed
+        return IRMutator::visit(op);
+    }
+
+    // A bool takes a byte in memory.
+    Expr visit(const Load *op) override {
+        if (!op->type.is_bool()) return IRMutator::visit(op);
+        const Type byte = UInt(8, op->type.lanes());
+        return Load::make(byte, op->name, mutate(op->index), op->image, op->param, mutate(op->predicate), op->alignment) != make_zero(byte);
+    }
+    Stmt visit(const Allocate *op) override {
+        const Type stored = op->type.is_bool() ? UInt(8, op->type.lanes()) : op->type;
+        std::vector<Expr> extents;
+        for (const Expr &e : op->extents) extents.push_back(mutate(e));
+        return Allocate::make(op->name, stored, op->memory_type, extents, op->condition, mutate(op->body));
+    }
+    Stmt visit(const Store *op) override {
+        Expr value = strictify_float(mutate(op->value));
+        if (value.type().is_bool()) value = Select::make(value, make_one(UInt(8, value.type().lanes())), make_zero(UInt(8, value.type().lanes())));
+        return Store::make(op->name, value, mutate(op->index), op->param, mutate(op->predicate), op->alignment);
+    }
+    Stmt visit(const LetStmt *op) override { return LetStmt::make(op->name, strictify_float(mutate(op->value)), mutate(op->body)); }
+};
+
+} // namespace
+
+Stmt halide_body(const Nest &nest) { return Translate().mutate(nest.body); }
+
+} // namespace kumiko

@@ -1,0 +1,11 @@
+// A nest's body in the words that Halide's code generators know.
+#pragma once
+
+#include "targets/lower/nest.h"
+
+namespace kumiko {
+
+// Throws Unsupported for calls that Halide cannot generate (tensor instructions, erf in f64).
+Halide::Internal::Stmt halide_body(const Nest &nest);
+
+} // namespace kumiko

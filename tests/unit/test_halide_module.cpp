@@ -1,0 +1,119 @@
+// Links: ops
+#include "targets/halide/halide_module.h"
+
+#include "dsl/interpret.h"
+#include "ops/matmul.h"
+#include "runtime/kumiko_runtime.h"
+#include "schedules/schedule.h"
+#include "targets/lower/lower.h"
+
+#include <doctest/doctest.h>
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace kumiko;
+
+namespace {
+
+Op product(Type t, const Expr &m, const Expr &n, const Expr &k) {
+    Axis i("i", m), j("j", n), r("k", k);
+    Tensor A = input("A", t, {i, r}), B = input("B", t, {r, j});
+    return Op("product_of", {A, B}, {compute("C", {i, j}, sum(A(i, r) * B(r, j), r))});
+}
+
+Buffer<> run(const Nest &nest, const std::vector<Buffer<>> &inputs, Buffer<> out, const std::vector<int64_t> &sizes = {}) {
+    const HalideModule module(nest);
+    std::vector<void *> tensors;
+    for (const Buffer<> &b : inputs) tensors.push_back(b.raw_buffer()->host);
+    fill_unwritten(out);
+    tensors.push_back(out.raw_buffer()->host);
+    CHECK(module.call(tensors.data(), sizes.data()) == 0);
+    return out;
+}
+
+struct Folder {
+    std::filesystem::path path = std::filesystem::temp_directory_path() / ("kumiko_halide_" + std::to_string(getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+};
+
+} // namespace
+
+TEST_CASE("a tiled, packed and parallel product is the formula's, through Halide") {
+    for (Type t : {f32, f64, i32, f16, bf16, u8}) {
+        const Op op = product(t, 13, 19, 24);
+        Schedule s(op);
+        auto C = s.stage("C");
+        C.tile({"i", "j"}, {4, 8});
+        C.reorder({"i.o", "j.o", "k", "i.i", "j.i"}).vectorize("j.i").unroll("i.i").parallel("i.o");
+        s.accumulate_in("C", "registers", "j.o");
+        s.place_in("B", "L1", "C", "j.o");
+        const Buffer<> a = random_integers(t, {13, 24}, 1, 0, 2), b = random_integers(t, {24, 19}, 2, 0, 2);
+        CHECK(difference(run(lower(s), {a, b}, Buffer<>(t, {13, 19})), interpret(op, a, b)) == "");
+    }
+}
+
+TEST_CASE("sizes are bound at the call, and the door is watched") {
+    Size M("M"), N("N");
+    const Op op = product(f32, M, N, 7);
+    Schedule s(op);
+    s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 8);
+    const Nest nest = lower(s);
+    const Buffer<> a = random_integers(f32, {5, 7}), b = random_integers(f32, {7, 11}, 2);
+    CHECK(difference(run(nest, {a, b}, Buffer<>(f32, {5, 11}), {5, 11}), interpret(op, a, b)) == "");
+    const HalideModule module(nest);
+    void *none[] = {nullptr, nullptr, nullptr};
+    const int64_t sizes[] = {5, 11};
+    CHECK(module.call(none, sizes) == KUMIKO_NULL_POINTER);
+    CHECK(std::string(kumiko_error()).find("A is a null pointer") != std::string::npos);
+    Buffer<> c(f32, {5, 11});
+    void *all[] = {a.raw_buffer()->host, b.raw_buffer()->host, c.raw_buffer()->host};
+    const int64_t negative[] = {-1, 11};
+    CHECK(module.call(all, negative) == KUMIKO_BAD_SIZE);
+}
+
+TEST_CASE("casts saturate, and functions of ours are Halide's") {
+    Axis i("i", 6);
+    Tensor X = input("X", f32, {i});
+    const Op op("casts", {X}, {compute("Y", {i}, cast(i8, X(i)))});
+    Buffer<float> x({6});
+    const float values[] = {1.5f, -1000, 1000, NAN, INFINITY, -0.5f};
+    for (int n = 0; n < 6; n++) x(n) = values[n];
+    CHECK(difference(run(lower(Schedule(op)), {x}, Buffer<>(i8, {6})), interpret(op, x)) == "");
+
+    Tensor Z = compute("Z", {i}, sigmoid(X(i)) + kumiko::erf(Expr(X(i))) + rsqrt(abs(X(i)) + 1));
+    const Op functions("functions", {X}, {Z});
+    const Buffer<float> y = random({6});
+    check_close(run(lower(Schedule(functions)), {y}, Buffer<>(f32, {6})), interpret(functions, y), {1e-5, 1e-5});
+}
+
+TEST_CASE("source and object compile and run elsewhere") {
+    const Op op = product(f32, 6, 8, 5);
+    Schedule s(op);
+    s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 4);
+    const Nest nest = lower(s);
+    const std::string source = halide_c_source(nest);
+    CHECK(source.find("int product_of(") != std::string::npos);
+    const Folder folder;
+    const std::string text = (folder.path / "k.cpp").string(), library = (folder.path / "k.so").string();
+    std::ofstream(text) << source;
+    if (std::system("c++ --version > /dev/null 2>&1") == 0) {
+        REQUIRE(std::system(("c++ -O1 -w -shared -fPIC -Wl,-z,undefs -o " + library + " " + text).c_str()) == 0);
+        void *handle = dlopen(library.c_str(), RTLD_LAZY);
+        REQUIRE_MESSAGE(handle, dlerror());
+        auto *f = reinterpret_cast<int (*)(void *, void *, void *)>(dlsym(handle, "product_of"));
+        REQUIRE(bool(f));
+        const Buffer<> a = random_integers(f32, {6, 5}), b = random_integers(f32, {5, 8}, 2);
+        Buffer<> c(f32, {6, 8});
+        CHECK(f(a.data(), b.data(), c.data()) == 0);
+        CHECK(difference(c, interpret(op, a, b)) == "");
+        dlclose(handle);
+    }
+    write_halide_object(nest, folder.path / "k.o", {"arm-64-linux"});
+    CHECK(std::filesystem::file_size(folder.path / "k.o") > 100);
+    CHECK_THROWS_WITH(write_halide_object(nest, folder.path / "k.o", {"pdp-11"}),
+                      "\"pdp-11\" is not the name of a Halide target; one is \"x86-64-linux-avx2\", or \"host\"");
+}
