@@ -111,6 +111,10 @@ StageState &stage_argument(ScheduleState &state, const Directive &d) {
 
 const LoopState &loop_argument(const StageState &stage, const Directive &d, const char *name) {
     const std::string loop = d.arguments[name].get<std::string>();
+    if (!stage.finished_by.empty()) {
+        throw UserError(d.where, call_text(d) + ": stage " + stage.name() + " is finished in " + stage.finished_by +
+                                     ", so its own loops are no longer used\n  legal here: the loops of " + stage.finished_by);
+    }
     if (stage.has_loop(loop)) return stage.loop(loop);
     std::string cause = "stage " + stage.name() + " has no loop \"" + loop + "\"";
     for (const Relation &r : stage.relations) {

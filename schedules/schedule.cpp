@@ -5,6 +5,7 @@
 #include "schedules/condition.h"
 #include "schedules/facts.h"
 #include "schedules/nest_text.h"
+#include "schedules/primitives/table.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
 
@@ -232,6 +233,13 @@ Schedule &Schedule::apply(Directive d) {
         ScheduleState next = *state_;
         p.apply(next, d, directives_.size());
         check_obligations(next, d);
+        for (const StageState &s : next.stages) {
+            if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
+            if (const std::string why = uncovered(next, s.name(), s.placement.consumer, s.placement.loop); !why.empty()) {
+                throw UserError(d.where, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " + s.placement.consumer +
+                                             ", which would no longer enclose all that reads it: " + why);
+            }
+        }
         state_ = std::make_shared<const ScheduleState>(std::move(next));
         directives_.push_back(std::move(d));
     } catch (const Halide::Error &e) {

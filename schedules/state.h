@@ -97,6 +97,7 @@ struct StageState {
     std::string copied;   // the tensor that it copies
     std::optional<Accumulate> accumulate;
     std::string finished_into; // the consumer that this reduction's end computes
+    std::string finished_by;   // the reduction in whose end this consumer is computed; its own loops are no longer used
     std::vector<LayoutTerm> layout; // empty: the axes in order
     std::vector<Prefetch> prefetches;
     std::vector<Peel> peels;

@@ -2,8 +2,6 @@
 
 namespace kumiko {
 
-namespace {
-
 // Why not all readers of `name` stand inside loop `loop` of `consumer`; "" when they do.
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer, const std::string &loop) {
     const StageState *c = state.find(consumer);
@@ -14,9 +12,13 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
         const StageState *s = state.find(at);
         bool inside = at == consumer;
         while (!inside && s) {
-            // A consumer that is finished in its producer runs in the producer's loops.
-            for (const StageState &p : state.stages) {
-                if (p.finished_into == s->name()) s = &p;
+            // A consumer that is finished in a reduction runs in the reduction's loops, at its end.
+            if (!s->finished_by.empty()) {
+                s = state.find(s->finished_by);
+                if (s->name() == consumer) {
+                    const size_t end = s->accumulate && s->has_loop(s->accumulate->loop) ? s->position(s->accumulate->loop) + 1 : s->first_reduction();
+                    if (s->position(loop) >= end) return "stage " + reader + ", which reads it, is computed at the end of the reduction, outside of " + loop;
+                }
             }
             if (s->name() == consumer) {
                 inside = true;
@@ -35,12 +37,18 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
     return "";
 }
 
+namespace {
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
         refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr, "", "place_in(…, consumer, loop), which copies it");
     }
     const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
+    if (!stage.finished_into.empty()) {
+        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it", &stage, "",
+               "compute_at of " + stage.finished_into);
+    }
     if (state.op.is_output(stage.name())) {
         refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr, "",
                "compute_at on stages that are not outputs");
@@ -60,7 +68,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why, &c, loop,
                "a loop that encloses " + readers + ", or compute_root()");
     }
-    stage.placement = {Placement::Kind::At, consumer, loop};
+    place_stage(state, stage, {Placement::Kind::At, consumer, loop});
     state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
         const StageState *stage = s.find(name);
         if (!stage || stage->placement.kind != Placement::Kind::At || stage->placement.consumer != consumer || stage->placement.loop != loop) {

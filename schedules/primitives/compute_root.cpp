@@ -2,11 +2,21 @@
 
 namespace kumiko {
 
+// A reduction and what is finished in it stand at one place.
+void place_stage(ScheduleState &state, StageState &stage, const Placement &placement) {
+    stage.placement = placement;
+    if (!stage.finished_by.empty()) state.stage(stage.finished_by).placement = placement;
+}
+
 namespace {
 
 void apply(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
-    stage.placement = {Placement::Kind::Root, "", ""};
+    if (!stage.finished_into.empty()) {
+        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it", &stage, "",
+               "compute_root() of " + stage.finished_into);
+    }
+    place_stage(state, stage, {Placement::Kind::Root, "", ""});
 }
 
 } // namespace

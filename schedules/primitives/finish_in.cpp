@@ -29,6 +29,25 @@ bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector
     return reads.elsewhere;
 }
 
+// Whether what `name` computes is read, on every way to `consumer`, at exactly the indices at which it is needed there: by the
+// consumer itself, or by stages that are inlined into it and so read likewise.
+bool read_in_place(const ScheduleState &state, const std::string &name, const std::string &consumer) {
+    for (const std::string &reader : state.readers(name)) {
+        const StageState &r = state.stage(reader);
+        if (reader != consumer && (r.placement.kind != Placement::Kind::Inline || !read_in_place(state, reader, consumer))) return false;
+        std::vector<std::string> tensors = {name};
+        if (const StageState *p = state.find(name)) {
+            for (const Component &c : p->def.components) tensors.push_back(c.tensor);
+        }
+        for (const Expr &e : r.def.expressions()) {
+            for (const std::string &t : tensors) {
+                if (reads_elsewhere(e, t, r.def.axes)) return false;
+            }
+        }
+    }
+    return true;
+}
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const std::string consumer = text_argument(d, "consumer");
@@ -46,7 +65,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     for (size_t a = 0; same && a < c.def.axes.size(); a++) {
         same = stage.def.axes[a].name() == c.def.axes[a].name() && can_prove(stage.def.axes[a].extent() == c.def.axes[a].extent());
     }
-    for (const Component &k : stage.def.components) same = same && !reads_elsewhere(c.def.value, k.tensor, c.def.axes);
+    same = same && read_in_place(state, stage.name(), consumer);
     if (!same) {
         refuse(state, d, consumer + " does not read " + stage.name() + " at exactly its own indices", &stage, "",
                "finish_in an elementwise consumer with the same axes");
@@ -58,9 +77,19 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
             refuse(state, d, "stage " + p.name() + " is computed at loop " + p.placement.loop + " of " + consumer + ", which will have no loops");
         }
     }
+    for (const Relation &r : stage.relations) {
+        if (const auto *split = std::get_if<SplitRelation>(&r); split && split->tail == Tail::Pad) {
+            refuse(state, d, "the split of loop " + split->parent + " pads what " + stage.name() + " stores, and " + consumer + " would be stored in its place",
+                   &stage, split->outer, "the tails guard and mask");
+        }
+    }
     stage.finished_into = consumer;
     stage.placement = c.placement;
-    (void)index;
+    c.finished_by = stage.name();
+    state.obligations.push_back({index, [name = stage.name(), consumer](const ScheduleState &now) -> std::string {
+        if (now.consumers(name) == std::vector<std::string>{consumer} && read_in_place(now, name, consumer)) return "";
+        return name + ", which is finished in " + consumer + " and so not stored, is now read elsewhere too";
+    }});
 }
 
 } // namespace

@@ -25,4 +25,7 @@ std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageStat
 // The extent of a loop where it is a number, or the assumptions make it one.
 std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
 
+std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer, const std::string &loop);
+void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);
+
 } // namespace kumiko

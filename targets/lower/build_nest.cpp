@@ -143,9 +143,13 @@ private:
         for (const Relation &r : s.relations) { // a padded tail runs on storage that is rounded up
             const auto *split = std::get_if<SplitRelation>(&r);
             if (!split || split->tail != Tail::Pad) continue;
-            for (size_t d = 0; d < s.def.axes.size(); d++) {
-                const Expr f = static_cast<int>(split->factor);
-                if (s.def.axes[d].name() == split->parent) stored.extent[d] = simplify((stored.extent[d] + f - 1) / f * f);
+            const Frame f(s, region, "");
+            for (const std::string &axis : s.axes_of(split->parent)) {
+                for (size_t d = 0; d < s.def.axes.size(); d++) {
+                    if (s.def.axes[d].name() != axis) continue;
+                    const Interval i = f.axis_interval(axis, 0, bounds_);
+                    stored.extent[d] = simplify_index(max(stored.extent[d], i.max - region.min[d] + 1), bounds_);
+                }
             }
         }
         return with_components(s.def, 0, stored, s.layout, s.level, "", false, body, copies);
@@ -342,6 +346,20 @@ private:
         size_t position;      // of the innermost loop it depends on
     };
 
+    // Where padded tails may run beyond the region, a value is zero (or a reduction's identity) there, and reads nothing.
+    Expr padded(const Frame &f, const Expr &value, const Expr &beyond) {
+        const StageState &s = f.stage();
+        Expr inside;
+        for (const Relation &r : s.relations) {
+            const auto *split = std::get_if<SplitRelation>(&r);
+            if (!split || split->tail != Tail::Pad) continue;
+            const Expr extent = f.extent(split->parent), at = f.value(split->parent);
+            if (proves(extent % static_cast<int>(split->factor) == 0, bounds_) || proves(at < extent, bounds_)) continue;
+            inside = all_of(inside, simplify_index(at < extent, bounds_));
+        }
+        return inside.defined() ? Call::make(value.type(), Call::if_then_else, {inside, value, beyond}, Call::PureIntrinsic) : value;
+    }
+
     // Guards that are not proved by the loops' extents alone.
     std::vector<Guard> guards(const Frame &f, bool skip_reductions) {
         std::vector<Guard> all;
@@ -402,7 +420,8 @@ private:
     }
 
     // `pure`: in the begin or end of a reduction, whose loops are those that do not reduce.
-    ForType for_type(const StageState &s, size_t position, bool pure) const {
+    ForType for_type(const Frame &f, size_t position, bool pure) const {
+        const StageState &s = f.stage();
         if (s.tensorize && position >= s.position(s.tensorize->loop)) {
             if (!pure) return ForType::Serial;
             for (size_t i = position + 1; i < s.order.size(); i++) {
@@ -416,7 +435,8 @@ private:
         case LoopKind::Unrolled: return ForType::Unrolled;
         case LoopKind::Serial: break;
         }
-        return must_unroll(s, position) ? ForType::Unrolled : ForType::Serial;
+        // A loop of symbolic extent cannot be copied; what it steps through then stays in memory, of which code generation warns.
+        return must_unroll(s, position) && is_const(f.extent(s.order[position])) ? ForType::Unrolled : ForType::Serial;
     }
 
     Stmt walk(Frame &f, size_t depth, const Walk &w) {
@@ -480,12 +500,21 @@ private:
             one.pin(name, min);
             return inside(one, depth, w);
         }
-        const ForType type = for_type(s, depth, w.skip_reductions);
+        const ForType type = for_type(f, depth, w.skip_reductions);
         const std::string variable = f.prefix() + name;
         if (type == ForType::Vectorized && s.loop(name).reduction) l_.joined.insert(variable);
         if (s.tensorize && !w.skip_reductions && depth >= s.position(s.tensorize->loop)) note_tensorized(f, variable);
-        bounds_.push(variable, Interval(min, simplify(min + extent - 1)));
-        Expr clipped = extent;
+        // Lanes and copies are counted when code is made: where the extent varies, all that there can be, switched off beyond it.
+        Expr most = extent;
+        if ((type == ForType::Unrolled || type == ForType::Vectorized) && !is_const(extent)) {
+            most = find_constant_bound(extent, Direction::Upper, bounds_);
+            if (!most.defined() || !as_const_int(most)) {
+                throw UserError("loop " + name + " of stage " + s.name() + " is " + kind_name(s.loop(name).kind) +
+                                ", but how far it runs where it is computed is known only at run time; split it, or compute the stage elsewhere");
+            }
+        }
+        bounds_.push(variable, Interval(min, simplify(min + most - 1)));
+        Expr clipped = most;
         if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
         std::vector<const StageState *> doubled;
         for (const StageState &p : state_.stages) {
@@ -497,6 +526,7 @@ private:
         Stmt loop = with_doubled(f, depth, doubled, 0, min, clipped, fills, [&] {
             Stmt body = inside(f, depth, w);
             if (is_no_op(body)) return body;
+            if (!most.same_as(extent)) body = IfThenElse::make(simplify_index(Variable::make(Int(32), variable) < min + extent, bounds_), body);
             fills.push_back(body);
             return For::make(variable, min, clipped, type, Partition::Never, DeviceAPI::None, Block::make(fills));
         });
@@ -604,7 +634,7 @@ private:
         Expr condition;
         for (const Guard &g : guards(f, w.skip_reductions)) {
             if (g.position != depth || proves(g.condition, bounds_)) continue;
-            const ForType type = for_type(s, depth, w.skip_reductions);
+            const ForType type = for_type(f, depth, w.skip_reductions);
             const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) && g.value.defined() &&
                                  step_of(g.value, f.prefix() + name).value_or(0) > 0;
             if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
@@ -713,7 +743,8 @@ private:
     Stmt pointwise(Frame &f) {
         Walk w;
         w.leaf = [&](Frame &g) {
-            return Provide::make(buffers_.at(g.stage().name()), {at(g, g.stage().def.value)}, indices(g), const_true());
+            const Expr value = at(g, g.stage().def.value);
+            return Provide::make(buffers_.at(g.stage().name()), {padded(g, value, make_zero(value.type()))}, indices(g), const_true());
         };
         return walk(f, 0, w);
     }
@@ -749,7 +780,7 @@ private:
             values[term_variable(c)] = at(f, def.components[c].term);
         }
         std::vector<Expr> after;
-        for (const Component &c : def.components) after.push_back(substitute(values, c.combined));
+        for (const Component &c : def.components) after.push_back(padded(f, substitute(values, c.combined), c.identity));
         return store(f, after);
     }
 

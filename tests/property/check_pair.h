@@ -101,7 +101,9 @@ inline std::vector<Buffer<>> random_inputs(const RandomOp &r, uint64_t seed) {
 inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const std::vector<Buffer<>> &inputs, const Results &expected, bool at_end) {
     std::vector<std::unique_ptr<GuardedTensor>> tensors;
     std::vector<void *> pointers;
-    for (const Buffer<> &in : inputs) {
+    for (size_t i = 0; i < inputs.size(); i++) {
+        const TensorArgument &t = kernel.nest().tensors[i];
+        const Buffer<> in = t.packed_from.empty() ? inputs[i] : kernel.pack(t.packed_from, inputs[i], r.sizes);
         tensors.push_back(std::make_unique<GuardedTensor>(in, at_end));
         tensors.back()->copy_from(in);
         pointers.push_back(tensors.back()->data());
