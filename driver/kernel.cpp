@@ -4,6 +4,7 @@
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 #include "targets/cpu/jit.h"
+#include "targets/cpu/object.h"
 #include "targets/halide/halide_module.h"
 
 #include <chrono>
@@ -33,6 +34,7 @@ struct Kernel::Contents {
     std::vector<std::vector<AxisPlan>> plans;
     bool symbolic = false;
     std::vector<std::string> warnings;
+    CodegenOptions codegen;
     std::vector<HalideModule> halide; // instead of module and entry, code by Halide's generator: the kernel, then its packs
 
     int run(void *const *tensors, const int64_t *sizes) const { return halide.empty() ? entry(tensors, sizes) : halide[0].call(tensors, sizes); }
@@ -144,14 +146,17 @@ const Nest &Kernel::nest() const { return contents_->nest; }
 const CompileReport &Kernel::report() const { return contents_->report; }
 
 namespace {
-const JitModule &own_code(const Kernel::Contents &c) {
+// The kernel and its packs, which our own generator can be asked for again as text.
+std::vector<Nest> own_nests(const Kernel::Contents &c) {
     if (!c.module) throw Unsupported("the code of kernel " + c.nest.name + " as text: it came through Halide; compile it with our own generator");
-    return *c.module;
+    std::vector<Nest> nests = {c.nest};
+    for (const Nest &pack : c.nest.packs) nests.push_back(pack);
+    return nests;
 }
 } // namespace
 
-std::string Kernel::llvm_ir() const { return own_code(*contents_).llvm_ir(); }
-std::string Kernel::assembly() const { return own_code(*contents_).assembly(); }
+std::string Kernel::llvm_ir() const { return compile_llvm_ir(own_nests(*contents_), contents_->codegen); }
+std::string Kernel::assembly() const { return compile_assembly(own_nests(*contents_), contents_->codegen); }
 const std::vector<std::string> &Kernel::warnings() const { return contents_->warnings; }
 
 Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
@@ -175,6 +180,8 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
         jit.codegen.emitters = options.emitters;
         jit.symbols = options.symbols;
         jit.perf_map = options.perf_map;
+        jit.keep_text = false; // text is made again when it is asked for
+        contents->codegen = jit.codegen;
         std::vector<Nest> nests = {contents->nest};
         for (const Nest &pack : contents->nest.packs) nests.push_back(pack);
         contents->module.emplace(nests, jit);
