@@ -115,6 +115,9 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     Directive at_consumer = d;
     at_consumer.arguments["stage"] = consumer;
     loop_argument(reader, at_consumer);
+    if (reader.prepacked) {
+        refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "", "a stage that is computed in the kernel");
+    }
     if (reader.placement.kind == Placement::Kind::Inline) {
         refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "", "a stage that is computed; compute_root() or compute_at(…) it first");
     }

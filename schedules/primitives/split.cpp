@@ -24,6 +24,9 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     if (tail == Tail::Pad && loop.reduction) {
         refuse(state, d, "a padded tail would add what lies beyond the end of the reduction", &stage, name, "the tail guard, or a factor that divides the extent");
     }
+    if (tail == Tail::Pad && stage.prepacked) {
+        refuse(state, d, "a padded tail writes beyond the extent, and " + stage.name() + " is stored in an array of the caller's", &stage, name, "the tails guard and mask");
+    }
     if (tail == Tail::Pad && (state.op.is_output(stage.name()) || !stage.finished_into.empty())) {
         const std::string written = stage.finished_into.empty() ? stage.name() : stage.finished_into;
         refuse(state, d, "a padded tail writes beyond the extent, and " + written + (state.op.is_output(written) ? " is an output with storage of the caller's" : " is not stored by " + stage.name()),

@@ -24,6 +24,14 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
                    "loops that stand one directly inside the other, outermost first; reorder them so first");
         }
     }
+    if (stage.def.is_reduction() && !(stage.def.properties.commutative && stage.def.properties.associative)) {
+        int reducing = 0;
+        for (const std::string &l : loops) reducing += stage.loop(l).reduction;
+        if (reducing > 1) {
+            refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative, so its reduction loops keep their order",
+                   &stage, loops.back(), "one reduction loop among them, or state the combiner's properties in reduce(…)");
+        }
+    }
     for (size_t n = 0; n < loops.size(); n++) {
         split_loop(state, stage, d, loops[n], factors[n], loops[n] + ".o", loops[n] + ".i", Tail::Auto);
     }

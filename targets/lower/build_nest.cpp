@@ -140,9 +140,10 @@ private:
     template<typename Body>
     Stmt with_storage(const StageState &s, const Region &region, const Body &body, int copies = 1) {
         Region stored = region;
-        for (const Relation &r : s.relations) { // a padded tail runs on storage that is rounded up
+        // A padded tail runs on storage that is rounded up, and so do lanes that read the partial results of their own stage.
+        for (const Relation &r : s.relations) {
             const auto *split = std::get_if<SplitRelation>(&r);
-            if (!split || split->tail != Tail::Pad) continue;
+            if (!split || (split->tail != Tail::Pad && !(s.def.is_reduction() && covers_reads(s)))) continue;
             const Frame f(s, region, "");
             for (const std::string &axis : s.axes_of(split->parent)) {
                 for (size_t d = 0; d < s.def.axes.size(); d++) {
@@ -508,7 +509,7 @@ private:
         Expr most = extent;
         if ((type == ForType::Unrolled || type == ForType::Vectorized) && !is_const(extent)) {
             most = find_constant_bound(extent, Direction::Upper, bounds_);
-            if (!most.defined() || !as_const_int(most)) {
+            if (!most.defined() || !as_const_int(most) || *as_const_int(most) > 1024) {
                 throw UserError("loop " + name + " of stage " + s.name() + " is " + kind_name(s.loop(name).kind) +
                                 ", but how far it runs where it is computed is known only at run time; split it, or compute the stage elsewhere");
             }
@@ -815,15 +816,29 @@ private:
         const bool finishes = !s.finished_into.empty();
         if (s.accumulate) {
             const size_t depth = s.position(s.accumulate->loop) + 1;
+            const bool rounds = first < depth; // a reduction loop stands outside
+            const bool late = rounds && finishes && !rounds_in_order(f, depth);
             Walk w;
             w.stop = depth;
-            w.leaf = [&](Frame &g) { return accumulate(g, depth); };
-            // With a reduction loop outside, partial results wait in the stage's own storage meanwhile.
-            if (finishes && first < depth) {
-                const Region region = f.region();
-                return with_storage(s, region, [&] { return walk(f, 0, w); });
-            }
-            return walk(f, 0, w);
+            w.leaf = [&](Frame &g) { return accumulate(g, depth, rounds, late); };
+            if (!rounds) return walk(f, 0, w);
+            Walk outer;
+            outer.stop = first;
+            outer.leaf = [&](Frame &g) {
+                Stmt all = walk(g, first, w);
+                if (late) all = Block::make(all, finish(g, first));
+                Expr nothing; // without a round, what is stored is the identity
+                for (const Axis &a : s.def.reduction_axes) {
+                    if (!proves(a.extent() > 0, bounds_)) nothing = nothing.defined() ? nothing || a.extent() <= 0 : a.extent() <= 0;
+                }
+                if (!nothing.defined()) return all;
+                Stmt none = begin(g, first);
+                if (finishes && !late) none = Block::make(none, finish(g, first));
+                return Block::make(IfThenElse::make(simplify_index(nothing, bounds_), none), all);
+            };
+            // Partial results wait in the stage's own storage meanwhile.
+            if (finishes) return with_storage(s, f.region(), [&] { return walk(f, 0, outer); });
+            return walk(f, 0, outer);
         }
         Walk w;
         w.stop = first;
@@ -839,22 +854,61 @@ private:
         return walk(f, 0, w);
     }
 
-    Stmt accumulate(Frame &f, size_t depth) {
+    // What the reduction loops count: the reduction axes, or what whole ones were fused into. Nothing when some are fused in part.
+    static std::optional<std::set<std::string>> reduction_roots(const StageState &s) {
+        std::set<std::string> roots;
+        for (const Axis &a : s.def.reduction_axes) roots.insert(a.name());
+        for (const Relation &r : s.relations) {
+            const auto *fuse = std::get_if<FuseRelation>(&r);
+            if (!fuse || !s.loop(fuse->fused).reduction) continue;
+            if (!roots.erase(fuse->outer) || !roots.erase(fuse->inner)) return std::nullopt;
+            roots.insert(fuse->fused);
+        }
+        return roots;
+    }
+
+    // True when the last round of a reduction can be told by what its loops inside `depth` reach: outer parts stand outside of
+    // inner ones, so that each round is of later steps than the one before.
+    bool rounds_in_order(const Frame &f, size_t depth) const {
         const StageState &s = f.stage();
-        const bool finishes = !s.finished_into.empty();
-        const bool rounds = s.first_reduction() < depth; // a reduction loop stands outside
-        Expr is_first, is_last;
+        const auto roots = reduction_roots(s);
+        if (!roots) return false;
+        for (const std::string &root : *roots) {
+            int64_t before = INT64_MAX;
+            for (const std::string &l : s.order) {
+                if (!s.derived_from(l, root) || is_const_one(f.extent(l))) continue;
+                const auto step = step_of(f.value(root), f.prefix() + l);
+                if (!step || *step <= 0 || *step >= before) return false;
+                before = *step;
+            }
+        }
+        return true;
+    }
+
+    // `rounds`: a reduction loop stands outside, so partial results are put away and reloaded. `late`: the consumer is not
+    // finished here.
+    Stmt accumulate(Frame &f, size_t depth, bool rounds, bool late) {
+        const StageState &s = f.stage();
+        const bool finishes = !s.finished_into.empty() && !late;
+        Expr is_first, is_last, runs;
         if (rounds) {
-            for (const Axis &a : s.def.reduction_axes) {
-                const Interval i = f.axis_interval(a.name(), depth, bounds_);
-                is_first = all_of(is_first, i.min <= 0);
-                is_last = all_of(is_last, i.max >= a.extent() - 1);
+            for (size_t i = 0; i < depth; i++) {
+                if (s.loop(s.order[i]).reduction) is_first = all_of(is_first, f.value(s.order[i]) == 0);
             }
             is_first = simplify_index(is_first, bounds_);
+        }
+        if (rounds && finishes) {
+            const std::set<std::string> roots = *reduction_roots(s);
+            for (const std::string &root : roots) {
+                const Interval i = f.axis_interval(root, depth, bounds_);
+                is_last = all_of(is_last, i.max >= f.extent(root) - 1);
+                if (!proves(i.min < f.extent(root), bounds_)) runs = all_of(runs, simplify_index(i.min < f.extent(root), bounds_));
+            }
             is_last = simplify_index(is_last, bounds_);
         }
+        const auto whole = [&](const Stmt &s) { return runs.defined() ? IfThenElse::make(runs, s) : s; };
         const std::map<std::string, std::string> home = buffers_;
-        return with_components(s.def, 0, touched(f, depth), {}, s.accumulate->level, ".acc", true, [&] {
+        return whole(with_components(s.def, 0, touched(f, depth), {}, s.accumulate->level, ".acc", true, [&] {
             const std::map<std::string, std::string> accumulators = buffers_;
             Stmt start = begin(f, depth);
             if (rounds && !is_const_one(is_first)) {
@@ -879,7 +933,7 @@ private:
             else if (is_const_zero(is_last)) end = leave();
             else end = IfThenElse::make(is_last, finish(f, depth), leave());
             return Block::make({start, middle, end});
-        });
+        }));
     }
 };
 

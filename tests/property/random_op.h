@@ -361,7 +361,7 @@ private:
             if (t.is_uint()) return a;
             return ranged(abs_of(a.e), std::min(0.0, a.lo), std::max(-a.lo, a.hi));
         }
-        if (kind == 2 && t.is_float()) return {Halide::floor(a.e * number(t, 0.5)) + number(t, 0), std::floor(a.lo / 2), std::floor(a.hi / 2)};
+        if (kind == 2 && t.is_float()) return {cast(t, Halide::floor(a.e * number(t, 0.5))) + number(t, 0), std::floor(a.lo / 2), std::floor(a.hi / 2)};
         if (kind == 3) {
             const Value c = condition(scope, depth), b = expression(t, scope, depth - 1);
             return {Halide::select(c.e, a.e, b.e), std::min(a.lo, b.lo), std::max(a.hi, b.hi)};

@@ -126,6 +126,11 @@ void report(const Options &o, int64_t i, const Machine &machine, const std::stri
             return r.kind == Outcome::Kind::Failed ? 2 : 0;
         });
         std::printf("shrunk, it says: %s\n", ending(code).c_str());
+        if (o.verbose) {
+            LowerOptions lowering;
+            lowering.verify = false;
+            std::printf("%s", body_text(lower(s, lowering)).c_str());
+        }
         return 0;
     });
     std::printf("repeat: --seed %lld --first %lld --pairs 1\n", static_cast<long long>(o.seed), static_cast<long long>(i));
