@@ -35,9 +35,12 @@ struct Kernel::Contents {
     bool symbolic = false;
     std::vector<std::string> warnings;
     CodegenOptions codegen;
-    std::vector<HalideModule> halide; // instead of module and entry, code by Halide's generator: the kernel, then its packs
+    std::vector<HalideModule>
+        halide; // instead of module and entry, code by Halide's generator: the kernel, then its packs
 
-    int run(void *const *tensors, const int64_t *sizes) const { return halide.empty() ? entry(tensors, sizes) : halide[0].call(tensors, sizes); }
+    int run(void *const *tensors, const int64_t *sizes) const {
+        return halide.empty() ? entry(tensors, sizes) : halide[0].call(tensors, sizes);
+    }
     int run_pack(size_t n, void *const *tensors, const int64_t *sizes) const {
         return halide.empty() ? module->packed(nest.packs[n].name)(tensors, sizes) : halide[n + 1].call(tensors, sizes);
     }
@@ -46,16 +49,20 @@ struct Kernel::Contents {
     std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n) const {
         std::vector<const halide_buffer_t *> all(buffers, buffers + n);
         if (n != nest.tensors.size()) {
-            throw UserError("kernel " + nest.name + " takes " + std::to_string(nest.tensors.size()) + " arrays, not " + std::to_string(n));
+            throw UserError("kernel " + nest.name + " takes " + std::to_string(nest.tensors.size()) + " arrays, not " +
+                            std::to_string(n));
         }
         for (size_t t = 0; t < n; t++) {
             if (!nest.tensors[t].packed_from.empty()) all[t] = nullptr; // its shape says nothing of the sizes
         }
         const Sizes sizes = solve_sizes(op, all);
         for (size_t t = 0; t < n; t++) {
-            if (!nest.tensors[t].packed_from.empty()) check_packed(nest.tensors[t], buffers[t], sizes);
-            else if (t < op.inputs().size()) check_input(op, op.inputs()[t], buffers[t], sizes);
-            else check_output(op, nest.tensors[t].name, buffers[t], sizes);
+            if (!nest.tensors[t].packed_from.empty())
+                check_packed(nest.tensors[t], buffers[t], sizes);
+            else if (t < op.inputs().size())
+                check_input(op, op.inputs()[t], buffers[t], sizes);
+            else
+                check_output(op, nest.tensors[t].name, buffers[t], sizes);
         }
         std::vector<int64_t> values;
         for (const std::string &s : nest.sizes) values.push_back(sizes.at(s));
@@ -64,12 +71,13 @@ struct Kernel::Contents {
 
     void check_packed(const TensorArgument &t, const halide_buffer_t *b, const Sizes &sizes) const {
         const int64_t elements = evaluate_size(t.extents[0], sizes);
-        if (b && b->host && b->type == static_cast<halide_type_t>(t.type) && rank(b) == 1 && axis_extent(b, 0) == elements &&
-            (elements < 2 || axis_stride(b, 0) == 1)) {
+        if (b && b->host && b->type == static_cast<halide_type_t>(t.type) && rank(b) == 1 &&
+            axis_extent(b, 0) == elements && (elements < 2 || axis_stride(b, 0) == 1)) {
             return;
         }
-        throw UserError("kernel " + nest.name + " takes input " + t.packed_from + " packed, " + type_name(t.type) + "[" + std::to_string(elements) +
-                        "], but was given " + (b ? describe(b) : "nothing") + "; pack it by Kernel::pack(\"" + t.packed_from + "\", …)");
+        throw UserError("kernel " + nest.name + " takes input " + t.packed_from + " packed, " + type_name(t.type) +
+                        "[" + std::to_string(elements) + "], but was given " + (b ? describe(b) : "nothing") +
+                        "; pack it by Kernel::pack(\"" + t.packed_from + "\", …)");
     }
 
     bool fits(const halide_buffer_t *const *buffers, size_t n) const {
@@ -77,9 +85,12 @@ struct Kernel::Contents {
         for (size_t t = 0; t < n; t++) {
             const halide_buffer_t *b = buffers[t];
             const auto &plan = plans[t];
-            if (!b || !b->host || b->type != static_cast<halide_type_t>(nest.tensors[t].type) || b->dimensions != static_cast<int>(plan.size())) return false;
+            if (!b || !b->host || b->type != static_cast<halide_type_t>(nest.tensors[t].type) ||
+                b->dimensions != static_cast<int>(plan.size()))
+                return false;
             for (size_t a = 0; a < plan.size(); a++) {
-                if (axis_extent(b, a) != plan[a].extent || (plan[a].extent > 1 && axis_stride(b, a) != plan[a].stride)) return false;
+                if (axis_extent(b, a) != plan[a].extent || (plan[a].extent > 1 && axis_stride(b, a) != plan[a].stride))
+                    return false;
             }
         }
         return true;
@@ -92,7 +103,8 @@ void Kernel::call(const halide_buffer_t *const *buffers, size_t n) const {
     void *tensors[few];
     std::vector<int64_t> sizes;
     if (!c.fits(buffers, n)) sizes = c.check(buffers, n);
-    if (n > few) throw Unsupported("kernel " + c.nest.name + " has more than 32 arrays; kernels of at most 32 are supported");
+    if (n > few)
+        throw Unsupported("kernel " + c.nest.name + " has more than 32 arrays; kernels of at most 32 are supported");
     for (size_t t = 0; t < n; t++) tensors[t] = buffers[t]->host;
     if (const int code = c.run(tensors, sizes.data())) {
         throw UserError("kernel " + c.nest.name + ": " + kumiko_error() + " (code " + std::to_string(code) + ")");
@@ -123,7 +135,9 @@ Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Siz
             if (v) sizes.emplace(v->name, axis_stride(array.raw_buffer(), d));
         }
         for (const std::string &s : pack.sizes) {
-            if (!sizes.count(s)) throw UserError("kernel " + c.nest.name + ": the shape of " + input + " does not say what size " + s + " is; pass it by name");
+            if (!sizes.count(s))
+                throw UserError("kernel " + c.nest.name + ": the shape of " + input + " does not say what size " + s +
+                                " is; pass it by name");
         }
         check_input(c.op, in, array.raw_buffer(), sizes);
         const int64_t elements = evaluate_size(packed.extents[0], sizes);
@@ -148,7 +162,9 @@ const CompileReport &Kernel::report() const { return contents_->report; }
 namespace {
 // The kernel and its packs, which our own generator can be asked for again as text.
 std::vector<Nest> own_nests(const Kernel::Contents &c) {
-    if (!c.module) throw Unsupported("the code of kernel " + c.nest.name + " as text: it came through Halide; compile it with our own generator");
+    if (!c.module)
+        throw Unsupported("the code of kernel " + c.nest.name +
+                          " as text: it came through Halide; compile it with our own generator");
     std::vector<Nest> nests = {c.nest};
     for (const Nest &pack : c.nest.packs) nests.push_back(pack);
     return nests;
@@ -160,7 +176,8 @@ std::string Kernel::assembly() const { return compile_assembly(own_nests(*conten
 const std::vector<std::string> &Kernel::warnings() const { return contents_->warnings; }
 
 Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
-    auto contents = std::make_shared<Kernel::Contents>(Kernel::Contents{schedule.op(), {}, {}, {}, nullptr, {}, false, {}});
+    auto contents =
+        std::make_shared<Kernel::Contents>(Kernel::Contents{schedule.op(), {}, {}, {}, nullptr, {}, false, {}});
     auto start = std::chrono::steady_clock::now();
     LowerOptions lowering;
     lowering.kernel_name = options.name;
@@ -192,7 +209,8 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
     for (const TensorArgument &t : contents->nest.tensors) {
         std::vector<AxisPlan> plan;
         for (size_t d = 0; d < t.extents.size(); d++) {
-            const auto extent = Halide::Internal::as_const_int(t.extents[d]), stride = Halide::Internal::as_const_int(t.strides[d]);
+            const auto extent = Halide::Internal::as_const_int(t.extents[d]),
+                       stride = Halide::Internal::as_const_int(t.strides[d]);
             contents->symbolic = contents->symbolic || !extent || !stride;
             plan.push_back({extent.value_or(-1), stride.value_or(-1)});
         }

@@ -19,12 +19,13 @@ namespace kumiko {
 class EmitterRegistry;
 
 struct CompileOptions {
-    std::string name;                // the kernel's symbol; the op's name when empty
-    bool contract = true;            // let a*b+c round once
-    bool verify = true;              // check the nest before generating code from it
-    bool perf_map = false;           // name the code for perf
-    bool through_halide = false;     // generate code with Halide instead of our own generator: a second opinion
-    std::shared_ptr<const EmitterRegistry> emitters; // of tensor instructions (targets/cpu/emit.h); the built-in ones when null
+    std::string name;            // the kernel's symbol; the op's name when empty
+    bool contract = true;        // let a*b+c round once
+    bool verify = true;          // check the nest before generating code from it
+    bool perf_map = false;       // name the code for perf
+    bool through_halide = false; // generate code with Halide instead of our own generator: a second opinion
+    std::shared_ptr<const EmitterRegistry>
+        emitters;                          // of tensor instructions (targets/cpu/emit.h); the built-in ones when null
     std::map<std::string, void *> symbols; // functions that the code may call: threads, allocation
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print;
 };

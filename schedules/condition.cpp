@@ -34,7 +34,8 @@ std::string text_of(const Expr &e, int level) {
     if (const auto *op = e.as<Not>()) return "!" + text_of(op->a, 6);
     if (const auto *op = e.as<Min>()) return "min(" + text_of(op->a, 1) + ", " + text_of(op->b, 1) + ")";
     if (const auto *op = e.as<Max>()) return "max(" + text_of(op->a, 1) + ", " + text_of(op->b, 1) + ")";
-    throw UserError("a condition may use sizes, numbers, + - * / %, min, max, comparisons, && || and !, but nothing else");
+    throw UserError(
+        "a condition may use sizes, numbers, + - * / %, min, max, comparisons, && || and !, but nothing else");
 }
 
 class Parser {
@@ -54,7 +55,8 @@ private:
     size_t at_ = 0;
 
     [[noreturn]] void fail(const std::string &why) const {
-        throw UserError("the condition \"" + text_ + "\" cannot be read at character " + std::to_string(at_ + 1) + ": " + why);
+        throw UserError("the condition \"" + text_ + "\" cannot be read at character " + std::to_string(at_ + 1) +
+                        ": " + why);
     }
     void skip() {
         while (at_ < text_.size() && isspace(static_cast<unsigned char>(text_[at_]))) at_++;
@@ -186,7 +188,8 @@ Expr parse_condition(const Op &op, const std::string &text) {
 }
 
 void check_condition(const Op &op, const Expr &condition, const std::string &what, const std::source_location &where) {
-    if (!condition.type().is_bool()) throw UserError(where, what + ": the condition is a number; compare it with something");
+    if (!condition.type().is_bool())
+        throw UserError(where, what + ": the condition is a number; compare it with something");
     try {
         parse_condition(op, condition_text(condition));
     } catch (const UserError &e) {

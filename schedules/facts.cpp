@@ -113,8 +113,10 @@ private:
         }
         Interval &i = facts.ranges[name];
         const auto min = as_const_int(i.min), max = as_const_int(i.max);
-        if (from_below) i.min = static_cast<int>(std::min<int64_t>(std::max(*min, n), INT32_MAX));
-        else i.max = static_cast<int>(std::max<int64_t>(std::min(*max, n), -1));
+        if (from_below)
+            i.min = static_cast<int>(std::min<int64_t>(std::max(*min, n), INT32_MAX));
+        else
+            i.max = static_cast<int>(std::max<int64_t>(std::min(*max, n), -1));
     }
 
     std::map<std::string, std::pair<int64_t, int64_t>> remainders_;
@@ -157,7 +159,9 @@ Facts facts_of(const Op &op, const std::vector<Expr> &conditions) {
     b.add(parts);
     for (const Expr &e : parts) {
         const Expr left = simplify(b.facts.apply(e), true, b.facts.bounds());
-        if (is_const_zero(left)) throw UserError("the condition " + condition_text(e) + " can never hold here: it contradicts what is assumed already");
+        if (is_const_zero(left))
+            throw UserError("the condition " + condition_text(e) +
+                            " can never hold here: it contradicts what is assumed already");
     }
     for (const auto &[name, i] : b.facts.ranges) {
         if (can_prove(i.max < i.min)) throw UserError("the conditions leave no value for size " + name);

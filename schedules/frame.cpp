@@ -109,7 +109,8 @@ std::set<std::string> Frame::standing(const std::string &loop) const {
             all.merge(standing(s->inner));
             return all;
         }
-        if (const auto *f = std::get_if<FuseRelation>(&r); f && (f->outer == loop || f->inner == loop)) return standing(f->fused);
+        if (const auto *f = std::get_if<FuseRelation>(&r); f && (f->outer == loop || f->inner == loop))
+            return standing(f->fused);
     }
     return {};
 }
@@ -157,7 +158,8 @@ std::optional<Region> region_read(const Expr &e, const std::string &tensor, cons
     for (const auto &args : reads.found) {
         Region r;
         for (size_t d = 0; d < args.size(); d++) {
-            Interval i = tensors_read(args[d]).empty() ? bounds_of_expr_in_scope(args[d], scope) : Interval::everything();
+            Interval i =
+                tensors_read(args[d]).empty() ? bounds_of_expr_in_scope(args[d], scope) : Interval::everything();
             if (!i.is_bounded()) i = Interval(whole.min[d], whole.min[d] + whole.extent[d] - 1);
             const Expr lo = simplify_index(i.min, known);
             r.min.push_back(lo);

@@ -43,7 +43,8 @@ std::string NestText::to_html() const {
         if (at != std::string::npos) lines.emplace_back(at, l.substr(at));
     }
     std::ostringstream out;
-    out << "<!doctype html>\n<title>" << escaped(title_) << "</title>\n" << page_head << "<h1>" << escaped(title_) << "</h1>\n";
+    out << "<!doctype html>\n<title>" << escaped(title_) << "</title>\n"
+        << page_head << "<h1>" << escaped(title_) << "</h1>\n";
     std::vector<size_t> open; // the indentations of what is not closed yet
     for (size_t n = 0; n < lines.size(); n++) {
         const auto &[depth, text] = lines[n];

@@ -20,7 +20,8 @@ std::string loop_text(const StageState &s, const std::string &name) {
     text += name + " in 0.." + expr_text(l.extent);
     if (l.reduction) text += " (reduction)";
     for (const Relation &r : s.relations) {
-        if (const auto *split = std::get_if<SplitRelation>(&r); split && split->inner == name && split->tail != Tail::Auto) {
+        if (const auto *split = std::get_if<SplitRelation>(&r);
+            split && split->inner == name && split->tail != Tail::Auto) {
             text += std::string(" [tail: ") + tail_name(split->tail) + "]";
         }
     }
@@ -54,8 +55,8 @@ private:
 
     void children(const StageState &s, const std::string &loop, int depth) {
         for (const StageState &p : state_.stages) {
-            if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name() && p.placement.loop == loop &&
-                !finished_elsewhere(p)) {
+            if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name() &&
+                p.placement.loop == loop && !finished_elsewhere(p)) {
                 stage(p, depth);
             }
         }
@@ -76,7 +77,8 @@ private:
         for (const std::string &loop : s.order) {
             line(depth++, loop_text(s, loop));
             for (const Peel &p : s.peels) {
-                if (p.loop == loop) line(depth, "peel first " + std::to_string(p.first) + ", last " + std::to_string(p.last));
+                if (p.loop == loop)
+                    line(depth, "peel first " + std::to_string(p.first) + ", last " + std::to_string(p.last));
             }
             for (const Prefetch &p : s.prefetches) {
                 if (p.loop == loop) line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead");
@@ -92,7 +94,8 @@ private:
         for (const Axis &a : s.def.axes) indices += (indices.empty() ? "" : ", ") + a.name();
         line(depth, s.name() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
-            line(accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction()), "at the end: " + s.finished_into + "(…) = …");
+            line(accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction()),
+                 "at the end: " + s.finished_into + "(…) = …");
         }
     }
 };
@@ -113,8 +116,10 @@ std::string stage_text(const StageState &s, const std::string &marked, const std
         std::string line = lines[i];
         if (i < s.order.size() && !marked.empty()) {
             const bool last = i + 1 == s.order.size();
-            if (s.order[i] == marked) line += std::string(width + 2 - line.size(), ' ') + "← " + note;
-            else if (last) line += std::string(width + 2 - line.size(), ' ') + "← innermost";
+            if (s.order[i] == marked)
+                line += std::string(width + 2 - line.size(), ' ') + "← " + note;
+            else if (last)
+                line += std::string(width + 2 - line.size(), ' ') + "← innermost";
         }
         text += line + "\n";
     }

@@ -13,17 +13,28 @@ namespace {
 
 const char *kind_text(ArgumentKind kind) {
     switch (kind) {
-    case ArgumentKind::Stage: return "stage";
-    case ArgumentKind::Loop: return "loop";
-    case ArgumentKind::Loops: return "loops";
-    case ArgumentKind::Tensor: return "tensor";
-    case ArgumentKind::Level: return "memory level";
-    case ArgumentKind::Integer: return "number";
-    case ArgumentKind::Integers: return "numbers";
-    case ArgumentKind::Text: return "text";
-    case ArgumentKind::Names: return "texts";
-    case ArgumentKind::Condition: return "condition";
-    case ArgumentKind::Schedule: return "directives";
+    case ArgumentKind::Stage:
+        return "stage";
+    case ArgumentKind::Loop:
+        return "loop";
+    case ArgumentKind::Loops:
+        return "loops";
+    case ArgumentKind::Tensor:
+        return "tensor";
+    case ArgumentKind::Level:
+        return "memory level";
+    case ArgumentKind::Integer:
+        return "number";
+    case ArgumentKind::Integers:
+        return "numbers";
+    case ArgumentKind::Text:
+        return "text";
+    case ArgumentKind::Names:
+        return "texts";
+    case ArgumentKind::Condition:
+        return "condition";
+    case ArgumentKind::Schedule:
+        return "directives";
     }
     return "";
 }
@@ -39,7 +50,8 @@ void section(std::ostringstream &out, const Primitive &p) {
     out << "### " << p.name << "\n\n" << prose(p.summary) << "\n\n**Requires:** " << prose(p.requires_) << "\n\n";
     out << "| argument | is | |\n|---|---|---|\n";
     for (const Parameter &q : p.parameters) {
-        out << "| `" << q.name << "`" << (q.optional ? " (optional)" : "") << " | " << kind_text(q.kind) << " | " << prose(q.description);
+        out << "| `" << q.name << "`" << (q.optional ? " (optional)" : "") << " | " << kind_text(q.kind) << " | "
+            << prose(q.description);
         if (!q.choices.empty()) {
             out << ": ";
             for (size_t c = 0; c < q.choices.size(); c++) out << (c ? ", `" : "`") << q.choices[c] << "`";
@@ -57,7 +69,10 @@ void section(std::ostringstream &out, const Primitive &p) {
     }
     out << "the nest is\n\n```\n" << s.nest() << "```\n";
     s.apply(p.example.call);
-    out << "and `" << (strcmp(p.name, "specialize") ? cpp_text(p.example.call) : std::string("s.specialize(M % 16 == 0, special);")) << "` makes of it\n\n```\n"
+    out << "and `"
+        << (strcmp(p.name, "specialize") ? cpp_text(p.example.call)
+                                         : std::string("s.specialize(M % 16 == 0, special);"))
+        << "` makes of it\n\n```\n"
         << s.nest() << "```\n";
     out << "Saved: `" << directive_json(p.example.call).dump() << "`\n\n";
 }
@@ -67,9 +82,12 @@ void section(std::ostringstream &out, const Primitive &p) {
 std::string primitives_page() {
     std::ostringstream out;
     out << "# The scheduling primitives\n\n"
-           "<!-- Made by the command `kumiko docs primitives` from the records in schedules/primitives/; edit those. -->\n\n"
-           "A schedule is a list of these. Applying one never changes what is computed, only the order in which it is, and where it is "
-           "kept. Each example shows a formula, the nest before the call, the call, and the nest after it. In the nests, `for` is a "
+           "<!-- Made by the command `kumiko docs primitives` from the records in schedules/primitives/; edit those. "
+           "-->\n\n"
+           "A schedule is a list of these. Applying one never changes what is computed, only the order in which it is, "
+           "and where it is "
+           "kept. Each example shows a formula, the nest before the call, the call, and the nest after it. In the "
+           "nests, `for` is a "
            "serial loop; children stand two columns deeper.\n\n";
     out << "| group | primitives |\n|---|---|\n";
     const std::vector<const char *> groups = {"loops", "stages", "memory", "machine", "facts"};

@@ -13,17 +13,28 @@ namespace {
 
 const char *what_is_needed(ArgumentKind kind) {
     switch (kind) {
-    case ArgumentKind::Stage: return "the name of a stage";
-    case ArgumentKind::Loop: return "the name of a loop";
-    case ArgumentKind::Loops: return "a list of names of loops";
-    case ArgumentKind::Tensor: return "the name of a tensor";
-    case ArgumentKind::Level: return "the name of a memory level";
-    case ArgumentKind::Integer: return "a whole number";
-    case ArgumentKind::Integers: return "a list of whole numbers";
-    case ArgumentKind::Text: return "a string";
-    case ArgumentKind::Names: return "a list of strings";
-    case ArgumentKind::Condition: return "a condition over the sizes, as a string";
-    case ArgumentKind::Schedule: return "a list of directives";
+    case ArgumentKind::Stage:
+        return "the name of a stage";
+    case ArgumentKind::Loop:
+        return "the name of a loop";
+    case ArgumentKind::Loops:
+        return "a list of names of loops";
+    case ArgumentKind::Tensor:
+        return "the name of a tensor";
+    case ArgumentKind::Level:
+        return "the name of a memory level";
+    case ArgumentKind::Integer:
+        return "a whole number";
+    case ArgumentKind::Integers:
+        return "a list of whole numbers";
+    case ArgumentKind::Text:
+        return "a string";
+    case ArgumentKind::Names:
+        return "a list of strings";
+    case ArgumentKind::Condition:
+        return "a condition over the sizes, as a string";
+    case ArgumentKind::Schedule:
+        return "a list of directives";
     }
     return "";
 }
@@ -31,12 +42,17 @@ const char *what_is_needed(ArgumentKind kind) {
 bool fits(ArgumentKind kind, const nlohmann::json &v) {
     const auto all = [&](auto test) { return v.is_array() && std::all_of(v.begin(), v.end(), test); };
     switch (kind) {
-    case ArgumentKind::Integer: return v.is_number_integer();
-    case ArgumentKind::Integers: return all([](const auto &x) { return x.is_number_integer(); });
+    case ArgumentKind::Integer:
+        return v.is_number_integer();
+    case ArgumentKind::Integers:
+        return all([](const auto &x) { return x.is_number_integer(); });
     case ArgumentKind::Loops:
-    case ArgumentKind::Names: return all([](const auto &x) { return x.is_string(); });
-    case ArgumentKind::Schedule: return v.is_array();
-    default: return v.is_string();
+    case ArgumentKind::Names:
+        return all([](const auto &x) { return x.is_string(); });
+    case ArgumentKind::Schedule:
+        return v.is_array();
+    default:
+        return v.is_string();
     }
 }
 
@@ -75,11 +91,14 @@ void check_arguments(const Primitive &p, const Directive &d) {
             throw UserError(where + "the argument \"" + q.name + "\" is missing; it is " + what_is_needed(q.kind));
         }
         const auto &v = d.arguments[q.name];
-        if (!fits(q.kind, v)) throw UserError(where + "the argument \"" + q.name + "\" must be " + what_is_needed(q.kind));
-        if (!q.choices.empty() && std::find(q.choices.begin(), q.choices.end(), v.get<std::string>()) == q.choices.end()) {
+        if (!fits(q.kind, v))
+            throw UserError(where + "the argument \"" + q.name + "\" must be " + what_is_needed(q.kind));
+        if (!q.choices.empty() &&
+            std::find(q.choices.begin(), q.choices.end(), v.get<std::string>()) == q.choices.end()) {
             std::string legal;
             for (const auto &c : q.choices) legal += (legal.empty() ? "" : ", ") + c;
-            throw UserError(where + "\"" + v.get<std::string>() + "\" is not a legal " + q.name + "; legal are " + legal);
+            throw UserError(where + "\"" + v.get<std::string>() + "\" is not a legal " + q.name + "; legal are " +
+                            legal);
         }
     }
     for (const auto &[name, v] : d.arguments.items()) {
@@ -113,7 +132,8 @@ const LoopState &loop_argument(const StageState &stage, const Directive &d, cons
     const std::string loop = d.arguments[name].get<std::string>();
     if (!stage.finished_by.empty()) {
         throw UserError(d.where, call_text(d) + ": stage " + stage.name() + " is finished in " + stage.finished_by +
-                                     ", so its own loops are no longer used\n  legal here: the loops of " + stage.finished_by);
+                                     ", so its own loops are no longer used\n  legal here: the loops of " +
+                                     stage.finished_by);
     }
     if (stage.has_loop(loop)) return stage.loop(loop);
     std::string cause = "stage " + stage.name() + " has no loop \"" + loop + "\"";
@@ -169,8 +189,8 @@ void fail_at(const Directive &d, const std::string &text) {
     throw UserError(d.where, text);
 }
 
-void refuse(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage, const std::string &loop,
-            const std::string &legal) {
+void refuse(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage,
+            const std::string &loop, const std::string &legal) {
     std::string text = call_text(d) + ": " + cause;
     if (stage) text += "\n" + stage_text(*stage, loop, d.primitive + " asked here");
     if (!legal.empty()) text += (stage ? "  " : "\n  ") + std::string("legal here: ") + legal;

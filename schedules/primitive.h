@@ -22,11 +22,11 @@ nlohmann::json directive_json(const Directive &d);
 Directive directive_of(const nlohmann::json &j, std::source_location where = {});
 
 enum class ArgumentKind {
-    Stage,     // name of a stage
-    Loop,      // name of a loop of "stage"
-    Loops,     // list of loops of "stage"
-    Tensor,    // name of an input or stage
-    Level,     // name of a memory level of the machine
+    Stage,  // name of a stage
+    Loop,   // name of a loop of "stage"
+    Loops,  // list of loops of "stage"
+    Tensor, // name of an input or stage
+    Level,  // name of a memory level of the machine
     Integer,
     Integers,
     Text,      // one of `choices` where they are given
@@ -88,8 +88,9 @@ const MemoryLevel &level_argument(const ScheduleState &state, const Directive &d
 const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Directive &d);
 
 // An error with the directive as written, the nest of the stage with the loop marked, and what would be legal.
-[[noreturn]] void refuse(const ScheduleState &state, const Directive &d, const std::string &cause, const StageState *stage = nullptr,
-                         const std::string &loop = "", const std::string &legal = "");
+[[noreturn]] void refuse(const ScheduleState &state, const Directive &d, const std::string &cause,
+                         const StageState *stage = nullptr, const std::string &loop = "",
+                         const std::string &legal = "");
 
 // An error at the directive's line; a directive of a saved schedule has none.
 [[noreturn]] void fail_at(const Directive &d, const std::string &text);

@@ -9,8 +9,8 @@
 #include "support/atomic_file.h"
 #include "support/error.h"
 
-#include <fstream>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 
 namespace kumiko {
@@ -60,7 +60,8 @@ FusedLoop StageHandle::fuse(LoopName outer, LoopName inner, const std::string &f
     return {*this, fused.empty() ? outer.name + "_" + inner.name : fused};
 }
 
-std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors, Place where) {
+std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors,
+                                        Place where) {
     apply("tile", {{"loops", plain(loops)}, {"factors", factors}}, where);
     std::vector<LoopName> made;
     for (const char *part : {".o", ".i"}) {
@@ -86,7 +87,9 @@ StageHandle &StageHandle::vectorize(LoopName loop, int64_t width, Tail tail, Pla
     return apply("vectorize", args, where);
 }
 
-StageHandle &StageHandle::parallel(LoopName loop, Place where) { return apply("parallel", {{"loop", loop.name}}, where); }
+StageHandle &StageHandle::parallel(LoopName loop, Place where) {
+    return apply("parallel", {{"loop", loop.name}}, where);
+}
 
 StageHandle &StageHandle::peel(LoopName loop, int64_t first, int64_t last, Place where) {
     return apply("peel", {{"loop", loop.name}, {"first", first}, {"last", last}}, where);
@@ -133,7 +136,9 @@ StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop,
     return apply("accumulate_in", {{"level", level}, {"loop", loop.name}}, where);
 }
 
-StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) { return apply("layout", {{"terms", terms}}, where); }
+StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) {
+    return apply("layout", {{"terms", terms}}, where);
+}
 StageHandle &StageHandle::double_buffer(Place where) { return apply("double_buffer", json::object(), where); }
 
 StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where) {
@@ -150,7 +155,9 @@ StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instructio
 }
 
 Schedule &Schedule::know(const Instruction &instruction) {
-    if (const Instruction *have = state_->instructions->find(instruction.name); have && have->meaning.hash() == instruction.meaning.hash()) return *this;
+    if (const Instruction *have = state_->instructions->find(instruction.name);
+        have && have->meaning.hash() == instruction.meaning.hash())
+        return *this;
     auto all = std::make_shared<InstructionSet>(*state_->instructions);
     all->add(instruction);
     auto next = std::make_shared<ScheduleState>(*state_);
@@ -162,7 +169,8 @@ Schedule &Schedule::know(const Instruction &instruction) {
 Schedule::Schedule(const Op &op) : Schedule(op, Machine::host()) {}
 
 Schedule::Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions)
-    : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine), std::move(instructions))) {}
+    : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine),
+                                                   std::move(instructions))) {}
 
 StageHandle Schedule::stage(const std::string &name, Place where) {
     if (!state_->find(name)) {
@@ -173,7 +181,8 @@ StageHandle Schedule::stage(const std::string &name, Place where) {
     return StageHandle(*this, name);
 }
 
-StageHandle Schedule::place_in(const std::string &tensor, const std::string &level, const std::string &consumer, LoopName loop, Place where) {
+StageHandle Schedule::place_in(const std::string &tensor, const std::string &level, const std::string &consumer,
+                               LoopName loop, Place where) {
     std::set<std::string> names;
     for (const StageState &s : state_->stages) names.insert(s.name());
     apply({"place_in", {{"tensor", tensor}, {"level", level}, {"consumer", consumer}, {"loop", loop.name}}, where});
@@ -197,12 +206,16 @@ Schedule &Schedule::assume(const Expr &condition, Place where) {
     return apply({"assume", {{"condition", condition_text(condition)}}, where});
 }
 
-Schedule &Schedule::specialize(const Expr &condition, Place where) { return specialize(condition, Schedule(*this), where); }
+Schedule &Schedule::specialize(const Expr &condition, Place where) {
+    return specialize(condition, Schedule(*this), where);
+}
 
 Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, Place where) {
     check_condition(op(), condition, "specialize", where);
     const std::string text = condition_text(condition);
-    if (schedule.op().hash() != op().hash()) throw UserError(where, "specialize(" + text + "): the schedule given is one of another op, " + schedule.op().name());
+    if (schedule.op().hash() != op().hash())
+        throw UserError(where,
+                        "specialize(" + text + "): the schedule given is one of another op, " + schedule.op().name());
     json directives = json::array();
     for (const Directive &d : schedule.directives()) {
         if (d.primitive != "specialize") directives.push_back(directive_json(d));
@@ -218,11 +231,12 @@ void Schedule::check_obligations(const ScheduleState &state, const Directive &d)
         const Directive &earlier = directives_[o.directive];
         std::string file = earlier.where.file_name();
         if (const auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
-        const std::string line = file.empty() ? "directive " + std::to_string(o.directive + 1) : file + ":" + std::to_string(earlier.where.line());
+        const std::string line = file.empty() ? "directive " + std::to_string(o.directive + 1)
+                                              : file + ":" + std::to_string(earlier.where.line());
         const StageState *stage = state.find(text_argument(d, "stage"));
-        fail_at(d, call_text(d) + " takes away what " + call_text(earlier) + " (" + line + ") relies on: " + why + "\n" +
-                       (stage ? "  it would make\n" + stage_text(*stage) : "") + "  legal here: what leaves that as it is, or this directive before " +
-                       call_text(earlier));
+        fail_at(d, call_text(d) + " takes away what " + call_text(earlier) + " (" + line + ") relies on: " + why +
+                       "\n" + (stage ? "  it would make\n" + stage_text(*stage) : "") +
+                       "  legal here: what leaves that as it is, or this directive before " + call_text(earlier));
     }
 }
 
@@ -235,8 +249,10 @@ Schedule &Schedule::apply(Directive d) {
         check_obligations(next, d);
         for (const StageState &s : next.stages) {
             if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
-            if (const std::string why = uncovered(next, s.name(), s.placement.consumer, s.placement.loop); !why.empty()) {
-                throw UserError(d.where, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " + s.placement.consumer +
+            if (const std::string why = uncovered(next, s.name(), s.placement.consumer, s.placement.loop);
+                !why.empty()) {
+                throw UserError(d.where, call_text(d) + ": stage " + s.name() + " is computed at loop " +
+                                             s.placement.loop + " of " + s.placement.consumer +
                                              ", which would no longer enclose all that reads it: " + why);
             }
         }
@@ -304,7 +320,8 @@ std::string cpp_text(const Directive &d) {
     std::string args;
     for (const Parameter &q : primitive(d.primitive).parameters) {
         if (!strcmp(q.name, "stage") || !a.contains(q.name)) continue;
-        if (d.primitive == "split" && (!strcmp(q.name, "outer") || !strcmp(q.name, "inner") || !strcmp(q.name, "tail"))) continue;
+        if (d.primitive == "split" && (!strcmp(q.name, "outer") || !strcmp(q.name, "inner") || !strcmp(q.name, "tail")))
+            continue;
         if (d.primitive == "vectorize" && !strcmp(q.name, "tail")) continue;
         if (q.kind == ArgumentKind::Condition) {
             args += a[q.name].get<std::string>();
@@ -325,9 +342,11 @@ std::string cpp_text(const Directive &d) {
         if (a.contains("tail")) names += (names.empty() ? "." : ", .") + ("tail = " + tail());
         args += ", {" + names + "}";
     }
-    if (d.primitive == "vectorize" && a.contains("tail")) args += std::string(a.contains("width") ? "" : ", 0") + ", " + tail();
+    if (d.primitive == "vectorize" && a.contains("tail"))
+        args += std::string(a.contains("width") ? "" : ", 0") + ", " + tail();
     const std::string on = a.contains("stage") ? "s.stage(" + a["stage"].dump() + ")." : "s.";
-    if (d.primitive == "place_in" && !a.contains("consumer")) return "s.stage(" + a["tensor"].dump() + ").place_in(" + a["level"].dump() + ");";
+    if (d.primitive == "place_in" && !a.contains("consumer"))
+        return "s.stage(" + a["tensor"].dump() + ").place_in(" + a["level"].dump() + ");";
     return on + d.primitive + "(" + args + ");";
 }
 
@@ -344,7 +363,8 @@ std::string Schedule::to_cpp() const {
         size_t line = 0; // each line but the first begins with the schedule's name
         std::istringstream lines(inner);
         text += "{\n";
-        for (std::string l; std::getline(lines, l); line++) text += "    " + (line ? "special" + l.substr(1) : "Schedule special(op);") + "\n";
+        for (std::string l; std::getline(lines, l); line++)
+            text += "    " + (line ? "special" + l.substr(1) : "Schedule special(op);") + "\n";
         text += "    s.specialize(" + s.text + ", special);\n}\n";
     }
     return text;
@@ -353,7 +373,11 @@ std::string Schedule::to_cpp() const {
 json Schedule::to_json() const {
     json directives = json::array();
     for (const Directive &d : directives_) directives.push_back(directive_json(d));
-    return {{"kumiko", "schedule"}, {"version", format_version}, {"op", op().name()}, {"hash", op().hash()}, {"directives", directives}};
+    return {{"kumiko", "schedule"},
+            {"version", format_version},
+            {"op", op().name()},
+            {"hash", op().hash()},
+            {"directives", directives}};
 }
 
 void Schedule::save(const std::filesystem::path &file) const {
@@ -362,24 +386,31 @@ void Schedule::save(const std::filesystem::path &file) const {
 
 Schedule Schedule::from_json(const Op &op, const json &j) { return from_json(op, Machine::host(), j); }
 
-Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j, std::shared_ptr<const InstructionSet> instructions) {
-    if (!j.is_object() || j.value("kumiko", "") != "schedule") throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
-    if (!j.contains("version") || !j["version"].is_number_integer()) throw UserError("the saved schedule does not state its version");
+Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j,
+                             std::shared_ptr<const InstructionSet> instructions) {
+    if (!j.is_object() || j.value("kumiko", "") != "schedule")
+        throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
+    if (!j.contains("version") || !j["version"].is_number_integer())
+        throw UserError("the saved schedule does not state its version");
     if (const int version = j["version"]; version > format_version) {
-        throw UserError("the saved schedule has format version " + std::to_string(version) + ", newer than " + std::to_string(format_version) +
+        throw UserError("the saved schedule has format version " + std::to_string(version) + ", newer than " +
+                        std::to_string(format_version) +
                         ", which this program reads; load it with the program that saved it, or a newer one");
     }
     if (j.value("hash", "") != op.hash()) {
-        throw UserError("the saved schedule is one of op " + j.value("op", "?") + " with hash " + j.value("hash", "?") + ", not of " + op.name() +
-                        " with hash " + op.hash() + "; the formula, a shape or a type differs");
+        throw UserError("the saved schedule is one of op " + j.value("op", "?") + " with hash " + j.value("hash", "?") +
+                        ", not of " + op.name() + " with hash " + op.hash() +
+                        "; the formula, a shape or a type differs");
     }
     Schedule s(op, machine, std::move(instructions));
-    if (!j.contains("directives") || !j["directives"].is_array()) throw UserError("the saved schedule has no list of directives");
+    if (!j.contains("directives") || !j["directives"].is_array())
+        throw UserError("the saved schedule has no list of directives");
     for (const json &one : j["directives"]) {
         try {
             s.apply(directive_of(one));
         } catch (const UserError &e) {
-            throw UserError("directive " + std::to_string(s.directives().size() + 1) + " of the saved schedule: " + e.what());
+            throw UserError("directive " + std::to_string(s.directives().size() + 1) +
+                            " of the saved schedule: " + e.what());
         }
     }
     return s;

@@ -45,11 +45,13 @@ public:
     const StageState &state() const;
 
     // loops (schedules/primitives/<method>.cpp says what each requires)
-    std::pair<LoopName, LoopName> split(LoopName loop, int64_t factor, SplitNames names = {}, Place where = Place::current());
+    std::pair<LoopName, LoopName> split(LoopName loop, int64_t factor, SplitNames names = {},
+                                        Place where = Place::current());
     // The loop made, from which one may go on: C.fuse("i", "j", "ij").parallel("ij")
     FusedLoop fuse(LoopName outer, LoopName inner, const std::string &fused = "", Place where = Place::current());
     // {"i", "j"} with {a, b} becomes the loops i.o, j.o, i.i, j.i, in that order
-    std::vector<LoopName> tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors, Place where = Place::current());
+    std::vector<LoopName> tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors,
+                               Place where = Place::current());
     StageHandle &reorder(const std::vector<LoopName> &loops, Place where = Place::current());
     StageHandle &unroll(LoopName loop, int64_t factor = 0, Place where = Place::current());
     StageHandle &vectorize(LoopName loop, int64_t width = 0, Tail tail = Tail::Auto, Place where = Place::current());
@@ -112,11 +114,13 @@ public:
 
     // Copies the region of `tensor` that is needed below `loop` of `consumer` into a memory level: a new stage
     // "<tensor>.<level>", computed at that loop, which the consumer reads instead.
-    StageHandle place_in(const std::string &tensor, const std::string &level, const std::string &consumer, LoopName loop,
-                         Place where = Place::current());
-    Schedule &accumulate_in(const std::string &stage, const std::string &level, LoopName loop, Place where = Place::current());
+    StageHandle place_in(const std::string &tensor, const std::string &level, const std::string &consumer,
+                         LoopName loop, Place where = Place::current());
+    Schedule &accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
+                            Place where = Place::current());
     // Copies an input once, ahead of time, in the storage order given: the kernel gets an entry "<kernel>_pack_<input>".
-    StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where = Place::current());
+    StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout,
+                        Place where = Place::current());
     Schedule &assume(const Expr &condition, Place where = Place::current());
     // Calls where the condition over the sizes holds run another schedule of the same op: the one given, else a copy of this
     // one so far. Conditions are tried in the order of the calls, and inside they are facts, so that tails vanish. Returns this

@@ -10,10 +10,14 @@ using namespace Halide::Internal;
 
 const char *kind_name(LoopKind kind) {
     switch (kind) {
-    case LoopKind::Serial: return "serial";
-    case LoopKind::Parallel: return "parallel";
-    case LoopKind::Vectorized: return "vectorized";
-    case LoopKind::Unrolled: return "unrolled";
+    case LoopKind::Serial:
+        return "serial";
+    case LoopKind::Parallel:
+        return "parallel";
+    case LoopKind::Vectorized:
+        return "vectorized";
+    case LoopKind::Unrolled:
+        return "unrolled";
     }
     return "";
 }
@@ -92,10 +96,12 @@ size_t StageState::first_reduction() const {
     return order.size();
 }
 
-ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machine, std::shared_ptr<const InstructionSet> instructions)
+ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machine,
+                             std::shared_ptr<const InstructionSet> instructions)
     : op(op), machine(std::move(machine)), instructions(std::move(instructions)) {
     if (!this->instructions) {
-        this->instructions = std::shared_ptr<const InstructionSet>(std::shared_ptr<const InstructionSet>(), &InstructionSet::builtin());
+        this->instructions =
+            std::shared_ptr<const InstructionSet>(std::shared_ptr<const InstructionSet>(), &InstructionSet::builtin());
     }
     for (const Stage &def : op.stages()) {
         StageState s;
@@ -120,7 +126,9 @@ StageState *ScheduleState::find(const std::string &name) {
     return nullptr;
 }
 
-const StageState *ScheduleState::find(const std::string &name) const { return const_cast<ScheduleState *>(this)->find(name); }
+const StageState *ScheduleState::find(const std::string &name) const {
+    return const_cast<ScheduleState *>(this)->find(name);
+}
 
 StageState &ScheduleState::stage(const std::string &name) {
     if (StageState *s = find(name)) return *s;
@@ -129,7 +137,9 @@ StageState &ScheduleState::stage(const std::string &name) {
     throw UserError("op " + op.name() + " has no stage \"" + name + "\"; its stages are " + all);
 }
 
-const StageState &ScheduleState::stage(const std::string &name) const { return const_cast<ScheduleState *>(this)->stage(name); }
+const StageState &ScheduleState::stage(const std::string &name) const {
+    return const_cast<ScheduleState *>(this)->stage(name);
+}
 
 const StageState *ScheduleState::producer(const std::string &tensor) const {
     for (const StageState &s : stages) {

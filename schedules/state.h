@@ -92,7 +92,7 @@ struct StageState {
     std::vector<std::string> order; // the loops that stand now, outermost first
     std::vector<Relation> relations;
     Placement placement;
-    std::string level; // memory level that keeps it; "" leaves the choice to lowering
+    std::string level;    // memory level that keeps it; "" leaves the choice to lowering
     bool is_copy = false; // made by place_in: holds a region of another tensor as it is
     std::string copied;   // the tensor that it copies
     std::optional<Accumulate> accumulate;
@@ -106,7 +106,7 @@ struct StageState {
     bool prepacked = false; // made by prepack: a copy that the caller makes ahead of time
 
     const std::string &name() const { return def.name; }
-    bool has_loop(const std::string &loop) const;  // stands now
+    bool has_loop(const std::string &loop) const;              // stands now
     const LoopState *find_loop(const std::string &loop) const; // ever was; null when not
     LoopState &loop(const std::string &loop);
     const LoopState &loop(const std::string &loop) const;
@@ -150,7 +150,8 @@ struct ScheduleState {
     std::shared_ptr<const InstructionSet> instructions; // those that tensorize knows
 
     // Without instructions: those that are built in.
-    ScheduleState(const Op &op, std::shared_ptr<const Machine> machine, std::shared_ptr<const InstructionSet> instructions = nullptr);
+    ScheduleState(const Op &op, std::shared_ptr<const Machine> machine,
+                  std::shared_ptr<const InstructionSet> instructions = nullptr);
 
     StageState *find(const std::string &stage);
     const StageState *find(const std::string &stage) const;

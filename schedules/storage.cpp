@@ -16,9 +16,12 @@ size_t position(const std::vector<std::string> &axes, const std::string &axis) {
 Expr storage_extent(const LayoutTerm &term, const Expr &extent) {
     const Expr block = static_cast<int>(term.block);
     switch (term.part) {
-    case LayoutTerm::Part::Whole: return extent;
-    case LayoutTerm::Part::Inner: return block;
-    case LayoutTerm::Part::Outer: break;
+    case LayoutTerm::Part::Whole:
+        return extent;
+    case LayoutTerm::Part::Inner:
+        return block;
+    case LayoutTerm::Part::Outer:
+        break;
     }
     return simplify((extent + block - 1) / block);
 }
@@ -26,9 +29,12 @@ Expr storage_extent(const LayoutTerm &term, const Expr &extent) {
 Expr storage_index(const LayoutTerm &term, const Expr &index) {
     const Expr block = static_cast<int>(term.block);
     switch (term.part) {
-    case LayoutTerm::Part::Whole: return index;
-    case LayoutTerm::Part::Inner: return index % block;
-    case LayoutTerm::Part::Outer: break;
+    case LayoutTerm::Part::Whole:
+        return index;
+    case LayoutTerm::Part::Inner:
+        return index % block;
+    case LayoutTerm::Part::Outer:
+        break;
     }
     return index / block;
 }
@@ -40,14 +46,16 @@ std::vector<LayoutTerm> storage_terms(const std::vector<LayoutTerm> &layout, con
     return terms;
 }
 
-std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes, const std::vector<Expr> &extents) {
+std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,
+                                  const std::vector<Expr> &extents) {
     std::vector<Expr> all;
-    for (const LayoutTerm &t : storage_terms(layout, axes)) all.push_back(storage_extent(t, extents[position(axes, t.axis)]));
+    for (const LayoutTerm &t : storage_terms(layout, axes))
+        all.push_back(storage_extent(t, extents[position(axes, t.axis)]));
     return all;
 }
 
-Expr storage_offset(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes, const std::vector<Expr> &extents,
-                    const std::vector<Expr> &indices, Type type) {
+Expr storage_offset(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,
+                    const std::vector<Expr> &extents, const std::vector<Expr> &indices, Type type) {
     const auto in_type = [&](const Expr &e) { return type == Int(32) ? e : cast(type, e); };
     const std::vector<LayoutTerm> terms = storage_terms(layout, axes);
     Expr sum, stride = make_const(type, 1);

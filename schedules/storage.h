@@ -13,10 +13,11 @@ Expr storage_index(const LayoutTerm &term, const Expr &index);
 std::vector<LayoutTerm> storage_terms(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes);
 
 // Extents of all storage dimensions, outermost first, for axes of these extents.
-std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes, const std::vector<Expr> &extents);
+std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,
+                                  const std::vector<Expr> &extents);
 
 // The offset of an element; `indices` count from the region's first, one per axis. Computed in the type `type` (32 or 64 bits).
-Expr storage_offset(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes, const std::vector<Expr> &extents,
-                    const std::vector<Expr> &indices, Type type = Int(32));
+Expr storage_offset(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,
+                    const std::vector<Expr> &extents, const std::vector<Expr> &indices, Type type = Int(32));
 
 } // namespace kumiko

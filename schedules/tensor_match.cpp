@@ -43,15 +43,24 @@ std::vector<Expr> children(const Expr &e) {
 
 std::string head(const Expr &e) {
     switch (e.node_type()) {
-    case IRNodeType::Cast: return "a cast to " + type_name(e.type());
-    case IRNodeType::Add: return "a sum";
-    case IRNodeType::Sub: return "a difference";
-    case IRNodeType::Mul: return "a product";
-    case IRNodeType::Div: return "a quotient";
-    case IRNodeType::Min: return "a minimum";
-    case IRNodeType::Max: return "a maximum";
-    case IRNodeType::Select: return "a select";
-    default: return "";
+    case IRNodeType::Cast:
+        return "a cast to " + type_name(e.type());
+    case IRNodeType::Add:
+        return "a sum";
+    case IRNodeType::Sub:
+        return "a difference";
+    case IRNodeType::Mul:
+        return "a product";
+    case IRNodeType::Div:
+        return "a quotient";
+    case IRNodeType::Min:
+        return "a minimum";
+    case IRNodeType::Max:
+        return "a maximum";
+    case IRNodeType::Select:
+        return "a select";
+    default:
+        return "";
     }
 }
 
@@ -73,19 +82,23 @@ bool same(const Expr &meaning, const Expr &block, Bindings &bound, std::string &
         if (difference.empty()) difference = why;
         return false;
     };
-    const auto both = [&] { return differ("the instruction has " + described(meaning) + ", the block has " + described(block)); };
+    const auto both = [&] {
+        return differ("the instruction has " + described(meaning) + ", the block has " + described(block));
+    };
     if (const Call *read = meaning.as<Call>(); read && read->call_type == Call::Image) {
         if (!is_read(block) || block.type() != meaning.type()) return both();
         const auto [it, fresh] = bound.emplace(read->name, block);
         if (!fresh && !equal(it->second, block)) {
-            return differ("the instruction reads its operand " + read->name + " again, the block has " + text_of(it->second) + " and " + text_of(block));
+            return differ("the instruction reads its operand " + read->name + " again, the block has " +
+                          text_of(it->second) + " and " + text_of(block));
         }
         return true;
     }
     if (meaning.node_type() != block.node_type()) return both();
     const std::vector<Expr> a = children(meaning), b = children(block);
     if (a.empty()) return equal(meaning, block) || both();
-    if (const Call *m = meaning.as<Call>(); m && (m->name != block.as<Call>()->name || a.size() != b.size())) return both();
+    if (const Call *m = meaning.as<Call>(); m && (m->name != block.as<Call>()->name || a.size() != b.size()))
+        return both();
     const Bindings before = bound;
     bool all = true;
     for (size_t n = 0; all && n < a.size(); n++) all = same(a[n], b[n], bound, difference);
@@ -110,7 +123,8 @@ struct MeaningAxis {
 std::string loops_text(const std::vector<BlockLoop> &loops) {
     std::string text;
     for (const BlockLoop &l : loops) {
-        text += (text.empty() ? "" : ", ") + l.variable + " over " + std::to_string(l.extent) + (l.reduction ? " (reduction)" : "");
+        text += (text.empty() ? "" : ", ") + l.variable + " over " + std::to_string(l.extent) +
+                (l.reduction ? " (reduction)" : "");
     }
     return text.empty() ? "no loops" : text;
 }
@@ -145,10 +159,12 @@ public:
         if (!same(meaning_, block_.value, bound_, m.difference)) return m;
         const Expr accumulator = bound_.at(c.tensor);
         if (!same_place(accumulator, block_.target)) {
-            m.difference = "the instruction adds to what it holds, the block stores " + text_of(block_.target) + " but adds to " + text_of(accumulator);
+            m.difference = "the instruction adds to what it holds, the block stores " + text_of(block_.target) +
+                           " but adds to " + text_of(accumulator);
             return m;
         }
-        m.difference = "the loops differ: the instruction has " + loops_text(wanted) + "; the block has " + loops_text(loops_);
+        m.difference =
+            "the loops differ: the instruction has " + loops_text(wanted) + "; the block has " + loops_text(loops_);
         if (axes_.size() == loops_.size()) assign(0, m);
         return m;
     }
@@ -210,7 +226,9 @@ private:
         std::map<std::string, int64_t> lane; // axis → lanes a step
         for (size_t d = 0; d < read->args.size(); d++) {
             const auto *v = read->args[d].as<Variable>();
-            if (!v) return "the meaning of the instruction reads operand " + o.tensor + " at " + text_of(read->args[d]) + ", which is not an axis";
+            if (!v)
+                return "the meaning of the instruction reads operand " + o.tensor + " at " + text_of(read->args[d]) +
+                       ", which is not an axis";
             lane[v->name] = o.lane_strides[d];
         }
         const Expr raw = block_.offset(out.read);
@@ -221,7 +239,9 @@ private:
                 const std::string &loop = loop_of_.at(a.name);
                 const Expr next = substitute(loop, Variable::make(Int(32), loop) + 1, offset);
                 const auto s = as_const_int(simplify(next - offset));
-                if (!s) return "the address of " + text_of(out.read) + ", operand " + o.tensor + ", does not move by a fixed step with loop " + loop;
+                if (!s)
+                    return "the address of " + text_of(out.read) + ", operand " + o.tensor +
+                           ", does not move by a fixed step with loop " + loop;
                 step[a.name] = *s;
             }
         } else {
@@ -236,7 +256,8 @@ private:
                 moving.push_back(&a);
             }
         }
-        std::sort(moving.begin(), moving.end(), [&](const auto *x, const auto *y) { return lane.at(x->name) < lane.at(y->name); });
+        std::sort(moving.begin(), moving.end(),
+                  [&](const auto *x, const auto *y) { return lane.at(x->name) < lane.at(y->name); });
         int64_t elements = 1;
         std::map<std::string, int64_t> wanted;
         for (const MeaningAxis *a : moving) {
@@ -244,7 +265,8 @@ private:
             elements *= a->extent;
         }
         for (const MeaningAxis *a : moving) {
-            if (step.at(a->name) != wanted.at(a->name)) return stride_text(o, *a, wanted.at(a->name), step.at(a->name), out.read);
+            if (step.at(a->name) != wanted.at(a->name))
+                return stride_text(o, *a, wanted.at(a->name), step.at(a->name), out.read);
         }
         out.elements = static_cast<int>(elements);
         out.lanes.assign(o.lanes, 0);
@@ -257,10 +279,11 @@ private:
         return "";
     }
 
-    std::string stride_text(const InstructionOperand &o, const MeaningAxis &a, int64_t wanted, int64_t have, const Expr &read) const {
-        return "the addresses differ: one step of " + a.name + " moves operand " + o.tensor + " of the instruction by " + std::to_string(wanted) +
-               (wanted == 1 ? " element" : " elements") + "; one step of loop " + loop_of_.at(a.name) + " moves " + text_of(read) + " by " +
-               std::to_string(have);
+    std::string stride_text(const InstructionOperand &o, const MeaningAxis &a, int64_t wanted, int64_t have,
+                            const Expr &read) const {
+        return "the addresses differ: one step of " + a.name + " moves operand " + o.tensor +
+               " of the instruction by " + std::to_string(wanted) + (wanted == 1 ? " element" : " elements") +
+               "; one step of loop " + loop_of_.at(a.name) + " moves " + text_of(read) + " by " + std::to_string(have);
     }
 
     static const Call *find_read(const Expr &e, const std::string &tensor) {
@@ -281,6 +304,8 @@ private:
 
 } // namespace
 
-TensorMatch match_tensor(const Instruction &instruction, const TensorBlock &block) { return Matcher(instruction, block).run(); }
+TensorMatch match_tensor(const Instruction &instruction, const TensorBlock &block) {
+    return Matcher(instruction, block).run();
+}
 
 } // namespace kumiko

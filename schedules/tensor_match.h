@@ -24,14 +24,14 @@ struct TensorBlock {
 };
 
 struct TensorOperand {
-    Expr read;               // the block's
-    std::vector<int> lanes;  // for each lane of the register, which of the elements from the first on
-    int elements = 0;        // how many follow each other in memory; fewer than the lanes where they are repeated
+    Expr read;              // the block's
+    std::vector<int> lanes; // for each lane of the register, which of the elements from the first on
+    int elements = 0;       // how many follow each other in memory; fewer than the lanes where they are repeated
     bool repeated() const { return elements != static_cast<int>(lanes.size()); }
 };
 
 struct TensorMatch {
-    std::string difference; // the first one, on both sides; empty when the block is the meaning
+    std::string difference;              // the first one, on both sides; empty when the block is the meaning
     std::vector<TensorOperand> operands; // in the order of Instruction::operands
 };
 

@@ -74,7 +74,9 @@ private:
 
 } // namespace
 
-void write_file_atomically(const std::string &path, std::string_view bytes) { TemporaryFile(path, bytes).move_into_place(); }
+void write_file_atomically(const std::string &path, std::string_view bytes) {
+    TemporaryFile(path, bytes).move_into_place();
+}
 
 void write_files_atomically(const std::vector<std::pair<std::string, std::string>> &files) {
     std::vector<TemporaryFile> written;

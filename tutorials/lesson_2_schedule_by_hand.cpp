@@ -25,10 +25,11 @@ int main() {
     s.stage("var.sum").parallel("n").vectorize("x", 16);
     s.stage("Y").compute_root().fuse("n", "g", "ng").parallel("ng").vectorize("x", 16);
 
-    std::cout << s.nest();       // loops, who is computed where, who is kept where
-    s.nest().html("nest.html");  // the same to click through
+    std::cout << s.nest();      // loops, who is computed where, who is kept where
+    s.nest().html("nest.html"); // the same to click through
     Kernel k = compile(s, Target::host());
-    std::cout << k.assembly().size() << " characters of assembly, " << k.report().lowering + k.report().code << " ms to callable code\n";
+    std::cout << k.assembly().size() << " characters of assembly, " << k.report().lowering + k.report().code
+              << " ms to callable code\n";
 
     s.save("gn.json");
     Schedule again = Schedule::load(op, "gn.json"); // replays the directives

@@ -14,7 +14,10 @@ Instruction dot2() {
     Axis i("i", 4), k("k", 2);
     Tensor a = input("a", f32, {k}), b = input("b", f32, {i, k});
     Tensor c = compute("c", {i}, sum(a(k) * b(i, k), k));
-    return {"mine.dot2", "4 dot products of two floats", {}, Op("dot2", {a, b}, {c}),
+    return {"mine.dot2",
+            "4 dot products of two floats",
+            {},
+            Op("dot2", {a, b}, {c}),
             {{"c", f32, 4, {1}, true}, {"a", f32, 2, {1}}, {"b", f32, 8, {2, 1}}}};
 }
 

@@ -10,7 +10,7 @@ namespace {
 // the vectors does not use (output channels in NCHW) or, in NHWC, the columns of the image.
 struct Roles {
     Contraction contraction;
-    std::string vector, row, other; // row, other: "" when there is none
+    std::string vector, row, other;   // row, other: "" when there is none
     std::vector<std::string> outside; // batches, groups, depthwise channels
     std::vector<std::string> window;  // reduction axes, channels first
     Operand image, weights;
@@ -59,11 +59,14 @@ std::optional<Roles> roles(const Op &op) {
         r.row = sum.axes[sum.axes.size() - 2].name();
         for (size_t d = 0; d + 2 < sum.axes.size(); d++) {
             const std::string &axis = sum.axes[d].name();
-            if (r.other.empty() && !r.image.axes.count(axis)) r.other = axis;
-            else r.outside.push_back(axis);
+            if (r.other.empty() && !r.image.axes.count(axis))
+                r.other = axis;
+            else
+                r.outside.push_back(axis);
         }
         const size_t n = r.image.indices.size();
-        r.fusable = n >= 2 && is_variable(r.image.indices[n - 2], r.row) && is_variable(r.image.indices[n - 1], r.vector);
+        r.fusable =
+            n >= 2 && is_variable(r.image.indices[n - 2], r.row) && is_variable(r.image.indices[n - 1], r.vector);
         if (r.fusable) { // a window of one element over an image that is as large as the output
             for (const Axis &a : sum.reduction_axes) {
                 const auto e = constant_extent(a);
@@ -120,7 +123,8 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     int64_t weights = sum.type.bytes();
     for (const std::string &a : r.weights.axes) weights *= extent_of(sum, a, 64);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
-    p.outer = r.other.empty() ? Choice("rows", {"rows"}) : Choice(weights > second / 2 ? "channels" : "rows", {"rows", "channels"});
+    p.outer = r.other.empty() ? Choice("rows", {"rows"})
+                              : Choice(weights > second / 2 ? "channels" : "rows", {"rows", "channels"});
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
             : r.other.empty() ? Choice("inline", {"channel", "whole", "inline"})
                               : Choice("whole", {"whole", "inline"});
@@ -144,7 +148,8 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     LoopName run = r.vector;
     LoopName row_tiles = "", other_tiles = "", row_in = "", other_in = "";
     if (r.fusable) {
-        if (Y.state().position(r.vector) != Y.state().position(r.row) + 1) throw InternalError("rows and columns do not follow each other");
+        if (Y.state().position(r.vector) != Y.state().position(r.row) + 1)
+            throw InternalError("rows and columns do not follow each other");
         run = Y.fuse(r.row, r.vector, r.row + r.vector);
     } else {
         auto [o, i] = Y.split(r.row, p.image_rows);
@@ -218,8 +223,10 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
             std::vector<std::string> layout;
             const std::string block = std::to_string(p.channels.value());
             for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
-                if (a.name() == r.other) layout.insert(layout.begin(), r.other + "/" + block);
-                else layout.push_back(a.name());
+                if (a.name() == r.other)
+                    layout.insert(layout.begin(), r.other + "/" + block);
+                else
+                    layout.push_back(a.name());
             }
             layout.push_back(r.other + "%" + block);
             W.layout(layout);

@@ -8,11 +8,11 @@ namespace kumiko::library {
 
 struct ConvParameters {
     BOOST_HANA_DEFINE_STRUCT(ConvParameters,
-                             (Tile, channels),     // output channels (NHWC: columns of the image) in registers
-                             (Tile, image_rows),   // rows of the image in registers
-                             (Tile, vectors),      // vectors along the contiguous axis in registers
-                             (Choice, outer),      // what the outermost loop steps through: "rows" or "channels"
-                             (Choice, pad),        // the padded image is made "whole", per "channel", or not at all ("inline")
+                             (Tile, channels),   // output channels (NHWC: columns of the image) in registers
+                             (Tile, image_rows), // rows of the image in registers
+                             (Tile, vectors),    // vectors along the contiguous axis in registers
+                             (Choice, outer),    // what the outermost loop steps through: "rows" or "channels"
+                             (Choice, pad), // the padded image is made "whole", per "channel", or not at all ("inline")
                              (Flag, pack_weights), // copy the weights into reading order
                              (Choice, unroll),     // "none", "kx" or "ky kx" of the window
                              (Flag, parallel));    // spread the outermost loop over cores

@@ -95,7 +95,8 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             }
         }
         const LoopState *first = S.state().find_loop(outer.name);
-        if (p.parallel && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) && first->kind == LoopKind::Serial && !first->reduction) {
+        if (p.parallel && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&
+            first->kind == LoopKind::Serial && !first->reduction) {
             S.parallel(outer);
         }
     }

@@ -7,9 +7,8 @@
 namespace kumiko::library {
 
 struct ElementwiseParameters {
-    BOOST_HANA_DEFINE_STRUCT(ElementwiseParameters,
-                             (Tile, unroll),     // vectors per iteration
-                             (Flag, parallel));  // spread the outermost loop over cores
+    BOOST_HANA_DEFINE_STRUCT(ElementwiseParameters, (Tile, unroll), // vectors per iteration
+                             (Flag, parallel));                     // spread the outermost loop over cores
 };
 
 bool is_elementwise(const Op &op); // any op whatsoever

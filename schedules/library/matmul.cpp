@@ -34,9 +34,9 @@ std::optional<Roles> roles(const Op &op) {
     const size_t of_columns = c->has(0, r.j) ? 0 : 1;
     r.b = c->operands[of_columns];
     r.a = c->operands[1 - of_columns];
-    const bool good = plain(r.a) && plain(r.b) && r.a.axes.count(r.i) && r.a.axes.count(r.k) && !r.a.axes.count(r.j) && r.b.axes.count(r.j) &&
-                      r.b.axes.count(r.k) && !r.b.axes.count(r.i) && r.a.tensor != r.b.tensor && op.find_input(r.a.tensor) &&
-                      op.find_input(r.b.tensor);
+    const bool good = plain(r.a) && plain(r.b) && r.a.axes.count(r.i) && r.a.axes.count(r.k) && !r.a.axes.count(r.j) &&
+                      r.b.axes.count(r.j) && r.b.axes.count(r.k) && !r.b.axes.count(r.i) && r.a.tensor != r.b.tensor &&
+                      op.find_input(r.a.tensor) && op.find_input(r.b.tensor);
     if (!good) return std::nullopt;
     r.M = constant_extent(*find_axis(*c->sum, r.i));
     r.N = constant_extent(*find_axis(*c->sum, r.j));
@@ -46,7 +46,9 @@ std::optional<Roles> roles(const Op &op) {
 }
 
 // The last axis of an operand is the one whose neighbours are neighbours in memory.
-bool contiguous_in(const Operand &o, const std::string &axis) { return o.indices.back().as<Halide::Internal::Variable>()->name == axis; }
+bool contiguous_in(const Operand &o, const std::string &axis) {
+    return o.indices.back().as<Halide::Internal::Variable>()->name == axis;
+}
 
 } // namespace
 
@@ -97,9 +99,13 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // The tile reads A a scalar at a time, so rows as they lie serve; columns are worth copying.
     p.pack_a = Flag(!contiguous_in(r.a, r.k) && M >= 2 * p.rows, {false, true});
     const bool pack = M > 2 * p.rows && K * N > 4096;
-    p.pack_b = !contiguous_in(r.b, r.j) ? Choice("panel", {"panel"}) : Choice(pack ? "panel" : "none", {"none", "panel"});
+    p.pack_b =
+        !contiguous_in(r.b, r.j) ? Choice("panel", {"panel"}) : Choice(pack ? "panel" : "none", {"none", "panel"});
     p.unroll_depth = Tile(1, {1, 2, 4});
-    p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none" : by_rows ? "rows" : "columns", {"none", "rows", "columns"});
+    p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
+                        : by_rows                             ? "rows"
+                                                              : "columns",
+                        {"none", "rows", "columns"});
     return p;
 }
 
@@ -141,8 +147,10 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     }
     C.unroll(ii);
     if (lanes > 1) C.vectorize(ji, lanes);
-    if (by_columns) C.parallel(jc);
-    else if (p.parallel.is("rows")) C.parallel(ic);
+    if (by_columns)
+        C.parallel(jc);
+    else if (p.parallel.is("rows"))
+        C.parallel(ic);
 
     if (p.pack_a) {
         StageHandle A = s.place_in(r.a.tensor, "L2", C.name(), ko);
@@ -177,6 +185,8 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     return s;
 }
 
-Schedule matmul(const Op &op, const Machine &machine) { return schedule_matmul(op, machine, matmul_parameters(op, machine)); }
+Schedule matmul(const Op &op, const Machine &machine) {
+    return schedule_matmul(op, machine, matmul_parameters(op, machine));
+}
 
 } // namespace kumiko::library

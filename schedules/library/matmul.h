@@ -8,15 +8,14 @@
 namespace kumiko::library {
 
 struct MatmulParameters {
-    BOOST_HANA_DEFINE_STRUCT(MatmulParameters,
-                             (Tile, rows),         // rows of C in registers
-                             (Tile, vectors),      // vectors of columns of C in registers
-                             (Tile, depth),        // steps of the reduction between visits to C
-                             (Tile, row_block),    // rows of A in the second cache
-                             (Flag, pack_a),       // copy the block of A into reading order
-                             (Choice, pack_b),     // copy B: "panel" by panel, or "none"
-                             (Tile, unroll_depth), // copies of the innermost step
-                             (Choice, parallel));  // spread "rows" or "columns" over cores, or "none"
+    BOOST_HANA_DEFINE_STRUCT(MatmulParameters, (Tile, rows), // rows of C in registers
+                             (Tile, vectors),                // vectors of columns of C in registers
+                             (Tile, depth),                  // steps of the reduction between visits to C
+                             (Tile, row_block),              // rows of A in the second cache
+                             (Flag, pack_a),                 // copy the block of A into reading order
+                             (Choice, pack_b),               // copy B: "panel" by panel, or "none"
+                             (Tile, unroll_depth),           // copies of the innermost step
+                             (Choice, parallel));            // spread "rows" or "columns" over cores, or "none"
 };
 
 bool is_matmul(const Op &op);

@@ -35,8 +35,10 @@ std::optional<Roles> roles(const Op &op) {
                 if (op->call_type == Halide::Internal::Call::Image && !op->args.empty()) {
                     for (size_t d = 0; d < op->args.size(); d++) {
                         const auto *v = op->args[d].as<Halide::Internal::Variable>();
-                        if (!v) across = true;
-                        else if (v->name == axis) (d + 1 == op->args.size() ? along : across) = true;
+                        if (!v)
+                            across = true;
+                        else if (v->name == axis)
+                            (d + 1 == op->args.size() ? along : across) = true;
                     }
                 }
                 IRVisitor::visit(op);
@@ -83,8 +85,10 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     } else {
         P.vectorize(lane);
     }
-    if (order.size() > 2) s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
-    else P.place_in("registers");
+    if (order.size() > 2)
+        s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
+    else
+        P.place_in("registers");
 }
 
 } // namespace
@@ -116,7 +120,8 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
 
     // The outermost loops: all places of rows as one loop, in tasks.
     LoopName place = r.leading[0];
-    for (size_t d = 1; d < r.leading.size(); d++) place = Y.fuse(place, r.leading[d], d + 1 == r.leading.size() ? "row" : "");
+    for (size_t d = 1; d < r.leading.size(); d++)
+        place = Y.fuse(place, r.leading[d], d + 1 == r.leading.size() ? "row" : "");
     LoopName at = place;
     if (p.parallel) {
         auto [o, i] = Y.split(place, p.rows);

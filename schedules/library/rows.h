@@ -7,11 +7,10 @@
 namespace kumiko::library {
 
 struct RowsParameters {
-    BOOST_HANA_DEFINE_STRUCT(RowsParameters,
-                             (Tile, accumulators), // vectors of partial results of a reduction
-                             (Tile, unroll),       // vectors per iteration of an elementwise stage
-                             (Tile, rows),         // rows in one task
-                             (Flag, parallel));    // spread tasks over cores
+    BOOST_HANA_DEFINE_STRUCT(RowsParameters, (Tile, accumulators), // vectors of partial results of a reduction
+                             (Tile, unroll),                       // vectors per iteration of an elementwise stage
+                             (Tile, rows),                         // rows in one task
+                             (Flag, parallel));                    // spread tasks over cores
 };
 
 bool is_rows(const Op &op);

@@ -76,7 +76,9 @@ const Axis *find_axis(const Stage &stage, const std::string &name) {
 
 int vector_lanes(const Machine &machine, Type type) { return machine.lanes(std::max(type.bits(), 8)); }
 
-int accumulator_registers(const Machine &machine) { return machine.vector_registers >= 32 ? 28 : machine.vector_registers >= 16 ? 12 : 6; }
+int accumulator_registers(const Machine &machine) {
+    return machine.vector_registers >= 32 ? 28 : machine.vector_registers >= 16 ? 12 : 6;
+}
 
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise) {
     const MemoryLevel *l = machine.find_level(level);

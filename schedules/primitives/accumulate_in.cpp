@@ -12,25 +12,28 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, stage.name() + " does not accumulate", &stage, loop.name, "accumulate_in on a reduction");
     }
     if (loop.kind == LoopKind::Vectorized || loop.kind == LoopKind::Unrolled) {
-        refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name, "a serial or parallel loop");
+        refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name,
+               "a serial or parallel loop");
     }
     const std::string level = text_argument(d, "level");
     level_argument(state, d);
     bool reduces = false;
-    for (size_t i = stage.position(loop.name) + 1; i < stage.order.size(); i++) reduces = reduces || stage.loop(stage.order[i]).reduction;
+    for (size_t i = stage.position(loop.name) + 1; i < stage.order.size(); i++)
+        reduces = reduces || stage.loop(stage.order[i]).reduction;
     if (!reduces) {
-        refuse(state, d, "no reduction loop stands inside loop " + loop.name + ", so nothing accumulates there", &stage, loop.name,
-               "a loop outside of a reduction loop");
+        refuse(state, d, "no reduction loop stands inside loop " + loop.name + ", so nothing accumulates there", &stage,
+               loop.name, "a loop outside of a reduction loop");
     }
     stage.accumulate = Accumulate{level, loop.name};
     state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) -> std::string {
-        const StageState *stage = s.find(name);
-        if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer stands";
-        for (size_t i = stage->position(l) + 1; i < stage->order.size(); i++) {
-            if (stage->loop(stage->order[i]).reduction) return "";
-        }
-        return "no reduction loop stands inside loop " + l + " any more";
-    }});
+                                     const StageState *stage = s.find(name);
+                                     if (!stage->has_loop(l))
+                                         return "loop " + l + " of stage " + name + " no longer stands";
+                                     for (size_t i = stage->position(l) + 1; i < stage->order.size(); i++) {
+                                         if (stage->loop(stage->order[i]).reduction) return "";
+                                     }
+                                     return "no reduction loop stands inside loop " + l + " any more";
+                                 }});
 }
 
 } // namespace
@@ -38,8 +41,10 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive accumulate_in_primitive = {
     "accumulate_in",
     "memory",
-    "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they start from the "
-    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. In \"registers\", "
+    "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they "
+    "start from the "
+    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. In "
+    "\"registers\", "
     "loops that step through the accumulators are unrolled.",
     "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it.",
     {{"stage", ArgumentKind::Stage, "the reduction"},

@@ -3,7 +3,8 @@
 namespace kumiko {
 
 // Why not all readers of `name` stand inside loop `loop` of `consumer`; "" when they do.
-std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer, const std::string &loop) {
+std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
+                      const std::string &loop) {
     const StageState *c = state.find(consumer);
     if (!c) return "stage " + consumer + " is gone";
     if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
@@ -16,8 +17,12 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
             if (!s->finished_by.empty()) {
                 s = state.find(s->finished_by);
                 if (s->name() == consumer) {
-                    const size_t end = s->accumulate && s->has_loop(s->accumulate->loop) ? s->position(s->accumulate->loop) + 1 : s->first_reduction();
-                    if (s->position(loop) >= end) return "stage " + reader + ", which reads it, is computed at the end of the reduction, outside of " + loop;
+                    const size_t end = s->accumulate && s->has_loop(s->accumulate->loop)
+                                           ? s->position(s->accumulate->loop) + 1
+                                           : s->first_reduction();
+                    if (s->position(loop) >= end)
+                        return "stage " + reader +
+                               ", which reads it, is computed at the end of the reduction, outside of " + loop;
                 }
             }
             if (s->name() == consumer) {
@@ -27,12 +32,15 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
             if (s->placement.kind != Placement::Kind::At) break;
             if (s->placement.consumer == consumer) {
                 inside = c->has_loop(s->placement.loop) && c->position(s->placement.loop) >= c->position(loop);
-                if (!inside) return "stage " + reader + ", which reads it, is computed at loop " + s->placement.loop + ", outside of " + loop;
+                if (!inside)
+                    return "stage " + reader + ", which reads it, is computed at loop " + s->placement.loop +
+                           ", outside of " + loop;
                 break;
             }
             s = state.find(s->placement.consumer);
         }
-        if (!inside) return "stage " + reader + ", which reads it, does not stand inside loop " + loop + " of " + consumer;
+        if (!inside)
+            return "stage " + reader + ", which reads it, does not stand inside loop " + loop + " of " + consumer;
     }
     return "";
 }
@@ -42,16 +50,17 @@ namespace {
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr, "", "place_in(…, consumer, loop), which copies it");
+        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr,
+               "", "place_in(…, consumer, loop), which copies it");
     }
     const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
     if (!stage.finished_into.empty()) {
-        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it", &stage, "",
-               "compute_at of " + stage.finished_into);
+        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
+               &stage, "", "compute_at of " + stage.finished_into);
     }
     if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr, "",
-               "compute_at on stages that are not outputs");
+        refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr,
+               "", "compute_at on stages that are not outputs");
     }
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
     const StageState &c = state.stage(consumer);
@@ -59,7 +68,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     at_consumer.arguments["stage"] = consumer;
     loop_argument(c, at_consumer);
     if (c.loop(loop).kind == LoopKind::Vectorized) {
-        refuse(state, d, "loop " + loop + " is vectorized, so nothing can be computed in it", &c, loop, "a loop outside of it");
+        refuse(state, d, "loop " + loop + " is vectorized, so nothing can be computed in it", &c, loop,
+               "a loop outside of it");
     }
     if (state.consumers(stage.name()).empty()) refuse(state, d, "no stage reads " + stage.name());
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
@@ -70,15 +80,17 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});
     state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
-        const StageState *stage = s.find(name);
-        if (!stage || stage->placement.kind != Placement::Kind::At || stage->placement.consumer != consumer || stage->placement.loop != loop) {
-            return ""; // placed elsewhere since
-        }
-        if (s.find(consumer) && s.find(consumer)->has_loop(loop) && s.find(consumer)->loop(loop).kind == LoopKind::Vectorized) {
-            return "loop " + loop + " of stage " + consumer + " is now vectorized";
-        }
-        return uncovered(s, name, consumer, loop);
-    }});
+                                     const StageState *stage = s.find(name);
+                                     if (!stage || stage->placement.kind != Placement::Kind::At ||
+                                         stage->placement.consumer != consumer || stage->placement.loop != loop) {
+                                         return ""; // placed elsewhere since
+                                     }
+                                     if (s.find(consumer) && s.find(consumer)->has_loop(loop) &&
+                                         s.find(consumer)->loop(loop).kind == LoopKind::Vectorized) {
+                                         return "loop " + loop + " of stage " + consumer + " is now vectorized";
+                                     }
+                                     return uncovered(s, name, consumer, loop);
+                                 }});
 }
 
 } // namespace

@@ -13,8 +13,8 @@ namespace {
 void apply(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     if (!stage.finished_into.empty()) {
-        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it", &stage, "",
-               "compute_root() of " + stage.finished_into);
+        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
+               &stage, "", "compute_root() of " + stage.finished_into);
     }
     place_stage(state, stage, {Placement::Kind::Root, "", ""});
 }

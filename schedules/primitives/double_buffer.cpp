@@ -12,7 +12,8 @@ std::string not_doubled(const ScheduleState &state, const StageState &stage) {
     if (!host.has_loop(loop)) return ""; // another obligation says so
     const LoopKind kind = host.loop(loop).kind;
     if (kind != LoopKind::Serial) return "loop " + loop + " of stage " + host.name() + " is " + kind_name(kind);
-    if (stage.level == "registers") return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
+    if (stage.level == "registers")
+        return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
     for (const Expr &e : stage.def.expressions()) {
         for (const std::string &t : tensors_read(e)) {
             const StageState *p = state.producer(t);
@@ -23,7 +24,8 @@ std::string not_doubled(const ScheduleState &state, const StageState &stage) {
         }
     }
     for (const StageState &p : state.stages) {
-        if (p.finished_into == stage.name() || (&p == &stage && !p.finished_into.empty())) return "stage " + stage.name() + " is part of a finish_in";
+        if (p.finished_into == stage.name() || (&p == &stage && !p.finished_into.empty()))
+            return "stage " + stage.name() + " is part of a finish_in";
     }
     return "";
 }
@@ -34,7 +36,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, why, &stage, "", "double_buffer on a stage that place_in or compute_at puts at a serial loop");
     }
     stage.double_buffered = true;
-    state.obligations.push_back({index, [name = stage.name()](const ScheduleState &s) { return not_doubled(s, *s.find(name)); }});
+    state.obligations.push_back(
+        {index, [name = stage.name()](const ScheduleState &s) { return not_doubled(s, *s.find(name)); }});
 }
 
 } // namespace
@@ -42,7 +45,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive double_buffer_primitive = {
     "double_buffer",
     "memory",
-    "Keeps two copies of a stage that is computed at a loop: one is in use while the other is filled for the next iteration. The first is "
+    "Keeps two copies of a stage that is computed at a loop: one is in use while the other is filled for the next "
+    "iteration. The first is "
     "filled before the loop.",
     "The stage is computed at a serial loop, not in registers, and reads nothing that is computed at the same loop.",
     {{"stage", ArgumentKind::Stage, "the stage"}},

@@ -34,7 +34,9 @@ bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector
 bool read_in_place(const ScheduleState &state, const std::string &name, const std::string &consumer) {
     for (const std::string &reader : state.readers(name)) {
         const StageState &r = state.stage(reader);
-        if (reader != consumer && (r.placement.kind != Placement::Kind::Inline || !read_in_place(state, reader, consumer))) return false;
+        if (reader != consumer &&
+            (r.placement.kind != Placement::Kind::Inline || !read_in_place(state, reader, consumer)))
+            return false;
         std::vector<std::string> tensors = {name};
         if (const StageState *p = state.find(name)) {
             for (const Component &c : p->def.components) tensors.push_back(c.tensor);
@@ -53,17 +55,20 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     const std::string consumer = text_argument(d, "consumer");
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
     StageState &c = state.stage(consumer);
-    if (!stage.def.is_reduction()) refuse(state, d, stage.name() + " is not a reduction, so it has no end", &stage, "", "inline_into()");
+    if (!stage.def.is_reduction())
+        refuse(state, d, stage.name() + " is not a reduction, so it has no end", &stage, "", "inline_into()");
     if (state.op.is_output(stage.name())) refuse(state, d, stage.name() + " is an output itself");
     if (c.def.kind != Stage::Kind::Pointwise || c.placement.kind == Placement::Kind::Inline) {
-        refuse(state, d, consumer + " is not a pointwise stage of its own", nullptr, "", "a consumer that computes one value for each index and is not inlined");
+        refuse(state, d, consumer + " is not a pointwise stage of its own", nullptr, "",
+               "a consumer that computes one value for each index and is not inlined");
     }
     if (state.consumers(stage.name()) != std::vector<std::string>{consumer}) {
         refuse(state, d, "not only " + consumer + " reads " + stage.name());
     }
     bool same = stage.def.axes.size() == c.def.axes.size();
     for (size_t a = 0; same && a < c.def.axes.size(); a++) {
-        same = stage.def.axes[a].name() == c.def.axes[a].name() && can_prove(stage.def.axes[a].extent() == c.def.axes[a].extent());
+        same = stage.def.axes[a].name() == c.def.axes[a].name() &&
+               can_prove(stage.def.axes[a].extent() == c.def.axes[a].extent());
     }
     same = same && read_in_place(state, stage.name(), consumer);
     if (!same) {
@@ -74,22 +79,28 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         if (p.finished_into == consumer) refuse(state, d, consumer + " is finished in " + p.name() + " already");
         if (p.placement.kind == Placement::Kind::At && p.placement.consumer == consumer) {
             if (p.name() == stage.name()) continue;
-            refuse(state, d, "stage " + p.name() + " is computed at loop " + p.placement.loop + " of " + consumer + ", which will have no loops");
+            refuse(state, d,
+                   "stage " + p.name() + " is computed at loop " + p.placement.loop + " of " + consumer +
+                       ", which will have no loops");
         }
     }
     for (const Relation &r : stage.relations) {
         if (const auto *split = std::get_if<SplitRelation>(&r); split && split->tail == Tail::Pad) {
-            refuse(state, d, "the split of loop " + split->parent + " pads what " + stage.name() + " stores, and " + consumer + " would be stored in its place",
+            refuse(state, d,
+                   "the split of loop " + split->parent + " pads what " + stage.name() + " stores, and " + consumer +
+                       " would be stored in its place",
                    &stage, split->outer, "the tails guard and mask");
         }
     }
     stage.finished_into = consumer;
     stage.placement = c.placement;
     c.finished_by = stage.name();
-    state.obligations.push_back({index, [name = stage.name(), consumer](const ScheduleState &now) -> std::string {
-        if (now.consumers(name) == std::vector<std::string>{consumer} && read_in_place(now, name, consumer)) return "";
-        return name + ", which is finished in " + consumer + " and so not stored, is now read elsewhere too";
-    }});
+    state.obligations.push_back(
+        {index, [name = stage.name(), consumer](const ScheduleState &now) -> std::string {
+             if (now.consumers(name) == std::vector<std::string>{consumer} && read_in_place(now, name, consumer))
+                 return "";
+             return name + ", which is finished in " + consumer + " and so not stored, is now read elsewhere too";
+         }});
 }
 
 } // namespace
@@ -97,9 +108,11 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive finish_in_primitive = {
     "finish_in",
     "stages",
-    "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction: it is computed from the "
+    "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction: it is "
+    "computed from the "
     "accumulator when the last step is done. The consumer's own loops are no longer used.",
-    "The stage is a reduction and not an output; the consumer is pointwise, has the same axes, reads the stage at exactly its own "
+    "The stage is a reduction and not an output; the consumer is pointwise, has the same axes, reads the stage at "
+    "exactly its own "
     "indices, and nothing else reads it.",
     {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
     apply,

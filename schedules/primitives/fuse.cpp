@@ -10,7 +10,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     const std::string name = text_argument(d, "fused", outer.name + "_" + inner.name);
     for (const LoopState &l : {outer, inner}) {
         if (l.kind != LoopKind::Serial) {
-            refuse(state, d, "loop " + l.name + " is already " + kind_name(l.kind), &stage, l.name, "fuse first, then make the fused loop " + std::string(kind_name(l.kind)));
+            refuse(state, d, "loop " + l.name + " is already " + kind_name(l.kind), &stage, l.name,
+                   "fuse first, then make the fused loop " + std::string(kind_name(l.kind)));
         }
     }
     if (stage.position(inner.name) != stage.position(outer.name) + 1) {
@@ -18,13 +19,15 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
                "two loops of which the second is the next inside the first; reorder them so first");
     }
     if (outer.reduction != inner.reduction) {
-        refuse(state, d, "one of the loops " + outer.name + " and " + inner.name + " reduces and the other does not", &stage, inner.name,
-               "two loops of a kind");
+        refuse(state, d, "one of the loops " + outer.name + " and " + inner.name + " reduces and the other does not",
+               &stage, inner.name, "two loops of a kind");
     }
     if (stage.find_loop(name)) {
-        refuse(state, d, "stage " + stage.name() + " already has a loop named " + name, &stage, outer.name, "a name that is not taken");
+        refuse(state, d, "stage " + stage.name() + " already has a loop named " + name, &stage, outer.name,
+               "a name that is not taken");
     }
-    stage.loops.push_back({name, Halide::Internal::simplify(outer.extent * inner.extent), outer.reduction, LoopKind::Serial});
+    stage.loops.push_back(
+        {name, Halide::Internal::simplify(outer.extent * inner.extent), outer.reduction, LoopKind::Serial});
     stage.relations.push_back(FuseRelation{outer.name, inner.name, name});
     const size_t at = stage.position(outer.name);
     stage.order[at] = name;
@@ -36,7 +39,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive fuse_primitive = {
     "fuse",
     "loops",
-    "Makes one loop of two that stand directly inside each other; it runs over the product of their extents, in the same order.",
+    "Makes one loop of two that stand directly inside each other; it runs over the product of their extents, in the "
+    "same order.",
     "Both loops stand, are serial, and both or neither reduce; the second is the next loop inside the first.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"outer", ArgumentKind::Loop, "the outer loop"},

@@ -7,20 +7,23 @@ namespace {
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr, "", "place_in(…, consumer, loop), which copies it");
+        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr,
+               "", "place_in(…, consumer, loop), which copies it");
     }
     if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output, so it has to be written", nullptr, "", "inline_into on internal stages");
+        refuse(state, d, stage.name() + " is an output, so it has to be written", nullptr, "",
+               "inline_into on internal stages");
     }
     if (stage.def.is_reduction()) {
         refuse(state, d, stage.name() + " is a reduction; its value is not one expression", &stage, "",
                "compute_at a loop of its consumer");
     }
     for (const StageState &p : state.stages) {
-        if (p.finished_into == stage.name()) refuse(state, d, stage.name() + " is finished in " + p.name() + " already");
+        if (p.finished_into == stage.name())
+            refuse(state, d, stage.name() + " is finished in " + p.name() + " already");
         if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name()) {
-            refuse(state, d, "stage " + p.name() + " is computed at its loop " + p.placement.loop, &stage, p.placement.loop,
-                   "place " + p.name() + " elsewhere first");
+            refuse(state, d, "stage " + p.name() + " is computed at its loop " + p.placement.loop, &stage,
+                   p.placement.loop, "place " + p.name() + " elsewhere first");
         }
     }
     stage.placement = {Placement::Kind::Inline, "", ""};

@@ -33,7 +33,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive interleave_primitive = {
     "interleave",
     "stages",
-    "Folds a reduction into n accumulators in turn, which are joined at the end, so that steps that follow each other do not wait for "
+    "Folds a reduction into n accumulators in turn, which are joined at the end, so that steps that follow each other "
+    "do not wait for "
     "each other: a split of the loop by n, an rfactor of the inner part, unrolled.",
     "As rfactor; n is 2 to 64.",
     {{"stage", ArgumentKind::Stage, "the reduction"},

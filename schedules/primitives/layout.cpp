@@ -4,15 +4,18 @@ namespace kumiko {
 
 namespace {
 
-LayoutTerm parse_term(const ScheduleState &state, const StageState &stage, const Directive &d, const std::string &text) {
+LayoutTerm parse_term(const ScheduleState &state, const StageState &stage, const Directive &d,
+                      const std::string &text) {
     LayoutTerm t;
     const size_t at = text.find_first_of("/%");
     t.axis = text.substr(0, at);
     if (at != std::string::npos) {
         t.part = text[at] == '/' ? LayoutTerm::Part::Outer : LayoutTerm::Part::Inner;
         const std::string digits = text.substr(at + 1);
-        if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos || std::stoll(digits) < 1) {
-            refuse(state, d, "\"" + text + "\" is not a storage dimension", nullptr, "", "\"j\", \"j/32\" or \"j%32\" for an axis j");
+        if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos ||
+            std::stoll(digits) < 1) {
+            refuse(state, d, "\"" + text + "\" is not a storage dimension", nullptr, "",
+                   "\"j\", \"j/32\" or \"j%32\" for an axis j");
         }
         t.block = std::stoll(digits);
     }
@@ -28,7 +31,8 @@ LayoutTerm parse_term(const ScheduleState &state, const StageState &stage, const
 
 } // namespace
 
-std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d, const std::vector<std::string> &texts) {
+std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d,
+                                     const std::vector<std::string> &texts) {
     std::vector<LayoutTerm> terms;
     for (const std::string &text : texts) terms.push_back(parse_term(state, stage, d, text));
     for (const Axis &a : stage.def.axes) {
@@ -37,12 +41,21 @@ std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageStat
         for (const LayoutTerm &t : terms) {
             if (t.axis != a.name()) continue;
             switch (t.part) {
-            case LayoutTerm::Part::Whole: whole++; break;
-            case LayoutTerm::Part::Outer: outer++; outer_block = t.block; break;
-            case LayoutTerm::Part::Inner: inner++; inner_block = t.block; break;
+            case LayoutTerm::Part::Whole:
+                whole++;
+                break;
+            case LayoutTerm::Part::Outer:
+                outer++;
+                outer_block = t.block;
+                break;
+            case LayoutTerm::Part::Inner:
+                inner++;
+                inner_block = t.block;
+                break;
             }
         }
-        const bool covered = (whole == 1 && !outer && !inner) || (!whole && outer == 1 && inner == 1 && outer_block == inner_block);
+        const bool covered =
+            (whole == 1 && !outer && !inner) || (!whole && outer == 1 && inner == 1 && outer_block == inner_block);
         if (!covered) {
             refuse(state, d, "the storage order does not cover axis " + a.name() + " exactly once", nullptr, "",
                    "\"" + a.name() + "\", or \"" + a.name() + "/n\" and \"" + a.name() + "%n\" with one block size n");
@@ -56,10 +69,12 @@ namespace {
 void apply(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output; its layout belongs to the op", nullptr, "", "layout on stages made by place_in, and on internal stages");
+        refuse(state, d, stage.name() + " is an output; its layout belongs to the op", nullptr, "",
+               "layout on stages made by place_in, and on internal stages");
     }
     if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is packed ahead of time, in the order that prepack states", nullptr, "", "another order in prepack(…)");
+        refuse(state, d, stage.name() + " is packed ahead of time, in the order that prepack states", nullptr, "",
+               "another order in prepack(…)");
     }
     stage.layout = parse_layout(state, stage, d, names_argument(d, "terms"));
 }
@@ -69,10 +84,12 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive layout_primitive = {
     "layout",
     "memory",
-    "The order in which a stage's elements are stored, outermost dimension first. An axis j may be stored in blocks: \"j/32\" counts the "
+    "The order in which a stage's elements are stored, outermost dimension first. An axis j may be stored in blocks: "
+    "\"j/32\" counts the "
     "blocks and \"j%32\" the elements of one.",
     "The stage is internal (made by place_in, say); each axis is covered once.",
-    {{"stage", ArgumentKind::Stage, "the stage"}, {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
     apply,
     {"matmul",
      {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},

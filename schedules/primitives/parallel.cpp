@@ -9,10 +9,12 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     const LoopState loop = loop_argument(stage, d);
     if (loop.reduction) {
         refuse(state, d, "loop " + loop.name + " reduces: its iterations change the same elements", &stage, loop.name,
-               "rfactor(\"" + loop.name + "\") first; the stage that it makes has " + loop.name + " as an axis, which may be parallel");
+               "rfactor(\"" + loop.name + "\") first; the stage that it makes has " + loop.name +
+                   " as an axis, which may be parallel");
     }
     if (loop.kind != LoopKind::Serial) {
-        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
+        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
+               "a serial loop");
     }
     stage.loop(loop.name).kind = LoopKind::Parallel;
 }

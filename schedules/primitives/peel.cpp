@@ -9,26 +9,31 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     const LoopState loop = loop_argument(stage, d);
     const int64_t first = integer_argument(d, "first"), last = integer_argument(d, "last");
     if (first < 0 || last < 0 || first + last == 0) {
-        refuse(state, d, "it peels " + std::to_string(first) + " first and " + std::to_string(last) + " last iterations", &stage, loop.name,
-               "counts of 0 or more, not both 0");
+        refuse(state, d,
+               "it peels " + std::to_string(first) + " first and " + std::to_string(last) + " last iterations", &stage,
+               loop.name, "counts of 0 or more, not both 0");
     }
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
     }
     if (const auto extent = Halide::Internal::as_const_int(loop.extent); extent && first + last > *extent) {
-        refuse(state, d, "loop " + loop.name + " has only " + std::to_string(*extent) + " iterations", &stage, loop.name,
-               "at most " + std::to_string(*extent) + " in all");
+        refuse(state, d, "loop " + loop.name + " has only " + std::to_string(*extent) + " iterations", &stage,
+               loop.name, "at most " + std::to_string(*extent) + " in all");
     }
     for (const Peel &p : stage.peels) {
-        if (p.loop == loop.name) refuse(state, d, "loop " + loop.name + " is peeled already", &stage, loop.name, "one peel of a loop");
+        if (p.loop == loop.name)
+            refuse(state, d, "loop " + loop.name + " is peeled already", &stage, loop.name, "one peel of a loop");
     }
     stage.peels.push_back({loop.name, first, last});
     const std::string name = stage.name();
     state.obligations.push_back({index, [name, l = loop.name](const ScheduleState &s) -> std::string {
-        const StageState *stage = s.find(name);
-        if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer stands";
-        return stage->loop(l).kind == LoopKind::Serial ? "" : "loop " + l + " of stage " + name + " is no longer serial";
-    }});
+                                     const StageState *stage = s.find(name);
+                                     if (!stage->has_loop(l))
+                                         return "loop " + l + " of stage " + name + " no longer stands";
+                                     return stage->loop(l).kind == LoopKind::Serial
+                                                ? ""
+                                                : "loop " + l + " of stage " + name + " is no longer serial";
+                                 }});
 }
 
 } // namespace
@@ -36,7 +41,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive peel_primitive = {
     "peel",
     "loops",
-    "Gives the first and the last iterations of a loop copies of the body of their own, so that conditions that hold only at the "
+    "Gives the first and the last iterations of a loop copies of the body of their own, so that conditions that hold "
+    "only at the "
     "borders vanish from the middle.",
     "The loop stands, is serial, and has that many iterations.",
     {{"stage", ArgumentKind::Stage, "the stage"},

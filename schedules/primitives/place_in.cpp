@@ -35,7 +35,8 @@ StageState copy_of(const ScheduleState &state, const std::string &tensor, const 
     made.def.kind = Stage::Kind::Pointwise;
     made.def.type = state.type_of(tensor);
     made.def.axes = state.axes_of(tensor);
-    if (const StageState *source = state.producer(tensor); source && source->def.kind == Stage::Kind::Padding) made.def.kind = Stage::Kind::Padding;
+    if (const StageState *source = state.producer(tensor); source && source->def.kind == Stage::Kind::Padding)
+        made.def.kind = Stage::Kind::Padding;
     std::vector<Expr> indices;
     for (const Axis &a : made.def.axes) {
         indices.push_back(a);
@@ -54,7 +55,8 @@ void redirect_reads(StageState &reader, const std::string &from, const std::stri
 namespace {
 
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
-std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor, const std::string &loop) {
+std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
+                                   const std::string &loop) {
     const Frame frame(reader, whole_region(reader.def), "");
     const size_t depth = reader.position(loop) + 1;
     Bounds known, scope;
@@ -83,12 +85,13 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     return most;
 }
 
-void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor, const MemoryLevel &level,
-                const std::string &loop) {
+void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,
+                const MemoryLevel &level, const std::string &loop) {
     const auto bytes = bytes_below(state, reader, tensor, loop);
     if (bytes && level.bytes > 0 && *bytes > level.bytes) {
-        refuse(state, d, "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) + " bytes, but " + level.name +
-                             " holds " + std::to_string(level.bytes),
+        refuse(state, d,
+               "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) +
+                   " bytes, but " + level.name + " holds " + std::to_string(level.bytes),
                &reader, loop, "a loop further in, smaller tiles, or a larger level");
     }
 }
@@ -99,11 +102,18 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     const MemoryLevel &level = level_argument(state, d);
     if (!d.arguments.contains("consumer")) { // the stage itself is kept there
         StageState *stage = state.find(tensor);
-        if (!stage) refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "", "place_in with a consumer and a loop, which copies it");
-        if (state.op.is_output(tensor)) refuse(state, d, tensor + " is an output, so it goes where the caller wants it", nullptr, "", "place_in on internal stages");
-        if (stage->prepacked) refuse(state, d, tensor + " is packed ahead of time, so it stays where the caller put it", nullptr, "", "place_in with a consumer and a loop, which copies it");
+        if (!stage)
+            refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "",
+                   "place_in with a consumer and a loop, which copies it");
+        if (state.op.is_output(tensor))
+            refuse(state, d, tensor + " is an output, so it goes where the caller wants it", nullptr, "",
+                   "place_in on internal stages");
+        if (stage->prepacked)
+            refuse(state, d, tensor + " is packed ahead of time, so it stays where the caller put it", nullptr, "",
+                   "place_in with a consumer and a loop, which copies it");
         if (level_name == "registers" && stage->placement.kind != Placement::Kind::At) {
-            refuse(state, d, tensor + " is computed at the root, whole", stage, "", "compute_at a loop first, so that only a small region is kept");
+            refuse(state, d, tensor + " is computed at the root, whole", stage, "",
+                   "compute_at a loop first, so that only a small region is kept");
         }
         stage->level = level_name;
         return;
@@ -116,13 +126,16 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     at_consumer.arguments["stage"] = consumer;
     loop_argument(reader, at_consumer);
     if (reader.prepacked) {
-        refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "", "a stage that is computed in the kernel");
+        refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "",
+               "a stage that is computed in the kernel");
     }
     if (reader.placement.kind == Placement::Kind::Inline) {
-        refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "", "a stage that is computed; compute_root() or compute_at(…) it first");
+        refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
+               "a stage that is computed; compute_root() or compute_at(…) it first");
     }
     if (reader.loop(loop).kind == LoopKind::Vectorized) {
-        refuse(state, d, "loop " + loop + " is vectorized, so nothing can be copied in it", &reader, loop, "a loop outside of it");
+        refuse(state, d, "loop " + loop + " is vectorized, so nothing can be copied in it", &reader, loop,
+               "a loop outside of it");
     }
     bool reads = false;
     for (const Expr &e : reader.def.expressions()) reads = reads || tensors_read(e).count(tensor);
@@ -131,7 +144,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         for (const Expr &e : reader.def.expressions()) {
             for (const std::string &t : tensors_read(e)) names += (names.empty() ? "" : ", ") + t;
         }
-        refuse(state, d, consumer + " does not read " + tensor + " itself", &reader, "", "the tensors that it reads: " + names);
+        refuse(state, d, consumer + " does not read " + tensor + " itself", &reader, "",
+               "the tensors that it reads: " + names);
     }
     check_room(state, d, reader, tensor, level, loop);
 
@@ -142,19 +156,25 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     made.placement = {Placement::Kind::At, consumer, loop};
     redirect_reads(reader, tensor, name);
     const std::string copy = made.def.name;
-    const auto at = std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == consumer; });
+    const auto at = std::find_if(state.stages.begin(), state.stages.end(),
+                                 [&](const StageState &s) { return s.name() == consumer; });
     state.stages.insert(at, std::move(made));
     state.obligations.push_back({index, [copy, consumer, loop, level](const ScheduleState &s) -> std::string {
-        const StageState *c = s.find(consumer), *p = s.find(copy);
-        if (p->placement.kind != Placement::Kind::At || p->placement.consumer != consumer || p->placement.loop != loop) return "";
-        if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
-        if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is now vectorized";
-        const auto bytes = bytes_below(s, *c, copy, loop);
-        if (bytes && level.bytes > 0 && *bytes > level.bytes) {
-            return "the region below loop " + loop + " is now " + std::to_string(*bytes) + " bytes, but " + level.name + " holds " + std::to_string(level.bytes);
-        }
-        return "";
-    }});
+                                     const StageState *c = s.find(consumer), *p = s.find(copy);
+                                     if (p->placement.kind != Placement::Kind::At ||
+                                         p->placement.consumer != consumer || p->placement.loop != loop)
+                                         return "";
+                                     if (!c->has_loop(loop))
+                                         return "loop " + loop + " of stage " + consumer + " no longer stands";
+                                     if (c->loop(loop).kind == LoopKind::Vectorized)
+                                         return "loop " + loop + " of stage " + consumer + " is now vectorized";
+                                     const auto bytes = bytes_below(s, *c, copy, loop);
+                                     if (bytes && level.bytes > 0 && *bytes > level.bytes) {
+                                         return "the region below loop " + loop + " is now " + std::to_string(*bytes) +
+                                                " bytes, but " + level.name + " holds " + std::to_string(level.bytes);
+                                     }
+                                     return "";
+                                 }});
 }
 
 } // namespace
@@ -162,8 +182,10 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive place_in_primitive = {
     "place_in",
     "memory",
-    "Copies the region of a tensor that a stage needs below one of its loops into a memory level, once for each iteration of that loop: "
-    "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with loops to schedule and a "
+    "Copies the region of a tensor that a stage needs below one of its loops into a memory level, once for each "
+    "iteration of that loop: "
+    "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with "
+    "loops to schedule and a "
     "layout to choose. Without a consumer, the stage itself is kept in that level.",
     "The consumer reads the tensor itself; the loop stands and is not vectorized; the region fits the level.",
     {{"tensor", ArgumentKind::Tensor, "the tensor"},
@@ -172,7 +194,8 @@ const Primitive place_in_primitive = {
      {"loop", ArgumentKind::Text, "the loop of the consumer below which the region is needed", true}},
     apply,
     {"matmul",
-     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}}, {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
+     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
+      {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
      {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
 };
 

@@ -13,7 +13,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
         one.arguments["loop"] = l;
         loop_argument(stage, one);
         if (!seen.insert(l).second) {
-            refuse(state, d, "loop " + l + " is named twice", &stage, l, "each loop of the stage once, outermost first");
+            refuse(state, d, "loop " + l + " is named twice", &stage, l,
+                   "each loop of the stage once, outermost first");
         }
     }
     for (const std::string &l : stage.order) {
@@ -23,10 +24,14 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     }
     if (stage.def.is_reduction() && !(stage.def.properties.commutative && stage.def.properties.associative)) {
         std::vector<std::string> before, after;
-        for (const std::string &l : stage.order) if (stage.loop(l).reduction) before.push_back(l);
-        for (const std::string &l : loops) if (stage.loop(l).reduction) after.push_back(l);
+        for (const std::string &l : stage.order)
+            if (stage.loop(l).reduction) before.push_back(l);
+        for (const std::string &l : loops)
+            if (stage.loop(l).reduction) after.push_back(l);
         if (before != after) {
-            refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative, so its reduction loops keep their order",
+            refuse(state, d,
+                   "the combiner of " + stage.name() +
+                       " is not stated to be associative and commutative, so its reduction loops keep their order",
                    &stage, after[0], "an order of the other loops, or state the combiner's properties in reduce(…)");
         }
     }
@@ -39,7 +44,8 @@ const Primitive reorder_primitive = {
     "reorder",
     "loops",
     "Puts the loops of a stage in the order given, outermost first.",
-    "Each loop of the stage is named exactly once. Reduction loops keep their order unless the combiner is associative and commutative.",
+    "Each loop of the stage is named exactly once. Reduction loops keep their order unless the combiner is associative "
+    "and commutative.",
     {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "all its loops, outermost first"}},
     apply,
     {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},

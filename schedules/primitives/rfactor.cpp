@@ -24,8 +24,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop.name + " does not reduce", &stage, loop.name, "one of the reduction loops");
     }
     if (!def.properties.associative || !def.properties.commutative) {
-        refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative", &stage, loop.name,
-               "state them in reduce(…, {.associative = true, .commutative = true}), if they hold");
+        refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative", &stage,
+               loop.name, "state them in reduce(…, {.associative = true, .commutative = true}), if they hold");
     }
     if (loop.kind != LoopKind::Serial || !stage.finished_into.empty() || stage.accumulate || !stage.peels.empty()) {
         refuse(state, d, "other directives already rely on the reduction of " + stage.name(), &stage, loop.name,
@@ -33,8 +33,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     }
     for (const StageState &p : state.stages) {
         if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name()) {
-            refuse(state, d, "stage " + p.name() + " is computed at its loop " + p.placement.loop, &stage, p.placement.loop,
-                   "rfactor first, then place " + p.name());
+            refuse(state, d, "stage " + p.name() + " is computed at its loop " + p.placement.loop, &stage,
+                   p.placement.loop, "rfactor first, then place " + p.name());
         }
     }
 
@@ -80,7 +80,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         Component &q = rest.components[c];
         p.tensor = c ? partial.name + ".value" : partial.name;
         p.term = substitute(values, p.term);
-        if (!is_const_one(inside)) p.term = Call::make(p.type, Call::if_then_else, {inside, p.term, p.identity}, Call::PureIntrinsic);
+        if (!is_const_one(inside))
+            p.term = Call::make(p.type, Call::if_then_else, {inside, p.term, p.identity}, Call::PureIntrinsic);
         q.term = read_tensor(p.type, p.tensor, index_of_partial);
     }
     rest.reduction_axes = {Axis(kept, loop.extent)};
@@ -117,7 +118,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         made.placement = {Placement::Kind::At, old.name(), order[order.size() - 3]};
     }
     const std::string name = old.name();
-    const auto at = std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
+    const auto at =
+        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
     state.stages.insert(at, std::move(made));
     (void)index;
 }
@@ -127,13 +129,18 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive rfactor_primitive = {
     "rfactor",
     "stages",
-    "Splits a reduction in two: a new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the others; the stage then "
-    "folds over that axis. What was a chain of steps becomes as many independent chains, for lanes, copies or threads. The new stage's "
+    "Splits a reduction in two: a new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the "
+    "others; the stage then "
+    "folds over that axis. What was a chain of steps becomes as many independent chains, for lanes, copies or threads. "
+    "The new stage's "
     "axis is called like the loop, with _ for the dots.",
-    "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, finish_in or peel yet.",
+    "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, "
+    "finish_in or peel yet.",
     {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop to keep"}},
     apply,
-    {"rowsum", {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}}, {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
+    {"rowsum",
+     {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}},
+     {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
 };
 
 } // namespace kumiko

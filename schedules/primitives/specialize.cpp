@@ -47,7 +47,9 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     } catch (const UserError &e) {
         refuse(state, d, e.what());
     }
-    if (!special->specializations().empty()) refuse(state, d, "the schedule given is itself specialized", nullptr, "", "conditions joined by &&, each specialized once");
+    if (!special->specializations().empty())
+        refuse(state, d, "the schedule given is itself specialized", nullptr, "",
+               "conditions joined by &&, each specialized once");
     state.specializations.push_back({condition, condition_text(condition), special});
     state.obligations.push_back({index, [special](const ScheduleState &s) { return packing_differs(s, *special); }});
 }
@@ -57,15 +59,19 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive specialize_primitive = {
     "specialize",
     "facts",
-    "Runs another schedule of the same op where a condition over the sizes holds. Inside it the condition is a fact, as with assume. "
+    "Runs another schedule of the same op where a condition over the sizes holds. Inside it the condition is a fact, "
+    "as with assume. "
     "Conditions are tried in the order of the directives; the schedule around them takes the rest.",
-    "The condition is over the op's sizes; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
-    {{"condition", ArgumentKind::Condition, "when"}, {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
+    "The condition is over the op's sizes; the schedule given is legal, prepacks the same inputs and is not "
+    "specialized itself.",
+    {{"condition", ArgumentKind::Condition, "when"},
+     {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
     apply,
     {"matmul_any",
      {},
      {"specialize",
-      {{"condition", "M % 16 == 0"}, {"schedule", nlohmann::json::array({{{"primitive", "split"}, {"stage", "C"}, {"loop", "i"}, {"factor", 16}}})}},
+      {{"condition", "M % 16 == 0"},
+       {"schedule", nlohmann::json::array({{{"primitive", "split"}, {"stage", "C"}, {"loop", "i"}, {"factor", 16}}})}},
       {}}},
 };
 

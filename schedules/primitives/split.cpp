@@ -7,7 +7,8 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
                 const std::string &outer, const std::string &inner, Tail tail) {
     const LoopState loop = stage.loop(name);
     if (factor < 1 || factor > (1 << 30)) {
-        refuse(state, d, "the factor " + std::to_string(factor) + " is not positive", &stage, name, "a factor of 1 or more");
+        refuse(state, d, "the factor " + std::to_string(factor) + " is not positive", &stage, name,
+               "a factor of 1 or more");
     }
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + name + " is already " + kind_name(loop.kind), &stage, name,
@@ -18,23 +19,30 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
                "the tails guard, or a factor that divides the extent");
     }
     if (tail == Tail::Shift && stage.def.is_reduction()) {
-        refuse(state, d, "a shifted tail repeats elements, and stage " + stage.name() + " accumulates into them", &stage, name,
-               "the tails guard and mask, or shift on a stage that is not a reduction");
+        refuse(state, d, "a shifted tail repeats elements, and stage " + stage.name() + " accumulates into them",
+               &stage, name, "the tails guard and mask, or shift on a stage that is not a reduction");
     }
     if (tail == Tail::Pad && loop.reduction) {
-        refuse(state, d, "a padded tail would add what lies beyond the end of the reduction", &stage, name, "the tail guard, or a factor that divides the extent");
+        refuse(state, d, "a padded tail would add what lies beyond the end of the reduction", &stage, name,
+               "the tail guard, or a factor that divides the extent");
     }
     if (tail == Tail::Pad && stage.prepacked) {
-        refuse(state, d, "a padded tail writes beyond the extent, and " + stage.name() + " is stored in an array of the caller's", &stage, name, "the tails guard and mask");
+        refuse(state, d,
+               "a padded tail writes beyond the extent, and " + stage.name() + " is stored in an array of the caller's",
+               &stage, name, "the tails guard and mask");
     }
     if (tail == Tail::Pad && (state.op.is_output(stage.name()) || !stage.finished_into.empty())) {
         const std::string written = stage.finished_into.empty() ? stage.name() : stage.finished_into;
-        refuse(state, d, "a padded tail writes beyond the extent, and " + written + (state.op.is_output(written) ? " is an output with storage of the caller's" : " is not stored by " + stage.name()),
+        refuse(state, d,
+               "a padded tail writes beyond the extent, and " + written +
+                   (state.op.is_output(written) ? " is an output with storage of the caller's"
+                                                : " is not stored by " + stage.name()),
                &stage, name, "the tails guard, mask, or pad on an internal stage");
     }
     for (const std::string &fresh : {outer, inner}) {
         if (stage.find_loop(fresh) || outer == inner) {
-            refuse(state, d, "stage " + stage.name() + " already has a loop named " + fresh, &stage, name, "names that are not taken");
+            refuse(state, d, "stage " + stage.name() + " already has a loop named " + fresh, &stage, name,
+                   "names that are not taken");
         }
     }
     using Halide::Internal::simplify;
@@ -62,11 +70,15 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive split_primitive = {
     "split",
     "loops",
-    "Makes two loops of one: loop = outer * factor + inner. Where the factor does not divide the extent, the tail strategy says "
-    "what happens: guard skips the iterations beyond the end, mask runs them with loads of inputs and stores switched off lane by "
-    "lane, shift moves the last block inwards so that it repeats some elements, pad stores zeros there, in storage that is rounded up. Without "
+    "Makes two loops of one: loop = outer * factor + inner. Where the factor does not divide the extent, the tail "
+    "strategy says "
+    "what happens: guard skips the iterations beyond the end, mask runs them with loads of inputs and stores switched "
+    "off lane by "
+    "lane, shift moves the last block inwards so that it repeats some elements, pad stores zeros there, in storage "
+    "that is rounded up. Without "
     "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard elsewhere.",
-    "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the loop does not reduce and the stage is not an output.",
+    "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the loop does "
+    "not reduce and the stage is not an output.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"loop", ArgumentKind::Loop, "the loop to split"},
      {"factor", ArgumentKind::Integer, "the extent of the inner loop"},

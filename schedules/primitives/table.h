@@ -5,10 +5,10 @@
 
 namespace kumiko {
 
-extern const Primitive split_primitive, fuse_primitive, tile_primitive, reorder_primitive, unroll_primitive, vectorize_primitive,
-    parallel_primitive, peel_primitive;
-extern const Primitive compute_at_primitive, compute_root_primitive, inline_into_primitive, finish_in_primitive, rfactor_primitive,
-    interleave_primitive;
+extern const Primitive split_primitive, fuse_primitive, tile_primitive, reorder_primitive, unroll_primitive,
+    vectorize_primitive, parallel_primitive, peel_primitive;
+extern const Primitive compute_at_primitive, compute_root_primitive, inline_into_primitive, finish_in_primitive,
+    rfactor_primitive, interleave_primitive;
 extern const Primitive place_in_primitive, accumulate_in_primitive, layout_primitive;
 extern const Primitive prepack_primitive, double_buffer_primitive, prefetch_primitive, tensorize_primitive;
 extern const Primitive assume_primitive, specialize_primitive;
@@ -21,11 +21,13 @@ StageState copy_of(const ScheduleState &state, const std::string &tensor, const 
 // Makes the stage read `to` where it read `from`.
 void redirect_reads(StageState &reader, const std::string &from, const std::string &to);
 // The storage order that the texts say; refuses one that does not cover each axis exactly once.
-std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d, const std::vector<std::string> &texts);
+std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d,
+                                     const std::vector<std::string> &texts);
 // The extent of a loop where it is a number, or the assumptions make it one.
 std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
 
-std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer, const std::string &loop);
+std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
+                      const std::string &loop);
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);
 
 } // namespace kumiko

@@ -52,7 +52,9 @@ public:
         for (size_t d = 0; d < names.size(); d++) {
             indices.push_back(simplify_index(read->args[d] - region->min[d], bounds_));
             Expr extent = region->extent[d];
-            if (const Expr most = find_constant_bound(extent, Direction::Upper, bounds_); most.defined() && as_const_int(most)) extent = most;
+            if (const Expr most = find_constant_bound(extent, Direction::Upper, bounds_);
+                most.defined() && as_const_int(most))
+                extent = most;
             extents.push_back(extent);
         }
         const bool accumulator = p.name() == stage_.name() && stage_.accumulate;
@@ -82,10 +84,12 @@ private:
         const size_t depth = stage_.position(p.placement.loop) + 1;
         Bounds scope;
         for (const Axis &a : stage_.def.axes) scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
-        for (const Axis &a : stage_.def.reduction_axes) scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
+        for (const Axis &a : stage_.def.reduction_axes)
+            scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
         std::optional<Region> all;
         for (const Expr &e : stage_.def.expressions()) {
-            if (auto read = region_read(inlined(state_, e), tensor, scope, whole_region(p.def), bounds_)) all = all ? region_union(*all, *read, bounds_) : read;
+            if (auto read = region_read(inlined(state_, e), tensor, scope, whole_region(p.def), bounds_))
+                all = all ? region_union(*all, *read, bounds_) : read;
         }
         return all;
     }
@@ -102,15 +106,18 @@ std::string ranges(const Instruction &instruction) {
 }
 
 // The first difference between the block inside `loop` and the instruction; "" when there is none.
-std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop, const Instruction &instruction) {
+std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop,
+                     const Instruction &instruction) {
     if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
-    if (!stage.def.is_reduction() || stage.def.components.size() != 1) return stage.name() + " is not a reduction of one value, as the instruction is";
-    if (stage.accumulate && stage.has_loop(stage.accumulate->loop) && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
+    if (!stage.def.is_reduction() || stage.def.components.size() != 1)
+        return stage.name() + " is not a reduction of one value, as the instruction is";
+    if (stage.accumulate && stage.has_loop(stage.accumulate->loop) &&
+        stage.position(stage.accumulate->loop) >= stage.position(loop)) {
         return "stage " + stage.name() + " accumulates inside of loop " + loop;
     }
     for (const StageState &p : state.stages) {
-        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() && stage.has_loop(p.placement.loop) &&
-            stage.position(p.placement.loop) >= stage.position(loop)) {
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() &&
+            stage.has_loop(p.placement.loop) && stage.position(p.placement.loop) >= stage.position(loop)) {
             return "stage " + p.name() + " is computed inside of loop " + loop;
         }
     }
@@ -128,7 +135,9 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
         const Expr extent = simplify_index(frame.extent(l.name), bounds);
         bounds.push(l.name, Interval(0, simplify(extent - 1)));
         if (i < s.position(loop)) continue;
-        if (l.kind != LoopKind::Serial) return "loop " + l.name + " is " + kind_name(l.kind) + "; loops of the block have to be serial, the instruction takes their place";
+        if (l.kind != LoopKind::Serial)
+            return "loop " + l.name + " is " + kind_name(l.kind) +
+                   "; loops of the block have to be serial, the instruction takes their place";
         const auto n = as_const_int(extent);
         if (!n) return "the extent of loop " + l.name + " is known only at run time";
         block.loops.push_back({l.name, *n, l.reduction});
@@ -142,7 +151,9 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
     for (const Axis &a : s.def.reduction_axes) index[a.name()] = simplify_index(frame.index(a.name()), bounds);
     const Component &c = s.def.components.front();
     block.target = read_tensor(c.type, c.tensor, own);
-    block.value = substitute({{accumulator_variable(0), block.target}, {term_variable(0), substitute(index, inlined(known, c.term))}}, c.combined);
+    block.value = substitute(
+        {{accumulator_variable(0), block.target}, {term_variable(0), substitute(index, inlined(known, c.term))}},
+        c.combined);
     const Offsets offsets(known, s, frame, bounds);
     block.offset = [&](const Expr &read) { return offsets.of(read); };
     return match_tensor(instruction, block).difference;
@@ -160,20 +171,25 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
             refuse(state, d, e.what());
         }
     }
-    if (stage.tensorize) refuse(state, d, "stage " + stage.name() + " is tensorized already", &stage, loop.name, "one tensorize of a stage");
+    if (stage.tensorize)
+        refuse(state, d, "stage " + stage.name() + " is tensorized already", &stage, loop.name,
+               "one tensorize of a stage");
     if (!instruction->available_on(*state.machine)) {
         std::string have;
-        for (const Instruction *i : state.instructions->available_on(*state.machine)) have += (have.empty() ? "" : ", ") + i->name;
-        refuse(state, d, "machine " + state.machine->name + " does not have the instruction", nullptr, "", have.empty() ? "no tensor instruction" : have);
+        for (const Instruction *i : state.instructions->available_on(*state.machine))
+            have += (have.empty() ? "" : ", ") + i->name;
+        refuse(state, d, "machine " + state.machine->name + " does not have the instruction", nullptr, "",
+               have.empty() ? "no tensor instruction" : have);
     }
     if (const std::string why = mismatch(state, stage, loop.name, *instruction); !why.empty()) {
         refuse(state, d, "the block is not what the instruction means: " + why, &stage, loop.name,
-               "a block that is " + to_string(instruction->meaning.stages().front()) + ", with " + ranges(*instruction));
+               "a block that is " + to_string(instruction->meaning.stages().front()) + ", with " +
+                   ranges(*instruction));
     }
     stage.tensorize = Tensorize{loop.name, name};
     state.obligations.push_back({index, [n = stage.name(), l = loop.name, i = *instruction](const ScheduleState &s) {
-        return mismatch(s, *s.find(n), l, i);
-    }});
+                                     return mismatch(s, *s.find(n), l, i);
+                                 }});
 }
 
 } // namespace
@@ -181,10 +197,13 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive tensorize_primitive = {
     "tensorize",
     "machine",
-    "Computes the block inside a loop by one tensor instruction. It is proved first that the block is what the instruction means: the "
-    "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still along an axis is "
+    "Computes the block inside a loop by one tensor instruction. It is proved first that the block is what the "
+    "instruction means: the "
+    "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still "
+    "along an axis is "
     "repeated in its register. A last, partial block is computed by plain loops.",
-    "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and exactly those of the "
+    "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and "
+    "exactly those of the "
     "instruction; nothing is computed inside them; the machine has the instruction.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"loop", ArgumentKind::Loop, "the outermost loop of the block"},

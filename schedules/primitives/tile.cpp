@@ -9,8 +9,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     const std::vector<std::string> loops = names_argument(d, "loops");
     const auto factors = d.arguments["factors"].get<std::vector<int64_t>>();
     if (loops.empty() || loops.size() != factors.size()) {
-        refuse(state, d, std::to_string(loops.size()) + " loops but " + std::to_string(factors.size()) + " factors", &stage, "",
-               "one factor for each loop");
+        refuse(state, d, std::to_string(loops.size()) + " loops but " + std::to_string(factors.size()) + " factors",
+               &stage, "", "one factor for each loop");
     }
     size_t first = 0;
     for (size_t n = 0; n < loops.size(); n++) {
@@ -20,16 +20,19 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
         const size_t at = stage.position(loops[n]);
         if (n == 0) first = at;
         if (at != first + n) {
-            refuse(state, d, "loop " + loops[n] + " does not stand directly inside the one named before it", &stage, loops[n],
-                   "loops that stand one directly inside the other, outermost first; reorder them so first");
+            refuse(state, d, "loop " + loops[n] + " does not stand directly inside the one named before it", &stage,
+                   loops[n], "loops that stand one directly inside the other, outermost first; reorder them so first");
         }
     }
     if (stage.def.is_reduction() && !(stage.def.properties.commutative && stage.def.properties.associative)) {
         int reducing = 0;
         for (const std::string &l : loops) reducing += stage.loop(l).reduction;
         if (reducing > 1) {
-            refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative, so its reduction loops keep their order",
-                   &stage, loops.back(), "one reduction loop among them, or state the combiner's properties in reduce(…)");
+            refuse(state, d,
+                   "the combiner of " + stage.name() +
+                       " is not stated to be associative and commutative, so its reduction loops keep their order",
+                   &stage, loops.back(),
+                   "one reduction loop among them, or state the combiner's properties in reduce(…)");
         }
     }
     for (size_t n = 0; n < loops.size(); n++) {
@@ -46,7 +49,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive tile_primitive = {
     "tile",
     "loops",
-    "Splits several nested loops and brings their outer parts outside of all their inner parts: a loop over tiles, then loops within "
+    "Splits several nested loops and brings their outer parts outside of all their inner parts: a loop over tiles, "
+    "then loops within "
     "one tile.",
     "The loops stand directly inside each other and are serial; one factor for each.",
     {{"stage", ArgumentKind::Stage, "the stage"},

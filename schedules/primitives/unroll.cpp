@@ -12,7 +12,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
         loop = stage.loop(loop.name + ".u");
     }
     if (loop.kind != LoopKind::Serial) {
-        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
+        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
+               "a serial loop");
     }
     const auto extent = known_extent(state, loop);
     if (!extent) {
@@ -20,8 +21,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
                "unroll(\"" + loop.name + "\", factor), which splits it first");
     }
     if (*extent > 1024) {
-        refuse(state, d, "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many to copy", &stage, loop.name,
-               "at most 1024, or unroll(\"" + loop.name + "\", factor)");
+        refuse(state, d, "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many to copy",
+               &stage, loop.name, "at most 1024, or unroll(\"" + loop.name + "\", factor)");
     }
     stage.loop(loop.name).kind = LoopKind::Unrolled;
 }
@@ -31,7 +32,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive unroll_primitive = {
     "unroll",
     "loops",
-    "Replaces a loop by as many copies of its body, in the same order. With a factor, the loop is split first and its inner part, "
+    "Replaces a loop by as many copies of its body, in the same order. With a factor, the loop is split first and its "
+    "inner part, "
     "<loop>.u, is unrolled.",
     "The loop is serial and its extent is a number of at most 1024.",
     {{"stage", ArgumentKind::Stage, "the stage"},

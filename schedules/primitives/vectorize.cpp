@@ -12,14 +12,17 @@ std::string not_innermost(const ScheduleState &s, const std::string &name, const
 }
 
 // Lanes of partial results, in a stage of their own, joined after the loop.
-void vectorize_reduction(ScheduleState &state, StageState &stage, const Directive &d, const LoopState &loop, int64_t width, size_t index) {
+void vectorize_reduction(ScheduleState &state, StageState &stage, const Directive &d, const LoopState &loop,
+                         int64_t width, size_t index) {
     if (!stage.def.properties.associative || !stage.def.properties.commutative) {
-        refuse(state, d, "loop " + loop.name + " reduces, and the combiner of " + stage.name() +
-                             " is not stated to be associative and commutative, so its steps cannot be spread over lanes",
+        refuse(state, d,
+               "loop " + loop.name + " reduces, and the combiner of " + stage.name() +
+                   " is not stated to be associative and commutative, so its steps cannot be spread over lanes",
                &stage, loop.name, "a loop that does not reduce, or state the combiner's properties in reduce(…)");
     }
     if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto")); tail != Tail::Auto && tail != Tail::Mask) {
-        refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage, loop.name, "no tail, or Tail::Mask");
+        refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage,
+               loop.name, "no tail, or Tail::Mask");
     }
     split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", Tail::Auto);
     const bool whole = known_extent(state, loop).value_or(1) % width == 0 && known_extent(state, loop);
@@ -37,13 +40,17 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
         std::string outer = loop.name + ".o";
         std::replace(outer.begin(), outer.end(), '.', '_');
         if (!whole) s.peels.push_back({outer, 0, 1}); // only the last step has lanes beyond the end
-        state.obligations.push_back({index, [n = s.name(), lanes](const ScheduleState &now) { return not_innermost(now, n, lanes); }});
+        state.obligations.push_back(
+            {index, [n = s.name(), lanes](const ScheduleState &now) { return not_innermost(now, n, lanes); }});
     }
     StageState &join = state.stage(name);
     const std::string kept = join.order.back(), &kind = join.def.reduction_kind;
-    const bool simple = join.def.components.size() == 1 && (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
+    const bool simple = join.def.components.size() == 1 &&
+                        (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
     join.loop(kept).kind = simple ? LoopKind::Vectorized : LoopKind::Unrolled;
-    if (simple) state.obligations.push_back({index, [name, kept](const ScheduleState &now) { return not_innermost(now, name, kept); }});
+    if (simple)
+        state.obligations.push_back(
+            {index, [name, kept](const ScheduleState &now) { return not_innermost(now, name, kept); }});
 }
 
 void apply(ScheduleState &state, const Directive &d, size_t index) {
@@ -52,36 +59,45 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     const int64_t width = integer_argument(d, "width");
     const Tail tail = tail_from_name(text_argument(d, "tail", "auto"));
     if (loop.kind != LoopKind::Serial) {
-        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
+        refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
+               "a serial loop");
     }
     if (stage.order.back() != loop.name) {
         const std::string &innermost = stage.order.back();
-        const std::string other = stage.loop(innermost).kind == LoopKind::Serial ? "vectorize(\"" + innermost + "\", …), or " : "";
-        refuse(state, d, "loop " + loop.name + " is not innermost", &stage, loop.name, other + "reorder " + loop.name + " inside " + innermost + " first");
+        const std::string other =
+            stage.loop(innermost).kind == LoopKind::Serial ? "vectorize(\"" + innermost + "\", …), or " : "";
+        refuse(state, d, "loop " + loop.name + " is not innermost", &stage, loop.name,
+               other + "reorder " + loop.name + " inside " + innermost + " first");
     }
     const auto extent = known_extent(state, loop);
     if (width < 0 || width > 256) {
-        refuse(state, d, "the width " + std::to_string(width) + " is not a number of lanes", &stage, loop.name, "1 to 256 lanes");
+        refuse(state, d, "the width " + std::to_string(width) + " is not a number of lanes", &stage, loop.name,
+               "1 to 256 lanes");
     }
     if (width == 0 && !extent) {
-        refuse(state, d, "the extent of loop " + loop.name + " is known only at run time, and no width and tail are given", &stage, loop.name,
-               "vectorize(\"" + loop.name + "\", width), which splits it and masks the tail");
+        refuse(state, d,
+               "the extent of loop " + loop.name + " is known only at run time, and no width and tail are given",
+               &stage, loop.name, "vectorize(\"" + loop.name + "\", width), which splits it and masks the tail");
     }
     if (width == 0 && *extent > 256) {
-        refuse(state, d, "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many for one vector", &stage, loop.name,
-               "vectorize(\"" + loop.name + "\", width)");
+        refuse(state, d,
+               "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many for one vector", &stage,
+               loop.name, "vectorize(\"" + loop.name + "\", width)");
     }
     if (loop.reduction) return vectorize_reduction(state, stage, d, loop, width ? width : *extent, index);
     std::string lanes = loop.name;
     if (width && !(extent && *extent == width)) {
-        if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto")); tail != Tail::Auto && tail != Tail::Mask) {
-        refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage, loop.name, "no tail, or Tail::Mask");
-    }
-    split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", tail);
+        if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto"));
+            tail != Tail::Auto && tail != Tail::Mask) {
+            refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage,
+                   loop.name, "no tail, or Tail::Mask");
+        }
+        split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", tail);
         lanes = loop.name + ".v";
     }
     stage.loop(lanes).kind = LoopKind::Vectorized;
-    state.obligations.push_back({index, [name = stage.name(), lanes](const ScheduleState &s) { return not_innermost(s, name, lanes); }});
+    state.obligations.push_back(
+        {index, [name = stage.name(), lanes](const ScheduleState &s) { return not_innermost(s, name, lanes); }});
 }
 
 } // namespace
@@ -89,8 +105,10 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive vectorize_primitive = {
     "vectorize",
     "loops",
-    "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and its inner part, "
-    "<loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces are partial results: they become the "
+    "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and its "
+    "inner part, "
+    "<loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces are partial results: "
+    "they become the "
     "stage <stage>.rf, as by rfactor, and are joined after the loop.",
     "The loop is serial and innermost; without a width its extent is a number. Where it reduces: as rfactor.",
     {{"stage", ArgumentKind::Stage, "the stage"},

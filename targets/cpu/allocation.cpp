@@ -139,8 +139,9 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
     }
     array.in_registers = true;
     if (int registers = options_.target.vector_registers(); int(array.pieces.size()) > registers) {
-        warnings.push_back(fmt::format("kernel {}: {} takes {} vector registers and {} has {}, so part of it goes to memory",
-                                       kernel_, op->name, array.pieces.size(), options_.target.name, registers));
+        warnings.push_back(
+            fmt::format("kernel {}: {} takes {} vector registers and {} has {}, so part of it goes to memory", kernel_,
+                        op->name, array.pieces.size(), options_.target.name, registers));
     }
     return true;
 }
@@ -197,8 +198,8 @@ void Codegen::allocate(const Allocate *op) {
         int64_t size = op->extents.empty() ? 1 : op->constant_allocation_size(); // 0 where an axis is empty
         bool wants_registers = op->memory_type == Halide::MemoryType::Register;
         if (!wants_registers || !split_into_pieces(op, array)) {
-            llvm::Type *t = llvm::ArrayType::get(memory_type(op->type.element_of()),
-                                                 size * op->type.lanes() + op->padding);
+            llvm::Type *t =
+                llvm::ArrayType::get(memory_type(op->type.element_of()), size * op->type.lanes() + op->padding);
             array.pointer = stack_slot(t, 64, (wants_registers ? "registers." : "stack.") + op->name);
         }
         ScopedBinding<Array> bound(arrays_, op->name, array);

@@ -46,7 +46,8 @@ Value *Codegen::shift(const Call *op, bool left) {
     Value *bits = constant(t, t.bits()), *zero = constant(t, 0), *last = constant(t, t.bits() - 1);
     auto shifted = [&](Value *by, bool to_left) {
         if (auto *c = llvm::dyn_cast<llvm::Constant>(by)) {
-            if (auto *s = llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getType()->isVectorTy() ? c->getSplatValue() : c);
+            if (auto *s =
+                    llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getType()->isVectorTy() ? c->getSplatValue() : c);
                 s && s->getValue().ult(t.bits())) {
                 return to_left ? ir_.CreateShl(a, by) : t.is_int() ? ir_.CreateAShr(a, by) : ir_.CreateLShr(a, by);
             }
@@ -100,7 +101,8 @@ Value *Codegen::instruction(const Call *op) {
     }
     Value *result = (*emitter)(ir_, args);
     if (!result || result->getType() != type(op->type)) {
-        throw UserError("the emitter of instruction \"" + name + "\" did not return a value of the type that the nest states");
+        throw UserError("the emitter of instruction \"" + name +
+                        "\" did not return a value of the type that the nest states");
     }
     return result;
 }
@@ -261,12 +263,25 @@ Value *Codegen::intrinsic(const Call *op) {
     if (op->is_intrinsic(Call::lerp)) {
         throw Unsupported("kernel " + kernel_ + ": lerp; write it as a + (b - a) * w");
     }
-    static const std::set<Call::IntrinsicOp> known = {
-        Call::widen_right_add,     Call::widen_right_mul,     Call::widen_right_sub, Call::widening_add,
-        Call::widening_mul,        Call::widening_sub,        Call::saturating_add,  Call::saturating_sub,
-        Call::saturating_cast,     Call::widening_shift_left, Call::widening_shift_right,
-        Call::rounding_shift_left, Call::rounding_shift_right, Call::halving_add,    Call::halving_sub,
-        Call::rounding_halving_add, Call::rounding_mul_shift_right, Call::mul_shift_right, Call::sorted_avg};
+    static const std::set<Call::IntrinsicOp> known = {Call::widen_right_add,
+                                                      Call::widen_right_mul,
+                                                      Call::widen_right_sub,
+                                                      Call::widening_add,
+                                                      Call::widening_mul,
+                                                      Call::widening_sub,
+                                                      Call::saturating_add,
+                                                      Call::saturating_sub,
+                                                      Call::saturating_cast,
+                                                      Call::widening_shift_left,
+                                                      Call::widening_shift_right,
+                                                      Call::rounding_shift_left,
+                                                      Call::rounding_shift_right,
+                                                      Call::halving_add,
+                                                      Call::halving_sub,
+                                                      Call::rounding_halving_add,
+                                                      Call::rounding_mul_shift_right,
+                                                      Call::mul_shift_right,
+                                                      Call::sorted_avg};
     for (Call::IntrinsicOp each : known) {
         if (op->is_intrinsic(each)) {
             return value(lower_intrinsic(op));

@@ -52,7 +52,9 @@ int Codegen::lanes(Value *v) const {
     return vector ? int(vector->getNumElements()) : 1;
 }
 
-Value *Codegen::broadcast(Value *scalar, int lanes) { return lanes == 1 ? scalar : ir_.CreateVectorSplat(lanes, scalar); }
+Value *Codegen::broadcast(Value *scalar, int lanes) {
+    return lanes == 1 ? scalar : ir_.CreateVectorSplat(lanes, scalar);
+}
 
 Value *Codegen::lanes_of(Value *v, const std::vector<int> &lanes) {
     if (lanes.size() == 1) {
@@ -92,8 +94,8 @@ Value *Codegen::concat(std::vector<Value *> parts) {
             int na = lanes(a), nb = lanes(b), wide = std::max(na, nb);
             auto widened = [&](Value *v) {
                 if (!is_vector(v)) {
-                    return ir_.CreateInsertElement(llvm::PoisonValue::get(llvm::FixedVectorType::get(v->getType(), wide)),
-                                                   v, uint64_t(0));
+                    return ir_.CreateInsertElement(
+                        llvm::PoisonValue::get(llvm::FixedVectorType::get(v->getType(), wide)), v, uint64_t(0));
                 }
                 std::vector<int> taken(wide, -1);
                 for (int k = 0; k < lanes(v); k++) {
@@ -131,7 +133,9 @@ Value *Codegen::intrinsic_call(llvm::Intrinsic::ID id, llvm::Type *overload, std
     return ir_.CreateIntrinsic(id, {overload}, args);
 }
 
-llvm::BasicBlock *Codegen::block(const std::string &name) { return llvm::BasicBlock::Create(context_, name, function_); }
+llvm::BasicBlock *Codegen::block(const std::string &name) {
+    return llvm::BasicBlock::Create(context_, name, function_);
+}
 
 int Codegen::native_lanes(Type t) const { return std::max(1, options_.target.vector_bits / std::max(8, t.bits())); }
 

@@ -63,8 +63,7 @@ std::pair<Value *, Value *> Codegen::divide_floor(Type t, Value *a, Value *b) {
         quotient = ir_.CreateAdd(
             quotient, ir_.CreateSelect(negative, ir_.CreateSelect(divisor_negative, one, constant(t, -1)), zero));
         remainder = ir_.CreateAdd(
-            remainder,
-            ir_.CreateSelect(negative, ir_.CreateSelect(divisor_negative, ir_.CreateNeg(safe), safe), zero));
+            remainder, ir_.CreateSelect(negative, ir_.CreateSelect(divisor_negative, ir_.CreateNeg(safe), safe), zero));
         quotient = ir_.CreateSelect(by_minus_one, ir_.CreateNeg(a), quotient);
         remainder = ir_.CreateSelect(by_minus_one, zero, remainder);
     }

@@ -393,8 +393,9 @@ Value *Codegen::value(const Expr &e) {
         return cast(value(e.as<Cast>()->value), e.as<Cast>()->value.type(), t);
     case IRNodeType::Reinterpret: {
         Value *v = value(e.as<Reinterpret>()->value);
-        return v->getType()->isPtrOrPtrVectorTy() || type(t)->isPtrOrPtrVectorTy() ? ir_.CreateBitOrPointerCast(v, type(t))
-                                                                                   : ir_.CreateBitCast(v, type(t));
+        return v->getType()->isPtrOrPtrVectorTy() || type(t)->isPtrOrPtrVectorTy()
+                   ? ir_.CreateBitOrPointerCast(v, type(t))
+                   : ir_.CreateBitCast(v, type(t));
     }
     case IRNodeType::Broadcast: {
         const auto *op = e.as<Broadcast>();

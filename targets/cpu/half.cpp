@@ -56,10 +56,12 @@ Value *Codegen::narrow_to_half(Value *v, Type to) {
     Value *sign = ir_.CreateLShr(ir_.CreateAnd(bits, c(0x80000000u)), c(16));
     // Normal results: drop 13 bits to nearest even and mend the bias.
     Value *odd = ir_.CreateAnd(ir_.CreateLShr(magnitude, c(13)), c(1));
-    Value *normal = ir_.CreateSub(ir_.CreateLShr(ir_.CreateAdd(magnitude, ir_.CreateAdd(c(0xfff), odd)), c(13)), c(112 << 10));
+    Value *normal =
+        ir_.CreateSub(ir_.CreateLShr(ir_.CreateAdd(magnitude, ir_.CreateAdd(c(0xfff), odd)), c(13)), c(112 << 10));
     // Subnormal results: adding 0.5 aligns the last place of f32 with f16's smallest number, and the adder rounds.
     Value *half = ir_.CreateBitCast(c(0x3f000000), f32);
-    Value *small = ir_.CreateSub(ir_.CreateBitCast(ir_.CreateFAdd(ir_.CreateBitCast(magnitude, f32), half), i32), c(0x3f000000));
+    Value *small =
+        ir_.CreateSub(ir_.CreateBitCast(ir_.CreateFAdd(ir_.CreateBitCast(magnitude, f32), half), i32), c(0x3f000000));
     Value *result = ir_.CreateSelect(ir_.CreateICmpULT(magnitude, c(113u << 23)), small, normal);
     result = ir_.CreateSelect(ir_.CreateICmpUGE(magnitude, c(0x477ff000)), c(0x7c00), result); // 65520 and up
     Value *nan = ir_.CreateOr(c(0x7e00), ir_.CreateAnd(ir_.CreateLShr(magnitude, c(13)), c(0x3ff)));

@@ -53,13 +53,31 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
     using F1 = double (*)(double);
     using F2 = double (*)(double, double);
     const std::string libm = libm_prefix;
-    const std::pair<const char *, F1> unary[] = {
-        {"exp", std::exp},     {"log", std::log},     {"tanh", std::tanh},   {"erf", std::erf},     {"sin", std::sin},
-        {"cos", std::cos},     {"tan", std::tan},     {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},
-        {"sinh", std::sinh},   {"cosh", std::cosh},   {"asinh", std::asinh}, {"acosh", std::acosh}, {"atanh", std::atanh},
-        {"floor", std::floor}, {"ceil", std::ceil},   {"trunc", std::trunc}, {"rint", std::rint},   {"sqrt", std::sqrt},
-        {"exp2", std::exp2},   {"log2", std::log2},   {"log10", std::log10}, {"nearbyint", std::nearbyint},
-        {"roundeven", std::nearbyint}};
+    const std::pair<const char *, F1> unary[] = {{"exp", std::exp},
+                                                 {"log", std::log},
+                                                 {"tanh", std::tanh},
+                                                 {"erf", std::erf},
+                                                 {"sin", std::sin},
+                                                 {"cos", std::cos},
+                                                 {"tan", std::tan},
+                                                 {"asin", std::asin},
+                                                 {"acos", std::acos},
+                                                 {"atan", std::atan},
+                                                 {"sinh", std::sinh},
+                                                 {"cosh", std::cosh},
+                                                 {"asinh", std::asinh},
+                                                 {"acosh", std::acosh},
+                                                 {"atanh", std::atanh},
+                                                 {"floor", std::floor},
+                                                 {"ceil", std::ceil},
+                                                 {"trunc", std::trunc},
+                                                 {"rint", std::rint},
+                                                 {"sqrt", std::sqrt},
+                                                 {"exp2", std::exp2},
+                                                 {"log2", std::log2},
+                                                 {"log10", std::log10},
+                                                 {"nearbyint", std::nearbyint},
+                                                 {"roundeven", std::nearbyint}};
     for (auto [name, f] : unary) {
         s[name] = s[libm + name] = address(f);
     }
@@ -68,9 +86,9 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
         s[name] = s[libm + name] = address(f);
     }
     using G1 = float (*)(float);
-    const std::pair<const char *, G1> unary_f[] = {{"floorf", std::floor}, {"ceilf", std::ceil}, {"truncf", std::trunc},
-                                                   {"rintf", std::rint}, {"nearbyintf", std::nearbyint},
-                                                   {"roundevenf", std::nearbyint}, {"sqrtf", std::sqrt}};
+    const std::pair<const char *, G1> unary_f[] = {
+        {"floorf", std::floor},         {"ceilf", std::ceil},           {"truncf", std::trunc}, {"rintf", std::rint},
+        {"nearbyintf", std::nearbyint}, {"roundevenf", std::nearbyint}, {"sqrtf", std::sqrt}};
     for (auto [name, f] : unary_f) {
         s[name] = address(f);
     }
@@ -182,7 +200,8 @@ void JitModule::Contents::link(const std::string &object, const std::vector<Nest
     }
 }
 
-JitModule::JitModule(const std::vector<Nest> &nests, const JitOptions &options) : contents_(std::make_unique<Contents>()) {
+JitModule::JitModule(const std::vector<Nest> &nests, const JitOptions &options)
+    : contents_(std::make_unique<Contents>()) {
     auto clock = Clock::now();
     Contents &c = *contents_;
     c.target = options.codegen.target;

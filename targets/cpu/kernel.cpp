@@ -57,8 +57,8 @@ void Codegen::begin_function(llvm::Function *f) {
 }
 
 llvm::Function *Codegen::hook(const std::string &name, llvm::Type *result, std::vector<llvm::Type *> args) {
-    auto callee = module->getOrInsertFunction(options_.runtime_prefix + "_" + name,
-                                              llvm::FunctionType::get(result, args, false));
+    auto callee =
+        module->getOrInsertFunction(options_.runtime_prefix + "_" + name, llvm::FunctionType::get(result, args, false));
     auto *f = llvm::cast<llvm::Function>(callee.getCallee());
     f->addFnAttr(llvm::Attribute::NoUnwind);
     return f;
@@ -86,7 +86,8 @@ void Codegen::declare_scopes(const Nest &nest) {
                 others.push_back(other_scope);
             }
         }
-        alias_[name] = {llvm::MDNode::get(context_, {scope}), others.empty() ? nullptr : llvm::MDNode::get(context_, others)};
+        alias_[name] = {llvm::MDNode::get(context_, {scope}),
+                        others.empty() ? nullptr : llvm::MDNode::get(context_, others)};
     }
 }
 
@@ -137,7 +138,8 @@ void Codegen::check_overlap(const Nest &nest) {
             }
             Value *apart = ir_.CreateOr(ir_.CreateICmpULE(end[i], begin[j]), ir_.CreateICmpULE(end[j], begin[i]));
             fail_unless(apart, bad_overlap,
-                        fmt::format("{}: output {} overlaps {} in memory", kernel_, nest.tensors[i].name, nest.tensors[j].name));
+                        fmt::format("{}: output {} overlaps {} in memory", kernel_, nest.tensors[i].name,
+                                    nest.tensors[j].name));
         }
     }
 }
@@ -173,7 +175,8 @@ void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {
         args.push_back(ir_.CreateLoad(pointer, ir_.CreateConstInBoundsGEP1_64(pointer, f->getArg(0), i)));
     }
     for (size_t i = 0; i < nest.sizes.size(); i++) {
-        args.push_back(ir_.CreateLoad(ir_.getInt64Ty(), ir_.CreateConstInBoundsGEP1_64(ir_.getInt64Ty(), f->getArg(1), i)));
+        args.push_back(
+            ir_.CreateLoad(ir_.getInt64Ty(), ir_.CreateConstInBoundsGEP1_64(ir_.getInt64Ty(), f->getArg(1), i)));
     }
     auto *code = ir_.CreateCall(kernel, args);
     code->setTailCall();

@@ -33,7 +33,9 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
     } else if (is({"is_finite"})) {
         return ir_.CreateFCmpOLT(ir_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, args[0]), c(infinity));
     } else if (is({"inf", "neg_inf", "nan"})) {
-        double v = function == "nan" ? std::numeric_limits<double>::quiet_NaN() : function == "inf" ? infinity : -infinity;
+        double v = function == "nan"   ? std::numeric_limits<double>::quiet_NaN()
+                   : function == "inf" ? infinity
+                                       : -infinity;
         return finish(c(v));
     } else if (is({"sqrt"})) {
         return finish(ir_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, args[0]));
@@ -57,14 +59,17 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
 
 // Lane by lane through the C library.
 Value *Codegen::libm(const std::string &function, Type t, const std::vector<Value *> &args) {
-    static const std::set<std::string> known = {"exp",  "log",  "tanh", "erf",  "pow",  "sin",   "cos",   "tan",   "asin",
-                                                "acos", "atan", "sinh", "cosh", "atan2", "asinh", "acosh", "atanh", "fmod"};
+    static const std::set<std::string> known = {"exp",  "log",   "tanh",  "erf",   "pow",   "sin",
+                                                "cos",  "tan",   "asin",  "acos",  "atan",  "sinh",
+                                                "cosh", "atan2", "asinh", "acosh", "atanh", "fmod"};
     if (!known.count(function)) {
-        throw Unsupported("kernel " + kernel_ + ": math function \"" + function + "\", which code generation does not know");
+        throw Unsupported("kernel " + kernel_ + ": math function \"" + function +
+                          "\", which code generation does not know");
     }
     llvm::Type *f64 = ir_.getDoubleTy();
     std::vector<llvm::Type *> params(args.size(), f64);
-    auto callee = module->getOrInsertFunction(options_.libm_prefix + function, llvm::FunctionType::get(f64, params, false));
+    auto callee =
+        module->getOrInsertFunction(options_.libm_prefix + function, llvm::FunctionType::get(f64, params, false));
     if (auto *f = llvm::dyn_cast<llvm::Function>(callee.getCallee())) {
         f->setDoesNotThrow();
         f->setDoesNotAccessMemory();

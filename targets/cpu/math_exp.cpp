@@ -31,8 +31,8 @@ Lanes exp_f32(const Mad &mad, Lanes x) {
     Lanes n = shifted - magic;
     Lanes r = mad(n, n.f(-0.693359375), x);
     r = mad(n, n.f(2.12194440e-4), r);
-    Lanes p = mad.polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
-                                 5.0000001201e-1});
+    Lanes p = mad.polynomial(
+        r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
     p = mad(p, r * r, r) + r.f(1);
     // In two factors, so that subnormal results round once and n may be 128.
     Lanes k = shifted.bits() - magic.bits();
@@ -65,7 +65,8 @@ Lanes log_f32(const Mad &mad, Lanes x0) {
 
 Lanes tanh_f32(const Mad &mad, Lanes x) {
     Lanes a = x.abs(), z = x * x;
-    Lanes p = mad.polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+    Lanes p = mad.polynomial(
+        z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
     Lanes small = mad(p * z, x, x);
     Lanes large = x.f(1) - x.f(2) / (exp_f32(mad, a + a) + x.f(1));
     return pick(a < a.f(0.625), small, large).copysign(x); // NaN: large is NaN
@@ -123,7 +124,8 @@ Lanes pow_f32(const Mad &mad, Lanes x, Lanes y) {
     t = pick(t < t.f(-200), t.f(-200), t);
     Lanes shifted = t + magic;
     Lanes r = (t - (shifted - magic)) * t.f(M_LN2); // |r| <= 0.347
-    Lanes p = mad.polynomial(r, {1. / 3628800, 1. / 362880, 1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 0.5, 1, 1});
+    Lanes p = mad.polynomial(
+        r, {1. / 3628800, 1. / 362880, 1. / 40320, 1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 0.5, 1, 1});
     Lanes n = shifted.bits() - magic.bits();
     Lanes result = (p * (n + n.i(1023)).shl(52).floats()).to_float();
 

@@ -13,17 +13,20 @@ struct Lanes {
 
     llvm::Type *type() const { return v->getType(); }
     Lanes with(llvm::Value *value) const { return {ir, value}; }
-    Lanes f(double c) const { return with(llvm::ConstantFP::get(type(), c)); }         // this shape, floating point
-    Lanes i(uint64_t c) const { return with(llvm::ConstantInt::get(type(), c)); }      // this shape, integer
+    Lanes f(double c) const { return with(llvm::ConstantFP::get(type(), c)); }    // this shape, floating point
+    Lanes i(uint64_t c) const { return with(llvm::ConstantInt::get(type(), c)); } // this shape, integer
     llvm::Type *shaped(llvm::Type *scalar) const {
         auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type());
-        return vector ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(scalar, vector->getNumElements())) : scalar;
+        return vector ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(scalar, vector->getNumElements()))
+                      : scalar;
     }
     Lanes bits() const { // of f32 as i32, of f64 as i64
-        return with(ir->CreateBitCast(v, shaped(type()->getScalarType()->isDoubleTy() ? ir->getInt64Ty() : ir->getInt32Ty())));
+        return with(
+            ir->CreateBitCast(v, shaped(type()->getScalarType()->isDoubleTy() ? ir->getInt64Ty() : ir->getInt32Ty())));
     }
     Lanes floats() const { // the reverse
-        return with(ir->CreateBitCast(v, shaped(type()->getScalarSizeInBits() == 64 ? ir->getDoubleTy() : ir->getFloatTy())));
+        return with(
+            ir->CreateBitCast(v, shaped(type()->getScalarSizeInBits() == 64 ? ir->getDoubleTy() : ir->getFloatTy())));
     }
     Lanes to_double() const { return with(ir->CreateFPExt(v, shaped(ir->getDoubleTy()))); }
     Lanes to_float() const { return with(ir->CreateFPTrunc(v, shaped(ir->getFloatTy()))); }
@@ -39,9 +42,15 @@ struct Lanes {
     bool real() const { return type()->isFPOrFPVectorTy(); }
 };
 
-inline Lanes operator+(Lanes a, Lanes b) { return a.with(a.real() ? a.ir->CreateFAdd(a.v, b.v) : a.ir->CreateAdd(a.v, b.v)); }
-inline Lanes operator-(Lanes a, Lanes b) { return a.with(a.real() ? a.ir->CreateFSub(a.v, b.v) : a.ir->CreateSub(a.v, b.v)); }
-inline Lanes operator*(Lanes a, Lanes b) { return a.with(a.real() ? a.ir->CreateFMul(a.v, b.v) : a.ir->CreateMul(a.v, b.v)); }
+inline Lanes operator+(Lanes a, Lanes b) {
+    return a.with(a.real() ? a.ir->CreateFAdd(a.v, b.v) : a.ir->CreateAdd(a.v, b.v));
+}
+inline Lanes operator-(Lanes a, Lanes b) {
+    return a.with(a.real() ? a.ir->CreateFSub(a.v, b.v) : a.ir->CreateSub(a.v, b.v));
+}
+inline Lanes operator*(Lanes a, Lanes b) {
+    return a.with(a.real() ? a.ir->CreateFMul(a.v, b.v) : a.ir->CreateMul(a.v, b.v));
+}
 inline Lanes operator/(Lanes a, Lanes b) { return a.with(a.ir->CreateFDiv(a.v, b.v)); }
 inline Lanes operator&(Lanes a, Lanes b) { return a.with(a.ir->CreateAnd(a.v, b.v)); }
 inline Lanes operator|(Lanes a, Lanes b) { return a.with(a.ir->CreateOr(a.v, b.v)); }
@@ -50,8 +59,12 @@ inline Lanes operator^(Lanes a, Lanes b) { return a.with(a.ir->CreateXor(a.v, b.
 inline Lanes operator<(Lanes a, Lanes b) { return a.with(a.ir->CreateFCmpOLT(a.v, b.v)); }
 inline Lanes operator>(Lanes a, Lanes b) { return a.with(a.ir->CreateFCmpOGT(a.v, b.v)); }
 inline Lanes operator>=(Lanes a, Lanes b) { return a.with(a.ir->CreateFCmpOGE(a.v, b.v)); }
-inline Lanes equal(Lanes a, Lanes b) { return a.with(a.real() ? a.ir->CreateFCmpOEQ(a.v, b.v) : a.ir->CreateICmpEQ(a.v, b.v)); }
-inline Lanes unequal(Lanes a, Lanes b) { return a.with(a.real() ? a.ir->CreateFCmpUNE(a.v, b.v) : a.ir->CreateICmpNE(a.v, b.v)); }
+inline Lanes equal(Lanes a, Lanes b) {
+    return a.with(a.real() ? a.ir->CreateFCmpOEQ(a.v, b.v) : a.ir->CreateICmpEQ(a.v, b.v));
+}
+inline Lanes unequal(Lanes a, Lanes b) {
+    return a.with(a.real() ? a.ir->CreateFCmpUNE(a.v, b.v) : a.ir->CreateICmpNE(a.v, b.v));
+}
 inline Lanes pick(Lanes c, Lanes a, Lanes b) { return a.with(a.ir->CreateSelect(c.v, a.v, b.v)); }
 
 // a * b + c, fused where the processor has it. The functions below are within their bounds either way.

@@ -15,8 +15,8 @@ namespace kumiko::cpu {
 namespace {
 
 // The fraction 2/pi, 24 bits at a time.
-const uint32_t two_over_pi[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD, 0xC0DB62,
-                                0x95993C, 0x439041, 0xFE5163, 0xABDEBB};
+const uint32_t two_over_pi[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD,
+                                0xC0DB62, 0x95993C, 0x439041, 0xFE5163, 0xABDEBB};
 
 } // namespace
 

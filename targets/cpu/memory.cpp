@@ -61,7 +61,8 @@ unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first
     return unsigned(std::min<int64_t>(best, array.alignment));
 }
 
-Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask, unsigned align) {
+Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
+                           unsigned align) {
     Value *address = element(array.pointer, t, base);
     Value *v;
     if (mask) {
@@ -92,8 +93,7 @@ Value *Codegen::load_strided(const Array &array, const std::string &name, Type t
     std::vector<int64_t> starts;
     for (int64_t k = 0; k < stride; k++) {
         starts.push_back(std::min<int64_t>(k * n, span - n));
-        pieces.push_back(
-            load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(starts.back())), nullptr, bytes_of(t)));
+        pieces.push_back(load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(starts.back())), nullptr, bytes_of(t)));
     }
     std::vector<int> taken;
     for (int i = 0; i < n; i++) {
@@ -146,16 +146,18 @@ Value *Codegen::load(const Load *op) {
     Type t = op->type;
     if (array.in_registers) {
         Value *v = load_register(array, op->name, t, op->index);
-        return always(op->predicate) ? v
-                                     : ir_.CreateSelect(condition(op->predicate), v, llvm::Constant::getNullValue(type(t)));
+        return always(op->predicate)
+                   ? v
+                   : ir_.CreateSelect(condition(op->predicate), v, llvm::Constant::getNullValue(type(t)));
     }
     if (t.is_scalar()) {
         if (always(op->predicate)) {
-            return load_dense(array, op->name, t, index(op->index), nullptr, access_alignment(array, t, op->index, op->alignment));
+            return load_dense(array, op->name, t, index(op->index), nullptr,
+                              access_alignment(array, t, op->index, op->alignment));
         }
         // Off: zero, and memory is not touched.
-        return if_then_else(op->predicate,
-                            Load::make(t, op->name, op->index, {}, {}, const_true(), op->alignment), make_zero(t));
+        return if_then_else(op->predicate, Load::make(t, op->name, op->index, {}, {}, const_true(), op->alignment),
+                            make_zero(t));
     }
     if (const auto *r = op->index.as<Ramp>(); r && r->base.type().is_vector()) {
         Expr flat = flatten_nested_ramps(Expr(op));
@@ -224,7 +226,8 @@ void Codegen::store(const Store *op) {
     if (t.is_scalar()) {
         if (always(op->predicate)) {
             Value *v = value(op->value);
-            store_dense(array, op->name, t, index(op->index), v, nullptr, access_alignment(array, t, op->index, op->alignment));
+            store_dense(array, op->name, t, index(op->index), v, nullptr,
+                        access_alignment(array, t, op->index, op->alignment));
             return;
         }
         llvm::BasicBlock *then = block("store"), *after = block("stored");

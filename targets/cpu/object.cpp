@@ -40,14 +40,15 @@ struct Compiled {
     CompileTimes times;
 
     Compiled(const std::vector<Nest> &nests, const CodegenOptions &options) {
-        static const std::set<std::string> reserved = {"exp",  "log",   "tanh",  "erf",   "pow",   "sin",  "cos",
-                                                       "tan",  "asin",  "acos",  "atan",  "sinh",  "cosh", "asinh",
-                                                       "acosh", "atanh", "atan2", "floor", "ceil",  "sqrt", "fma",
+        static const std::set<std::string> reserved = {"exp",    "log",    "tanh",    "erf",    "pow",  "sin",  "cos",
+                                                       "tan",    "asin",   "acos",    "atan",   "sinh", "cosh", "asinh",
+                                                       "acosh",  "atanh",  "atan2",   "floor",  "ceil", "sqrt", "fma",
                                                        "memcpy", "memset", "memmove", "malloc", "free", "main"};
         for (const Nest &nest : nests) {
             if (reserved.count(nest.name)) {
                 throw UserError("a kernel for a library cannot be named \"" + nest.name +
-                                "\": the C library has a function of that name; give the library a prefix, or the kernel another name");
+                                "\": the C library has a function of that name; give the library a prefix, or the "
+                                "kernel another name");
             }
         }
         auto clock = std::chrono::steady_clock::now();
@@ -90,9 +91,10 @@ std::string make_archive(const std::vector<std::pair<std::string, std::string>> 
         // The reference must outlive the writing; `members` does.
         list.emplace_back(llvm::MemoryBufferRef(bytes, name));
     }
-    auto archive = unwrap(llvm::writeArchiveToBuffer(list, llvm::SymtabWritingMode::NormalSymtab,
-                                                     llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false),
-                          "archive");
+    auto archive =
+        unwrap(llvm::writeArchiveToBuffer(list, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU,
+                                          /*Deterministic=*/true, /*Thin=*/false),
+               "archive");
     return archive->getBuffer().str();
 }
 
@@ -111,7 +113,8 @@ std::vector<std::string> undefined_symbols(const std::string &object) {
     return {names.begin(), names.end()};
 }
 
-std::string rename_symbols(const std::string &object, const std::vector<std::pair<std::string, std::string>> &prefixes) {
+std::string rename_symbols(const std::string &object,
+                           const std::vector<std::pair<std::string, std::string>> &prefixes) {
     auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
     if (!parsed) {
         throw UserError("not an object file: " + llvm::toString(parsed.takeError()));

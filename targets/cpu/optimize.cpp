@@ -53,8 +53,9 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const CpuTarget &target
     if (target.architecture() == "riscv64") {
         options.MCOptions.ABIName = "lp64d";
     }
-    std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
-        target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+    std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(target.triple, target.cpu, target.features,
+                                                                            options, llvm::Reloc::PIC_, std::nullopt,
+                                                                            llvm::CodeGenOptLevel::Default));
     if (!machine) {
         throw UserError("no code can be generated for \"" + target.triple + "\"");
     }
@@ -100,9 +101,10 @@ void report_spilled_arrays(const llvm::Module &module, std::vector<std::string> 
             if (auto *slot = llvm::dyn_cast<llvm::AllocaInst>(&i); slot && slot->getName().starts_with(mark)) {
                 std::string array = slot->getName().substr(mark.size()).str();
                 if (seen.insert(f.getName().str() + "/" + array).second) {
-                    warnings.push_back(fmt::format("kernel {}: {} was asked for in registers but stays in memory, because "
-                                                   "some access has an index that is not a constant after unrolling",
-                                                   f.getName().str(), array));
+                    warnings.push_back(
+                        fmt::format("kernel {}: {} was asked for in registers but stays in memory, because "
+                                    "some access has an index that is not a constant after unrolling",
+                                    f.getName().str(), array));
                 }
             }
         }

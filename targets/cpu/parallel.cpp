@@ -94,7 +94,8 @@ void Codegen::parallel_loop(const For *op) {
             const Captured &c = captured[i];
             Value *v = c.value;
             if (!llvm::isa<llvm::Constant>(v)) {
-                auto *loaded = ir_.CreateLoad(fields[i], ir_.CreateStructGEP(closure_type, task->getArg(0), unsigned(i)), c.name);
+                auto *loaded =
+                    ir_.CreateLoad(fields[i], ir_.CreateStructGEP(closure_type, task->getArg(0), unsigned(i)), c.name);
                 loaded->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
                 v = loaded;
             }

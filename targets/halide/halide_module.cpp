@@ -27,26 +27,29 @@ Halide::Target host_target() {
     require("avx", {F::AVX, F::F16C});
     require("fma", {F::FMA});
     require("avx2", {F::AVX2});
-    require("avx512f", {F::AVX512, F::AVX512_KNL, F::AVX512_Skylake, F::AVX512_Cannonlake, F::AVX512_Zen4, F::AVX512_Zen5,
-                        F::AVX512_SapphireRapids, F::AVX10_1});
+    require("avx512f", {F::AVX512, F::AVX512_KNL, F::AVX512_Skylake, F::AVX512_Cannonlake, F::AVX512_Zen4,
+                        F::AVX512_Zen5, F::AVX512_SapphireRapids, F::AVX10_1});
     return target;
 }
 
 Halide::Target target_of(const HalideOptions &options) {
     if (options.target == "host") return host_target();
     if (!Halide::Target::validate_target_string(options.target)) {
-        throw UserError("\"" + options.target + "\" is not the name of a Halide target; one is \"x86-64-linux-avx2\", or \"host\"");
+        throw UserError("\"" + options.target +
+                        "\" is not the name of a Halide target; one is \"x86-64-linux-avx2\", or \"host\"");
     }
     return Halide::Target(options.target);
 }
 
 // Tensors are pointers, sizes int32. The body names them, so that is what the parameters are called.
-LoweredFunc function_of(const Nest &nest, const Halide::Target &target, Halide::LinkageType linkage, std::vector<LoweredFunc> &tasks) {
+LoweredFunc function_of(const Nest &nest, const Halide::Target &target, Halide::LinkageType linkage,
+                        std::vector<LoweredFunc> &tasks) {
     std::vector<LoweredArgument> args;
     for (const TensorArgument &t : nest.tensors) {
         args.emplace_back(t.name, Halide::Argument::InputScalar, Halide::Handle(), 0, Halide::ArgumentEstimates{});
     }
-    for (const std::string &s : nest.sizes) args.emplace_back(s, Halide::Argument::InputScalar, Int(32), 0, Halide::ArgumentEstimates{});
+    for (const std::string &s : nest.sizes)
+        args.emplace_back(s, Halide::Argument::InputScalar, Int(32), 0, Halide::ArgumentEstimates{});
     const Stmt body = lower_parallel_tasks(halide_body(nest), tasks, nest.name, target);
     return LoweredFunc(nest.name, args, body, linkage);
 }
@@ -80,7 +83,8 @@ struct HalideModule::Contents {
 };
 
 HalideModule::HalideModule(const Nest &nest, const HalideOptions &options) {
-    if (options.target != "host") throw UserError("only the target \"host\" runs in this process, not \"" + options.target + "\"");
+    if (options.target != "host")
+        throw UserError("only the target \"host\" runs in this process, not \"" + options.target + "\"");
     contents_ = guarded(nest, [&] {
         const Halide::Target target = target_of(options).with_feature(Halide::Target::JIT);
         const Halide::Module module = module_of(nest, target, Halide::LinkageType::ExternalPlusArgv);
@@ -101,7 +105,9 @@ int HalideModule::call(void *const *tensors, const int64_t *sizes) const {
     std::map<std::string, Expr> values;
     for (size_t s = 0; s < nest.sizes.size(); s++) {
         if (sizes[s] < 0 || sizes[s] > INT32_MAX) {
-            return kumiko_fail(KUMIKO_BAD_SIZE, ("size " + nest.sizes[s] + " is " + std::to_string(sizes[s]) + "; legal is 0 to 2147483647").c_str());
+            return kumiko_fail(
+                KUMIKO_BAD_SIZE,
+                ("size " + nest.sizes[s] + " is " + std::to_string(sizes[s]) + "; legal is 0 to 2147483647").c_str());
         }
         narrow[s] = static_cast<int32_t>(sizes[s]);
         args.push_back(&narrow[s]);
@@ -131,7 +137,8 @@ void write_halide_object(const Nest &nest, const std::filesystem::path &file, co
     const Halide::Target target = target_of(options);
     const std::filesystem::path part = file.string() + ".part.o";
     guarded(nest, [&] {
-        module_of(nest, target, Halide::LinkageType::External).compile({{Halide::OutputFileType::object, part.string()}});
+        module_of(nest, target, Halide::LinkageType::External)
+            .compile({{Halide::OutputFileType::object, part.string()}});
         return 0;
     });
     std::error_code error;

@@ -24,11 +24,13 @@ class Translate : public IRMutator {
 
     Expr visit(const Call *op) override {
         if (op->name.rfind("kumiko.inst.", 0) == 0) {
-            throw Unsupported("the tensor instruction " + op->name.substr(12) + " through Halide; compile with our own generator");
+            throw Unsupported("the tensor instruction " + op->name.substr(12) +
+                              " through Halide; compile with our own generator");
         }
         const Expr e = IRMutator::visit(op);
         op = e.as<Call>();
-        if (op->is_intrinsic(Call::abs) && half(op->args[0])) return converted(op->type, Halide::abs(wide(op->args[0])));
+        if (op->is_intrinsic(Call::abs) && half(op->args[0]))
+            return converted(op->type, Halide::abs(wide(op->args[0])));
         if (op->call_type != Call::PureExtern) return e;
         const auto [function, type] = function_and_type(op->name);
         if (type == "f16" || type == "bf16") { // computed in f32, and rounded
@@ -40,7 +42,8 @@ class Translate : public IRMutator {
             return predicate ? result : converted(op->type, result);
         }
         if (function == "sigmoid") return 1 / (1 + Halide::exp(-op->args[0]));
-        if (function == "rsqrt" || function == "inverse_sqrt") return make_const(op->type, 1) / Halide::sqrt(op->args[0]);
+        if (function == "rsqrt" || function == "inverse_sqrt")
+            return make_const(op->type, 1) / Halide::sqrt(op->args[0]);
         if (function == "inverse") return make_const(op->type, 1) / op->args[0];
         if (function == "erf") {
             if (type != "f32") throw Unsupported("erf in " + type + " through Halide, which has it in f32 only");
@@ -68,11 +71,15 @@ class Translate : public IRMutator {
         const Expr low = make_const(wide, op->type.is_int() ? -top : 0.0);
         // NaN is told by its bits: a comparison with one may be anything where floating point is relaxed.
         const Type bits = UInt(wide.bits(), wide.lanes());
-        const Expr magnitude = Call::make(bits, Call::bitwise_and, {Reinterpret::make(bits, x), make_const(bits, wide.bits() == 64 ? INT64_MAX : INT32_MAX)},
-                                          Call::PureIntrinsic);
-        const Expr number = magnitude <= make_const(bits, wide.bits() == 64 ? int64_t(0x7ff) << 52 : int64_t(0x7f800000));
+        const Expr magnitude =
+            Call::make(bits, Call::bitwise_and,
+                       {Reinterpret::make(bits, x), make_const(bits, wide.bits() == 64 ? INT64_MAX : INT32_MAX)},
+                       Call::PureIntrinsic);
+        const Expr number =
+            magnitude <= make_const(bits, wide.bits() == 64 ? int64_t(0x7ff) << 52 : int64_t(0x7f800000));
         const Expr high = make_const(wide, top), inside = number && LT::make(low, x) && LT::make(x, high);
-        const Expr limit = Select::make(number && LE::make(high, x), op->type.max(), Select::make(number && LE::make(x, low), op->type.min(), make_zero(op->type)));
+        const Expr limit = Select::make(number && LE::make(high, x), op->type.max(),
+                                        Select::make(number && LE::make(x, low), op->type.min(), make_zero(op->type)));
         // What is cast is inside in every lane, so no lane does what the processor may not define.
         const Expr safe = Cast::make(op->type, Select::make(inside, x, make_zero(wide)));
         return Let::make(name, v.type() == wide ? v : converted(wide, v), Select::make(inside, safe, limit));
@@ -84,7 +91,8 @@ class Translate : public IRMutator {
     template<typename T>
     Expr arithmetic(const T *op) {
         const Expr a = mutate(op->a), b = mutate(op->b);
-        if constexpr (std::is_same_v<T, Div> || std::is_same_v<T, Mod>) { // by a constant zero: 0, which Halide refuses to say
+        if constexpr (std::is_same_v<T, Div> ||
+                      std::is_same_v<T, Mod>) { // by a constant zero: 0, which Halide refuses to say
             if (!op->type.is_float() && is_const_zero(b)) return make_zero(op->type);
         }
         const Expr e = T::make(wide(a), wide(b));
@@ -118,7 +126,9 @@ class Translate : public IRMutator {
     Expr visit(const GT *op) override { return comparison<LT>(op->b, op->a); }
     Expr visit(const GE *op) override { return comparison<LE>(op->b, op->a); }
     Expr visit(const EQ *op) override { return comparison<EQ>(op->a, op->b); }
-    Expr visit(const NE *op) override { return op->a.type().is_float() ? Not::make(comparison<EQ>(op->a, op->b)) : comparison<NE>(op->a, op->b); }
+    Expr visit(const NE *op) override {
+        return op->a.type().is_float() ? Not::make(comparison<EQ>(op->a, op->b)) : comparison<NE>(op->a, op->b);
+    }
 
     Stmt visit(const Evaluate *op) override {
         const Call *call = op->value.as<Call>();
@@ -130,7 +140,8 @@ class Translate : public IRMutator {
     Expr visit(const Load *op) override {
         if (!op->type.is_bool()) return IRMutator::visit(op);
         const Type byte = UInt(8, op->type.lanes());
-        return Load::make(byte, op->name, mutate(op->index), op->image, op->param, mutate(op->predicate), op->alignment) != make_zero(byte);
+        return Load::make(byte, op->name, mutate(op->index), op->image, op->param, mutate(op->predicate),
+                          op->alignment) != make_zero(byte);
     }
     Stmt visit(const Allocate *op) override {
         const Type stored = op->type.is_bool() ? UInt(8, op->type.lanes()) : op->type;
@@ -140,10 +151,14 @@ class Translate : public IRMutator {
     }
     Stmt visit(const Store *op) override {
         Expr value = strictify_float(mutate(op->value));
-        if (value.type().is_bool()) value = Select::make(value, make_one(UInt(8, value.type().lanes())), make_zero(UInt(8, value.type().lanes())));
+        if (value.type().is_bool())
+            value =
+                Select::make(value, make_one(UInt(8, value.type().lanes())), make_zero(UInt(8, value.type().lanes())));
         return Store::make(op->name, value, mutate(op->index), op->param, mutate(op->predicate), op->alignment);
     }
-    Stmt visit(const LetStmt *op) override { return LetStmt::make(op->name, strictify_float(mutate(op->value)), mutate(op->body)); }
+    Stmt visit(const LetStmt *op) override {
+        return LetStmt::make(op->name, strictify_float(mutate(op->value)), mutate(op->body));
+    }
 };
 
 } // namespace

@@ -158,13 +158,16 @@ private:
 
     // Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.
     template<typename Body>
-    Stmt with_components(const Stage &def, size_t c, const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
-                         const std::string &suffix, bool covers_lanes, const Body &body, int copies = 1) {
+    Stmt with_components(const Stage &def, size_t c, const Region &region, const std::vector<LayoutTerm> &layout,
+                         const std::string &level, const std::string &suffix, bool covers_lanes, const Body &body,
+                         int copies = 1) {
         const size_t n = std::max<size_t>(def.components.size(), 1);
         if (c == n) return body();
         const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;
         const Type type = def.components.empty() ? def.type : def.components[c].type;
-        const auto next = [&] { return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body, copies); };
+        const auto next = [&] {
+            return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body, copies);
+        };
         if (suffix.empty() && is_argument(tensor)) return next();
         const std::string name = fresh_instance(tensor + suffix);
         Storage s;
@@ -181,8 +184,10 @@ private:
         for (Expr &e : s.region.extent) {
             const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
             if (bound.defined() && as_const_int(bound) && *as_const_int(bound) < (1 << 30)) e = bound;
-            if (const auto k = as_const_int(e)) bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 60);
-            else constant = false;
+            if (const auto k = as_const_int(e))
+                bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 60);
+            else
+                constant = false;
         }
         std::vector<Expr> extents = storage_extents(layout, s.axes, s.region.extent);
         if (copies > 1) extents.insert(extents.begin(), copies);
@@ -190,7 +195,9 @@ private:
         const int64_t before = stack_used_;
         if (level == "registers") {
             if (!constant) {
-                throw UserError("stage " + def.name + " is kept in registers, but its region is not of constant size; split the loops around it by constants");
+                throw UserError("stage " + def.name +
+                                " is kept in registers, but its region is not of constant size; split the loops around "
+                                "it by constants");
             }
             where = MemoryType::Register;
         } else if (constant && bytes <= stack_limit && stack_used_ + bytes <= 2 * stack_limit) {
@@ -198,12 +205,19 @@ private:
             stack_used_ += bytes;
         }
         l_.storage[name] = s;
-        l_.nest.buffers.push_back({name, type, !level.empty() ? level : where == MemoryType::Stack ? "stack" : "workspace", extents});
-        const std::optional<std::string> outer = buffers_.count(tensor) ? std::optional(buffers_[tensor]) : std::nullopt;
+        l_.nest.buffers.push_back({name, type,
+                                   !level.empty()               ? level
+                                   : where == MemoryType::Stack ? "stack"
+                                                                : "workspace",
+                                   extents});
+        const std::optional<std::string> outer =
+            buffers_.count(tensor) ? std::optional(buffers_[tensor]) : std::nullopt;
         buffers_[tensor] = name;
         Stmt inner = next();
-        if (outer) buffers_[tensor] = *outer;
-        else buffers_.erase(tensor);
+        if (outer)
+            buffers_[tensor] = *outer;
+        else
+            buffers_.erase(tensor);
         stack_used_ = before;
         return Allocate::make(name, type, where, extents, const_true(), inner);
     }
@@ -255,7 +269,9 @@ private:
                 if (!op || op->call_type != Call::Image) return e;
                 const auto it = builder->buffers_.find(op->name);
                 if (it == builder->buffers_.end()) {
-                    throw UserError("tensor " + op->name + " is read where it has not been computed; place it at a loop that encloses the read");
+                    throw UserError(
+                        "tensor " + op->name +
+                        " is read where it has not been computed; place it at a loop that encloses the read");
                 }
                 return it->second == op->name ? e : read_tensor(op->type, it->second, op->args);
             }
@@ -286,7 +302,8 @@ private:
         const auto add = [&](const StageState &reader, const Bounds &scope) {
             for (const Expr &e : expressions_of(reader)) {
                 for (const std::string &tensor : names_of(p)) {
-                    if (auto r = region_read(e, tensor, scope, whole_region(p.def), bounds_)) all = all ? region_union(*all, *r, bounds_) : r;
+                    if (auto r = region_read(e, tensor, scope, whole_region(p.def), bounds_))
+                        all = all ? region_union(*all, *r, bounds_) : r;
                 }
             }
         };
@@ -297,14 +314,18 @@ private:
             if (!done.insert(reader->name()).second) continue;
             Bounds scope;
             if (reader->name() == f.stage().name()) {
-                for (const Axis &a : f.stage().def.axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
-                for (const Axis &a : f.stage().def.reduction_axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+                for (const Axis &a : f.stage().def.axes)
+                    scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+                for (const Axis &a : f.stage().def.reduction_axes)
+                    scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
             } else {
                 const Region r = needed(*reader, f, depth);
                 for (size_t d = 0; d < reader->def.axes.size(); d++) {
-                    scope.push(reader->def.axes[d].name(), Interval(r.min[d], simplify_index(r.min[d] + r.extent[d] - 1, bounds_)));
+                    scope.push(reader->def.axes[d].name(),
+                               Interval(r.min[d], simplify_index(r.min[d] + r.extent[d] - 1, bounds_)));
                 }
-                for (const Axis &a : reader->def.reduction_axes) scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+                for (const Axis &a : reader->def.reduction_axes)
+                    scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
             }
             add(*reader, scope);
         }
@@ -355,10 +376,13 @@ private:
             const auto *split = std::get_if<SplitRelation>(&r);
             if (!split || split->tail != Tail::Pad) continue;
             const Expr extent = f.extent(split->parent), at = f.value(split->parent);
-            if (proves(extent % static_cast<int>(split->factor) == 0, bounds_) || proves(at < extent, bounds_)) continue;
+            if (proves(extent % static_cast<int>(split->factor) == 0, bounds_) || proves(at < extent, bounds_))
+                continue;
             inside = all_of(inside, simplify_index(at < extent, bounds_));
         }
-        return inside.defined() ? Call::make(value.type(), Call::if_then_else, {inside, value, beyond}, Call::PureIntrinsic) : value;
+        return inside.defined()
+                   ? Call::make(value.type(), Call::if_then_else, {inside, value, beyond}, Call::PureIntrinsic)
+                   : value;
     }
 
     // Guards that are not proved by the loops' extents alone.
@@ -409,11 +433,12 @@ private:
         const LoopState &l = s.loop(s.order[position]);
         if (l.kind != LoopKind::Serial || l.reduction) return false;
         if (s.level == "registers") return true;
-        if (s.accumulate && s.accumulate->level == "registers" && position > s.position(s.accumulate->loop)) return true;
+        if (s.accumulate && s.accumulate->level == "registers" && position > s.position(s.accumulate->loop))
+            return true;
         const StageState &host = s;
         for (const StageState &p : state_.stages) {
-            if (p.level == "registers" && p.placement.kind == Placement::Kind::At && p.placement.consumer == host.name() &&
-                position > host.position(p.placement.loop)) {
+            if (p.level == "registers" && p.placement.kind == Placement::Kind::At &&
+                p.placement.consumer == host.name() && position > host.position(p.placement.loop)) {
                 return true;
             }
         }
@@ -426,15 +451,20 @@ private:
         if (s.tensorize && position >= s.position(s.tensorize->loop)) {
             if (!pure) return ForType::Serial;
             for (size_t i = position + 1; i < s.order.size(); i++) {
-                if (!s.loop(s.order[i]).reduction) return must_unroll(s, position) ? ForType::Unrolled : ForType::Serial;
+                if (!s.loop(s.order[i]).reduction)
+                    return must_unroll(s, position) ? ForType::Unrolled : ForType::Serial;
             }
             return ForType::Vectorized; // as wide as the instruction's accumulator
         }
         switch (s.loop(s.order[position]).kind) {
-        case LoopKind::Parallel: return ForType::Parallel;
-        case LoopKind::Vectorized: return ForType::Vectorized;
-        case LoopKind::Unrolled: return ForType::Unrolled;
-        case LoopKind::Serial: break;
+        case LoopKind::Parallel:
+            return ForType::Parallel;
+        case LoopKind::Vectorized:
+            return ForType::Vectorized;
+        case LoopKind::Unrolled:
+            return ForType::Unrolled;
+        case LoopKind::Serial:
+            break;
         }
         // A loop of symbolic extent cannot be copied; what it steps through then stays in memory, of which code generation warns.
         return must_unroll(s, position) && is_const(f.extent(s.order[position])) ? ForType::Unrolled : ForType::Serial;
@@ -450,7 +480,8 @@ private:
         // Peel: full blocks, then the partial one in a copy of its own.
         for (size_t r = 0; r < s.relations.size(); r++) {
             const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
-            if (!split || split->outer != name || split->tail != Tail::Auto || f.mode(r) != Frame::Mode::Whole) continue;
+            if (!split || split->outer != name || split->tail != Tail::Auto || f.mode(r) != Frame::Mode::Whole)
+                continue;
             const Expr extent = f.extent(split->parent), factor = static_cast<int>(split->factor);
             if (proves(extent % factor == 0, bounds_) || !copies_inside(s, split->inner)) continue;
             bool nested = true;
@@ -463,7 +494,8 @@ private:
         return one_loop(f, depth, w, 0, f.extent(name));
     }
 
-    Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split, const Expr &extent, const Expr &factor) {
+    Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split,
+                   const Expr &extent, const Expr &factor) {
         const std::string name = f.stage().order[depth];
         Frame main = f;
         main.set_mode(relation, Frame::Mode::Main);
@@ -472,7 +504,8 @@ private:
         Frame rest = f;
         const auto left = as_const_int(simplify_index(extent % factor, bounds_));
         const bool lanes = f.stage().has_loop(split.inner) && f.stage().loop(split.inner).kind == LoopKind::Vectorized;
-        const bool narrow = left && (!lanes || ((*left & (*left - 1)) == 0 && *left >= 4)); // lanes: mask unless a narrower vector fits
+        const bool narrow =
+            left && (!lanes || ((*left & (*left - 1)) == 0 && *left >= 4)); // lanes: mask unless a narrower vector fits
         if (narrow) rest.set_mode(relation, Frame::Mode::Rest);
         rest.pin(name, blocks);
         Stmt last = inside(rest, depth, w);
@@ -511,7 +544,8 @@ private:
             most = find_constant_bound(extent, Direction::Upper, bounds_);
             if (!most.defined() || !as_const_int(most) || *as_const_int(most) > 1024) {
                 throw UserError("loop " + name + " of stage " + s.name() + " is " + kind_name(s.loop(name).kind) +
-                                ", but how far it runs where it is computed is known only at run time; split it, or compute the stage elsewhere");
+                                ", but how far it runs where it is computed is known only at run time; split it, or "
+                                "compute the stage elsewhere");
             }
         }
         bounds_.push(variable, Interval(min, simplify(min + most - 1)));
@@ -519,7 +553,8 @@ private:
         if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
         std::vector<const StageState *> doubled;
         for (const StageState &p : state_.stages) {
-            if (w.children && type == ForType::Serial && p.double_buffered && p.placement.consumer == s.name() && p.placement.loop == name) {
+            if (w.children && type == ForType::Serial && p.double_buffered && p.placement.consumer == s.name() &&
+                p.placement.loop == name) {
                 doubled.push_back(&p);
             }
         }
@@ -527,7 +562,9 @@ private:
         Stmt loop = with_doubled(f, depth, doubled, 0, min, clipped, fills, [&] {
             Stmt body = inside(f, depth, w);
             if (is_no_op(body)) return body;
-            if (!most.same_as(extent)) body = IfThenElse::make(simplify_index(Variable::make(Int(32), variable) < min + extent, bounds_), body);
+            if (!most.same_as(extent))
+                body =
+                    IfThenElse::make(simplify_index(Variable::make(Int(32), variable) < min + extent, bounds_), body);
             fills.push_back(body);
             return For::make(variable, min, clipped, type, Partition::Never, DeviceAPI::None, Block::make(fills));
         });
@@ -539,53 +576,58 @@ private:
     // Two copies of each stage in `doubled` around the loop at `depth`, which runs from `min` over `extent`: its first
     // iteration's is filled here, and `fills` gets what fills the next iteration's.
     template<typename Loop>
-    Stmt with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k, const Expr &min, const Expr &extent,
-                      std::vector<Stmt> &fills, const Loop &loop) {
+    Stmt with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k, const Expr &min,
+                      const Expr &extent, std::vector<Stmt> &fills, const Loop &loop) {
         if (k == doubled.size()) return loop();
         const StageState &p = *doubled[k];
         const std::string variable = f.prefix() + f.stage().order[depth];
         const Expr v = Variable::make(Int(32), variable);
         const Region region = needed(p, f, depth + 1);
-        return with_storage(p, region, [&] {
-            const std::map<std::string, std::string> use = buffers_;
-            // The storage seen from iteration `at` of the loop.
-            const auto view = [&](const std::string &suffix, const Expr &at) {
-                for (const std::string &t : names_of(p)) {
-                    const std::string name = use.at(t);
-                    Storage s = l_.storage.at(name);
-                    for (Expr &e : s.region.extent) {
-                        if (expr_uses_var(e, variable)) {
-                            throw Unsupported("double_buffer of stage " + p.name() + ", whose size changes with loop " + variable + "; split the loop so that blocks are of one size");
+        return with_storage(
+            p, region,
+            [&] {
+                const std::map<std::string, std::string> use = buffers_;
+                // The storage seen from iteration `at` of the loop.
+                const auto view = [&](const std::string &suffix, const Expr &at) {
+                    for (const std::string &t : names_of(p)) {
+                        const std::string name = use.at(t);
+                        Storage s = l_.storage.at(name);
+                        for (Expr &e : s.region.extent) {
+                            if (expr_uses_var(e, variable)) {
+                                throw Unsupported("double_buffer of stage " + p.name() +
+                                                  ", whose size changes with loop " + variable +
+                                                  "; split the loop so that blocks are of one size");
+                            }
                         }
+                        for (Expr &e : s.region.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                        s.buffer = name;
+                        s.copy = simplify_index((at - min) % 2, bounds_);
+                        l_.storage[name + suffix] = s;
+                        buffers_[t] = name + suffix;
                     }
-                    for (Expr &e : s.region.min) e = simplify_index(substitute(variable, at, e), bounds_);
-                    s.buffer = name;
-                    s.copy = simplify_index((at - min) % 2, bounds_);
-                    l_.storage[name + suffix] = s;
-                    buffers_[t] = name + suffix;
-                }
-            };
-            const auto filled = [&](const Expr &at) {
-                Region r = region;
-                for (Expr &e : r.min) e = simplify_index(substitute(variable, at, e), bounds_);
-                for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
-                return stage(p, r);
-            };
-            view("'first", min);
-            Stmt first = filled(min);
-            const Expr last = simplify(min + extent - 1);
-            bounds_.push(variable, Interval(min, simplify(last - 1)));
-            view("'next", v + 1);
-            fills.push_back(IfThenElse::make(v < last, filled(v + 1)));
-            bounds_.pop(variable);
-            view("'now", v);
-            doubled_.insert(p.name());
-            Stmt rest = with_doubled(f, depth, doubled, k + 1, min, extent, fills, loop);
-            doubled_.erase(p.name());
-            buffers_ = use;
-            if (!proves(extent > 0, bounds_)) first = IfThenElse::make(simplify_index(extent > 0, bounds_), first);
-            return Block::make(first, rest);
-        }, 2);
+                };
+                const auto filled = [&](const Expr &at) {
+                    Region r = region;
+                    for (Expr &e : r.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                    for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
+                    return stage(p, r);
+                };
+                view("'first", min);
+                Stmt first = filled(min);
+                const Expr last = simplify(min + extent - 1);
+                bounds_.push(variable, Interval(min, simplify(last - 1)));
+                view("'next", v + 1);
+                fills.push_back(IfThenElse::make(v < last, filled(v + 1)));
+                bounds_.pop(variable);
+                view("'now", v);
+                doubled_.insert(p.name());
+                Stmt rest = with_doubled(f, depth, doubled, k + 1, min, extent, fills, loop);
+                doubled_.erase(p.name());
+                buffers_ = use;
+                if (!proves(extent > 0, bounds_)) first = IfThenElse::make(simplify_index(extent > 0, bounds_), first);
+                return Block::make(first, rest);
+            },
+            2);
     }
 
     void note_tensorized(const Frame &f, const std::string &variable) {
@@ -601,7 +643,10 @@ private:
         LoopRow row;
         row.name = f.prefix() + s.order[depth];
         row.stage = s.name();
-        row.kind = type == ForType::Serial ? "serial" : type == ForType::Parallel ? "parallel" : type == ForType::Vectorized ? "vectorized" : "unrolled";
+        row.kind = type == ForType::Serial       ? "serial"
+                   : type == ForType::Parallel   ? "parallel"
+                   : type == ForType::Vectorized ? "vectorized"
+                                                 : "unrolled";
         row.extent = extent;
         row.depth = static_cast<int>(depth);
         l_.nest.loops.push_back(row);
@@ -636,8 +681,8 @@ private:
         for (const Guard &g : guards(f, w.skip_reductions)) {
             if (g.position != depth || proves(g.condition, bounds_)) continue;
             const ForType type = for_type(f, depth, w.skip_reductions);
-            const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) && g.value.defined() &&
-                                 step_of(g.value, f.prefix() + name).value_or(0) > 0;
+            const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) &&
+                                 g.value.defined() && step_of(g.value, f.prefix() + name).value_or(0) > 0;
             if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
         }
         Stmt body = with_children(f, depth, w, 0);
@@ -651,14 +696,16 @@ private:
     Stmt fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
         const StageState &s = f.stage();
         const auto found = buffers_.find(p.tensor);
-        if (found == buffers_.end()) throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
+        if (found == buffers_.end())
+            throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
         const Storage &stored = l_.storage.at(found->second);
         Bounds scope;
         for (const Axis &a : s.def.axes) scope.push(a.name(), f.axis_interval(a.name(), depth + 1, bounds_));
         for (const Axis &a : s.def.reduction_axes) scope.push(a.name(), f.axis_interval(a.name(), depth + 1, bounds_));
         std::optional<Region> region;
         for (const Expr &e : expressions_of(s)) {
-            if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_)) region = region ? region_union(*region, *r, bounds_) : r;
+            if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_))
+                region = region ? region_union(*region, *r, bounds_) : r;
         }
         if (!region) return Evaluate::make(0);
         const std::string &loop = s.order[depth];
@@ -681,7 +728,8 @@ private:
         for (size_t d = 0; d < stored.axes.size(); d++) {
             const Expr first = stored.region.min[d], end = first + stored.region.extent[d];
             Expr lo = substitute(f.prefix() + loop, ahead, region->min[d]);
-            const Expr hi = simplify_index(min(lo + substitute(f.prefix() + loop, ahead, region->extent[d]), end), bounds_);
+            const Expr hi =
+                simplify_index(min(lo + substitute(f.prefix() + loop, ahead, region->extent[d]), end), bounds_);
             lo = simplify_index(max(lo, first), bounds_);
             Expr count = simplify_index(hi - lo, bounds_), at = lo;
             if (is_const_one(count)) {
@@ -702,9 +750,11 @@ private:
             index.push_back(at);
         }
         const Expr read = read_tensor(stored.type, found->second, index);
-        Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch", {StringImm::make(found->second), read, 3, 0}, Call::Intrinsic));
+        Stmt body = Evaluate::make(
+            Call::make(Int(32), "kumiko.prefetch", {StringImm::make(found->second), read, 3, 0}, Call::Intrinsic));
         for (size_t n = loops.size(); n-- > 0;) {
-            body = For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
+            body =
+                For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
         }
         return IfThenElse::make(ahead < f.extent(loop), body);
     }
@@ -721,7 +771,9 @@ private:
         if (w.children) {
             for (size_t i = from; i < state_.stages.size(); i++) {
                 const StageState &p = state_.stages[i];
-                if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() || p.placement.loop != s.order[depth]) continue;
+                if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() ||
+                    p.placement.loop != s.order[depth])
+                    continue;
                 if (!p.finished_into.empty() || doubled_.count(p.name())) continue;
                 const StageState *by = finisher_of(p.name());
                 const Region region = needed(p, f, depth + 1);
@@ -745,7 +797,8 @@ private:
         Walk w;
         w.leaf = [&](Frame &g) {
             const Expr value = at(g, g.stage().def.value);
-            return Provide::make(buffers_.at(g.stage().name()), {padded(g, value, make_zero(value.type()))}, indices(g), const_true());
+            return Provide::make(buffers_.at(g.stage().name()), {padded(g, value, make_zero(value.type()))}, indices(g),
+                                 const_true());
         };
         return walk(f, 0, w);
     }
@@ -758,7 +811,8 @@ private:
         // All new values are computed before any is stored.
         std::vector<Stmt> stores;
         for (size_t c = 0; c < values.size(); c++) {
-            stores.push_back(Provide::make(buffers_.at(names[c]), {Variable::make(values[c].type(), names[c] + ".new")}, index, const_true()));
+            stores.push_back(Provide::make(buffers_.at(names[c]), {Variable::make(values[c].type(), names[c] + ".new")},
+                                           index, const_true()));
         }
         Stmt body = Block::make(stores);
         for (size_t c = values.size(); c-- > 0;) body = LetStmt::make(names[c] + ".new", values[c], body);
@@ -781,7 +835,8 @@ private:
             values[term_variable(c)] = at(f, def.components[c].term);
         }
         std::vector<Expr> after;
-        for (const Component &c : def.components) after.push_back(padded(f, substitute(values, c.combined), c.identity));
+        for (const Component &c : def.components)
+            after.push_back(padded(f, substitute(values, c.combined), c.identity));
         return store(f, after);
     }
 
@@ -829,7 +884,8 @@ private:
                 if (late) all = Block::make(all, finish(g, first));
                 Expr nothing; // without a round, what is stored is the identity
                 for (const Axis &a : s.def.reduction_axes) {
-                    if (!proves(a.extent() > 0, bounds_)) nothing = nothing.defined() ? nothing || a.extent() <= 0 : a.extent() <= 0;
+                    if (!proves(a.extent() > 0, bounds_))
+                        nothing = nothing.defined() ? nothing || a.extent() <= 0 : a.extent() <= 0;
                 }
                 if (!nothing.defined()) return all;
                 Stmt none = begin(g, first);
@@ -902,7 +958,8 @@ private:
             for (const std::string &root : roots) {
                 const Interval i = f.axis_interval(root, depth, bounds_);
                 is_last = all_of(is_last, i.max >= f.extent(root) - 1);
-                if (!proves(i.min < f.extent(root), bounds_)) runs = all_of(runs, simplify_index(i.min < f.extent(root), bounds_));
+                if (!proves(i.min < f.extent(root), bounds_))
+                    runs = all_of(runs, simplify_index(i.min < f.extent(root), bounds_));
             }
             is_last = simplify_index(is_last, bounds_);
         }
@@ -928,10 +985,14 @@ private:
                 });
             };
             Stmt end;
-            if (!finishes) end = leave();
-            else if (!rounds || is_const_one(is_last)) end = finish(f, depth);
-            else if (is_const_zero(is_last)) end = leave();
-            else end = IfThenElse::make(is_last, finish(f, depth), leave());
+            if (!finishes)
+                end = leave();
+            else if (!rounds || is_const_one(is_last))
+                end = finish(f, depth);
+            else if (is_const_zero(is_last))
+                end = leave();
+            else
+                end = IfThenElse::make(is_last, finish(f, depth), leave());
             return Block::make({start, middle, end});
         }));
     }

@@ -24,7 +24,9 @@ private:
         for (size_t d = 0; d < s.region.extent.size(); d++) {
             const auto k = as_const_int(s.region.extent[d]);
             const auto stride = s.strides.empty() ? std::nullopt : as_const_int(s.strides[d]);
-            if (k) n = std::max(n * static_cast<double>(*k), stride ? static_cast<double>(*k) * static_cast<double>(*stride) : 0.0);
+            if (k)
+                n = std::max(n * static_cast<double>(*k),
+                             stride ? static_cast<double>(*k) * static_cast<double>(*stride) : 0.0);
         }
         return n >= 2147483648.0;
     }
@@ -61,18 +63,21 @@ private:
         if (op->name == "kumiko.prefetch") { // of an element: its offset
             const Expr read = mutate(op->args[1]);
             const Load *load = read.as<Load>();
-            return Call::make(Int(32), op->name, {StringImm::make(load->name), load->index, op->args[2], op->args[3]}, Call::Intrinsic);
+            return Call::make(Int(32), op->name, {StringImm::make(load->name), load->index, op->args[2], op->args[3]},
+                              Call::Intrinsic);
         }
         if (op->call_type != Call::Image) return IRMutator::visit(op);
         std::vector<Expr> args;
         for (const Expr &a : op->args) args.push_back(mutate(a));
-        return Load::make(op->type, buffer(op->name), offset(op->name, args), Halide::Buffer<>(), Halide::Parameter(), const_true(), ModulusRemainder());
+        return Load::make(op->type, buffer(op->name), offset(op->name, args), Halide::Buffer<>(), Halide::Parameter(),
+                          const_true(), ModulusRemainder());
     }
 
     Stmt visit(const Provide *op) override {
         std::vector<Expr> args;
         for (const Expr &a : op->args) args.push_back(mutate(a));
-        return Store::make(buffer(op->name), mutate(op->values[0]), offset(op->name, args), Halide::Parameter(), const_true(), ModulusRemainder());
+        return Store::make(buffer(op->name), mutate(op->values[0]), offset(op->name, args), Halide::Parameter(),
+                           const_true(), ModulusRemainder());
     }
 };
 

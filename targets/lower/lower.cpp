@@ -27,8 +27,10 @@ void run(const Pass &p, Lowering &l, const LowerOptions &options) {
     if (options.timings) {
         auto &rows = *options.timings;
         const auto row = std::find_if(rows.begin(), rows.end(), [&](const PassReport &r) { return r.name == p.name; });
-        if (row == rows.end()) rows.push_back({p.name, took.count()});
-        else row->milliseconds += took.count();
+        if (row == rows.end())
+            rows.push_back({p.name, took.count()});
+        else
+            row->milliseconds += took.count();
     }
     if (options.print) options.print(p.name, l.nest.body);
     if (options.verify_each && p.run != build_nest) verify(l);
@@ -78,7 +80,8 @@ void set_facts(Lowering &l, const ScheduleState &state, const std::vector<Expr> 
 }
 
 // A schedule and, in front of it, those specialised for conditions. Each is lowered by itself.
-Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions, const LowerOptions &options) {
+Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions,
+                   const LowerOptions &options) {
     Lowering l{.state = schedule.state()};
     l.nest = head;
     set_facts(l, schedule.state(), conditions);

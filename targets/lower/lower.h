@@ -24,9 +24,9 @@ struct PassReport {
 };
 
 struct LowerOptions {
-    std::string kernel_name;               // the symbol; the op's name when empty
-    bool verify = true;                    // after the last pass; throws InternalError
-    bool verify_each = false;              // after every pass that leaves flat code
+    std::string kernel_name;  // the symbol; the op's name when empty
+    bool verify = true;       // after the last pass; throws InternalError
+    bool verify_each = false; // after every pass that leaves flat code
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print; // called after each pass
     std::vector<PassReport> *timings = nullptr;
 };

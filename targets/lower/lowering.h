@@ -34,8 +34,8 @@ struct TensorUse {
 
 // One schedule on its way; a specialised one has a Lowering of its own until the bodies are joined.
 struct Lowering {
-    Facts facts;         // what holds of the sizes
-    ScheduleState state; // with the facts in place
+    Facts facts;          // what holds of the sizes
+    ScheduleState state;  // with the facts in place
     bool packing = false; // of the entry that packs an input: the copies that prepack made are computed
     Nest nest;
     std::map<std::string, Storage> storage; // by buffer name
@@ -50,13 +50,13 @@ struct Pass {
     const char *gives; // … and leaves
 };
 
-void build_nest(Lowering &);      // build_nest.cpp
-void flatten_storage(Lowering &); // flatten.cpp
+void build_nest(Lowering &);       // build_nest.cpp
+void flatten_storage(Lowering &);  // flatten.cpp
 void tensorize_blocks(Lowering &); // tensorize.cpp
-void vectorize_loops(Lowering &); // vectorize.cpp
-void unroll_loops(Lowering &);    // unroll.cpp
+void vectorize_loops(Lowering &);  // vectorize.cpp
+void unroll_loops(Lowering &);     // unroll.cpp
 void simplify_indices(Lowering &); // simplify.cpp
-void rename_loops(Lowering &);    // rename.cpp
+void rename_loops(Lowering &);     // rename.cpp
 
 // Throws InternalError: a variable without definition, two nested loops of one name, a leftover vector or unrolled loop, an
 // access that provably leaves its buffer.

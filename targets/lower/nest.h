@@ -48,9 +48,9 @@ struct BufferRow {
 };
 
 struct Nest {
-    std::string name;                     // the kernel's symbol
-    std::vector<TensorArgument> tensors;  // inputs, then outputs: the order of the C parameters
-    std::vector<std::string> sizes;       // symbolic sizes, Int(32) variables in the body: the C parameters after the tensors
+    std::string name;                    // the kernel's symbol
+    std::vector<TensorArgument> tensors; // inputs, then outputs: the order of the C parameters
+    std::vector<std::string> sizes; // symbolic sizes, Int(32) variables in the body: the C parameters after the tensors
     std::vector<Assumption> assumptions;
     Halide::Internal::Stmt body;
     std::vector<LoopRow> loops;

@@ -20,7 +20,9 @@ bool is_index(const Expr &e) {
             plain = plain && op->type.is_int() && op->type.bits() >= 32;
             IRVisitor::visit(op);
         }
-        void visit(const Variable *v) override { plain = plain && (v->type.element_of() == Int(32) || v->type.is_bool()); }
+        void visit(const Variable *v) override {
+            plain = plain && (v->type.element_of() == Int(32) || v->type.is_bool());
+        }
     } v;
     e.accept(&v);
     return v.plain;
@@ -41,7 +43,8 @@ private:
     Expr condition(const Expr &e) { return offset(e); }
 
     Expr visit(const Load *op) override {
-        return Load::make(op->type, op->name, offset(op->index), op->image, op->param, condition(op->predicate), op->alignment);
+        return Load::make(op->type, op->name, offset(op->index), op->image, op->param, condition(op->predicate),
+                          op->alignment);
     }
     Stmt visit(const Store *op) override {
         const Expr p = condition(op->predicate);
@@ -54,7 +57,9 @@ private:
         return Select::make(c, mutate(op->true_value), mutate(op->false_value));
     }
     Expr visit(const Call *op) override {
-        if (op->name == "kumiko.prefetch") return Call::make(op->type, op->name, {op->args[0], offset(op->args[1]), op->args[2], op->args[3]}, op->call_type);
+        if (op->name == "kumiko.prefetch")
+            return Call::make(op->type, op->name, {op->args[0], offset(op->args[1]), op->args[2], op->args[3]},
+                              op->call_type);
         if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
         const Expr c = condition(op->args[0]);
         if (is_const_one(c)) return mutate(op->args[1]);

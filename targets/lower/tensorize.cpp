@@ -3,8 +3,8 @@
 // The record proved that the block is the instruction's meaning; here it is proved again on the flat form, addresses included,
 // because only now is it known where everything lies. A copy of the block for a partial tail runs its last loop that does not
 // reduce as lanes, inside the others: each element still takes its steps in order.
-#include "support/error.h"
 #include "schedules/tensor_match.h"
+#include "support/error.h"
 #include "targets/lower/lowering.h"
 
 namespace kumiko {
@@ -20,7 +20,8 @@ Expr register_of(const TensorOperand &o, const std::map<std::string, Expr> &firs
     const int lanes = static_cast<int>(o.lanes.size());
     const auto load = [&](int n) {
         const Expr at = n == 1 ? base : Ramp::make(base, make_one(base.type()), n);
-        return Load::make(read->type.with_lanes(n), read->name, at, Halide::Buffer<>(), Halide::Parameter(), const_true(n), ModulusRemainder());
+        return Load::make(read->type.with_lanes(n), read->name, at, Halide::Buffer<>(), Halide::Parameter(),
+                          const_true(n), ModulusRemainder());
     };
     if (!o.repeated()) {
         bool in_order = true;
@@ -51,7 +52,8 @@ private:
     Stmt visit(const For *op) override {
         bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
         Stmt result;
-        if (const auto found = l_.tensorized.find(op->name); found != l_.tensorized.end()) result = block(op, found->second);
+        if (const auto found = l_.tensorized.find(op->name); found != l_.tensorized.end())
+            result = block(op, found->second);
         if (!result.defined()) result = IRMutator::visit(op);
         bounds_.pop(op->name);
         return result;
@@ -66,7 +68,8 @@ private:
             body = loop->body;
         }
         const auto *guarded = body.as<IfThenElse>();
-        if (!body.as<Store>() && !(guarded && guarded->then_case.as<Store>() && !guarded->else_case.defined())) return Stmt();
+        if (!body.as<Store>() && !(guarded && guarded->then_case.as<Store>() && !guarded->else_case.defined()))
+            return Stmt();
         size_t lanes = loops.size();
         for (size_t i = 0; i < loops.size(); i++) {
             const auto n = as_const_int(loops[i]->extent);
@@ -78,7 +81,9 @@ private:
         };
         if (lanes < loops.size()) body = again(loops[lanes], ForType::Vectorized, body);
         for (size_t i = loops.size(); i-- > 0;) {
-            if (i != lanes) body = again(loops[i], use.reductions.count(loops[i]->name) ? ForType::Serial : ForType::Unrolled, body);
+            if (i != lanes)
+                body =
+                    again(loops[i], use.reductions.count(loops[i]->name) ? ForType::Serial : ForType::Unrolled, body);
         }
         return body;
     }
@@ -102,13 +107,15 @@ private:
         const double wanted = use.instruction.operations() / 2;
         if (!store || static_cast<double>(points) != wanted) return partial(outer, use);
         b.value = store->value;
-        b.target = Load::make(store->value.type(), store->name, store->index, Halide::Buffer<>(), Halide::Parameter(), const_true(), ModulusRemainder());
+        b.target = Load::make(store->value.type(), store->name, store->index, Halide::Buffer<>(), Halide::Parameter(),
+                              const_true(), ModulusRemainder());
         b.offset = [](const Expr &read) { return read.as<Load>()->index; };
         for (const BlockLoop &l : b.loops) bounds_.push(l.variable, Interval(0, static_cast<int>(l.extent - 1)));
         const TensorMatch m = match_tensor(use.instruction, b);
         for (const BlockLoop &l : b.loops) bounds_.pop(l.variable);
         if (!m.difference.empty()) {
-            throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name + ": the block is not what the instruction means: " + m.difference);
+            throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
+                            ": the block is not what the instruction means: " + m.difference);
         }
         std::vector<Expr> args;
         for (const TensorOperand &o : m.operands) args.push_back(register_of(o, first, bounds_));
@@ -117,7 +124,8 @@ private:
         const int lanes = static_cast<int>(m.operands.front().lanes.size());
         replaced[use.stage]++;
         Expr call = Call::make(args.front().type(), "kumiko.inst." + use.instruction.name, args, Call::PureExtern);
-        return Store::make(store->name, call, Ramp::make(base, make_one(base.type()), lanes), Halide::Parameter(), const_true(lanes), ModulusRemainder());
+        return Store::make(store->name, call, Ramp::make(base, make_one(base.type()), lanes), Halide::Parameter(),
+                           const_true(lanes), ModulusRemainder());
     }
 };
 
@@ -130,7 +138,8 @@ void tensorize_blocks(Lowering &l) {
     for (const auto &[loop, use] : l.tensorized) {
         if (!r.replaced.count(use.stage)) {
             throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
-                            ": no whole block of it is left once tails are taken off; choose splits that divide, or mask no loop of the block");
+                            ": no whole block of it is left once tails are taken off; choose splits that divide, or "
+                            "mask no loop of the block");
         }
     }
 }

@@ -20,7 +20,8 @@ class Unroll : public IRMutator {
         const Stmt body = mutate(op->body);
         std::vector<Stmt> copies;
         for (int64_t i = 0; i < *extent; i++) {
-            copies.push_back(substitute(op->name, min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)), body));
+            copies.push_back(substitute(
+                op->name, min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)), body));
         }
         return Block::make(copies);
     }

@@ -34,7 +34,9 @@ private:
             using IRVisitor::visit;
             const Widen *w;
             bool found = false;
-            void visit(const Variable *v) override { found = found || v->name == w->variable_ || w->vector_lets_.count(v->name); }
+            void visit(const Variable *v) override {
+                found = found || v->name == w->variable_ || w->vector_lets_.count(v->name);
+            }
         } uses;
         uses.w = this;
         e.accept(&uses);
@@ -47,7 +49,9 @@ private:
     std::optional<int64_t> step(const Expr &e) const {
         if (!varies(e)) return 0;
         if (const auto *v = e.as<Variable>()) return v->name == variable_ ? std::optional<int64_t>(1) : std::nullopt;
-        if (const auto *op = e.as<Cast>(); op && op->type.bits() >= 32 && op->value.type().bits() >= 32 && op->type.is_int()) return step(op->value);
+        if (const auto *op = e.as<Cast>();
+            op && op->type.bits() >= 32 && op->value.type().bits() >= 32 && op->type.is_int())
+            return step(op->value);
         if (const auto *op = e.as<Add>()) {
             const auto a = step(op->a), b = step(op->b);
             return a && b ? std::optional(*a + *b) : std::nullopt;
@@ -94,7 +98,8 @@ private:
             if (tail_.defined() && (!scalar || p.defined())) p = p.defined() ? p && tail_ : tail_;
         }
         if (!p.defined() && scalar && (!own.defined() || own.type().is_scalar())) {
-            return Load::make(op->type, op->name, i, op->image, op->param, own.defined() ? own : op->predicate, op->alignment);
+            return Load::make(op->type, op->name, i, op->image, op->param, own.defined() ? own : op->predicate,
+                              op->alignment);
         }
         if (own.defined()) p = p.defined() ? p && widen(own) : widen(own);
         if (!p.defined()) p = const_true(lanes_);
@@ -186,7 +191,8 @@ private:
             if (!acc || acc->name != op->name || !equal(acc->index, op->index)) return Stmt();
             using Node = std::decay_t<decltype(*binary)>;
             const Expr term = VectorReduce::make(how, widen(mutate(binary->b)), 1);
-            return Store::make(op->name, Node::make(mutate(binary->a), term), index, op->param, op->predicate, op->alignment);
+            return Store::make(op->name, Node::make(mutate(binary->a), term), index, op->param, op->predicate,
+                               op->alignment);
         };
         if (const auto *e = op->value.as<Add>()) return joined(e, VectorReduce::Add);
         if (const auto *e = op->value.as<Mul>()) return joined(e, VectorReduce::Mul);
@@ -205,7 +211,8 @@ private:
             throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
         }
         if (i.type().is_scalar()) { // the same value to the same place from every lane
-            if (tail_.defined()) throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
+            if (tail_.defined())
+                throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
             return Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
         }
         const Expr p = tail_.defined() && !l_.storage.at(op->name).covers_lanes ? tail_ : const_true(lanes_);
@@ -215,7 +222,8 @@ private:
     Stmt visit(const IfThenElse *op) override {
         const Expr condition = mutate(op->condition);
         if (condition.type().is_scalar()) {
-            return IfThenElse::make(condition, mutate(op->then_case), op->else_case.defined() ? mutate(op->else_case) : Stmt());
+            return IfThenElse::make(condition, mutate(op->then_case),
+                                    op->else_case.defined() ? mutate(op->else_case) : Stmt());
         }
         const Expr outer = tail_;
         tail_ = outer.defined() ? outer && condition : condition;
@@ -229,7 +237,9 @@ private:
         return else_case.defined() ? Block::make(then_case, else_case) : then_case;
     }
 
-    Stmt visit(const For *op) override { throw InternalError("loop " + op->name + " stands inside the vectorized loop " + variable_); }
+    Stmt visit(const For *op) override {
+        throw InternalError("loop " + op->name + " stands inside the vectorized loop " + variable_);
+    }
     Stmt visit(const Allocate *op) override {
         throw InternalError("buffer " + op->name + " is allocated inside the vectorized loop " + variable_);
     }

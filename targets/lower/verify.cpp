@@ -69,7 +69,8 @@ private:
     }
     void visit(const Store *op) override {
         check("store to", op->name, op->index, is_const_one(op->predicate));
-        if (op->index.type().is_vector() && op->index.as<Broadcast>()) fail("all lanes of a vector store to one element of " + op->name);
+        if (op->index.type().is_vector() && op->index.as<Broadcast>())
+            fail("all lanes of a vector store to one element of " + op->name);
         IRVisitor::visit(op);
     }
     void visit(const IfThenElse *op) override {
@@ -118,7 +119,8 @@ private:
         if ((lo && *lo < 0 && tight(index)) || (hi && *hi >= size && tight(index))) {
             std::ostringstream text;
             text << index;
-            fail(std::string(what) + " " + name + " at " + text.str() + " may leave its " + std::to_string(size) + " elements");
+            fail(std::string(what) + " " + name + " at " + text.str() + " may leave its " + std::to_string(size) +
+                 " elements");
         }
     }
 

@@ -17,7 +17,10 @@ std::string told(const std::function<void()> &wrong) {
     try {
         wrong();
     } catch (const UserError &e) {
-        return "\n" + std::regex_replace(std::string(e.what()), std::regex("[^ (]*test_schedules_errors\\.cpp:[0-9]+"), "FILE:LINE") + "\n";
+        return "\n" +
+               std::regex_replace(std::string(e.what()), std::regex("[^ (]*test_schedules_errors\\.cpp:[0-9]+"),
+                                  "FILE:LINE") +
+               "\n";
     }
     return "no error";
 }
@@ -44,10 +47,14 @@ FILE:LINE: error: place_in("D", "L2", "C", "k"): op matmul has no tensor "D"; th
     CHECK(told([&] { s.place_in("B", "L9", "C", "k"); }) == R"(
 FILE:LINE: error: place_in("B", "L9", "C", "k"): machine 'x86-64-avx2' has no memory level 'L9' (did you mean 'L1'?)
 )");
-    CHECK(told([&] { s.apply({"splitt", {{"stage", "C"}}, {}}); }) == R"(
+    CHECK(told([&] {
+              s.apply({"splitt", {{"stage", "C"}}, {}});
+          }) == R"(
 there is no primitive "splitt" (did you mean 'split'?)
 )");
-    CHECK(told([&] { s.apply({"split", {{"stage", "C"}, {"loop", "i"}, {"factor", "4"}}, {}}); }) == R"(
+    CHECK(told([&] {
+              s.apply({"split", {{"stage", "C"}, {"loop", "i"}, {"factor", "4"}}, {}});
+          }) == R"(
 directive split: the argument "factor" must be a whole number
 )");
     CHECK(s.directives().empty());
@@ -83,14 +90,18 @@ FILE:LINE: error: split("k", 0): the factor 0 is not positive
 
 TEST_CASE("reorder repeats or misses a loop") {
     Schedule s = matmul();
-    CHECK(told([&] { s.stage("C").reorder({"i", "k", "i"}); }) == R"(
+    CHECK(told([&] {
+              s.stage("C").reorder({"i", "k", "i"});
+          }) == R"(
 FILE:LINE: error: reorder({"i", "k", "i"}): loop i is named twice
   stage C   for i in 0..128                  ← reorder asked here
               for j in 0..128
                 for k in 0..256 (reduction)  ← innermost
   legal here: each loop of the stage once, outermost first
 )");
-    CHECK(told([&] { s.stage("C").reorder({"k", "i"}); }) == R"(
+    CHECK(told([&] {
+              s.stage("C").reorder({"k", "i"});
+          }) == R"(
 FILE:LINE: error: reorder({"k", "i"}): loop j is missing
   stage C   for i in 0..128
               for j in 0..128                ← reorder asked here
@@ -214,7 +225,9 @@ FILE:LINE: error: tensorize("k.o", "avx2.vpmaddwd"): the block is not what the i
 TEST_CASE("a later directive takes away what an earlier one relies on") {
     Schedule s = matmul();
     s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 16);
-    CHECK(told([&] { s.stage("C").reorder({"i", "j.v", "j.o", "k"}); }) == R"(
+    CHECK(told([&] {
+              s.stage("C").reorder({"i", "j.v", "j.o", "k"});
+          }) == R"(
 FILE:LINE: error: reorder({"i", "j.v", "j.o", "k"}) takes away what vectorize("j", 16) (FILE:LINE) relies on: loop j.v of stage C is no longer innermost
   it would make
   stage C   for i in 0..128
@@ -259,14 +272,17 @@ TEST_CASE("saved schedules that do not fit") {
     Schedule s = matmul();
     s.stage("C").split("i", 8);
     const nlohmann::json good = s.to_json();
-    CHECK(told([&] { Schedule::from_json(example_op("conv"), good); }).find("not of conv with hash") != std::string::npos);
+    CHECK(told([&] { Schedule::from_json(example_op("conv"), good); }).find("not of conv with hash") !=
+          std::string::npos);
     nlohmann::json newer = good;
     newer["version"] = 99;
     CHECK(told([&] { Schedule::from_json(op, newer); }) == R"(
 the saved schedule has format version 99, newer than 1, which this program reads; load it with the program that saved it, or a newer one
 )");
     const std::string text = good.dump();
-    CHECK(told([&] { Schedule::parse(op, text.substr(0, text.size() / 2)); }).find("the saved schedule is not JSON, or is cut off") != std::string::npos);
+    CHECK(told([&] {
+              Schedule::parse(op, text.substr(0, text.size() / 2));
+          }).find("the saved schedule is not JSON, or is cut off") != std::string::npos);
     CHECK(told([&] { Schedule::parse(op, "[]"); }) == R"(
 this is not a saved schedule: the mark "kumiko": "schedule" is missing
 )");

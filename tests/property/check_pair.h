@@ -14,7 +14,7 @@ namespace kumiko::property {
 struct Outcome {
     enum class Kind { Good, Late, Large, Failed };
     Kind kind = Kind::Good;
-    std::string text; // Late: the refusal; Failed: what is wrong
+    std::string text;    // Late: the refusal; Failed: what is wrong
     bool halide = false; // the second opinion was asked, and gave one
 };
 
@@ -29,8 +29,9 @@ inline double copies(const ScheduleState &state, const StageState &s, int depth 
     };
     for (size_t p = 0; p < s.order.size(); p++) {
         const LoopState &l = s.loop(s.order[p]);
-        const bool registers = !l.reduction && (s.level == "registers" || (s.accumulate && s.accumulate->level == "registers" &&
-                                                                            s.has_loop(s.accumulate->loop) && p > s.position(s.accumulate->loop)));
+        const bool registers = !l.reduction && (s.level == "registers" ||
+                                                (s.accumulate && s.accumulate->level == "registers" &&
+                                                 s.has_loop(s.accumulate->loop) && p > s.position(s.accumulate->loop)));
         if (l.kind == LoopKind::Unrolled || (registers && l.kind == LoopKind::Serial)) n *= extent(l.name);
         if (l.kind == LoopKind::Vectorized) n *= std::max(1.0, extent(l.name) / 16);
     }
@@ -98,7 +99,8 @@ inline std::vector<Buffer<>> random_inputs(const RandomOp &r, uint64_t seed) {
 }
 
 // Runs a kernel between guards and compares bits; "" when all is well.
-inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const std::vector<Buffer<>> &inputs, const Results &expected, bool at_end) {
+inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const std::vector<Buffer<>> &inputs,
+                               const Results &expected, bool at_end) {
     std::vector<std::unique_ptr<GuardedTensor>> tensors;
     std::vector<void *> pointers;
     for (size_t i = 0; i < inputs.size(); i++) {
@@ -115,7 +117,8 @@ inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const st
     }
     std::vector<int64_t> sizes;
     for (const std::string &s : r.op.sizes()) sizes.push_back(r.sizes.at(s));
-    if (const int code = kernel.call_raw(pointers.data(), sizes.data())) return "the kernel returned " + std::to_string(code);
+    if (const int code = kernel.call_raw(pointers.data(), sizes.data()))
+        return "the kernel returned " + std::to_string(code);
     for (size_t o = 0; o < expected.size(); o++) {
         const std::string why = difference(tensors[inputs.size() + o]->buffer(), expected[o]);
         if (!why.empty()) return "output " + r.op.outputs()[o] + ": " + why;
@@ -124,7 +127,8 @@ inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const st
 }
 
 // `ask_halide`: compile through Halide's generator too.
-inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::vector<Directive> &directives, uint64_t seed, bool ask_halide) {
+inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::vector<Directive> &directives,
+                          uint64_t seed, bool ask_halide) {
     Outcome out;
     const auto failed = [&](const std::string &why) {
         out.kind = Outcome::Kind::Failed;
@@ -184,7 +188,8 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
         LowerOptions lowering;
         lowering.kernel_name = "kernel";
         lowering.verify = false;
-        if (body_text(lower(replayed, lowering)) != body_text(kernel->nest())) return failed("the replayed schedule is lowered to another body");
+        if (body_text(lower(replayed, lowering)) != body_text(kernel->nest()))
+            return failed("the replayed schedule is lowered to another body");
 
         const std::vector<Buffer<>> inputs = random_inputs(r, seed);
         InterpretOptions interpretation;

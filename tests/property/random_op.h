@@ -98,7 +98,8 @@ private:
     // ---- types and ranges
 
     Type any_type() {
-        static const std::vector<Type> types = {f32, f32, f32, f32, f64, f16, bf16, i8, i16, i32, i32, i64, u8, u16, u32, u64, boolean};
+        static const std::vector<Type> types = {f32, f32, f32, f32, f64, f16, bf16, i8,     i16,
+                                                i32, i32, i64, u8,  u16, u32, u64,  boolean};
         return random_.pick(types);
     }
     Type number_type() {
@@ -151,14 +152,16 @@ private:
         if (!wraps(t) && !fits(t, v.lo, v.hi)) v = reduced(v, 5);
         if (v.type().is_bool() && random_.chance(0.3)) return {Halide::select(v.e, number(t, 2), number(t, 1)), 1, 2};
         const Expr e = cast(t, v.e);
-        if (v.type().is_float() && wraps(t)) return {e, std::clamp(v.lo, lowest(t), highest(t)), std::clamp(v.hi, lowest(t), highest(t))};
+        if (v.type().is_float() && wraps(t))
+            return {e, std::clamp(v.lo, lowest(t), highest(t)), std::clamp(v.hi, lowest(t), highest(t))};
         return ranged(e, v.lo, v.hi);
     }
 
     // ---- axes
 
     int64_t any_extent() {
-        static const std::vector<int64_t> extents = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 23, 24, 29, 31, 32, 33, 37, 40};
+        static const std::vector<int64_t> extents = {1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 12, 13,
+                                                     15, 16, 17, 19, 23, 24, 29, 31, 32, 33, 37, 40};
         if (empty_ && random_.chance(0.3)) return 0;
         return random_.pick(extents);
     }
@@ -188,13 +191,16 @@ private:
                 Expr e = r.axis + static_cast<int>(random_.between(-2, 2));
                 if (some.size() > 1 && random_.chance(0.5)) {
                     const Ranged &other = some[random_.below(some.size())];
-                    if (other.axis.name() != r.axis.name()) e = e * static_cast<int>(random_.between(1, 2)) + other.axis * static_cast<int>(random_.between(1, 2));
+                    if (other.axis.name() != r.axis.name())
+                        e = e * static_cast<int>(random_.between(1, 2)) +
+                            other.axis * static_cast<int>(random_.between(1, 2));
                 }
                 return e;
             }
             if (r.n > n) continue;
             if (r.n == n && random_.chance(0.15)) return extent - 1 - r.axis;
-            const int64_t stride = r.n > 1 && n > 1 && random_.chance(0.3) ? std::min<int64_t>((n - 1) / (r.n - 1), 3) : 1;
+            const int64_t stride =
+                r.n > 1 && n > 1 && random_.chance(0.3) ? std::min<int64_t>((n - 1) / (r.n - 1), 3) : 1;
             const int64_t room = n - 1 - (r.n - 1) * stride;
             Expr e = stride == 1 ? Expr(r.axis) : r.axis * static_cast<int>(stride);
             if (room > 0 && random_.chance(0.4)) {
@@ -248,7 +254,8 @@ private:
         if (random_.chance(0.5)) { // mostly in order
             some = scope;
         }
-        if (!some.empty() && random_.chance(0.4)) some.erase(some.begin() + random_.between(0, static_cast<int64_t>(some.size())), some.end());
+        if (!some.empty() && random_.chance(0.4))
+            some.erase(some.begin() + random_.between(0, static_cast<int64_t>(some.size())), some.end());
         if (some.size() > 4) some.erase(some.begin() + 4, some.end());
         const std::string name = "A" + std::to_string(fresh_++);
         std::vector<Axis> axes;
@@ -335,11 +342,16 @@ private:
         const Type t = number_type();
         const Value a = expression(t, scope, depth - 1), b = expression(t, scope, depth - 1);
         switch (random_.between(0, 5)) {
-        case 0: return {a.e < b.e, 0, 1};
-        case 1: return {a.e <= b.e, 0, 1};
-        case 2: return {a.e == b.e, 0, 1};
-        case 3: return {a.e != b.e, 0, 1};
-        case 4: return {a.e > b.e, 0, 1};
+        case 0:
+            return {a.e < b.e, 0, 1};
+        case 1:
+            return {a.e <= b.e, 0, 1};
+        case 2:
+            return {a.e == b.e, 0, 1};
+        case 3:
+            return {a.e != b.e, 0, 1};
+        case 4:
+            return {a.e > b.e, 0, 1};
         }
         return {a.e >= b.e, 0, 1};
     }
@@ -348,9 +360,12 @@ private:
         if (depth <= 0) return leaf(t, scope, depth);
         if (t.is_bool()) {
             switch (random_.between(0, 4)) {
-            case 0: return {!expression(t, scope, depth - 1).e, 0, 1};
-            case 1: return {expression(t, scope, depth - 1).e && expression(t, scope, depth - 1).e, 0, 1};
-            case 2: return {expression(t, scope, depth - 1).e || expression(t, scope, depth - 1).e, 0, 1};
+            case 0:
+                return {!expression(t, scope, depth - 1).e, 0, 1};
+            case 1:
+                return {expression(t, scope, depth - 1).e && expression(t, scope, depth - 1).e, 0, 1};
+            case 2:
+                return {expression(t, scope, depth - 1).e || expression(t, scope, depth - 1).e, 0, 1};
             }
             return condition(scope, depth);
         }
@@ -361,7 +376,9 @@ private:
             if (t.is_uint()) return a;
             return ranged(abs_of(a.e), std::min(0.0, a.lo), std::max(-a.lo, a.hi));
         }
-        if (kind == 2 && t.is_float()) return {cast(t, Halide::floor(a.e * number(t, 0.5))) + number(t, 0), std::floor(a.lo / 2), std::floor(a.hi / 2)};
+        if (kind == 2 && t.is_float())
+            return {cast(t, Halide::floor(a.e * number(t, 0.5))) + number(t, 0), std::floor(a.lo / 2),
+                    std::floor(a.hi / 2)};
         if (kind == 3) {
             const Value c = condition(scope, depth), b = expression(t, scope, depth - 1);
             return {Halide::select(c.e, a.e, b.e), std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
@@ -424,8 +441,10 @@ private:
         if (t.is_bool()) {
             const Value v = expression(t, scope, 2);
             const bool any = random_.chance(0.5);
-            return {reduce([&](Expr a, Expr b) { return any ? a || b : a && b; }, any ? Halide::Internal::const_false() : Halide::Internal::const_true(), v.e, axes,
-                           {true, true}), 0, 1};
+            return {reduce([&](Expr a, Expr b) { return any ? a || b : a && b; },
+                           any ? Halide::Internal::const_false() : Halide::Internal::const_true(), v.e, axes,
+                           {true, true}),
+                    0, 1};
         }
         Value v = expression(t, scope, static_cast<int>(random_.between(1, 3)));
         const auto positive_zero = [&] { // the sign of a zero would depend on the order
@@ -438,8 +457,10 @@ private:
         case 1:
             positive_zero();
             return extremum(kumiko::minimum(v.e, axes), v, empty);
-        case 2: return to(t, {kumiko::argmax(v.e, axes), -1, n});
-        case 3: return to(t, {kumiko::argmin(v.e, axes), -1, n});
+        case 2:
+            return to(t, {kumiko::argmax(v.e, axes), -1, n});
+        case 3:
+            return to(t, {kumiko::argmin(v.e, axes), -1, n});
         case 4: { // product
             if (!wraps(t)) {
                 v = {Halide::select(v.e > number(t, 0), number(t, n <= 6 ? 2 : -1), number(t, 1)), -1, 2};
@@ -449,13 +470,16 @@ private:
         }
         case 5: { // a combiner that is not commutative, in an order that matters
             if (!t.is_uint()) break;
-            return {reduce([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, axes), 0, highest(t)};
+            return {reduce([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, axes), 0,
+                    highest(t)};
         }
         case 6: {
             if (t.is_float()) break;
-            return {reduce([](Expr a, Expr b) { return a ^ b; }, number(t, 0), v.e, axes, {true, true}), lowest(t), highest(t)};
+            return {reduce([](Expr a, Expr b) { return a ^ b; }, number(t, 0), v.e, axes, {true, true}), lowest(t),
+                    highest(t)};
         }
-        default: break;
+        default:
+            break;
         }
         if (!wraps(t) && !fits(t, v.lo * n, v.hi * n)) v = reduced(v, 3);
         if (!wraps(t) && !fits(t, v.lo * n, v.hi * n)) { // bf16 over many elements
@@ -473,7 +497,8 @@ private:
         }
         if (again && !stages.empty()) {
             const Known *like = random_.pick(stages);
-            for (size_t d = 0; d < like->extents.size(); d++) scope.push_back({like->tensor.axes()[d], like->extents[d]});
+            for (size_t d = 0; d < like->extents.size(); d++)
+                scope.push_back({like->tensor.axes()[d], like->extents[d]});
         } else {
             const int rank = static_cast<int>(random_.chance(0.05) ? 0 : random_.between(1, 3));
             int64_t volume = 1;
@@ -500,7 +525,8 @@ private:
         // A stage reads at least one tensor of those made so far, so that chains are long.
         if (s > 0 && !stages.empty() && random_.chance(0.7)) {
             const Value w = to(t, read_known(*random_.pick(stages), scope));
-            if (t.is_bool()) v = {v.e ^ w.e, 0, 1};
+            if (t.is_bool())
+                v = {v.e ^ w.e, 0, 1};
             else if (!wraps(t)) {
                 const Value a = clipped(v), b = reduced(w, 40);
                 v = ranged(a.e + b.e, a.lo + b.lo, a.hi + b.hi);

@@ -83,7 +83,9 @@ private:
         nlohmann::json &a = d.arguments[q.name];
         const std::string name = q.name;
         switch (q.kind) {
-        case ArgumentKind::Stage: a = stage_->name(); return true;
+        case ArgumentKind::Stage:
+            a = stage_->name();
+            return true;
         case ArgumentKind::Loop: {
             if (d.primitive == "fuse" && name == "inner") {
                 const auto &order = stage_->order;
@@ -123,16 +125,20 @@ private:
             a = r_.chance(0.4) ? "registers" : pick(r_, names);
             return true;
         }
-        case ArgumentKind::Integer: a = number(name); return true;
+        case ArgumentKind::Integer:
+            a = number(name);
+            return true;
         case ArgumentKind::Integers: {
             std::vector<int64_t> n;
             for (size_t i = 0; i < std::max<size_t>(count_, 1); i++) n.push_back(number(name));
             a = n;
             return true;
         }
-        case ArgumentKind::Text: return text(d, q);
+        case ArgumentKind::Text:
+            return text(d, q);
         case ArgumentKind::Names: {
-            const std::string tensor = d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
+            const std::string tensor =
+                d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
             std::vector<std::string> terms;
             for (const Axis &axis : s_.axes_of(tensor)) {
                 if (r_.chance(0.4)) {
@@ -152,7 +158,9 @@ private:
             a = pick(r_, s_.op.sizes()) + " >= 0"; // holds always
             return true;
         }
-        case ArgumentKind::Schedule: a = nlohmann::json::array(); return true;
+        case ArgumentKind::Schedule:
+            a = nlohmann::json::array();
+            return true;
         }
         return false;
     }
@@ -165,7 +173,8 @@ private:
             return true;
         }
         if (name == "consumer") {
-            const std::string of = d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
+            const std::string of =
+                d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
             std::vector<std::string> all = s_.readers(of);
             if (all.empty() || r_.chance(0.15)) {
                 for (const StageState &s : s_.stages) all.push_back(s.name());

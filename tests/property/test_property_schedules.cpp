@@ -6,8 +6,8 @@
 // Pair I of seed S is the same on every run: --pairs 1 --first I repeats it. Pairs run in a child process, so that a crash
 // costs one pair (not with --here, for debuggers); a pair that fails is shrunk by leaving out directives, and printed with its formula and its schedule.
 // Timeout: 1200
-#include "tests/property/check_pair.h"
 #include "support/error.h"
+#include "tests/property/check_pair.h"
 
 #include <chrono>
 #include <csignal>
@@ -27,7 +27,7 @@ struct Options {
 
 // What children report, in memory that they share with their parent.
 struct Shared {
-    int64_t at;           // the pair that runs
+    int64_t at; // the pair that runs
     int64_t good, late, large, halide, directives;
     char phase[16];
     char text[1 << 16];
@@ -52,9 +52,7 @@ Pair make_pair(const Options &o, int64_t i, const Machine &machine) {
     return p;
 }
 
-void say(const std::string &text) {
-    std::snprintf(shared->text, sizeof shared->text, "%s", text.c_str());
-}
+void say(const std::string &text) { std::snprintf(shared->text, sizeof shared->text, "%s", text.c_str()); }
 
 // Runs in a child; returns how the child ended: 0, the code it left with, or 128 + its signal.
 template<typename Body>
@@ -88,7 +86,9 @@ std::string ending(int code) {
 std::vector<Directive> shrunk(const Pair &p, const Machine &machine, uint64_t seed, bool halide) {
     std::vector<Directive> left = p.directives;
     const auto fails = [&](const std::vector<Directive> &d) {
-        return in_child(20, [&] { return check_pair(p.op, machine, d, seed, halide).kind == Outcome::Kind::Failed ? 2 : 0; }) != 0;
+        return in_child(20, [&] {
+                   return check_pair(p.op, machine, d, seed, halide).kind == Outcome::Kind::Failed ? 2 : 0;
+               }) != 0;
     };
     for (bool again = true; again;) {
         again = false;
@@ -102,7 +102,8 @@ std::vector<Directive> shrunk(const Pair &p, const Machine &machine, uint64_t se
 }
 
 void report(const Options &o, int64_t i, const Machine &machine, const std::string &why) {
-    std::printf("---- pair %lld of seed %lld failed: %s\n", static_cast<long long>(i), static_cast<long long>(o.seed), why.c_str());
+    std::printf("---- pair %lld of seed %lld failed: %s\n", static_cast<long long>(i), static_cast<long long>(o.seed),
+                why.c_str());
     // What follows may fail as the pair did, so it runs in children too.
     in_child(30, [&] {
         const uint64_t seed = pair_seed(o, i);
@@ -133,16 +134,19 @@ void report(const Options &o, int64_t i, const Machine &machine, const std::stri
         }
         return 0;
     });
-    std::printf("repeat: --seed %lld --first %lld --pairs 1\n", static_cast<long long>(o.seed), static_cast<long long>(i));
+    std::printf("repeat: --seed %lld --first %lld --pairs 1\n", static_cast<long long>(o.seed),
+                static_cast<long long>(i));
     std::fflush(stdout);
 }
 
 int run(const Options &o) {
-    shared = static_cast<Shared *>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    shared =
+        static_cast<Shared *>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const Machine machine = Machine::host();
     const auto start = std::chrono::steady_clock::now();
     int64_t failures = 0;
-    std::printf("%lld pairs from %lld of seed %lld\n", static_cast<long long>(o.pairs), static_cast<long long>(o.first), static_cast<long long>(o.seed));
+    std::printf("%lld pairs from %lld of seed %lld\n", static_cast<long long>(o.pairs), static_cast<long long>(o.first),
+                static_cast<long long>(o.seed));
     const int64_t end = o.first + o.pairs;
     for (int64_t next = o.first; next < end;) {
         // A child's life is bounded, so that what libraries keep does not pile up.
@@ -154,19 +158,29 @@ int run(const Options &o) {
                 std::snprintf(shared->phase, sizeof shared->phase, "make");
                 const Pair p = make_pair(o, i, machine);
                 std::snprintf(shared->phase, sizeof shared->phase, "check");
-                const Outcome r = check_pair(p.op, machine, p.directives, pair_seed(o, i), o.halide && i % o.halide == 0);
+                const Outcome r =
+                    check_pair(p.op, machine, p.directives, pair_seed(o, i), o.halide && i % o.halide == 0);
                 shared->directives += static_cast<int64_t>(p.directives.size());
                 switch (r.kind) {
-                case Outcome::Kind::Good: shared->good++; break;
-                case Outcome::Kind::Late: shared->late++; break;
-                case Outcome::Kind::Large: shared->large++; break;
-                case Outcome::Kind::Failed: say(r.text); return 2;
+                case Outcome::Kind::Good:
+                    shared->good++;
+                    break;
+                case Outcome::Kind::Late:
+                    shared->late++;
+                    break;
+                case Outcome::Kind::Large:
+                    shared->large++;
+                    break;
+                case Outcome::Kind::Failed:
+                    say(r.text);
+                    return 2;
                 }
                 shared->halide += r.halide;
-                if (r.kind == Outcome::Kind::Good && o.verbose && !r.text.empty()) std::printf("%lld: %s\n", static_cast<long long>(i), r.text.c_str());
+                if (r.kind == Outcome::Kind::Good && o.verbose && !r.text.empty())
+                    std::printf("%lld: %s\n", static_cast<long long>(i), r.text.c_str());
                 if (r.kind == Outcome::Kind::Late && o.verbose) {
-                    std::printf("%lld late: %s\n%s%s", static_cast<long long>(i), r.text.c_str(), p.op.op.to_string().c_str(),
-                                applied(p.op.op, machine, p.directives).to_cpp().c_str());
+                    std::printf("%lld late: %s\n%s%s", static_cast<long long>(i), r.text.c_str(),
+                                p.op.op.to_string().c_str(), applied(p.op.op, machine, p.directives).to_cpp().c_str());
                 }
             }
             return 0;
@@ -183,10 +197,14 @@ int run(const Options &o) {
         next = at + 1;
     }
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::printf("%lld good (%lld also through Halide), %lld refused late, %lld too large, %lld failed; %.1f directives a pair; %.1f s\n",
-                static_cast<long long>(shared->good), static_cast<long long>(shared->halide), static_cast<long long>(shared->late),
-                static_cast<long long>(shared->large), static_cast<long long>(failures),
-                static_cast<double>(shared->directives) / static_cast<double>(std::max<int64_t>(1, shared->good + shared->late + shared->large)), took);
+    std::printf("%lld good (%lld also through Halide), %lld refused late, %lld too large, %lld failed; %.1f directives "
+                "a pair; %.1f s\n",
+                static_cast<long long>(shared->good), static_cast<long long>(shared->halide),
+                static_cast<long long>(shared->late), static_cast<long long>(shared->large),
+                static_cast<long long>(failures),
+                static_cast<double>(shared->directives) /
+                    static_cast<double>(std::max<int64_t>(1, shared->good + shared->late + shared->large)),
+                took);
     return failures ? 1 : 0;
 }
 
@@ -196,15 +214,25 @@ int main(int argc, char **argv) {
     Options o;
     for (int i = 1; i < argc; i++) {
         const std::string a = argv[i];
-        if (a == "--keep-going") o.keep_going = true;
-        else if (a == "--verbose") o.verbose = true;
-        else if (a == "--here") o.here = true;
-        else if (i + 1 < argc && a == "--pairs") o.pairs = std::atoll(argv[++i]);
-        else if (i + 1 < argc && a == "--seed") o.seed = std::atoll(argv[++i]);
-        else if (i + 1 < argc && a == "--first") o.first = std::atoll(argv[++i]);
-        else if (i + 1 < argc && a == "--halide") o.halide = std::atoll(argv[++i]);
+        if (a == "--keep-going")
+            o.keep_going = true;
+        else if (a == "--verbose")
+            o.verbose = true;
+        else if (a == "--here")
+            o.here = true;
+        else if (i + 1 < argc && a == "--pairs")
+            o.pairs = std::atoll(argv[++i]);
+        else if (i + 1 < argc && a == "--seed")
+            o.seed = std::atoll(argv[++i]);
+        else if (i + 1 < argc && a == "--first")
+            o.first = std::atoll(argv[++i]);
+        else if (i + 1 < argc && a == "--halide")
+            o.halide = std::atoll(argv[++i]);
         else {
-            std::fprintf(stderr, "usage: %s [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going] [--verbose] [--here]\n", argv[0]);
+            std::fprintf(
+                stderr,
+                "usage: %s [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going] [--verbose] [--here]\n",
+                argv[0]);
             return 2;
         }
     }

@@ -37,7 +37,8 @@ inline TensorArgument tensor(const std::string &name, Type t, bool output, Expr 
 
 inline Expr ramp(Expr base, int lanes, int stride = 1) { return Ramp::make(base, stride, lanes); }
 
-inline int run(const JitModule &m, const std::string &name, std::vector<void *> tensors, std::vector<int64_t> sizes = {}) {
+inline int run(const JitModule &m, const std::string &name, std::vector<void *> tensors,
+               std::vector<int64_t> sizes = {}) {
     return m.packed(name)(tensors.data(), sizes.data());
 }
 

@@ -22,9 +22,10 @@ Nest dot(const std::string &instruction, Type acc, Type a, Type b) {
     n.name = "dot";
     n.tensors = {tensor("a", a.element_of(), false, a.lanes()), tensor("b", b.element_of(), false, b.lanes()),
                  tensor("c", acc.element_of(), true, acc.lanes())};
-    Expr call = Call::make(acc, "kumiko.inst." + instruction,
-                           {load(acc, "c", ramp(0, acc.lanes())), load(a, "a", ramp(0, a.lanes())), load(b, "b", ramp(0, b.lanes()))},
-                           Call::PureIntrinsic);
+    Expr call = Call::make(
+        acc, "kumiko.inst." + instruction,
+        {load(acc, "c", ramp(0, acc.lanes())), load(a, "a", ramp(0, a.lanes())), load(b, "b", ramp(0, b.lanes()))},
+        Call::PureIntrinsic);
     n.body = store("c", call, ramp(0, acc.lanes()));
     return n;
 }
@@ -73,8 +74,10 @@ TEST_CASE("a user's instruction") {
 TEST_CASE("built-in instructions") {
     CodegenOptions options;
     options.target = CpuTarget::level("x86-64-avx512-bf16");
-    CHECK(compile_assembly({dot("avx512.vpdpbusd", Int(32, 16), UInt(8, 64), Int(8, 64))}, options).find("vpdpbusd") != std::string::npos);
-    CHECK(compile_assembly({dot("avx512.vdpbf16ps", Float(32, 16), BFloat(16, 32), BFloat(16, 32))}, options).find("vdpbf16ps") != std::string::npos);
+    CHECK(compile_assembly({dot("avx512.vpdpbusd", Int(32, 16), UInt(8, 64), Int(8, 64))}, options).find("vpdpbusd") !=
+          std::string::npos);
+    CHECK(compile_assembly({dot("avx512.vdpbf16ps", Float(32, 16), BFloat(16, 32), BFloat(16, 32))}, options)
+              .find("vdpbf16ps") != std::string::npos);
     JitModule m({dot("fma", Float(32, 8), Float(32, 8), Float(32, 8))});
     float a[8], b[8], c[8];
     for (int i = 0; i < 8; i++) {
@@ -90,7 +93,8 @@ TEST_CASE("prefetch") {
     n.tensors = {tensor("x", Float(32), false, var("n")), tensor("y", Float(32), true, var("n"))};
     n.sizes = {"n"};
     Expr i = var("i");
-    Stmt fetch = Evaluate::make(Call::make(Int(32), "kumiko.prefetch", {StringImm::make("x"), i + 64, 3, 0}, Call::Intrinsic));
+    Stmt fetch =
+        Evaluate::make(Call::make(Int(32), "kumiko.prefetch", {StringImm::make("x"), i + 64, 3, 0}, Call::Intrinsic));
     n.body = loop("i", 0, var("n"), Block::make(fetch, store("y", load(Float(32), "x", i), i)), ForType::Parallel);
     JitModule m({n});
     CHECK(m.assembly().find("prefetch") != std::string::npos);

@@ -148,7 +148,8 @@ Nest register_tile(int rows, int columns, int width) {
             Expr at = ramp(i * columns + j, width);
             begin.push_back(store("acc", make_zero(v), at));
             Expr a = Broadcast::make(load(Float(32), "A", var("k") * rows + i), width);
-            step.push_back(store("acc", load(v, "acc", at) + a * load(v, "B", ramp(var("k") * columns + j, width)), at));
+            step.push_back(
+                store("acc", load(v, "acc", at) + a * load(v, "B", ramp(var("k") * columns + j, width)), at));
             end.push_back(store("C", load(v, "acc", at), at));
         }
     }
@@ -261,9 +262,10 @@ TEST_CASE("parallel loops, nested, with a workspace in each task") {
     n.tensors = {tensor("x", Float(32), false, var("m") * var("n")), tensor("y", Float(32), true, var("m") * var("n"))};
     n.sizes = {"m", "n"};
     Expr i = var("i"), j = var("j");
-    Stmt body = Block::make(
-        loop("j", 0, var("n"), store("t", load(Float(32), "x", var("row") + j) * Halide::cast<float>(i), j), ForType::Parallel),
-        loop("j2", 0, var("n"), store("y", load(Float(32), "t", var("j2")), var("row") + var("j2"))));
+    Stmt body =
+        Block::make(loop("j", 0, var("n"), store("t", load(Float(32), "x", var("row") + j) * Halide::cast<float>(i), j),
+                         ForType::Parallel),
+                    loop("j2", 0, var("n"), store("y", load(Float(32), "t", var("j2")), var("row") + var("j2"))));
     body = allocate("t", Float(32), MemoryType::Heap, {var("n")}, body);
     n.body = loop("i", 0, var("m"), LetStmt::make("row", i * var("n"), body), ForType::Parallel);
     JitModule m({n});
@@ -315,7 +317,8 @@ TEST_CASE("indices work beyond 2^31 elements") {
     n.sizes = {"stride"};
     // x[(i * stride) - 3 * stride * 40000 + ...] with i * stride above 2^31: only the address matters.
     Expr i = var("i");
-    n.body = loop("i", 100000, 1, store("y", load(Int(8), "x", i * var("stride") - 99999 * var("stride") - var("stride")), 0));
+    n.body = loop("i", 100000, 1,
+                  store("y", load(Int(8), "x", i * var("stride") - 99999 * var("stride") - var("stride")), 0));
     JitModule m({n});
     int8_t x = 42, y = 0;
     CHECK(run(m, "far", {&x, &y}, {1000000}) == 0);
@@ -327,7 +330,8 @@ TEST_CASE("unknown nodes and duplicate names are named") {
     n.name = "odd";
     n.tensors = {tensor("y", Float(32), true, 1)};
     n.body = store("y", Call::make(Float(32), "mystery", {Expr(1.f)}, Call::PureExtern), 0);
-    CHECK_THROWS_WITH_AS(JitModule({n}), "kernel odd: call of \"mystery\", which code generation does not know", Unsupported);
+    CHECK_THROWS_WITH_AS(JitModule({n}), "kernel odd: call of \"mystery\", which code generation does not know",
+                         Unsupported);
     n.body = store("y", Expr(1.f), 0);
     CHECK_THROWS_WITH_AS(JitModule({n, n}), "two kernels are named odd", UserError);
 }

@@ -39,10 +39,24 @@ double ulps(float got, double exact) {
 }
 
 std::vector<float> samples() {
-    std::vector<float> x = {0.f, -0.f, infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 1.f, -1.f,
-                            std::numeric_limits<float>::denorm_min(), -std::numeric_limits<float>::denorm_min(),
-                            std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(), 0.625f, 88.72284f,
-                            -87.33655f, -103.97208f, -104.5f, 8388608.f, 16777217.f};
+    std::vector<float> x = {0.f,
+                            -0.f,
+                            infinity,
+                            -infinity,
+                            std::numeric_limits<float>::quiet_NaN(),
+                            1.f,
+                            -1.f,
+                            std::numeric_limits<float>::denorm_min(),
+                            -std::numeric_limits<float>::denorm_min(),
+                            std::numeric_limits<float>::max(),
+                            std::numeric_limits<float>::lowest(),
+                            0.625f,
+                            88.72284f,
+                            -87.33655f,
+                            -103.97208f,
+                            -104.5f,
+                            8388608.f,
+                            16777217.f};
     std::mt19937 random(7);
     for (uint32_t exponent = 0; exponent < 255; exponent++) {
         for (int k = 0; k < 400; k++) {
@@ -81,7 +95,8 @@ JitModule unary(const std::string &function, const CpuTarget &target, int lanes)
     n.sizes = {"n"};
     Expr at = lanes == 1 ? var("i") : ramp(var("i") * lanes, lanes);
     Type t = Float(32, lanes);
-    n.body = loop("i", 0, var("n"), store("y", Call::make(t, function + "_f32", {load(t, "x", at)}, Call::PureExtern), at));
+    n.body =
+        loop("i", 0, var("n"), store("y", Call::make(t, function + "_f32", {load(t, "x", at)}, Call::PureExtern), at));
     JitOptions options;
     options.codegen.target = target;
     return JitModule({n}, options);
@@ -119,12 +134,16 @@ TEST_CASE("log") { check_unary("log", std::log, 4); }
 TEST_CASE("tanh") { check_unary("tanh", std::tanh, 4); }
 TEST_CASE("erf") { check_unary("erf", std::erf, 4); }
 TEST_CASE("sigmoid") {
-    check_unary("sigmoid", [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 4);
+    check_unary(
+        "sigmoid", [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 4);
 }
 TEST_CASE("sin") { check_unary("sin", std::sin, 4); }
 TEST_CASE("cos") { check_unary("cos", std::cos, 4); }
 TEST_CASE("sqrt") { check_unary("sqrt", std::sqrt, 0.5); }
-TEST_CASE("rsqrt") { check_unary("rsqrt", [](double x) { return 1 / std::sqrt(x); }, 2); }
+TEST_CASE("rsqrt") {
+    check_unary(
+        "rsqrt", [](double x) { return 1 / std::sqrt(x); }, 2);
+}
 TEST_CASE("round") { check_unary("round", std::nearbyint, 0); }
 TEST_CASE("atan, through the C library") { check_unary("atan", std::atan, 0.5001); }
 
@@ -139,9 +158,12 @@ TEST_CASE("signs of zero") {
 }
 
 TEST_CASE("pow") {
-    std::vector<float> special = {0.f, -0.f, 1.f, -1.f, 0.5f, -0.5f, 2.f, -2.f, 3.f, -3.f, 2.5f, -2.5f, infinity, -infinity,
-                                  std::numeric_limits<float>::quiet_NaN(), 1e-45f, -1e-45f, 3e38f, -3e38f, 16777215.f,
-                                  16777216.f, 8388607.5f, -33.f, 0.99999994f, 1.0000001f};
+    std::vector<float> special = {
+        0.f,        -0.f,       1.f,      -1.f,        0.5f,
+        -0.5f,      2.f,        -2.f,     3.f,         -3.f,
+        2.5f,       -2.5f,      infinity, -infinity,   std::numeric_limits<float>::quiet_NaN(),
+        1e-45f,     -1e-45f,    3e38f,    -3e38f,      16777215.f,
+        16777216.f, 8388607.5f, -33.f,    0.99999994f, 1.0000001f};
     std::vector<float> xs, ys;
     for (float a : special) {
         for (float b : special) {

@@ -24,7 +24,8 @@ Nest axpy() {
     n.sizes = {"n"};
     Type v = Float(32, 8);
     Expr at = ramp(var("i") * 8, 8), mask = at < Broadcast::make(var("n"), 8);
-    n.body = loop("i", 0, (var("n") + 7) / 8, store("y", load(v, "x", at, mask) * 2.f + 1.f, at, mask), ForType::Parallel);
+    n.body =
+        loop("i", 0, (var("n") + 7) / 8, store("y", load(v, "x", at, mask) * 2.f + 1.f, at, mask), ForType::Parallel);
     return n;
 }
 
@@ -53,7 +54,8 @@ TEST_CASE("a C program links a library with its own runtime under its own prefix
     members.push_back({"kernels.o", object.bytes});
     for (std::string source : {"errors", "memory", "threads"}) {
         std::string out = (folder / (source + ".o")).string();
-        std::string command = "cc -O1 -fPIC -c -I" KUMIKO_SOURCE_DIR " " KUMIKO_SOURCE_DIR "/runtime/" + source + ".c -o " + out;
+        std::string command =
+            "cc -O1 -fPIC -c -I" KUMIKO_SOURCE_DIR " " KUMIKO_SOURCE_DIR "/runtime/" + source + ".c -o " + out;
         REQUIRE(std::system(command.c_str()) == 0);
         members.push_back({source + ".o", rename_symbols(read(out), {{"kumiko_", "demo_"}})});
     }
@@ -62,7 +64,8 @@ TEST_CASE("a C program links a library with its own runtime under its own prefix
     HeaderOptions header;
     header.guard = "DEMO_KERNELS_H";
     header.runtime_prefix = "demo";
-    write_files_atomically({{(folder / "libdemo.a").string(), archive}, {(folder / "demo.h").string(), c_header({axpy()}, header)}});
+    write_files_atomically(
+        {{(folder / "libdemo.a").string(), archive}, {(folder / "demo.h").string(), c_header({axpy()}, header)}});
     write_file_atomically((folder / "main.c").string(), R"(
 #include "demo.h"
 #include <stdio.h>
@@ -84,7 +87,8 @@ int main(void) {
 )");
     std::string f = folder.string();
     REQUIRE(std::system(("cc -std=c99 -Wall -Wextra -Werror -pedantic " + f + "/main.c -o " + f + "/main " + f +
-                         "/libdemo.a -lpthread -lm").c_str()) == 0);
+                         "/libdemo.a -lpthread -lm")
+                            .c_str()) == 0);
     CHECK(std::system((f + "/main").c_str()) == 0);
     REQUIRE(std::system(("nm " + f + "/libdemo.a > " + f + "/symbols.txt").c_str()) == 0);
     CHECK(read(folder / "symbols.txt").find("kumiko") == std::string::npos);
@@ -126,7 +130,8 @@ TEST_CASE("every level compiles, with and without an operating system") {
             ObjectFile object = compile_object({n, math}, options);
             CHECK(object.bytes.substr(1, 3) == "ELF");
             // Nothing but the runtime's hooks: f32 math and 16-bit floats need no library.
-            CHECK(fmt::format("{}", fmt::join(undefined_symbols(object.bytes), " ")) == "kumiko_fail kumiko_parallel_for");
+            CHECK(fmt::format("{}", fmt::join(undefined_symbols(object.bytes), " ")) ==
+                  "kumiko_fail kumiko_parallel_for");
         }
     }
     CHECK_THROWS_AS(CpuTarget::level("x86-64-avx1024"), UserError);
@@ -173,7 +178,8 @@ TEST_CASE("a file that cannot be written leaves nothing behind") {
         auto folder = scratch();
         std::filesystem::path target = folder / "kept.txt";
         write_file_atomically(target.string(), "first");
-        CHECK_THROWS_AS(write_files_atomically({{target.string(), "second"}, {"/nonexistent/folder/y", "z"}}), UserError);
+        CHECK_THROWS_AS(write_files_atomically({{target.string(), "second"}, {"/nonexistent/folder/y", "z"}}),
+                        UserError);
         CHECK(read(target) == "first");
         CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
         std::filesystem::remove_all(folder);

@@ -34,7 +34,8 @@ void apply(const CpuTarget &target, int lanes, Type a, Type b, Type y, const std
                  tensor("y", y, true, var("n") * lanes)};
     n.sizes = {"n"};
     Expr at = lanes == 1 ? var("i") : ramp(var("i") * lanes, lanes);
-    n.body = loop("i", 0, var("n"), store("y", f(load(a.with_lanes(lanes), "a", at), load(b.with_lanes(lanes), "b", at)), at));
+    n.body = loop("i", 0, var("n"),
+                  store("y", f(load(a.with_lanes(lanes), "a", at), load(b.with_lanes(lanes), "b", at)), at));
     JitOptions options;
     options.codegen.target = target;
     options.keep_text = false;
@@ -93,8 +94,12 @@ void check_division() {
     CAPTURE(t);
     for (const CpuTarget &target : targets()) {
         for (int lanes : {1, 16}) {
-            apply(target, lanes, t, t, t, [](Expr x, Expr y) { return Div::make(x, y); }, a.data(), b.data(), q.data(), a.size());
-            apply(target, lanes, t, t, t, [](Expr x, Expr y) { return Mod::make(x, y); }, a.data(), b.data(), r.data(), a.size());
+            apply(
+                target, lanes, t, t, t, [](Expr x, Expr y) { return Div::make(x, y); }, a.data(), b.data(), q.data(),
+                a.size());
+            apply(
+                target, lanes, t, t, t, [](Expr x, Expr y) { return Mod::make(x, y); }, a.data(), b.data(), r.data(),
+                a.size());
             int wrong = 0;
             for (size_t i = 0; i < a.size(); i++) {
                 wrong += q[i] != divide(a[i], b[i]) || r[i] != modulo(a[i], b[i]);
@@ -105,10 +110,12 @@ void check_division() {
             if ((c < 0 && t.is_uint())) {
                 continue;
             }
-            apply(target, 16, t, t, t, [&](Expr x, Expr) { return Div::make(x, make_const(x.type(), c)); }, a.data(), b.data(),
-                  q.data(), a.size());
-            apply(target, 1, t, t, t, [&](Expr x, Expr) { return Mod::make(x, make_const(x.type(), c)); }, a.data(), b.data(),
-                  r.data(), a.size());
+            apply(
+                target, 16, t, t, t, [&](Expr x, Expr) { return Div::make(x, make_const(x.type(), c)); }, a.data(),
+                b.data(), q.data(), a.size());
+            apply(
+                target, 1, t, t, t, [&](Expr x, Expr) { return Mod::make(x, make_const(x.type(), c)); }, a.data(),
+                b.data(), r.data(), a.size());
             int wrong = 0;
             for (size_t i = 0; i < a.size(); i++) {
                 wrong += q[i] != divide<T>(a[i], T(c)) || r[i] != modulo<T>(a[i], T(c));
@@ -179,12 +186,15 @@ TEST_CASE("16-bit floats widen exactly") {
         for (bool bfloat : {false, true}) {
             Type t = bfloat ? BFloat(16) : Float(16);
             for (int lanes : {1, 16}) {
-                apply(target, lanes, t, t, Float(32), [](Expr a, Expr) { return Cast::make(Float(32, a.type().lanes()), a); },
-                      all.data(), all.data(), y.data(), 65536);
+                apply(
+                    target, lanes, t, t, Float(32),
+                    [](Expr a, Expr) { return Cast::make(Float(32, a.type().lanes()), a); }, all.data(), all.data(),
+                    y.data(), 65536);
                 int wrong = 0;
                 for (int i = 0; i < 65536; i++) {
                     double d = decode(uint16_t(i), bfloat);
-                    wrong += std::isnan(d) ? !std::isnan(y[i]) : std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(float(d));
+                    wrong += std::isnan(d) ? !std::isnan(y[i])
+                                           : std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(float(d));
                 }
                 CHECK(wrong == 0);
             }
@@ -204,7 +214,8 @@ TEST_CASE("floats round once to 16 bits") {
             }
         }
     }
-    d.insert(d.end(), {0., -0., INFINITY, -INFINITY, NAN, 65504, 65519.99, 65520, 1e30, 3.4e38, 3.3961775292304957e38, 1e300, 1e-300, 5e-324});
+    d.insert(d.end(), {0., -0., INFINITY, -INFINITY, NAN, 65504, 65519.99, 65520, 1e30, 3.4e38, 3.3961775292304957e38,
+                       1e300, 1e-300, 5e-324});
     while (d.size() % 16 || d.size() < 700000) {
         d.push_back(std::bit_cast<double>(random()));
     }
@@ -247,13 +258,16 @@ TEST_CASE("arithmetic of 16-bit floats rounds every operation") {
                 {[](Expr p, Expr q) { return Sub::make(p, q); }, [](double p, double q) { return (long double)p - q; }},
                 {[](Expr p, Expr q) { return Mul::make(p, q); }, [](double p, double q) { return (long double)p * q; }},
                 {[](Expr p, Expr q) { return Div::make(p, q); }, [](double p, double q) { return (long double)p / q; }},
-                {[](Expr p, Expr q) { return Max::make(p, q); }, [](double p, double q) { return (long double)(p > q ? p : q); }},
-                {[](Expr p, Expr q) { return Min::make(p, q); }, [](double p, double q) { return (long double)(p < q ? p : q); }}};
+                {[](Expr p, Expr q) { return Max::make(p, q); },
+                 [](double p, double q) { return (long double)(p > q ? p : q); }},
+                {[](Expr p, Expr q) { return Min::make(p, q); },
+                 [](double p, double q) { return (long double)(p < q ? p : q); }}};
             for (const auto &[build, exact] : ops) {
                 apply(target, 16, t, t, t, build, a.data(), b.data(), y.data(), a.size());
                 int wrong = 0;
                 for (size_t i = 0; i < a.size(); i++) {
-                    wrong += !same_half(y[i], encode(exact(decode(a[i], bfloat), decode(b[i], bfloat)), bfloat), bfloat);
+                    wrong +=
+                        !same_half(y[i], encode(exact(decode(a[i], bfloat), decode(b[i], bfloat)), bfloat), bfloat);
                 }
                 CHECK(wrong == 0);
             }
@@ -281,8 +295,10 @@ void check_int_to_half() {
         for (bool bfloat : {false, true}) {
             Type t = bfloat ? BFloat(16) : Float(16);
             for (int lanes : {1, 16}) {
-                apply(target, lanes, type_of<T>(), type_of<T>(), t,
-                      [&](Expr a, Expr) { return Cast::make(t.with_lanes(a.type().lanes()), a); }, x.data(), x.data(), y.data(), x.size());
+                apply(
+                    target, lanes, type_of<T>(), type_of<T>(), t,
+                    [&](Expr a, Expr) { return Cast::make(t.with_lanes(a.type().lanes()), a); }, x.data(), x.data(),
+                    y.data(), x.size());
                 int wrong = 0;
                 for (size_t i = 0; i < x.size(); i++) {
                     wrong += y[i] != encode((long double)x[i], bfloat);
@@ -298,8 +314,10 @@ void check_int_cast() {
     std::vector<From> x = integers<From>(3);
     std::vector<To> y(x.size());
     for (int lanes : {1, 16}) {
-        apply(CpuTarget::host(), lanes, type_of<From>(), type_of<From>(), type_of<To>(),
-              [](Expr a, Expr) { return Cast::make(Halide::type_of<To>().with_lanes(a.type().lanes()), a); }, x.data(), x.data(), y.data(), x.size());
+        apply(
+            CpuTarget::host(), lanes, type_of<From>(), type_of<From>(), type_of<To>(),
+            [](Expr a, Expr) { return Cast::make(Halide::type_of<To>().with_lanes(a.type().lanes()), a); }, x.data(),
+            x.data(), y.data(), x.size());
         int wrong = 0;
         for (size_t i = 0; i < x.size(); i++) {
             wrong += y[i] != static_cast<To>(x[i]);
@@ -325,11 +343,13 @@ void check_int_casts() {
 
 template<typename F, typename To>
 void check_float_to_int() {
-    std::vector<F> x = {F(0), F(-0.5), F(0.9), F(-0.9), F(-1), F(1.5), F(-1.5), INFINITY, -INFINITY, NAN, F(1e30), F(-1e30)};
+    std::vector<F> x = {F(0),    F(-0.5),  F(0.9),    F(-0.9), F(-1),   F(1.5),
+                        F(-1.5), INFINITY, -INFINITY, NAN,     F(1e30), F(-1e30)};
     for (int bits = 1; bits <= 66; bits++) {
         for (F sign : {F(1), F(-1)}) {
             F edge = sign * std::ldexp(F(1), bits);
-            x.insert(x.end(), {edge, std::nextafter(edge, F(0)), std::nextafter(edge, edge * 2), edge + 1, edge - 1, edge - F(0.5)});
+            x.insert(x.end(), {edge, std::nextafter(edge, F(0)), std::nextafter(edge, edge * 2), edge + 1, edge - 1,
+                               edge - F(0.5)});
         }
     }
     while (x.size() % 16) {
@@ -338,15 +358,17 @@ void check_float_to_int() {
     std::vector<To> y(x.size());
     for (const CpuTarget &target : targets()) {
         for (int lanes : {1, 16}) {
-            apply(target, lanes, type_of<F>(), type_of<F>(), type_of<To>(),
-                  [](Expr a, Expr) { return Cast::make(Halide::type_of<To>().with_lanes(a.type().lanes()), a); }, x.data(), x.data(), y.data(), x.size());
+            apply(
+                target, lanes, type_of<F>(), type_of<F>(), type_of<To>(),
+                [](Expr a, Expr) { return Cast::make(Halide::type_of<To>().with_lanes(a.type().lanes()), a); },
+                x.data(), x.data(), y.data(), x.size());
             int wrong = 0;
             for (size_t i = 0; i < x.size(); i++) {
                 long double v = x[i];
-                To expected = std::isnan(v)                                               ? To(0)
-                              : v <= (long double)std::numeric_limits<To>::min()          ? std::numeric_limits<To>::min()
-                              : v >= (long double)std::numeric_limits<To>::max()          ? std::numeric_limits<To>::max()
-                                                                                          : To(v);
+                To expected = std::isnan(v)                                      ? To(0)
+                              : v <= (long double)std::numeric_limits<To>::min() ? std::numeric_limits<To>::min()
+                              : v >= (long double)std::numeric_limits<To>::max() ? std::numeric_limits<To>::max()
+                                                                                 : To(v);
                 wrong += y[i] != expected;
             }
             CHECK(wrong == 0);
@@ -392,8 +414,10 @@ TEST_CASE("bool in memory is a byte") {
         f[i] = i % 5 == 0 ? 0.f : i % 5 == 1 ? NAN : -0.5f;
     }
     for (int lanes : {1, 16}) {
-        apply(CpuTarget::host(), lanes, Bool(), Float(32), Bool(),
-              [](Expr x, Expr z) { return And::make(x, Cast::make(Bool(z.type().lanes()), z)); }, a.data(), f.data(), y.data(), 64);
+        apply(
+            CpuTarget::host(), lanes, Bool(), Float(32), Bool(),
+            [](Expr x, Expr z) { return And::make(x, Cast::make(Bool(z.type().lanes()), z)); }, a.data(), f.data(),
+            y.data(), 64);
         for (int i = 0; i < 64; i++) {
             CHECK(y[i] == (a[i] && f[i] != 0.f));
         }
@@ -403,11 +427,15 @@ TEST_CASE("bool in memory is a byte") {
 TEST_CASE("min and max of floats return the second operand for NaN") {
     std::vector<float> a = {1, 2, NAN, 1, NAN, 0.f, -0.f, INFINITY}, b = {2, 1, 1, NAN, NAN, -0.f, 0.f, 3}, y(8);
     for (int lanes : {1, 8}) {
-        apply(CpuTarget::host(), lanes, Float(32), Float(32), Float(32), [](Expr p, Expr q) { return Max::make(p, q); }, a.data(), b.data(), y.data(), 8);
+        apply(
+            CpuTarget::host(), lanes, Float(32), Float(32), Float(32), [](Expr p, Expr q) { return Max::make(p, q); },
+            a.data(), b.data(), y.data(), 8);
         for (int i = 0; i < 8; i++) {
             CHECK(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(a[i] > b[i] ? a[i] : b[i]));
         }
-        apply(CpuTarget::host(), lanes, Float(32), Float(32), Float(32), [](Expr p, Expr q) { return Min::make(p, q); }, a.data(), b.data(), y.data(), 8);
+        apply(
+            CpuTarget::host(), lanes, Float(32), Float(32), Float(32), [](Expr p, Expr q) { return Min::make(p, q); },
+            a.data(), b.data(), y.data(), 8);
         for (int i = 0; i < 8; i++) {
             CHECK(std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(a[i] < b[i] ? a[i] : b[i]));
         }
@@ -426,28 +454,42 @@ TEST_CASE("shifts, bits, abs") {
         return int32_t(v >> std::min(-n, 31));
     };
     for (int lanes : {1, 16}) {
-        apply(CpuTarget::host(), lanes, Int(32), Int(32), Int(32),
-              [](Expr p, Expr q) { return Call::make(p.type(), Call::shift_left, {p, q}, Call::PureIntrinsic); }, a.data(), b.data(), y.data(), a.size());
+        apply(
+            CpuTarget::host(), lanes, Int(32), Int(32), Int(32),
+            [](Expr p, Expr q) {
+                return Call::make(p.type(), Call::shift_left, {p, q}, Call::PureIntrinsic);
+            },
+            a.data(), b.data(), y.data(), a.size());
         int wrong = 0;
         for (size_t i = 0; i < a.size(); i++) {
             wrong += y[i] != shift(a[i], b[i]);
         }
-        apply(CpuTarget::host(), lanes, Int(32), Int(32), Int(32),
-              [](Expr p, Expr q) { return Call::make(p.type(), Call::shift_right, {p, q}, Call::PureIntrinsic); }, a.data(), b.data(), y.data(), a.size());
+        apply(
+            CpuTarget::host(), lanes, Int(32), Int(32), Int(32),
+            [](Expr p, Expr q) {
+                return Call::make(p.type(), Call::shift_right, {p, q}, Call::PureIntrinsic);
+            },
+            a.data(), b.data(), y.data(), a.size());
         for (size_t i = 0; i < a.size(); i++) {
             wrong += y[i] != shift(a[i], -b[i]);
         }
-        apply(CpuTarget::host(), lanes, Int(32), Int(32), Int(32),
-              [](Expr p, Expr q) {
-                  auto call = [&](Call::IntrinsicOp op, std::vector<Expr> args) { return Call::make(p.type(), op, args, Call::PureIntrinsic); };
-                  return call(Call::bitwise_xor, {call(Call::bitwise_and, {p, q}), call(Call::bitwise_not, {call(Call::bitwise_or, {p, q})})});
-              },
-              a.data(), b.data(), y.data(), a.size());
+        apply(
+            CpuTarget::host(), lanes, Int(32), Int(32), Int(32),
+            [](Expr p, Expr q) {
+                auto call = [&](Call::IntrinsicOp op, std::vector<Expr> args) {
+                    return Call::make(p.type(), op, args, Call::PureIntrinsic);
+                };
+                return call(Call::bitwise_xor, {call(Call::bitwise_and, {p, q}),
+                                                call(Call::bitwise_not, {call(Call::bitwise_or, {p, q})})});
+            },
+            a.data(), b.data(), y.data(), a.size());
         for (size_t i = 0; i < a.size(); i++) {
             wrong += y[i] != ((a[i] & b[i]) ^ ~(a[i] | b[i]));
         }
         std::vector<uint32_t> u(a.size());
-        apply(CpuTarget::host(), lanes, Int(32), Int(32), UInt(32), [](Expr p, Expr q) { return Halide::absd(p, q); }, a.data(), b.data(), u.data(), a.size());
+        apply(
+            CpuTarget::host(), lanes, Int(32), Int(32), UInt(32), [](Expr p, Expr q) { return Halide::absd(p, q); },
+            a.data(), b.data(), u.data(), a.size());
         for (size_t i = 0; i < a.size(); i++) {
             wrong += u[i] != uint32_t(std::abs(int64_t(a[i]) - b[i]));
         }
@@ -460,9 +502,13 @@ TEST_CASE("f64 math goes through the C library") {
     for (int i = 0; i < 64; i++) {
         a[i] = i * 0.1 - 2;
     }
-    apply(CpuTarget::host(), 4, Float(64), Float(64), Float(64),
-          [](Expr p, Expr) { return Call::make(p.type(), "erf_f64", {Call::make(p.type(), "exp_f64", {p}, Call::PureExtern)}, Call::PureExtern); },
-          a.data(), a.data(), y.data(), 64);
+    apply(
+        CpuTarget::host(), 4, Float(64), Float(64), Float(64),
+        [](Expr p, Expr) {
+            return Call::make(p.type(), "erf_f64", {Call::make(p.type(), "exp_f64", {p}, Call::PureExtern)},
+                              Call::PureExtern);
+        },
+        a.data(), a.data(), y.data(), 64);
     for (int i = 0; i < 64; i++) {
         CHECK(y[i] == std::erf(std::exp(a[i])));
     }

@@ -51,7 +51,8 @@ void check_schedule(const Schedule &s, const Sizes &sizes, bool exact) {
     }
 }
 
-void check_op(const Op &op, const std::string &expected_template, bool exact = true, const Sizes &sizes = {}, int points = 2) {
+void check_op(const Op &op, const std::string &expected_template, bool exact = true, const Sizes &sizes = {},
+              int points = 2) {
     CAPTURE(op.to_string());
     const Machine host = Machine::host();
     const LibraryTemplate *t = library::find_template(op);

@@ -63,8 +63,10 @@ TEST_CASE("the example of each primitive runs") {
         bool exact = std::string(p->example.op) != "softmax" && std::string(p->example.op) != "chain";
         for (const Directive &d : p->example.before) s.apply(d);
         s.apply(p->example.call);
-        if (exact) check_runs(s, op.sizes().empty() ? Sizes{} : Sizes{{"M", 48}});
-        else lower(s);
+        if (exact)
+            check_runs(s, op.sizes().empty() ? Sizes{} : Sizes{{"M", 48}});
+        else
+            lower(s);
     }
 }
 
@@ -81,7 +83,8 @@ TEST_CASE("assume: tails vanish, and the condition is checked") {
     CHECK(body_of(s).find("if (") == std::string::npos);
     check_runs(s, {{"M", 28}, {"N", 64}, {"K", 9}});
     check_runs(s, {{"M", 0}, {"N", 64}, {"K", 9}});
-    CHECK_THROWS_WITH(check_runs(s, {{"M", 27}, {"N", 64}, {"K", 9}}), doctest::Contains("the assumption M % 14 == 0 does not hold"));
+    CHECK_THROWS_WITH(check_runs(s, {{"M", 27}, {"N", 64}, {"K", 9}}),
+                      doctest::Contains("the assumption M % 14 == 0 does not hold"));
     CHECK_THROWS_WITH(s.assume(M == 15), doctest::Contains("can never hold"));
     Schedule fixed(op);
     fixed.assume(M == 4).stage("C").unroll("i");
@@ -116,8 +119,10 @@ TEST_CASE("prefetch and double_buffer change no result") {
         auto C = s.stage("C");
         auto [ko, ki] = C.split("k", 8);
         auto [jo, ji] = C.split("j", 16);
-        if (split_first) C.reorder({jo, ko, "i", ki, ji}).vectorize(ji);
-        else C.reorder({ko, jo, "i", ki, ji});
+        if (split_first)
+            C.reorder({jo, ko, "i", ki, ji}).vectorize(ji);
+        else
+            C.reorder({ko, jo, "i", ki, ji});
         s.place_in("B", "L2", "C", ko).double_buffer();
         C.prefetch("A", "i", 2);
         CHECK(body_of(s).find("kumiko.prefetch") != std::string::npos);
@@ -179,7 +184,10 @@ TEST_CASE("vectorize on a loop that reduces: lanes of partial results, joined") 
             Axis i("i", 5), j("j", n);
             Tensor X = input("X", f32, {i, j});
             const std::string k = kind;
-            const Expr e = k == "sum" ? sum(X(i, j), j) : k == "maximum" ? maximum(X(i, j), j) : k == "minimum" ? minimum(X(i, j), j) : argmax(X(i, j), j);
+            const Expr e = k == "sum"       ? sum(X(i, j), j)
+                           : k == "maximum" ? maximum(X(i, j), j)
+                           : k == "minimum" ? minimum(X(i, j), j)
+                                            : argmax(X(i, j), j);
             Schedule s(Op("rows", {X}, {compute("S", {i}, e)}));
             s.stage("S").parallel("i").vectorize("j", 16);
             check_runs(s);

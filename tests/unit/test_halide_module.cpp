@@ -24,7 +24,8 @@ Op product(Type t, const Expr &m, const Expr &n, const Expr &k) {
     return Op("product_of", {A, B}, {compute("C", {i, j}, sum(A(i, r) * B(r, j), r))});
 }
 
-Buffer<> run(const Nest &nest, const std::vector<Buffer<>> &inputs, Buffer<> out, const std::vector<int64_t> &sizes = {}) {
+Buffer<> run(const Nest &nest, const std::vector<Buffer<>> &inputs, Buffer<> out,
+             const std::vector<int64_t> &sizes = {}) {
     const HalideModule module(nest);
     std::vector<void *> tensors;
     for (const Buffer<> &b : inputs) tensors.push_back(b.raw_buffer()->host);

@@ -17,7 +17,8 @@ TEST_CASE("docs/primitives.md is fresh") {
     const std::string page = primitives_page();
     if (text.str() != page) {
         std::ofstream(KUMIKO_BINARY_DIR "/primitives.md") << page;
-        FAIL("docs/primitives.md is not what the records say; the fresh page is " KUMIKO_BINARY_DIR "/primitives.md: copy it");
+        FAIL("docs/primitives.md is not what the records say; the fresh page is " KUMIKO_BINARY_DIR
+             "/primitives.md: copy it");
     }
 }
 
@@ -35,7 +36,8 @@ TEST_CASE("a nest as a page to click through") {
     Schedule s(example_op("matmul"));
     s.stage("C").parallel("i");
     const std::string page = s.nest().to_html();
-    CHECK(page.find("<details open><summary><span class=\"parallel\">parallel i in 0..128</span></summary>") != std::string::npos);
+    CHECK(page.find("<details open><summary><span class=\"parallel\">parallel i in 0..128</span></summary>") !=
+          std::string::npos);
     size_t open = 0, closed = 0;
     for (size_t at = 0; (at = page.find("<details", at)) != std::string::npos; at++) open++;
     for (size_t at = 0; (at = page.find("</details>", at)) != std::string::npos; at++) closed++;
