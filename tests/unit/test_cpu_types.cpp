@@ -49,7 +49,7 @@ std::vector<T> integers(int seed) {
     std::vector<T> v;
     for (int64_t base : {int64_t(0), int64_t(std::numeric_limits<T>::min()), int64_t(std::numeric_limits<T>::max())}) {
         for (int64_t d = -4; d <= 4; d++) {
-            v.push_back(T(base + d));
+            v.push_back(T(uint64_t(base) + uint64_t(d))); // around the ends of the range
         }
     }
     std::mt19937_64 random(seed);
