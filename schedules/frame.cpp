@@ -50,6 +50,10 @@ void Frame::derive() {
                 extents_[s->outer] = 1;
                 extents_[s->inner] = simplify(parent % f);
                 break;
+            case Mode::Clip:
+                extents_[s->outer] = simplify((parent + f - 1) / f);
+                extents_[s->inner] = simplify(min(parent - value(s->outer) * f, f));
+                break;
             }
         } else {
             const auto &f = std::get<FuseRelation>(stage_->relations[r]);

@@ -26,6 +26,7 @@ public:
         Whole, // outer runs to the ceiling; a guard is needed unless the factor divides
         Main,  // outer runs over the full blocks only
         Rest,  // outer is pinned to the last, partial block
+        Clip,  // outer runs to the ceiling, inner ends where the extent ends: its extent varies with outer
     };
 
     // `region` has one entry per pure axis; reduction axes range over their own extents.

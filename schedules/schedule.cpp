@@ -132,8 +132,10 @@ StageHandle &StageHandle::place_in(const std::string &level, Place where) {
     return *this;
 }
 
-StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, Place where) {
-    return apply("accumulate_in", {{"level", level}, {"loop", loop.name}}, where);
+StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, const std::string &rounds, Place where) {
+    json args = {{"level", level}, {"loop", loop.name}};
+    if (rounds != "reload") args["rounds"] = rounds;
+    return apply("accumulate_in", args, where);
 }
 
 StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) {
@@ -192,8 +194,11 @@ StageHandle Schedule::place_in(const std::string &tensor, const std::string &lev
     throw InternalError("place_in made no stage");
 }
 
-Schedule &Schedule::accumulate_in(const std::string &stage, const std::string &level, LoopName loop, Place where) {
-    return apply({"accumulate_in", {{"stage", stage}, {"level", level}, {"loop", loop.name}}, where});
+Schedule &Schedule::accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
+                                  const std::string &rounds, Place where) {
+    json args = {{"stage", stage}, {"level", level}, {"loop", loop.name}};
+    if (rounds != "reload") args["rounds"] = rounds;
+    return apply({"accumulate_in", args, where});
 }
 
 StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where) {

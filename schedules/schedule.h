@@ -69,7 +69,9 @@ public:
 
     // memory
     StageHandle &place_in(const std::string &level, Place where = Place::current());
-    StageHandle &accumulate_in(const std::string &level, LoopName loop, Place where = Place::current());
+    // `rounds`: "reload" or "join", where a reduction loop stands outside
+    StageHandle &accumulate_in(const std::string &level, LoopName loop, const std::string &rounds = "reload",
+                               Place where = Place::current());
     StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
     StageHandle &double_buffer(Place where = Place::current());
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
@@ -117,7 +119,7 @@ public:
     StageHandle place_in(const std::string &tensor, const std::string &level, const std::string &consumer,
                          LoopName loop, Place where = Place::current());
     Schedule &accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
-                            Place where = Place::current());
+                            const std::string &rounds = "reload", Place where = Place::current());
     // Copies an input once, ahead of time, in the storage order given: the kernel gets an entry "<kernel>_pack_<input>".
     StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout,
                         Place where = Place::current());

@@ -68,6 +68,7 @@ struct LayoutTerm {
 
 struct Accumulate {
     std::string level, loop;
+    bool join; // a later round starts from the identity, and joins the earlier partial results on leaving
 };
 
 // At each iteration of `loop`, the region of `tensor` that is read `distance` iterations later is fetched into a cache.

@@ -100,7 +100,11 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.pack_a = Flag(!contiguous_in(r.a, r.k) && M >= 2 * p.rows, {false, true});
     const bool pack = M > 2 * p.rows && K * N > 4096;
     p.pack_b =
-        !contiguous_in(r.b, r.j) ? Choice("panel", {"panel"}) : Choice(pack ? "panel" : "none", {"none", "panel"});
+        !contiguous_in(r.b, r.j) ? Choice("panel", {"panel", "blocks"})
+                                 : Choice(pack ? "panel" : "none", {"none", "panel", "blocks"});
+    p.outer = Choice("rows", {"rows", "depth"});
+    p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
+    p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.unroll_depth = Tile(1, {1, 2, 4});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
@@ -134,7 +138,10 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     }
     auto [jo, ji] = C.split(jt, columns, {j + ".o", j + ".i"});
     auto [ko, ki] = C.split(k, p.depth, {k + ".o", k + ".i"});
-    order.insert(order.end(), {ic, ko, jo, io, ki});
+    if (p.outer.is("rows"))
+        order.insert(order.end(), {ic, ko, jo, io, ki});
+    else
+        order.insert(order.end(), {ko, ic, jo, io, ki});
     if (p.unroll_depth > 1) {
         auto [kio, kii] = C.split(ki, p.unroll_depth, {k + ".s", k + ".u"});
         order.back() = kio;
@@ -153,7 +160,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         C.parallel(ic);
 
     if (p.pack_a) {
-        StageHandle A = s.place_in(r.a.tensor, "L2", C.name(), ko);
+        StageHandle A = s.place_in(r.a.tensor, "L2", C.name(), p.outer.is("rows") ? ko : ic);
         std::vector<std::string> layout;
         for (const std::string &b : r.batches) {
             if (r.a.axes.count(b)) layout.push_back(b);
@@ -170,17 +177,31 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
             A.reorder(loops).unroll(in);
         }
     }
-    if (p.pack_b.is("panel")) {
-        StageHandle B = s.place_in(r.b.tensor, "L1", C.name(), jo);
-        std::vector<std::string> layout;
+    if (!p.pack_b.is("none")) {
+        const bool panel = p.pack_b.is("panel");
+        StageHandle B = s.place_in(r.b.tensor, panel ? "L1" : "L3", C.name(), panel ? jo : ko);
+        std::vector<std::string> layout, batches;
         for (const std::string &b : r.batches) {
-            if (r.b.axes.count(b)) layout.push_back(b);
+            if (r.b.axes.count(b)) batches.push_back(b);
         }
-        layout.insert(layout.end(), {k, j});
+        layout = batches;
+        if (panel) {
+            layout.insert(layout.end(), {k, j});
+        } else {
+            const std::string wide = std::to_string(columns);
+            layout.insert(layout.end(), {j + "/" + wide, k, j + "%" + wide});
+            // Some panels at a time, so that whole pages of B's rows are read.
+            auto [o, in] = B.split(j, 4 * columns, {j + ".p", j + ".q"});
+            std::vector<LoopName> loops(batches.begin(), batches.end());
+            loops.insert(loops.end(), {o, k, in});
+            B.reorder(loops);
+            if (contiguous_in(r.b, j) && lanes > 1) B.vectorize(in, lanes);
+        }
         B.layout(layout);
-        if (contiguous_in(r.b, j) && lanes > 1) B.vectorize(j, lanes);
+        if (panel && contiguous_in(r.b, j) && lanes > 1) B.vectorize(j, lanes);
     }
-    s.accumulate_in(C.name(), "registers", io);
+    if (p.prefetch_c) C.prefetch(C.name(), io, 1);
+    C.accumulate_in("registers", io, p.join ? "join" : "reload");
     if (!c.consumer.empty()) C.finish_in(c.consumer);
     return s;
 }

@@ -24,7 +24,14 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "no reduction loop stands inside loop " + loop.name + ", so nothing accumulates there", &stage,
                loop.name, "a loop outside of a reduction loop");
     }
-    stage.accumulate = Accumulate{level, loop.name};
+    const bool join = text_argument(d, "rounds", "reload") == "join";
+    if (join && !stage.def.properties.associative) {
+        refuse(state, d,
+               "the combiner of " + stage.name() + " is not stated to be associative, so its partial results cannot be "
+               "joined",
+               &stage, loop.name, "\"reload\", or state the combiner's properties in reduce(…)");
+    }
+    stage.accumulate = Accumulate{level, loop.name, join};
     state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) -> std::string {
                                      const StageState *stage = s.find(name);
                                      if (!stage->has_loop(l))
@@ -43,13 +50,19 @@ const Primitive accumulate_in_primitive = {
     "memory",
     "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they "
     "start from the "
-    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. In "
-    "\"registers\", "
-    "loops that step through the accumulators are unrolled.",
-    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it.",
+    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. With "
+    "rounds = \"join\" every round starts from the identity and joins what the earlier ones left on leaving, which "
+    "spares it waiting for them. In \"registers\", loops that step through the accumulators are unrolled.",
+    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; "
+    "\"join\" needs an associative combiner.",
     {{"stage", ArgumentKind::Stage, "the reduction"},
      {"level", ArgumentKind::Level, "the memory level"},
-     {"loop", ArgumentKind::Loop, "the loop below which they are kept"}},
+     {"loop", ArgumentKind::Loop, "the loop below which they are kept"},
+     {"rounds",
+      ArgumentKind::Text,
+      "how a later round takes up what earlier ones left: \"reload\" on entering, or \"join\" on leaving",
+      true,
+      {"reload", "join"}}},
     apply,
     {"matmul",
      {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},

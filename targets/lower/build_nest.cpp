@@ -482,11 +482,18 @@ private:
             const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
             if (!split || split->outer != name || split->tail != Tail::Auto || f.mode(r) != Frame::Mode::Whole)
                 continue;
-            const Expr extent = f.extent(split->parent), factor = static_cast<int>(split->factor);
-            if (proves(extent % factor == 0, bounds_) || !copies_inside(s, split->inner)) continue;
+            if (!copies_inside(s, split->inner)) continue;
+            const auto clipping = relation_to_clip(f, r);
+            Frame clipped = f;
+            if (clipping) clipped.set_mode(*clipping, Frame::Mode::Clip);
+            const Expr extent = clipped.extent(split->parent), factor = static_cast<int>(split->factor);
+            if (proves(extent % factor == 0, bounds_) || left_to_clip(f, depth, r)) continue;
             bool nested = true;
             for (const std::string &l : f.standing(split->inner)) nested = nested && s.position(l) > depth;
-            if (nested) return peel_rest(f, depth, w, r, *split, extent, factor);
+            if (!nested) continue;
+            if (!is_const_zero(rest_of(clipped, *split))) return peel_rest(clipped, depth, w, r, *split);
+            clipped.set_mode(r, Frame::Mode::Main); // the last block of the split above is of whole blocks here
+            return one_loop(clipped, depth, w, 0, simplify_index(extent / factor, bounds_));
         }
         for (const Peel &p : s.peels) {
             if (p.loop == name) return peel_ends(f, depth, w, p);
@@ -494,23 +501,80 @@ private:
         return one_loop(f, depth, w, 0, f.extent(name));
     }
 
-    Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split,
-                   const Expr &extent, const Expr &factor) {
-        const std::string name = f.stage().order[depth];
+    // The split whose inner loop is split again by `relation` and shall end where the extent ends, so that both the blocks
+    // and what is left of the last one are cut in one place, and code is not copied for each.
+    std::optional<size_t> relation_to_clip(const Frame &f, size_t relation) const {
+        const StageState &s = f.stage();
+        const auto &split = std::get<SplitRelation>(s.relations[relation]);
+        for (size_t r = 0; r < s.relations.size(); r++) {
+            const auto *above = std::get_if<SplitRelation>(&s.relations[r]);
+            if (!above || above->inner != split.parent || above->tail != Tail::Auto || above->factor % split.factor != 0)
+                continue;
+            const bool whole = f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer);
+            if (whole && !proves(f.extent(above->parent) % static_cast<int>(above->factor) == 0, bounds_)) return r;
+        }
+        return {};
+    }
+
+    // Whether the partial block of a split is left to the split of its inner loop, further in.
+    bool left_to_clip(const Frame &f, size_t depth, size_t relation) const {
+        const StageState &s = f.stage();
+        const auto &split = std::get<SplitRelation>(s.relations[relation]);
+        for (size_t r = 0; r < s.relations.size(); r++) {
+            const auto *below = std::get_if<SplitRelation>(&s.relations[r]);
+            if (!below || below->parent != split.inner || below->tail != Tail::Auto || !s.has_loop(below->outer)) continue;
+            if (s.position(below->outer) < depth || relation_to_clip(f, r) != relation) continue;
+            bool nested = copies_inside(s, below->inner);
+            for (const std::string &l : f.standing(below->inner))
+                nested = nested && s.position(l) > s.position(below->outer);
+            if (nested) return true;
+        }
+        return false;
+    }
+
+    Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split) {
+        const StageState &s = f.stage();
+        const std::string name = s.order[depth];
+        const Expr extent = f.extent(split.parent), factor = static_cast<int>(split.factor);
         Frame main = f;
         main.set_mode(relation, Frame::Mode::Main);
         const Expr blocks = simplify_index(extent / factor, bounds_);
-        Stmt first = is_const_zero(blocks) ? Stmt() : one_loop(main, depth, w, 0, blocks);
         Frame rest = f;
-        const auto left = as_const_int(simplify_index(extent % factor, bounds_));
-        const bool lanes = f.stage().has_loop(split.inner) && f.stage().loop(split.inner).kind == LoopKind::Vectorized;
+        const auto left = as_const_int(rest_of(f, split));
+        const bool lanes = s.has_loop(split.inner) && s.loop(split.inner).kind == LoopKind::Vectorized;
         const bool narrow =
             left && (!lanes || ((*left & (*left - 1)) == 0 && *left >= 4)); // lanes: mask unless a narrower vector fits
-        if (narrow) rest.set_mode(relation, Frame::Mode::Rest);
+        if (narrow) {
+            rest.set_mode(relation, Frame::Mode::Rest);
+            rest.override_extent(split.inner, static_cast<int>(*left));
+        }
         rest.pin(name, blocks);
-        Stmt last = inside(rest, depth, w);
-        if (!left) last = IfThenElse::make(simplify_index(extent % factor > 0, bounds_), last);
-        return first.defined() ? Block::make(first, last) : last;
+        const auto last = [&] {
+            Stmt body = inside(rest, depth, w);
+            return as_const_int(extent) ? body : IfThenElse::make(simplify_index(extent % factor > 0, bounds_), body);
+        };
+        if (is_const_zero(blocks)) return last();
+        if (for_type(f, depth, w.skip_reductions) != ForType::Parallel) {
+            const Stmt first = one_loop(main, depth, w, 0, blocks);
+            return Block::make(first, last());
+        }
+        // The partial block is one iteration of the parallel loop, so that it runs beside the others.
+        const std::string variable = f.prefix() + name;
+        bounds_.push(variable, Interval(0, simplify(f.extent(name) - 1)));
+        const Stmt body = IfThenElse::make(Variable::make(Int(32), variable) < blocks, inside(main, depth, w), last());
+        bounds_.pop(variable);
+        record(s, f, depth, ForType::Parallel, f.extent(name));
+        return For::make(variable, 0, f.extent(name), ForType::Parallel, Partition::Never, DeviceAPI::None, body);
+    }
+
+    // What is left of the last block, where a number: also of a clipped loop, whose last block is cut out of the extent above.
+    Expr rest_of(const Frame &f, const SplitRelation &split) const {
+        Expr extent = f.extent(split.parent);
+        for (size_t r = 0; r < f.stage().relations.size(); r++) {
+            const auto *above = std::get_if<SplitRelation>(&f.stage().relations[r]);
+            if (above && above->inner == split.parent && f.mode(r) == Frame::Mode::Clip) extent = f.extent(above->parent);
+        }
+        return simplify_index(extent % static_cast<int>(split.factor), bounds_);
     }
 
     Stmt peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p) {
@@ -707,6 +771,14 @@ private:
             if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_))
                 region = region ? region_union(*region, *r, bounds_) : r;
         }
+        if (p.tensor == s.name()) { // its partial results
+            region.emplace();
+            for (const Axis &a : s.def.axes) {
+                const Interval i = scope.get(a.name());
+                region->min.push_back(i.min);
+                region->extent.push_back(simplify_index(i.max - i.min + 1, bounds_));
+            }
+        }
         if (!region) return Evaluate::make(0);
         const std::string &loop = s.order[depth];
         const Expr ahead = f.variable(loop) + static_cast<int>(p.distance);
@@ -751,7 +823,8 @@ private:
         }
         const Expr read = read_tensor(stored.type, found->second, index);
         Stmt body = Evaluate::make(
-            Call::make(Int(32), "kumiko.prefetch", {StringImm::make(found->second), read, 3, 0}, Call::Intrinsic));
+            Call::make(Int(32), "kumiko.prefetch", {StringImm::make(found->second), read, 3, p.tensor == s.name() ? 1 : 0},
+                       Call::Intrinsic));
         for (size_t n = loops.size(); n-- > 0;) {
             body =
                 For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
@@ -826,17 +899,24 @@ private:
         return values;
     }
 
-    Stmt step(Frame &f) {
-        const Stage &def = f.stage().def;
+    static std::vector<Expr> combined(const Stage &def, const std::vector<Expr> &before,
+                                      const std::vector<Expr> &terms) {
         std::map<std::string, Expr> values;
-        const std::vector<Expr> before = read(f, buffers_);
         for (size_t c = 0; c < def.components.size(); c++) {
             values[accumulator_variable(c)] = before[c];
-            values[term_variable(c)] = at(f, def.components[c].term);
+            values[term_variable(c)] = terms[c];
         }
         std::vector<Expr> after;
-        for (const Component &c : def.components)
-            after.push_back(padded(f, substitute(values, c.combined), c.identity));
+        for (const Component &c : def.components) after.push_back(substitute(values, c.combined));
+        return after;
+    }
+
+    Stmt step(Frame &f) {
+        const Stage &def = f.stage().def;
+        std::vector<Expr> terms;
+        for (const Component &c : def.components) terms.push_back(at(f, c.term));
+        std::vector<Expr> after = combined(def, read(f, buffers_), terms);
+        for (size_t c = 0; c < after.size(); c++) after[c] = padded(f, after[c], def.components[c].identity);
         return store(f, after);
     }
 
@@ -968,13 +1048,20 @@ private:
         return whole(with_components(s.def, 0, touched(f, depth), {}, s.accumulate->level, ".acc", true, [&] {
             const std::map<std::string, std::string> accumulators = buffers_;
             Stmt start = begin(f, depth);
-            if (rounds && !is_const_one(is_first)) {
+            const bool later = rounds && !is_const_one(is_first);
+            if (later && !s.accumulate->join) {
                 Stmt reload = pure_walk(f, depth, [&](Frame &g) { return store(g, read(g, home)); });
                 start = IfThenElse::make(is_first, start, reload);
             }
             Walk steps;
             steps.leaf = [&](Frame &g) { return step(g); };
             Stmt middle = walk(f, depth, steps);
+            if (later && s.accumulate->join) {
+                const Stmt join = pure_walk(f, depth, [&](Frame &g) {
+                    return store(g, combined(s.def, read(g, home), read(g, accumulators)));
+                });
+                middle = Block::make(middle, IfThenElse::make(simplify_index(!is_first, bounds_), join));
+            }
             const auto leave = [&] {
                 return pure_walk(f, depth, [&](Frame &g) {
                     const std::vector<Expr> values = read(g, accumulators);

@@ -204,3 +204,70 @@ TEST_CASE("vectorize on a loop that reduces: lanes of partial results, joined") 
     any.stage("S").vectorize("a", 8);
     for (int n : {0, 1, 8, 100}) check_runs(any, {{"N", n}});
 }
+
+TEST_CASE("rounds of a reduction: reloaded on entering or joined on leaving, and fetched ahead") {
+    const Op op = matmul_any();
+    for (const char *rounds : {"reload", "join"}) {
+        for (const bool fetch : {false, true}) {
+            Schedule s(op);
+            auto C = s.stage("C");
+            auto [io, ii] = C.split("i", 3);
+            auto [jo, ji] = C.split("j", 16);
+            auto [ko, ki] = C.split("k", 8);
+            C.reorder({ko, jo, io, ki, ii, ji}).unroll(ii).vectorize(ji, 8);
+            C.accumulate_in("registers", io, rounds);
+            if (fetch) C.prefetch("C", io, 1);
+            for (int k : {1, 8, 9, 30}) check_runs(s, {{"M", 7}, {"N", 37}, {"K", k}});
+            check_runs(s, {{"M", 5}, {"N", 16}, {"K", 0}});
+        }
+    }
+    // Positions travel with the values that they belong to.
+    Axis i("i", 5), j("j", 30);
+    Tensor X = input("X", f32, {i, j});
+    Schedule s(Op("rows", {X}, {compute("S", {i}, argmax(X(i, j), j))}));
+    auto S = s.stage("S");
+    auto [jo, ji] = S.split("j", 8);
+    S.reorder({jo, "i", ji}).accumulate_in("registers", "i", "join");
+    check_runs(s);
+}
+
+TEST_CASE("blocks of blocks: the tail is cut once, where the inner blocks are counted") {
+    for (int n : {1, 5, 6, 24, 25, 29, 35, 36, 47, 48, 50, 53}) {
+        Axis i("i", n), j("j", 20), k("k", 3);
+        Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
+        Schedule s(Op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))}));
+        auto C = s.stage("C");
+        auto [ic, it] = C.split("i", 24);
+        auto [io, ii] = C.split(it, 6);
+        C.reorder({ic, io, "k", ii, "j"}).unroll(ii).parallel(ic).accumulate_in("registers", io);
+        INFO(n);
+        check_runs(s);
+        if (n == 50 || n == 53) {
+            const std::string body = body_of(s);
+            CHECK(body.find("parallel (C.i.o, 0, 3)") != std::string::npos); // all of the rows, in one loop
+            size_t loops = 0;
+            for (size_t at = 0; (at = body.find("for (C.k", at)) != std::string::npos; at++) loops++;
+            CHECK(loops == 2); // six rows, and what is left
+        }
+    }
+    Schedule any(matmul_any());
+    auto C = any.stage("C");
+    auto [ic, it] = C.split("i", 24);
+    auto [io, ii] = C.split(it, 6);
+    auto [jo, ji] = C.split("j", 8);
+    C.reorder({ic, jo, io, "k", ii, ji}).unroll(ii).vectorize(ji).parallel(ic).accumulate_in("registers", io);
+    for (int m : {1, 6, 24, 29, 48, 50}) check_runs(any, {{"M", m}, {"N", 7}, {"K", 3}});
+}
+
+TEST_CASE("a parallel loop of whole blocks runs what is left as one of its iterations") {
+    Axis i("i", 50), j("j", 20);
+    Tensor X = input("X", f32, {i, j});
+    Schedule s(Op("twice", {X}, {compute("Y", {i, j}, X(i, j) * 2.f)}));
+    auto Y = s.stage("Y");
+    auto [io, ii] = Y.split("i", 16);
+    Y.parallel(io).unroll(ii);
+    check_runs(s);
+    const std::string body = body_of(s);
+    CHECK(body.find("parallel (Y.i.o, 0, 4)") != std::string::npos);
+    CHECK(body.find("Y.i.o < 3") != std::string::npos);
+}
