@@ -11,7 +11,20 @@ Expr simplify_index(const Expr &e, const Bounds &bounds) { return simplify(e, tr
 bool proves(const Expr &condition, const Bounds &bounds) {
     const Expr e = simplify(condition, true, bounds);
     if (is_const_one(e)) return true;
-    return !is_const(e) && can_prove(e, bounds);
+    if (is_const(e)) return false;
+    if (can_prove(e, bounds)) return true;
+    // Loops that run to an expression of sizes: what holds at the far end holds.
+    const LE *le = condition.as<LE>();
+    const LT *lt = condition.as<LT>();
+    if (!le && !lt) return false;
+    const Expr a = le ? le->a : lt->a, b = le ? le->b : lt->b;
+    if (a.type() != Int(32)) return false;
+    Bounds loops;
+    for (auto v = bounds.cbegin(); v != bounds.cend(); ++v) {
+        if (v.value().has_upper_bound() && !is_const(v.value().max)) loops.push(v.name(), v.value());
+    }
+    const Interval i = bounds_of_expr_in_scope(simplify(a - b), loops);
+    return i.has_upper_bound() && can_prove(le ? i.max <= 0 : i.max < 0, bounds);
 }
 
 Region whole_region(const Stage &stage) {

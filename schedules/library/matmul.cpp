@@ -80,7 +80,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
     p.depth = Tile(std::max<int64_t>(depth, 1), depths);
 
-    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / 2 / (depth * type.bytes());
+    // Where all are large, B is copied once a block of depth for all rows, and the block of A leaves B's panels room.
+    const bool large = M >= 768 && N >= 512 && K > depth && machine.find_level("L3");
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * type.bytes());
     const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
     std::vector<int64_t> blocks;
     for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
@@ -96,13 +98,16 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
     if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
     p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : 192, blocks);
-    // The tile reads A a scalar at a time, so rows as they lie serve; columns are worth copying.
-    p.pack_a = Flag(!contiguous_in(r.a, r.k) && M >= 2 * p.rows, {false, true});
-    const bool pack = M > 2 * p.rows && K * N > 4096;
+    // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them; columns are worth
+    // copying.
+    p.pack_a = Flag(large || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows), {false, true});
+    const bool pack = M > 4 * p.rows && K * N > 4096;
+    std::vector<std::string> ways = {"panel"};
+    if (contiguous_in(r.b, r.j)) ways.insert(ways.begin(), "none");
+    if (machine.find_level("L3")) ways.push_back("blocks");
     p.pack_b =
-        !contiguous_in(r.b, r.j) ? Choice("panel", {"panel", "blocks"})
-                                 : Choice(pack ? "panel" : "none", {"none", "panel", "blocks"});
-    p.outer = Choice("rows", {"rows", "depth"});
+        Choice(large ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", ways);
+    p.outer = Choice(large ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.unroll_depth = Tile(1, {1, 2, 4});
@@ -195,7 +200,8 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
             std::vector<LoopName> loops(batches.begin(), batches.end());
             loops.insert(loops.end(), {o, k, in});
             B.reorder(loops);
-            if (contiguous_in(r.b, j) && lanes > 1) B.vectorize(in, lanes);
+            if (p.parallel.is("rows") && p.outer.is("depth")) B.parallel(o);
+            if (contiguous_in(r.b, j) && lanes > 1) B.vectorize(in, lanes).unroll(in.name + ".o");
         }
         B.layout(layout);
         if (panel && contiguous_in(r.b, j) && lanes > 1) B.vectorize(j, lanes);

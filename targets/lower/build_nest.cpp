@@ -506,6 +506,9 @@ private:
     std::optional<size_t> relation_to_clip(const Frame &f, size_t relation) const {
         const StageState &s = f.stage();
         const auto &split = std::get<SplitRelation>(s.relations[relation]);
+        const size_t outer = s.position(split.outer);
+        const LoopKind kind = s.loop(split.outer).kind;
+        if ((kind != LoopKind::Serial && kind != LoopKind::Parallel) || must_unroll(s, outer)) return {};
         for (size_t r = 0; r < s.relations.size(); r++) {
             const auto *above = std::get_if<SplitRelation>(&s.relations[r]);
             if (!above || above->inner != split.parent || above->tail != Tail::Auto || above->factor % split.factor != 0)
@@ -862,8 +865,23 @@ private:
     // ---- stages ----------------------------------------------------------------------------------------------------
 
     Stmt stage(const StageState &s, const Region &region) {
-        Frame f(s, region, fresh_instance("loops of " + s.name()).substr(9) + ".");
+        Frame f(s, clipped(s, region), fresh_instance("loops of " + s.name()).substr(9) + ".");
         return s.def.is_reduction() ? reduction(f) : pointwise(f);
+    }
+
+    // A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where no
+    // other stage is computed inside, whose storage would then vary in size.
+    Region clipped(const StageState &s, Region region) const {
+        if (s.def.is_reduction() || s.def.kind == Stage::Kind::Padding) return region;
+        for (const StageState &inner : state_.stages) {
+            if (inner.placement.kind == Placement::Kind::At && inner.placement.consumer == s.name()) return region;
+        }
+        for (size_t d = 0; d < s.def.axes.size(); d++) {
+            const Expr extent = s.def.axes[d].extent();
+            if (!proves(region.min[d] + region.extent[d] <= extent, bounds_))
+                region.extent[d] = simplify_index(min(region.extent[d], extent - region.min[d]), bounds_);
+        }
+        return region;
     }
 
     Stmt pointwise(Frame &f) {
