@@ -251,9 +251,8 @@ Schedule &Schedule::apply(Directive d) {
             if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
             if (const std::string why = uncovered(next, s.name(), s.placement.consumer, s.placement.loop);
                 !why.empty()) {
-                throw UserError(d.where, call_text(d) + ": stage " + s.name() + " is computed at loop " +
-                                             s.placement.loop + " of " + s.placement.consumer +
-                                             ", which would no longer enclose all that reads it: " + why);
+                fail_at(d, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " +
+                               s.placement.consumer + ", where it could no longer stand: " + why);
             }
         }
         state_ = std::make_shared<const ScheduleState>(std::move(next));

@@ -164,6 +164,17 @@ FILE:LINE: error: compute_at("Y", "i"): Y is an output; all of it has to be writ
 )");
 }
 
+TEST_CASE("a stage that stands in a loop which becomes a vector") {
+    Schedule s(example_op("rowsum"));
+    auto S = s.stage("S");
+    S.split("j", 8);
+    S.rfactor("j.i"); // computes S.rf in loop i
+    S.reorder({"j_i", "i"});
+    CHECK(told([&] { S.vectorize("i"); }) == R"(
+FILE:LINE: error: vectorize("i"): stage S.rf is computed at loop i of S, where it could no longer stand: loop i of stage S is vectorized
+)");
+}
+
 TEST_CASE("place_in a level too small for the region") {
     Schedule s = matmul();
     CHECK(told([&] { s.place_in("B", "L1", "C", "i"); }) == R"(
