@@ -119,10 +119,17 @@ private:
         return all ? *all : whole_region(s.def);
     }
 
-    // True when the loops of all readers stay inside the stored region, lanes beyond a tail included: always for a stage
-    // that is computed at a loop, and for a padding stage at the root whose readers stand at the root too.
+    // True when the loops of all readers stay inside the stored region, lanes beyond a tail included: for a stage that is
+    // computed at a loop of its only reader, whose region holds all that the loops inside touch, and for a padding stage
+    // at the root whose readers stand at the root too.
     bool covers_reads(const StageState &s) const {
-        if (s.placement.kind == Placement::Kind::At) return true;
+        if (s.placement.kind == Placement::Kind::At) {
+            for (const std::string &reader : state_.consumers(s.name())) {
+                const StageState *by = finisher_of(reader);
+                if ((by ? by->name() : reader) != s.placement.consumer) return false;
+            }
+            return true;
+        }
         if (s.def.kind != Stage::Kind::Padding) return false;
         for (const std::string &reader : state_.consumers(s.name())) {
             if (state_.stage(reader).placement.kind != Placement::Kind::Root) return false;

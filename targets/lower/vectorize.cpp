@@ -211,9 +211,8 @@ private:
             throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
         }
         if (i.type().is_scalar()) { // the same value to the same place from every lane
-            if (tail_.defined())
-                throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
-            return Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
+            Stmt store = Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
+            return tail_.defined() ? IfThenElse::make(VectorReduce::make(VectorReduce::Or, tail_, 1), store) : store;
         }
         const Expr p = tail_.defined() && !l_.storage.at(op->name).covers_lanes ? tail_ : const_true(lanes_);
         return Store::make(op->name, widen(value), i, op->param, p, ModulusRemainder());

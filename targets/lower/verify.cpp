@@ -113,10 +113,11 @@ private:
             return; // blocks round the size up
         }
         if (size > INT32_MAX) return;
+        if (!tight(index)) return; // and Halide's analysis cannot take a vector that is loaded
         const Interval i = find_constant_bounds(index, bounds_);
         const auto lo = i.has_lower_bound() ? as_const_int(i.min) : std::nullopt;
         const auto hi = i.has_upper_bound() ? as_const_int(i.max) : std::nullopt;
-        if ((lo && *lo < 0 && tight(index)) || (hi && *hi >= size && tight(index))) {
+        if ((lo && *lo < 0) || (hi && *hi >= size)) {
             std::ostringstream text;
             text << index;
             fail(std::string(what) + " " + name + " at " + text.str() + " may leave its " + std::to_string(size) +

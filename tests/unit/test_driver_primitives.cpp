@@ -204,3 +204,23 @@ TEST_CASE("vectorize on a loop that reduces: lanes of partial results, joined") 
     any.stage("S").vectorize("a", 8);
     for (int n : {0, 1, 8, 100}) check_runs(any, {{"N", n}});
 }
+
+TEST_CASE("lanes beyond a tail do not read beyond what another reader needs") {
+    Axis i("i", 20);
+    Tensor X = input("X", i32, {i});
+    Tensor P = compute("P", {i}, X(i) * 3), Q = compute("Q", {i}, P(i) + 1);
+    Schedule s(Op("two", {X}, {compute("Y", {i}, P(i) + Q(i))}));
+    auto [io, ii] = s.stage("Y").split("i", 5);
+    s.stage("Q").compute_at("Y", io).vectorize("i", 8);
+    s.stage("P").compute_at("Y", io);
+    check_runs(s);
+}
+
+TEST_CASE("lanes that read where data say") {
+    Axis i("i", 21), a("a", 7);
+    Tensor X = input("X", i32, {a}), I = input("I", i32, {i});
+    const Op op("where", {X, I}, {compute("Y", {i}, X(max(min(I(i), 6), 0)))});
+    Schedule s(op);
+    s.stage("Y").vectorize("i", 8);
+    check_runs(s);
+}
