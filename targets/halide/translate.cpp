@@ -135,6 +135,46 @@ class Translate : public IRMutator {
         const Expr wins = least ? LT::make(wide(first), wide(second)) : LT::make(wide(second), wide(first));
         return Let::make(x, a, Let::make(y, b, Select::make(wins, first, second)));
     }
+    // Lanes of floats joined as our own generator does: Halide knows no halves here, and takes either operand for a NaN.
+    Expr visit(const VectorReduce *op) override {
+        if (!op->type.is_float() || !op->type.is_scalar()) return IRMutator::visit(op);
+        const auto join = [&](const Expr &a, const Expr &b) {
+            switch (op->op) {
+            case VectorReduce::Add:
+                return Add::make(a, b);
+            case VectorReduce::Mul:
+                return Mul::make(a, b);
+            case VectorReduce::Min:
+                return Min::make(a, b);
+            case VectorReduce::Max:
+                return Max::make(a, b);
+            default:
+                throw InternalError("a vector of floats is joined by what floats do not have");
+            }
+        };
+        std::vector<std::pair<std::string, Expr>> steps;
+        const auto named = [&](const Expr &e) {
+            steps.emplace_back(unique_name("joined"), mutate(e));
+            return Variable::make(e.type(), steps.back().first);
+        };
+        Expr v = named(op->value);
+        while (v.type().lanes() > 1 && v.type().lanes() % 2 == 0) {
+            const int n = v.type().lanes() / 2;
+            v = named(join(Shuffle::make_slice(v, 0, 1, n), Shuffle::make_slice(v, n, 1, n)));
+        }
+        std::vector<Expr> terms;
+        for (int i = 0; i < v.type().lanes(); i++) terms.push_back(v.type().is_scalar() ? v : extract_lane(v, i));
+        while (terms.size() > 1) {
+            std::vector<Expr> next;
+            for (size_t i = 0; i + 1 < terms.size(); i += 2) next.push_back(named(join(terms[i], terms[i + 1])));
+            if (terms.size() % 2) next.push_back(terms.back());
+            terms = next;
+        }
+        Expr result = terms[0];
+        for (size_t i = steps.size(); i-- > 0;) result = Let::make(steps[i].first, steps[i].second, result);
+        return result;
+    }
+
     // Of the comparisons, Halide's generator is exact about NaN for ==, < and <= only.
     template<typename T>
     Expr comparison(const Expr &a, const Expr &b) {

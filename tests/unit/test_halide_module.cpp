@@ -116,6 +116,20 @@ TEST_CASE("the sign of zero, and NaN as a half, through Halide") {
     }
 }
 
+TEST_CASE("lanes of halves are joined, through Halide") {
+    for (Type t : {f16, bf16, f32}) {
+        Axis i("i", 3), j("j", 12);
+        Tensor X = input("X", t, {i, j});
+        for (const bool most : {false, true}) {
+            const Op op("rows", {X}, {compute("S", {i}, most ? maximum(X(i, j), j) : sum(X(i, j), j))});
+            Schedule s(op);
+            s.stage("S").vectorize("j", 6);
+            const Buffer<> x = random_integers(t, {3, 12});
+            CHECK(difference(run(lower(s), {x}, Buffer<>(t, {3})), interpret(op, x)) == "");
+        }
+    }
+}
+
 TEST_CASE("masked vectors of every width, dense and strided, through Halide") {
     for (const int lanes : {5, 9, 17, 33}) {
         for (const int stride : {1, 2}) {
