@@ -66,14 +66,20 @@ private:
         int64_t at = start;
         while (at < joined && at % *c != *rest) at += modulus;
         if (at >= joined) return; // a contradiction, found below
-        modulus = joined;
-        start = at;
         if (fresh_.count(v->name)) {
+            // What was said in terms of the size before is said in terms of the one that takes its place.
+            const std::string before = v->name + "/" + std::to_string(modulus);
+            const Expr in_new =
+                Variable::make(Int(32), v->name + "/" + std::to_string(joined)) * static_cast<int>(joined / modulus) +
+                static_cast<int>((at - start) / modulus);
+            for (auto &[name, e] : facts.values) e = simplify(substitute(before, in_new, e));
             facts.values.erase(v->name);
             facts.ranges.erase(facts.derived[fresh_[v->name]].first);
             facts.derived.erase(facts.derived.begin() + fresh_[v->name]);
             for (auto &[name, at_index] : fresh_) at_index -= at_index > fresh_[v->name];
         }
+        modulus = joined;
+        start = at;
         fresh_[v->name] = facts.derived.size();
         const std::string name = v->name + "/" + std::to_string(modulus);
         const Expr f = static_cast<int>(modulus), s = static_cast<int>(start);
