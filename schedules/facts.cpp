@@ -35,6 +35,7 @@ public:
             if (const auto *eq = e.as<EQ>()) remainder(eq->a, eq->b);
         }
         for (const Expr &e : parts) range(e);
+        settle();
     }
 
     Facts facts;
@@ -99,6 +100,14 @@ private:
         if (const auto *op = e.as<LE>()) at_most(op->a, op->b, 0);
         if (const auto *op = e.as<LT>()) at_most(op->a, op->b, 1);
         if (const auto *op = e.as<EQ>(); op && op->a.as<Variable>()) at_most(op->b, op->a, 0), at_most(op->a, op->b, 0);
+    }
+
+    // A range of one number is an equality.
+    void settle() {
+        for (const auto &[name, range] : facts.ranges) {
+            const auto min = as_const_int(range.min), max = as_const_int(range.max);
+            if (*min == *max && !facts.values.count(name)) define(name, static_cast<int>(*min));
+        }
     }
 
     // low + gap <= high, where one side is a size (or a new size times a number) and the other a number.

@@ -45,7 +45,7 @@ inline double copies(const ScheduleState &state, const StageState &s, int depth 
 
 inline bool too_many_copies(const ScheduleState &state) {
     for (const StageState &s : state.stages) {
-        if (copies(state, s) > 300) return true;
+        if (copies(state, s) > 150) return true;
     }
     for (const Specialization &s : state.specializations) {
         if (too_many_copies(s.schedule->state())) return true;
@@ -220,7 +220,7 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
                 }
             } count;
             body.accept(&count);
-            if (count.n > 1500) throw TooLarge();
+            if (count.n > 600) throw TooLarge();
         };
         std::optional<Kernel> kernel;
         try {

@@ -93,6 +93,9 @@ TEST_CASE("assume: tails vanish, and the condition is checked") {
     odd.assume(M % 4 == 1 && M % 6 == 3 && M > 4).stage("C").split("i", 4);
     check_runs(odd, {{"M", 9}, {"N", 5}, {"K", 3}});
     check_runs(odd, {{"M", 21}, {"N", 5}, {"K", 3}});
+    Schedule only(op); // no other M than 9
+    only.assume(M % 8 == 1 && M >= 4 && M <= 16).stage("C").unroll("i");
+    check_runs(only, {{"M", 9}, {"N", 5}, {"K", 3}});
     Schedule joined(op); // N in terms of M, of which more is said later
     joined.assume(M % 8 == 4 && N == M - 3).assume(M % 12 == 0);
     check_runs(joined, {{"M", 12}, {"N", 9}, {"K", 3}});
