@@ -35,6 +35,7 @@ public:
             if (const auto *eq = e.as<EQ>()) remainder(eq->a, eq->b);
         }
         for (const Expr &e : parts) range(e);
+        settle();
     }
 
     Facts facts;
@@ -66,14 +67,20 @@ private:
         int64_t at = start;
         while (at < joined && at % *c != *rest) at += modulus;
         if (at >= joined) return; // a contradiction, found below
-        modulus = joined;
-        start = at;
         if (fresh_.count(v->name)) {
+            // What was said in terms of the size before is said in terms of the one that takes its place.
+            const std::string before = v->name + "/" + std::to_string(modulus);
+            const Expr in_new =
+                Variable::make(Int(32), v->name + "/" + std::to_string(joined)) * static_cast<int>(joined / modulus) +
+                static_cast<int>((at - start) / modulus);
+            for (auto &[name, e] : facts.values) e = simplify(substitute(before, in_new, e));
             facts.values.erase(v->name);
             facts.ranges.erase(facts.derived[fresh_[v->name]].first);
             facts.derived.erase(facts.derived.begin() + fresh_[v->name]);
             for (auto &[name, at_index] : fresh_) at_index -= at_index > fresh_[v->name];
         }
+        modulus = joined;
+        start = at;
         fresh_[v->name] = facts.derived.size();
         const std::string name = v->name + "/" + std::to_string(modulus);
         const Expr f = static_cast<int>(modulus), s = static_cast<int>(start);
@@ -93,6 +100,14 @@ private:
         if (const auto *op = e.as<LE>()) at_most(op->a, op->b, 0);
         if (const auto *op = e.as<LT>()) at_most(op->a, op->b, 1);
         if (const auto *op = e.as<EQ>(); op && op->a.as<Variable>()) at_most(op->b, op->a, 0), at_most(op->a, op->b, 0);
+    }
+
+    // A range of one number is an equality.
+    void settle() {
+        for (const auto &[name, range] : facts.ranges) {
+            const auto min = as_const_int(range.min), max = as_const_int(range.max);
+            if (*min == *max && !facts.values.count(name)) define(name, static_cast<int>(*min));
+        }
     }
 
     // low + gap <= high, where one side is a size (or a new size times a number) and the other a number.

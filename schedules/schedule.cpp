@@ -6,6 +6,7 @@
 #include "schedules/facts.h"
 #include "schedules/nest_text.h"
 #include "schedules/primitives/table.h"
+#include "schedules/reads.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
 
@@ -172,7 +173,10 @@ Schedule::Schedule(const Op &op) : Schedule(op, Machine::host()) {}
 
 Schedule::Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions)
     : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine),
-                                                   std::move(instructions))) {}
+                                                   std::move(instructions))) {
+    if (const std::string why = read_outside(*state_, {}); !why.empty())
+        throw UserError("op " + op.name() + ": " + why);
+}
 
 StageHandle Schedule::stage(const std::string &name, Place where) {
     if (!state_->find(name)) {
@@ -256,9 +260,8 @@ Schedule &Schedule::apply(Directive d) {
             if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
             if (const std::string why = uncovered(next, s.name(), s.placement.consumer, s.placement.loop);
                 !why.empty()) {
-                throw UserError(d.where, call_text(d) + ": stage " + s.name() + " is computed at loop " +
-                                             s.placement.loop + " of " + s.placement.consumer +
-                                             ", which would no longer enclose all that reads it: " + why);
+                fail_at(d, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " +
+                               s.placement.consumer + ", where it could no longer stand: " + why);
             }
         }
         state_ = std::make_shared<const ScheduleState>(std::move(next));

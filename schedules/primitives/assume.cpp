@@ -1,6 +1,7 @@
 #include "schedules/condition.h"
 #include "schedules/facts.h"
 #include "schedules/primitives/table.h"
+#include "schedules/reads.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -23,7 +24,9 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
         state.assumptions.push_back({condition, condition_text(condition)});
         std::vector<Expr> all;
         for (const Assume &a : state.assumptions) all.push_back(a.condition);
-        facts_of(state.op, all);
+        const Facts facts = facts_of(state.op, all);
+        if (const std::string why = read_outside(facts.apply(state), facts); !why.empty())
+            throw UserError("the formula has no meaning there: " + why);
     } catch (const UserError &e) {
         refuse(state, d, e.what());
     }

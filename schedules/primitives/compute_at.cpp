@@ -8,6 +8,7 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
     const StageState *c = state.find(consumer);
     if (!c) return "stage " + consumer + " is gone";
     if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
+    if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is vectorized";
     for (const std::string &reader : state.consumers(name)) {
         std::string at = reader;
         const StageState *s = state.find(at);

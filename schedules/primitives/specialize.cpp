@@ -2,6 +2,7 @@
 #include "schedules/condition.h"
 #include "schedules/facts.h"
 #include "schedules/primitives/table.h"
+#include "schedules/reads.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
 
@@ -34,16 +35,32 @@ std::string packing_differs(const ScheduleState &state, const Schedule &special)
            ", but the kernel takes one form of each array";
 }
 
+// What holds where the specialised schedule runs. Throws UserError when it never does.
+Facts facts_where(const ScheduleState &state, const Expr &condition, const Schedule &special) {
+    std::vector<Expr> all = {condition};
+    for (const Assume &a : state.assumptions) all.push_back(a.condition);
+    for (const Assume &a : special.state().assumptions) all.push_back(a.condition);
+    return facts_of(state.op, all);
+}
+
+std::string never_runs(const ScheduleState &state, const Expr &condition, const Schedule &special) {
+    try {
+        facts_where(state, condition, special);
+        return "";
+    } catch (const UserError &e) {
+        return e.what();
+    }
+}
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     Expr condition;
     auto special = std::make_shared<Schedule>(state.op, *state.machine, state.instructions);
     try {
         condition = parse_condition(state.op, text_argument(d, "condition"));
         for (const auto &one : d.arguments["schedule"]) special->apply(directive_of(one, d.where));
-        std::vector<Expr> all = {condition};
-        for (const Assume &a : state.assumptions) all.push_back(a.condition);
-        for (const Assume &a : special->state().assumptions) all.push_back(a.condition);
-        facts_of(state.op, all);
+        const Facts facts = facts_where(state, condition, *special);
+        if (const std::string why = read_outside(facts.apply(special->state()), facts); !why.empty())
+            throw UserError("the formula has no meaning there: " + why);
     } catch (const UserError &e) {
         refuse(state, d, e.what());
     }
@@ -51,7 +68,10 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "the schedule given is itself specialized", nullptr, "",
                "conditions joined by &&, each specialized once");
     state.specializations.push_back({condition, condition_text(condition), special});
-    state.obligations.push_back({index, [special](const ScheduleState &s) { return packing_differs(s, *special); }});
+    state.obligations.push_back({index, [condition, special](const ScheduleState &s) {
+                                     const std::string never = never_runs(s, condition, *special);
+                                     return never.empty() ? packing_differs(s, *special) : never;
+                                 }});
 }
 
 } // namespace

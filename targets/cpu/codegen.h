@@ -152,6 +152,9 @@ private:
     Value *slice(Value *v, int first, int lanes);
     Value *concat(std::vector<Value *> parts);
     Value *lanes_of(Value *v, const std::vector<int> &lanes);
+    Value *widened(Value *v, int width);
+    template<typename F>
+    void for_each_register(Type t, Value *mask, F each);
     Value *stack_slot(llvm::Type *t, unsigned align, const std::string &name);
     Value *intrinsic_call(llvm::Intrinsic::ID id, llvm::Type *overload, std::vector<Value *> args);
     llvm::BasicBlock *block(const std::string &name);

@@ -23,6 +23,10 @@ const Ramp *dense_ramp(const Expr &index) {
 
 int bytes_of(Type t) { return std::max(1, t.bits() / 8); }
 
+llvm::Align alignment_at(unsigned align, int lane, Type t) {
+    return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
+}
+
 } // namespace
 
 void Codegen::tag(Value *access, const std::string &name) {
@@ -61,27 +65,64 @@ unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first
     return unsigned(std::min<int64_t>(best, array.alignment));
 }
 
+// LLVM 19 reads beyond the mask where it has to cut a masked vector of other than a register's width itself. So masked
+// accesses are made a register at a time, the last one as wide as the next power of two with the lanes beyond switched off:
+// calls each(first lane, how many there are, how wide the access is, its mask).
+template<typename F>
+void Codegen::for_each_register(Type t, Value *mask, F each) {
+    for (int first = 0; first < t.lanes(); first += native_lanes(t)) {
+        int count = std::min(native_lanes(t), t.lanes() - first), width = 2;
+        while (width < count) {
+            width *= 2;
+        }
+        each(first, count, width, widened(slice(mask, first, count), width));
+    }
+}
+
+// With lanes of zeros behind it.
+Value *Codegen::widened(Value *v, int width) {
+    if (lanes(v) == width) {
+        return v;
+    }
+    if (!is_vector(v)) {
+        return ir_.CreateInsertElement(llvm::Constant::getNullValue(with_lanes(v->getType(), width)), v, uint64_t(0));
+    }
+    std::vector<int> taken(width, lanes(v)); // of the zeros
+    std::iota(taken.begin(), taken.begin() + lanes(v), 0);
+    return ir_.CreateShuffleVector(v, llvm::Constant::getNullValue(v->getType()), taken);
+}
+
 Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
                            unsigned align) {
-    Value *address = element(array.pointer, t, base);
-    Value *v;
     if (mask) {
-        v = ir_.CreateMaskedLoad(memory_type(t), address, llvm::Align(align), mask,
-                                 llvm::Constant::getNullValue(memory_type(t)));
-    } else {
-        v = ir_.CreateAlignedLoad(memory_type(t), address, llvm::Align(align));
+        std::vector<Value *> parts;
+        for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
+            llvm::Type *part = memory_type(t.with_lanes(width));
+            Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
+            Value *v = ir_.CreateMaskedLoad(part, address, alignment_at(align, first, t), part_of_mask,
+                                            llvm::Constant::getNullValue(part));
+            tag(v, name);
+            parts.push_back(slice(v, 0, count));
+        });
+        return from_memory(concat(parts), t);
     }
+    Value *v = ir_.CreateAlignedLoad(memory_type(t), element(array.pointer, t, base), llvm::Align(align));
     tag(v, name);
     return from_memory(v, t);
 }
 
 void Codegen::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
                           unsigned align) {
-    Value *address = element(array.pointer, t, base);
     v = to_memory(v, t);
-    tag(mask ? static_cast<Value *>(ir_.CreateMaskedStore(v, address, llvm::Align(align), mask))
-             : ir_.CreateAlignedStore(v, address, llvm::Align(align)),
-        name);
+    if (!mask) {
+        tag(ir_.CreateAlignedStore(v, element(array.pointer, t, base), llvm::Align(align)), name);
+        return;
+    }
+    for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
+        Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
+        Value *part = widened(slice(v, first, count), width);
+        tag(ir_.CreateMaskedStore(part, address, alignment_at(align, first, t), part_of_mask), name);
+    });
 }
 
 // Every stride-th of (n-1)*stride + 1 elements: read as `stride` dense pieces, the last one ending with the last element

@@ -87,8 +87,10 @@ HalideModule::HalideModule(const Nest &nest, const HalideOptions &options) {
         throw UserError("only the target \"host\" runs in this process, not \"" + options.target + "\"");
     contents_ = guarded(nest, [&] {
         const Halide::Target target = target_of(options).with_feature(Halide::Target::JIT);
-        const Halide::Module module = module_of(nest, target, Halide::LinkageType::ExternalPlusArgv);
-        const JITModule jit(module, module.get_function_by_name(nest.name));
+        Nest named = nest; // the C library's functions have names too
+        named.name = "kumiko_" + nest.name;
+        const Halide::Module module = module_of(named, target, Halide::LinkageType::ExternalPlusArgv);
+        const JITModule jit(module, module.get_function_by_name(named.name));
         return std::make_shared<Contents>(Contents{nest, jit, jit.argv_function()});
     });
     if (!contents_->entry) throw InternalError("Halide gave no entry for kernel " + nest.name);

@@ -29,8 +29,15 @@ class Translate : public IRMutator {
         }
         const Expr e = IRMutator::visit(op);
         op = e.as<Call>();
-        if (op->is_intrinsic(Call::abs) && half(op->args[0]))
-            return converted(op->type, Halide::abs(wide(op->args[0])));
+        if (op->is_intrinsic(Call::abs) && op->type.is_float()) { // also of -0
+            const Type bits = UInt(op->type.bits(), op->type.lanes());
+            const Expr sign = Call::make(bits, Call::shift_left,
+                                         {make_one(bits), make_const(bits, op->type.bits() - 1)}, Call::PureIntrinsic);
+            const Expr rest = Call::make(bits, Call::bitwise_not, {sign}, Call::PureIntrinsic);
+            return Reinterpret::make(
+                op->type,
+                Call::make(bits, Call::bitwise_and, {Reinterpret::make(bits, op->args[0]), rest}, Call::PureIntrinsic));
+        }
         if (op->call_type != Call::PureExtern) return e;
         const auto [function, type] = function_and_type(op->name);
         if (type == "f16" || type == "bf16") { // computed in f32, and rounded
@@ -52,12 +59,32 @@ class Translate : public IRMutator {
         return e;
     }
 
+    // Whether a variable of f32 or f64 is not NaN, by its bits: a comparison with NaN may be anything where floating point is
+    // relaxed.
+    static Expr is_number(const Expr &x) {
+        const Type bits = UInt(x.type().bits(), x.type().lanes());
+        const bool single = bits.bits() == 32;
+        const Expr magnitude =
+            Call::make(bits, Call::bitwise_and,
+                       {Reinterpret::make(bits, x), make_const(bits, single ? int64_t(INT32_MAX) : INT64_MAX)},
+                       Call::PureIntrinsic);
+        return magnitude <= make_const(bits, single ? int64_t(0x7f800000) : int64_t(0x7ff) << 52);
+    }
+
     // Casts from and to f16 and bf16 as integer operations on their bits, so that every target has them.
     static Expr converted(Type t, const Expr &v) {
         if (v.type() == t) return v;
-        const Expr e = Cast::make(t, v);
         const bool half = (t.is_float() && t.bits() == 16) || (v.type().is_float() && v.type().bits() == 16);
-        return half ? lower_float16_cast(e.as<Cast>()) : e;
+        if (!half) return Cast::make(t, v);
+        // The value by a name: Halide shares what stands twice in the result, also loads that are read under a condition.
+        const std::string name = unique_name("converted");
+        const Expr x = Variable::make(v.type(), name);
+        Expr e = lower_float16_cast(Cast::make(t, x).as<Cast>());
+        if (v.type().is_float() && v.type().bits() > 16) { // Halide makes an infinity of a NaN
+            const Expr nan = Reinterpret::make(t, make_const(UInt(16, t.lanes()), t.is_bfloat() ? 0x7fc0 : 0x7e00));
+            e = Select::make(is_number(x), e, nan);
+        }
+        return Let::make(name, v, e);
     }
 
     // float → integer saturates and NaN gives 0; Halide leaves both to the processor.
@@ -69,14 +96,7 @@ class Translate : public IRMutator {
         const Expr x = Variable::make(wide, name);
         const double top = std::ldexp(1.0, op->type.bits() - (op->type.is_int() ? 1 : 0)); // one above the highest
         const Expr low = make_const(wide, op->type.is_int() ? -top : 0.0);
-        // NaN is told by its bits: a comparison with one may be anything where floating point is relaxed.
-        const Type bits = UInt(wide.bits(), wide.lanes());
-        const Expr magnitude =
-            Call::make(bits, Call::bitwise_and,
-                       {Reinterpret::make(bits, x), make_const(bits, wide.bits() == 64 ? INT64_MAX : INT32_MAX)},
-                       Call::PureIntrinsic);
-        const Expr number =
-            magnitude <= make_const(bits, wide.bits() == 64 ? int64_t(0x7ff) << 52 : int64_t(0x7f800000));
+        const Expr number = is_number(x);
         const Expr high = make_const(wide, top), inside = number && LT::make(low, x) && LT::make(x, high);
         const Expr limit = Select::make(number && LE::make(high, x), op->type.max(),
                                         Select::make(number && LE::make(x, low), op->type.min(), make_zero(op->type)));
@@ -115,6 +135,46 @@ class Translate : public IRMutator {
         const Expr wins = least ? LT::make(wide(first), wide(second)) : LT::make(wide(second), wide(first));
         return Let::make(x, a, Let::make(y, b, Select::make(wins, first, second)));
     }
+    // Lanes of floats joined as our own generator does: Halide knows no halves here, and takes either operand for a NaN.
+    Expr visit(const VectorReduce *op) override {
+        if (!op->type.is_float() || !op->type.is_scalar()) return IRMutator::visit(op);
+        const auto join = [&](const Expr &a, const Expr &b) {
+            switch (op->op) {
+            case VectorReduce::Add:
+                return Add::make(a, b);
+            case VectorReduce::Mul:
+                return Mul::make(a, b);
+            case VectorReduce::Min:
+                return Min::make(a, b);
+            case VectorReduce::Max:
+                return Max::make(a, b);
+            default:
+                throw InternalError("a vector of floats is joined by what floats do not have");
+            }
+        };
+        std::vector<std::pair<std::string, Expr>> steps;
+        const auto named = [&](const Expr &e) {
+            steps.emplace_back(unique_name("joined"), mutate(e));
+            return Variable::make(e.type(), steps.back().first);
+        };
+        Expr v = named(op->value);
+        while (v.type().lanes() > 1 && v.type().lanes() % 2 == 0) {
+            const int n = v.type().lanes() / 2;
+            v = named(join(Shuffle::make_slice(v, 0, 1, n), Shuffle::make_slice(v, n, 1, n)));
+        }
+        std::vector<Expr> terms;
+        for (int i = 0; i < v.type().lanes(); i++) terms.push_back(v.type().is_scalar() ? v : extract_lane(v, i));
+        while (terms.size() > 1) {
+            std::vector<Expr> next;
+            for (size_t i = 0; i + 1 < terms.size(); i += 2) next.push_back(named(join(terms[i], terms[i + 1])));
+            if (terms.size() % 2) next.push_back(terms.back());
+            terms = next;
+        }
+        Expr result = terms[0];
+        for (size_t i = steps.size(); i-- > 0;) result = Let::make(steps[i].first, steps[i].second, result);
+        return result;
+    }
+
     // Of the comparisons, Halide's generator is exact about NaN for ==, < and <= only.
     template<typename T>
     Expr comparison(const Expr &a, const Expr &b) {
@@ -136,8 +196,31 @@ class Translate : public IRMutator {
         return IRMutator::visit(op);
     }
 
+    // Halide's masked loads and stores go by whole registers, and cannot mask a last lane that is alone.
+    static bool leaves_one_lane(Type t) {
+        for (const int bits : {128, 256, 512}) {
+            const int native = bits / std::max(t.bits(), 8);
+            if (native > 1 && t.lanes() > native && t.lanes() % native == 1) return true;
+        }
+        return false;
+    }
+
     // A bool takes a byte in memory.
     Expr visit(const Load *op) override {
+        const Ramp *ramp = op->index.as<Ramp>();
+        if (op->type.is_vector() && !is_const_one(op->predicate) &&
+            (!(ramp && is_const_one(ramp->stride)) || leaves_one_lane(op->type))) {
+            // Lane by lane: Halide's masked gathers want numbers of lanes that the processor has.
+            std::vector<Expr> lanes;
+            for (int i = 0; i < op->type.lanes(); i++) {
+                const Type t = op->type.element_of();
+                const Expr lane = Load::make(t, op->name, extract_lane(op->index, i), op->image, op->param,
+                                             const_true(), ModulusRemainder());
+                lanes.push_back(Call::make(t, Call::if_then_else, {extract_lane(op->predicate, i), lane, make_zero(t)},
+                                           Call::PureIntrinsic));
+            }
+            return mutate(Shuffle::make_concat(lanes));
+        }
         if (!op->type.is_bool()) return IRMutator::visit(op);
         const Type byte = UInt(8, op->type.lanes());
         return Load::make(byte, op->name, mutate(op->index), op->image, op->param, mutate(op->predicate),
@@ -154,7 +237,19 @@ class Translate : public IRMutator {
         if (value.type().is_bool())
             value =
                 Select::make(value, make_one(UInt(8, value.type().lanes())), make_zero(UInt(8, value.type().lanes())));
-        return Store::make(op->name, value, mutate(op->index), op->param, mutate(op->predicate), op->alignment);
+        const Expr index = mutate(op->index), predicate = mutate(op->predicate);
+        if (value.type().is_scalar() || is_const_one(predicate) || !leaves_one_lane(value.type())) {
+            return Store::make(op->name, value, index, op->param, predicate, op->alignment);
+        }
+        const std::string name = unique_name("stored");
+        const Expr all = Variable::make(value.type(), name);
+        std::vector<Stmt> lanes;
+        for (int i = 0; i < value.type().lanes(); i++) {
+            const Stmt lane = Store::make(op->name, extract_lane(all, i), extract_lane(index, i), op->param,
+                                          const_true(), ModulusRemainder());
+            lanes.push_back(IfThenElse::make(extract_lane(predicate, i), lane));
+        }
+        return LetStmt::make(name, value, Block::make(lanes));
     }
     Stmt visit(const LetStmt *op) override {
         return LetStmt::make(op->name, strictify_float(mutate(op->value)), mutate(op->body));

@@ -119,10 +119,17 @@ private:
         return all ? *all : whole_region(s.def);
     }
 
-    // True when the loops of all readers stay inside the stored region, lanes beyond a tail included: always for a stage
-    // that is computed at a loop, and for a padding stage at the root whose readers stand at the root too.
+    // True when the loops of all readers stay inside the stored region, lanes beyond a tail included: for a stage that is
+    // computed at a loop of its only reader, whose region holds all that the loops inside touch, and for a padding stage
+    // at the root whose readers stand at the root too.
     bool covers_reads(const StageState &s) const {
-        if (s.placement.kind == Placement::Kind::At) return true;
+        if (s.placement.kind == Placement::Kind::At) {
+            for (const std::string &reader : state_.consumers(s.name())) {
+                const StageState *by = finisher_of(reader);
+                if ((by ? by->name() : reader) != s.placement.consumer) return false;
+            }
+            return true;
+        }
         if (s.def.kind != Stage::Kind::Padding) return false;
         for (const std::string &reader : state_.consumers(s.name())) {
             if (state_.stage(reader).placement.kind != Placement::Kind::Root) return false;
@@ -190,6 +197,9 @@ private:
                 constant = false;
         }
         std::vector<Expr> extents = storage_extents(layout, s.axes, s.region.extent);
+        for (Expr &e : extents) { // below zero where nothing is read: an axis of the reader has no elements
+            if (!proves(e >= 0, bounds_)) e = simplify_index(max(e, 0), bounds_);
+        }
         if (copies > 1) extents.insert(extents.begin(), copies);
         MemoryType where = MemoryType::Heap;
         const int64_t before = stack_used_;
@@ -319,7 +329,9 @@ private:
                 for (const Axis &a : f.stage().def.reduction_axes)
                     scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
             } else {
-                const Region r = needed(*reader, f, depth);
+                // Loops that end with a consumer that is finished in them run where that is needed.
+                const Region r =
+                    needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth);
                 for (size_t d = 0; d < reader->def.axes.size(); d++) {
                     scope.push(reader->def.axes[d].name(),
                                Interval(r.min[d], simplify_index(r.min[d] + r.extent[d] - 1, bounds_)));
@@ -595,7 +607,7 @@ private:
     Stmt one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
         const StageState &s = f.stage();
         const std::string &name = s.order[depth];
-        if (is_const_zero(extent)) return Evaluate::make(0);
+        if (const auto n = as_const_int(extent); n && *n <= 0) return Evaluate::make(0);
         if (is_const_one(extent)) {
             Frame one = f;
             one.pin(name, min);

@@ -184,8 +184,20 @@ private:
         return LetStmt::make(op->name, v, mutate(op->body));
     }
 
-    // acc = acc + term, term by lanes: acc + the sum of its lanes.
+    // acc = acc + term, term by lanes: acc + the sum of its lanes; also where a padded tail chooses between that and the
+    // identity.
     Stmt join(const Store *op, const Expr &index) {
+        if (const auto *c = op->value.as<Call>();
+            c && c->is_intrinsic(Call::if_then_else) && !varies(c->args[0]) && !varies(c->args[2])) {
+            const Stmt inside =
+                join(Store::make(op->name, c->args[1], op->index, op->param, op->predicate, op->alignment).as<Store>(),
+                     index);
+            if (!inside.defined()) return Stmt();
+            const Expr value =
+                Call::make(c->type, Call::if_then_else,
+                           {mutate(c->args[0]), inside.as<Store>()->value, mutate(c->args[2])}, Call::PureIntrinsic);
+            return Store::make(op->name, value, index, op->param, op->predicate, op->alignment);
+        }
         const auto joined = [&](const auto *binary, VectorReduce::Operator how) {
             const Load *acc = binary->a.template as<Load>();
             if (!acc || acc->name != op->name || !equal(acc->index, op->index)) return Stmt();
@@ -211,9 +223,8 @@ private:
             throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
         }
         if (i.type().is_scalar()) { // the same value to the same place from every lane
-            if (tail_.defined())
-                throw InternalError("a store to " + op->name + " does not vary by lane but is predicated by lane");
-            return Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
+            Stmt store = Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
+            return tail_.defined() ? IfThenElse::make(VectorReduce::make(VectorReduce::Or, tail_, 1), store) : store;
         }
         const Expr p = tail_.defined() && !l_.storage.at(op->name).covers_lanes ? tail_ : const_true(lanes_);
         return Store::make(op->name, widen(value), i, op->param, p, ModulusRemainder());

@@ -22,6 +22,7 @@ private:
     Bounds bounds_;
     std::multiset<std::string> defined_;
     std::set<std::string> buffers_;
+    std::set<std::string> counted_; // loops whose iterations are numbers, so that each is known to run
     bool predicated_ = false;
 
     [[noreturn]] void fail(const std::string &why) const {
@@ -41,7 +42,10 @@ private:
         if (defined_.count(op->name)) fail("two nested loops are named " + op->name);
         defined_.insert(op->name);
         bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
+        const bool counted = as_const_int(op->min) && as_const_int(op->extent) && *as_const_int(op->extent) > 0;
+        if (counted) counted_.insert(op->name);
         op->body.accept(this);
+        if (counted) counted_.erase(op->name);
         bounds_.pop(op->name);
         defined_.erase(defined_.find(op->name));
     }
@@ -113,10 +117,11 @@ private:
             return; // blocks round the size up
         }
         if (size > INT32_MAX) return;
+        if (!tight(index)) return; // and Halide's analysis cannot take a vector that is loaded
         const Interval i = find_constant_bounds(index, bounds_);
         const auto lo = i.has_lower_bound() ? as_const_int(i.min) : std::nullopt;
         const auto hi = i.has_upper_bound() ? as_const_int(i.max) : std::nullopt;
-        if ((lo && *lo < 0 && tight(index)) || (hi && *hi >= size && tight(index))) {
+        if ((lo && *lo < 0) || (hi && *hi >= size)) {
             std::ostringstream text;
             text << index;
             fail(std::string(what) + " " + name + " at " + text.str() + " may leave its " + std::to_string(size) +
@@ -124,13 +129,17 @@ private:
         }
     }
 
-    // Sums of variables with constant factors: their interval is exact when each variable stands once.
-    static bool tight(const Expr &e) {
+    // Sums of variables with constant factors: their interval is exact when each variable stands once, and is of a loop that
+    // runs so often.
+    bool tight(const Expr &e) const {
         struct Visitor : IRVisitor {
             using IRVisitor::visit;
+            const std::set<std::string> *counted;
             bool affine = true;
             std::set<std::string> seen;
-            void visit(const Variable *v) override { affine = affine && seen.insert(v->name).second; }
+            void visit(const Variable *v) override {
+                affine = affine && counted->count(v->name) && seen.insert(v->name).second;
+            }
             void visit(const Div *) override { affine = false; }
             void visit(const Mod *) override { affine = false; }
             void visit(const Min *) override { affine = false; }
@@ -139,6 +148,7 @@ private:
             void visit(const Load *) override { affine = false; }
             void visit(const Call *) override { affine = false; }
         } v;
+        v.counted = &counted_;
         e.accept(&v);
         return v.affine;
     }

@@ -164,6 +164,17 @@ FILE:LINE: error: compute_at("Y", "i"): Y is an output; all of it has to be writ
 )");
 }
 
+TEST_CASE("a stage that stands in a loop which becomes a vector") {
+    Schedule s(example_op("rowsum"));
+    auto S = s.stage("S");
+    S.split("j", 8);
+    S.rfactor("j.i"); // computes S.rf in loop i
+    S.reorder({"j_i", "i"});
+    CHECK(told([&] { S.vectorize("i"); }) == R"(
+FILE:LINE: error: vectorize("i"): stage S.rf is computed at loop i of S, where it could no longer stand: loop i of stage S is vectorized
+)");
+}
+
 TEST_CASE("place_in a level too small for the region") {
     Schedule s = matmul();
     CHECK(told([&] { s.place_in("B", "L1", "C", "i"); }) == R"(
@@ -264,6 +275,37 @@ FILE:LINE: error: assume: the condition is a number; compare it with something
     s.assume(M % 16 == 0);
     CHECK(told([&] { s.assume(M == 8); }) == R"(
 FILE:LINE: error: assume("M == 8"): the condition M % 16 == 0 can never hold here: it contradicts what is assumed already
+)");
+}
+
+TEST_CASE("a specialised schedule that would never run") {
+    Schedule s(example_op("matmul_any"));
+    Size M("M");
+    s.specialize(M % 2 == 1);
+    CHECK(told([&] { s.assume(M % 4 == 0); }) == R"(
+FILE:LINE: error: assume("M % 4 == 0") takes away what specialize("M % 2 == 1", …) (FILE:LINE) relies on: the condition M % 4 == 0 can never hold here: it contradicts what is assumed already
+  legal here: what leaves that as it is, or this directive before specialize("M % 2 == 1", …)
+)");
+}
+
+TEST_CASE("sizes for which the formula reads outside") {
+    Axis i("i", Size("N")), a("a", 5);
+    Tensor X = input("X", f32, {a}), Z = input("Z", f32, {i});
+    const Op op("some", {X, Z}, {compute("Y", {i}, X(i * 2) + Z(i))});
+    Schedule s(op);
+    Size N("N");
+    CHECK(told([&] { s.assume(N == 4); }) == R"(
+FILE:LINE: error: assume("N == 4"): the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 6, but axis a has 5 elements
+)");
+    CHECK(told([&] { s.specialize(N == 8); }) == R"(
+FILE:LINE: error: specialize("N == 8", …): the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 14, but axis a has 5 elements
+)");
+    s.assume(N <= 8);
+    s.assume(N == 3);
+    Axis j("j", 6);
+    const Op fixed("fixed", {X}, {compute("Y", {j}, X(j))});
+    CHECK(told([&] { Schedule t(fixed); }) == R"(
+op fixed: stage Y reads X outside: its index j goes from 0 to 5, but axis a has 5 elements
 )");
 }
 

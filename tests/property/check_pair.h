@@ -3,6 +3,7 @@
 
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
+#include "runtime/kumiko_runtime.h"
 #include "tests/property/guarded.h"
 #include "tests/property/random_op.h"
 #include "tests/property/random_schedule.h"
@@ -14,8 +15,9 @@ namespace kumiko::property {
 struct Outcome {
     enum class Kind { Good, Late, Large, Failed };
     Kind kind = Kind::Good;
-    std::string text;    // Late: the refusal; Failed: what is wrong
-    bool halide = false; // the second opinion was asked, and gave one
+    std::string text;     // Late: the refusal; Failed: what is wrong
+    bool halide = false;  // the second opinion was asked, and gave one
+    bool resized = false; // it ran for other sizes too
 };
 
 struct TooLarge {};
@@ -43,27 +45,35 @@ inline double copies(const ScheduleState &state, const StageState &s, int depth 
 
 inline bool too_many_copies(const ScheduleState &state) {
     for (const StageState &s : state.stages) {
-        if (copies(state, s) > 300) return true;
+        if (copies(state, s) > 150) return true;
+    }
+    for (const Specialization &s : state.specializations) {
+        if (too_many_copies(s.schedule->state())) return true;
     }
     return false;
 }
 
 // Applies random directives, and gives those that were accepted. Throws InternalError when one fails instead of being refused.
-inline std::vector<Directive> random_directives(const Op &op, const Machine &machine, Random &random) {
-    Schedule s(op, machine);
-    const int wanted = static_cast<int>(random.between(0, 9));
-    for (int tries = 0; tries < 4 * wanted && static_cast<int>(s.directives().size()) < wanted; tries++) {
-        const auto d = Proposer(s.state(), random).propose();
-        if (!d) continue;
+inline std::vector<Directive> random_directives(const RandomOp &r, const Machine &machine, Random &random) {
+    Schedule s(r.op, machine);
+    const auto try_to = [&](const Directive &d) {
         Schedule next = s;
         try {
-            next.apply(*d);
+            next.apply(d);
         } catch (const UserError &) {
-            continue;
+            return;
         } catch (const Unsupported &) {
-            continue;
+            return;
         }
         if (!too_many_copies(next.state())) s = std::move(next);
+    };
+    int wanted = static_cast<int>(random.between(0, 9));
+    if (!r.recipe.empty() && random.chance(0.8)) {
+        for (const Directive &d : r.recipe) try_to(d);
+        wanted = static_cast<int>(s.directives().size() + random.between(0, 4));
+    }
+    for (int tries = 0; tries < 4 * wanted && static_cast<int>(s.directives().size()) < wanted; tries++) {
+        if (const auto d = Proposer(s.state(), s.directives(), r.sizes, random).propose()) try_to(*d);
     }
     return s.directives();
 }
@@ -118,12 +128,55 @@ inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const st
     std::vector<int64_t> sizes;
     for (const std::string &s : r.op.sizes()) sizes.push_back(r.sizes.at(s));
     if (const int code = kernel.call_raw(pointers.data(), sizes.data()))
-        return "the kernel returned " + std::to_string(code);
+        return "the kernel returned " + std::to_string(code) + ": " + kumiko_error();
     for (size_t o = 0; o < expected.size(); o++) {
         const std::string why = difference(tensors[inputs.size() + o]->buffer(), expected[o]);
         if (!why.empty()) return "output " + r.op.outputs()[o] + ": " + why;
     }
     return "";
+}
+
+// Whether all that a schedule assumes holds for these sizes.
+inline bool assumptions_hold(const ScheduleState &state, const Sizes &sizes) {
+    std::map<std::string, Expr> values;
+    for (const auto &[name, n] : sizes) values[name] = static_cast<int>(n);
+    for (const Assume &a : state.assumptions) {
+        if (!Halide::Internal::is_const_one(Halide::Internal::simplify(substitute(values, a.condition)))) return false;
+    }
+    return true;
+}
+
+// The same kernel for smaller sizes: the same meaning where the assumptions hold, a refusal where they do not. "" when all is
+// well; nothing when the formula has no meaning there.
+inline std::optional<std::string> run_resized(const RandomOp &r, const Schedule &s, const Kernel &kernel,
+                                              uint64_t seed) {
+    Random random(seed);
+    RandomOp other = r;
+    for (auto &[name, n] : other.sizes) n = n > 1 ? random.between(1, n) : n;
+    if (other.sizes == r.sizes) return std::nullopt;
+    InterpretOptions interpretation;
+    interpretation.sizes = other.sizes;
+    std::vector<Buffer<>> inputs;
+    Results expected;
+    try {
+        inputs = random_inputs(other, seed);
+        expected = interpret(r.op, inputs, interpretation);
+    } catch (const UserError &) { // an index that leaves its tensor, an extent below zero
+        return std::nullopt;
+    }
+    const bool holds = assumptions_hold(s.state(), other.sizes);
+    std::string why;
+    try {
+        why = run_guarded(other, kernel, inputs, expected, true);
+    } catch (const UserError &e) { // of what packs an input
+        why = e.what();
+    }
+    if (!holds)
+        return why.find("does not hold") != std::string::npos ? "" : "a false assumption is not refused: " + why;
+    if (why.empty()) return why;
+    std::string text = "for";
+    for (const auto &[name, n] : other.sizes) text += " " + name + " = " + std::to_string(n);
+    return text + ": " + why;
 }
 
 // `ask_halide`: compile through Halide's generator too.
@@ -167,7 +220,7 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
                 }
             } count;
             body.accept(&count);
-            if (count.n > 1500) throw TooLarge();
+            if (count.n > 600) throw TooLarge();
         };
         std::optional<Kernel> kernel;
         try {
@@ -198,6 +251,11 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
         for (const bool at_end : {true, false}) {
             const std::string why = run_guarded(r, *kernel, inputs, expected, at_end);
             if (!why.empty()) return failed(why);
+        }
+        if (!r.sizes.empty()) {
+            const auto why = run_resized(r, s, *kernel, seed + 1);
+            if (why && !why->empty()) return failed(*why);
+            out.resized = why.has_value();
         }
         if (ask_halide) {
             options.through_halide = true;

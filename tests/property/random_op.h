@@ -6,6 +6,8 @@
 #pragma once
 
 #include "dsl/buffers.h"
+#include "machine/instruction.h"
+#include "schedules/primitive.h"
 #include "support/random.h"
 
 #include <cmath>
@@ -17,17 +19,25 @@ namespace kumiko::property {
 struct RandomOp {
     Op op;
     Sizes sizes;
+    std::vector<Directive> recipe; // brings a block of the op into the form of a tensor instruction
 };
 
 class OpGenerator {
 public:
-    explicit OpGenerator(uint64_t seed) : random_(seed) {}
+    OpGenerator(uint64_t seed, const Machine &machine)
+        : random_(seed), instructions_(InstructionSet::builtin().available_on(machine)) {}
 
     RandomOp run() {
         symbolic_ = random_.chance(0.25);
         empty_ = random_.chance(0.03);
         const int n = static_cast<int>(random_.between(1, 4));
-        for (int s = 0; s < n; s++) add_stage(s);
+        const bool product = !instructions_.empty() && random_.chance(0.06);
+        for (int s = 0; s < n; s++) {
+            if (s == 0 && product)
+                add_product();
+            else
+                add_stage(s);
+        }
         std::vector<Tensor> outputs = {tensors_.back().tensor};
         for (const Known &t : tensors_) {
             if (t.stage && t.tensor.name() != outputs[0].name() && random_.chance(0.2)) outputs.push_back(t.tensor);
@@ -51,7 +61,7 @@ public:
             if (!all) continue;
             Sizes used;
             for (const std::string &size : op.sizes()) used[size] = sizes_.at(size);
-            return {op, used};
+            return {op, used, op.find_stage("S0") ? recipe_ : std::vector<Directive>{}};
         }
     }
 
@@ -74,6 +84,8 @@ private:
     };
 
     Random random_;
+    std::vector<const Instruction *> instructions_;
+    std::vector<Directive> recipe_;
     Sizes sizes_;
     std::deque<Known> tensors_;
     std::set<std::string> unused_;
@@ -546,6 +558,58 @@ private:
             std::swap(extents.front(), extents.back());
         }
         tensors_.push_back({compute("S" + std::to_string(s), axes, v.e), extents, v.lo, v.hi, true});
+    }
+
+    // S0(i, j) = sum of products over k, of the types of a tensor instruction, and the directives that make it one.
+    void add_product() {
+        const Instruction &instruction = *random_.pick(instructions_);
+        const Stage &meaning = instruction.meaning.stages().front();
+        const auto n_of = [](const Axis &a) { return *Halide::Internal::as_const_int(a.extent()); };
+        const int64_t wide = n_of(meaning.axes[0]), deep = n_of(meaning.reduction_axes[0]);
+        const Ranged i = fresh_axis("i", random_.between(1, 9));
+        const Ranged j = fresh_axis("i", random_.chance(0.5) ? wide * random_.between(1, 3) : any_extent());
+        const Ranged k = fresh_axis("r", random_.chance(0.5) ? deep * random_.between(1, 8) : any_extent());
+        const std::vector<Input> &operands = instruction.meaning.inputs();
+        const bool swapped = random_.chance(0.3); // which operand is repeated
+        const Type row = operands[swapped].type, column = operands[!swapped].type;
+        const auto operand = [&](Type t, const Ranged &a, const Ranged &b) {
+            const std::vector<Axis> axes = {{"a0", a.axis.extent()}, {"a1", b.axis.extent()}};
+            const double most = t.is_uint() || t.is_int() || t.is_float() ? 3 : 1;
+            tensors_.push_back(
+                {input("A" + std::to_string(fresh_++), t, axes), {a.n, b.n}, t.is_uint() ? 0.0 : -most, most, false});
+            return tensors_.back().tensor;
+        };
+        const bool transposed = random_.chance(0.5);
+        const Tensor A = operand(row, i, k), B = transposed ? operand(column, j, k) : operand(column, k, j);
+        const Expr b = transposed ? B(j.axis, k.axis) : B(k.axis, j.axis);
+        const Expr e = cast(meaning.type, A(i.axis, k.axis)) * cast(meaning.type, b);
+        const double most = 9 * static_cast<double>(std::max<int64_t>(k.n, 1));
+        tensors_.push_back({compute("S0", {i.axis, j.axis}, kumiko::sum(e, k.axis)), {i.n, j.n}, -most, most, true});
+        const auto step = [&](const char *primitive, nlohmann::json arguments) {
+            recipe_.push_back({primitive, std::move(arguments), {}});
+        };
+        const std::string in = i.axis.name(), jn = j.axis.name(), kn = k.axis.name(), bn = B.name();
+        std::vector<std::string> order = {in, jn + ".o", kn + ".o", jn + ".i", kn + ".i"};
+        step("split", {{"stage", "S0"}, {"loop", jn}, {"factor", wide}});
+        step("split", {{"stage", "S0"}, {"loop", kn}, {"factor", deep}});
+        if (random_.chance(0.5)) {
+            step("split", {{"stage", "S0"}, {"loop", in}, {"factor", random_.between(2, 4)}});
+            order = {in + ".o", jn + ".o", kn + ".o", in + ".i", jn + ".i", kn + ".i"};
+        }
+        step("reorder", {{"stage", "S0"}, {"loops", order}});
+        if (order.size() == 6 && random_.chance(0.7)) step("unroll", {{"stage", "S0"}, {"loop", in + ".i"}});
+        if (random_.chance(0.7)) step("accumulate_in", {{"stage", "S0"}, {"level", "registers"}, {"loop", jn + ".o"}});
+        const std::string ja = transposed ? "a0" : "a1", ka = transposed ? "a1" : "a0";
+        const std::string w = std::to_string(wide), d = std::to_string(deep);
+        const std::vector<std::string> terms = {ja + "/" + w, ka + "/" + d, ja + "%" + w, ka + "%" + d};
+        if (random_.chance(0.5)) {
+            step("prepack", {{"tensor", bn}, {"terms", terms}});
+        } else {
+            const std::string loop = random_.chance(0.5) ? order[0] : jn + ".o";
+            step("place_in", {{"tensor", bn}, {"level", "L2"}, {"consumer", "S0"}, {"loop", loop}});
+            step("layout", {{"stage", bn + ".L2"}, {"terms", terms}});
+        }
+        step("tensorize", {{"stage", "S0"}, {"loop", jn + ".i"}, {"instruction", instruction.name}});
     }
 
     // Keeps what one stage hands to the next small.

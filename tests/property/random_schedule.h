@@ -2,8 +2,10 @@
 // arguments drawn by their kinds. Most proposals are legal or nearly so; the schedule itself judges.
 #pragma once
 
+#include "dsl/buffers.h"
 #include "machine/machine.h"
 #include "schedules/schedule.h"
+#include "support/error.h"
 #include "support/random.h"
 
 namespace kumiko::property {
@@ -12,7 +14,9 @@ inline const std::string &pick(Random &r, const std::vector<std::string> &all) {
 
 class Proposer {
 public:
-    Proposer(const ScheduleState &state, Random &random) : s_(state), r_(random) {}
+    // `sizes`: for which the schedule is to run, so that what is assumed of them holds.
+    Proposer(const ScheduleState &state, const std::vector<Directive> &so_far, const Sizes &sizes, Random &random)
+        : s_(state), so_far_(so_far), sizes_(sizes), r_(random) {}
 
     // Nothing when the state offers no argument of some kind.
     std::optional<Directive> propose() {
@@ -20,7 +24,8 @@ public:
         const Primitive *p = table[r_.below(table.size())];
         const std::string name = p->name;
         // Those that shape loops are tried more often; those that end a stage's story less.
-        if ((name == "compute_root" || name == "assume") && r_.chance(0.6)) return std::nullopt;
+        if (name == "compute_root" && r_.chance(0.6)) return std::nullopt;
+        if ((name == "assume" || name == "specialize") && s_.op.sizes().empty()) return std::nullopt;
         Directive d;
         d.primitive = name;
         stage_ = &s_.stages[r_.below(s_.stages.size())];
@@ -43,6 +48,8 @@ public:
 
 private:
     const ScheduleState &s_;
+    const std::vector<Directive> &so_far_;
+    const Sizes &sizes_;
     Random &r_;
     const StageState *stage_ = nullptr;
     size_t count_ = 0;
@@ -155,14 +162,68 @@ private:
         }
         case ArgumentKind::Condition: {
             if (s_.op.sizes().empty()) return false;
-            a = pick(r_, s_.op.sizes()) + " >= 0"; // holds always
+            a = condition(d.primitive == "specialize" && r_.chance(0.3) ? r_.between(1, 5) : 0);
             return true;
         }
         case ArgumentKind::Schedule:
-            a = nlohmann::json::array();
+            a = special();
             return true;
         }
         return false;
+    }
+
+    // One over the sizes that holds where they are `off` more than they are.
+    std::string condition(int64_t off) {
+        const std::string name = pick(r_, s_.op.sizes());
+        const int64_t n = sizes_.at(name) + off;
+        const auto is = [&](const char *sign, int64_t number) { return name + sign + std::to_string(number); };
+        static const std::vector<int64_t> blocks = {2, 3, 4, 4, 5, 8, 8, 16};
+        const int64_t m = r_.pick(blocks);
+        const std::string rest = is(" % ", m) + " == " + std::to_string(n % m);
+        switch (r_.below(7)) {
+        case 0:
+            return is(" == ", n);
+        case 1:
+        case 2:
+            return rest;
+        case 3:
+            return is(" >= ", std::max<int64_t>(n - r_.between(0, 4), 0));
+        case 4:
+            return is(" <= ", n + r_.between(0, 9));
+        case 5:
+            return rest + " && " + is(" > ", std::max<int64_t>(n - r_.between(1, 9), -1));
+        }
+        const std::string other = pick(r_, s_.op.sizes());
+        const int64_t more = n - sizes_.at(other) - (other == name ? off : 0);
+        return name + (r_.chance(0.5) ? " == " : " >= ") + other + (more < 0 ? " - " : " + ") +
+               std::to_string(std::abs(more));
+    }
+
+    // A schedule for a special case: this one so far, or another one that prepacks the same.
+    nlohmann::json special() {
+        nlohmann::json list = nlohmann::json::array();
+        Schedule inner(s_.op, *s_.machine, s_.instructions);
+        const bool same = r_.chance(0.3);
+        for (const Directive &d : so_far_) {
+            if (d.primitive == "specialize" || (!same && d.primitive != "prepack")) continue;
+            try {
+                inner.apply(d);
+            } catch (const UserError &) {
+            } catch (const Unsupported &) {
+            }
+        }
+        const int wanted = static_cast<int>(r_.between(0, 5));
+        for (int n = 0; n < wanted; n++) {
+            const auto d = Proposer(inner.state(), inner.directives(), sizes_, r_).propose();
+            if (!d || d->primitive == "prepack" || d->primitive == "specialize") continue;
+            try {
+                inner.apply(*d);
+            } catch (const UserError &) {
+            } catch (const Unsupported &) {
+            }
+        }
+        for (const Directive &d : inner.directives()) list.push_back(directive_json(d));
+        return list;
     }
 
     bool text(Directive &d, const Parameter &q) {
@@ -200,8 +261,9 @@ private:
             return true;
         }
         if (name == "instruction") {
-            std::vector<std::string> all = {"fma"};
-            a = pick(r_, all);
+            const auto all = s_.instructions->available_on(*s_.machine);
+            if (all.empty()) return false;
+            a = all[r_.below(all.size())]->name;
             return true;
         }
         a = std::string("x");

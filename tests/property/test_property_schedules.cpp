@@ -2,12 +2,15 @@
 // is saved and replayed to the same nest and body.
 //
 //   test_property_schedules [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going] [--verbose] [--here]
+//                           [--coverage]
 //
 // Pair I of seed S is the same on every run: --pairs 1 --first I repeats it. Pairs run in a child process, so that a crash
-// costs one pair (not with --here, for debuggers); a pair that fails is shrunk by leaving out directives, and printed with its formula and its schedule.
+// costs one pair (not with --here, for debuggers); a pair that fails is shrunk by leaving out directives, and printed with
+// its formula and its schedule, with --verbose also with the code for it. --coverage prints what was drawn.
 // Timeout: 1200
 #include "support/error.h"
 #include "tests/property/check_pair.h"
+#include "tests/property/coverage.h"
 
 #include <chrono>
 #include <csignal>
@@ -22,13 +25,14 @@ namespace {
 
 struct Options {
     int64_t pairs = 500, seed = 1, first = 0, halide = 10;
-    bool keep_going = false, verbose = false, here = false;
+    bool keep_going = false, verbose = false, here = false, coverage = false;
 };
 
 // What children report, in memory that they share with their parent.
 struct Shared {
     int64_t at; // the pair that runs
     int64_t good, late, large, halide, directives;
+    int64_t covered[Coverage::most];
     char phase[16];
     char text[1 << 16];
 };
@@ -47,8 +51,8 @@ struct Pair {
 Pair make_pair(const Options &o, int64_t i, const Machine &machine) {
     Random random(pair_seed(o, i));
     const uint64_t op_seed = random();
-    Pair p{OpGenerator(op_seed).run(), {}};
-    p.directives = random_directives(p.op.op, machine, random);
+    Pair p{OpGenerator(op_seed, machine).run(), {}};
+    p.directives = random_directives(p.op, machine, random);
     return p;
 }
 
@@ -108,7 +112,7 @@ void report(const Options &o, int64_t i, const Machine &machine, const std::stri
     in_child(30, [&] {
         const uint64_t seed = pair_seed(o, i);
         Random random(seed);
-        const RandomOp op = OpGenerator(random()).run();
+        const RandomOp op = OpGenerator(random(), machine).run();
         std::printf("%s", op.op.to_string().c_str());
         for (const auto &[name, n] : op.sizes) std::printf("%s = %lld\n", name.c_str(), static_cast<long long>(n));
         return 0;
@@ -131,6 +135,7 @@ void report(const Options &o, int64_t i, const Machine &machine, const std::stri
             LowerOptions lowering;
             lowering.verify = false;
             std::printf("%s", body_text(lower(s, lowering)).c_str());
+            std::printf("%s", compile(s).llvm_ir().c_str());
         }
         return 0;
     });
@@ -143,6 +148,8 @@ int run(const Options &o) {
     shared =
         static_cast<Shared *>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     const Machine machine = Machine::host();
+    const Coverage coverage(machine);
+    if (coverage.size() > Coverage::most) throw InternalError("too many rows of coverage");
     const auto start = std::chrono::steady_clock::now();
     int64_t failures = 0;
     std::printf("%lld pairs from %lld of seed %lld\n", static_cast<long long>(o.pairs), static_cast<long long>(o.first),
@@ -176,6 +183,7 @@ int run(const Options &o) {
                     return 2;
                 }
                 shared->halide += r.halide;
+                if (r.kind == Outcome::Kind::Good) coverage.count(p.op, p.directives, r.resized, shared->covered);
                 if (r.kind == Outcome::Kind::Good && o.verbose && !r.text.empty())
                     std::printf("%lld: %s\n", static_cast<long long>(i), r.text.c_str());
                 if (r.kind == Outcome::Kind::Late && o.verbose) {
@@ -205,7 +213,14 @@ int run(const Options &o) {
                 static_cast<double>(shared->directives) /
                     static_cast<double>(std::max<int64_t>(1, shared->good + shared->late + shared->large)),
                 took);
-    return failures ? 1 : 0;
+    if (o.coverage) coverage.print(shared->covered);
+    bool tried = true; // a run of some length tries everything that there is
+    for (size_t row = 0; row < coverage.size() && o.pairs >= 500 && !failures; row++) {
+        if (shared->covered[row]) continue;
+        std::printf("%s was never drawn\n", coverage.name(row).c_str());
+        tried = false;
+    }
+    return failures || !tried ? 1 : 0;
 }
 
 } // namespace
@@ -220,6 +235,8 @@ int main(int argc, char **argv) {
             o.verbose = true;
         else if (a == "--here")
             o.here = true;
+        else if (a == "--coverage")
+            o.coverage = true;
         else if (i + 1 < argc && a == "--pairs")
             o.pairs = std::atoll(argv[++i]);
         else if (i + 1 < argc && a == "--seed")
@@ -231,7 +248,8 @@ int main(int argc, char **argv) {
         else {
             std::fprintf(
                 stderr,
-                "usage: %s [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going] [--verbose] [--here]\n",
+                "usage: %s [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going] [--verbose] [--here] "
+                "[--coverage]\n",
                 argv[0]);
             return 2;
         }

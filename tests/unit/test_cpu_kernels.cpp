@@ -2,6 +2,7 @@
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 #include "targets/cpu/jit.h"
+#include "tests/property/guarded.h"
 #include "tests/unit/test_cpu_builders.h"
 
 #include <doctest/doctest.h>
@@ -82,6 +83,31 @@ TEST_CASE("vectors with a masked tail touch nothing beyond the end") {
         CHECK(run(m, "add", {size ? a.data() : &dummy, size ? b.data() : &dummy, c.data()}, {size}) == 0);
         for (int i = 0; i < size + 20; i++) {
             CHECK(c[i] == (i < size ? 3.f * i : -1.f));
+        }
+    }
+}
+
+TEST_CASE("masked vectors of any width read and write nothing beyond their mask") {
+    for (Type t : {Int(64), Float(32), Int(16), Bool()}) {
+        for (int lanes = 2; lanes <= 24; lanes++) {
+            // Part of the mask is known when code is made: no lane but the first is on.
+            const Expr mask =
+                ramp(0, lanes) < Broadcast::make(1, lanes) && ramp(var("s"), lanes) < Broadcast::make(var("n"), lanes);
+            Nest n;
+            n.name = "first";
+            n.tensors = {tensor("x", t, false, var("n")), tensor("y", t, true, var("n"))};
+            n.sizes = {"n", "s"};
+            const Expr at = ramp(var("i") + var("s"), lanes);
+            n.body = loop("i", 0, var("n") - var("s"), store("y", load(t.with_lanes(lanes), "x", at, mask), at, mask));
+            JitModule m({n});
+            Buffer<> x(t, {3}), y(t, {3});
+            fill_random_integers(x, 1, 1, 1);
+            fill_random_integers(y, 1, 0, 0);
+            property::GuardedTensor from(x, true), to(y, true);
+            from.copy_from(x);
+            to.unwritten();
+            CHECK(run(m, "first", {from.data(), to.data()}, {3, 2}) == 0);
+            CHECK(element(to.buffer().raw_buffer(), {2}) == 1);
         }
     }
 }

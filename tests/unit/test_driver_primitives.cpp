@@ -93,6 +93,13 @@ TEST_CASE("assume: tails vanish, and the condition is checked") {
     odd.assume(M % 4 == 1 && M % 6 == 3 && M > 4).stage("C").split("i", 4);
     check_runs(odd, {{"M", 9}, {"N", 5}, {"K", 3}});
     check_runs(odd, {{"M", 21}, {"N", 5}, {"K", 3}});
+    Schedule only(op); // no other M than 9
+    only.assume(M % 8 == 1 && M >= 4 && M <= 16).stage("C").unroll("i");
+    check_runs(only, {{"M", 9}, {"N", 5}, {"K", 3}});
+    Schedule joined(op); // N in terms of M, of which more is said later
+    joined.assume(M % 8 == 4 && N == M - 3).assume(M % 12 == 0);
+    check_runs(joined, {{"M", 12}, {"N", 9}, {"K", 3}});
+    check_runs(joined, {{"M", 36}, {"N", 33}, {"K", 3}});
 }
 
 TEST_CASE("specialize: each condition runs its own schedule") {
@@ -270,4 +277,66 @@ TEST_CASE("a parallel loop of whole blocks runs what is left as one of its itera
     const std::string body = body_of(s);
     CHECK(body.find("parallel (Y.i.o, 0, 4)") != std::string::npos);
     CHECK(body.find("Y.i.o < 3") != std::string::npos);
+}
+
+TEST_CASE("lanes beyond a tail do not read beyond what another reader needs") {
+    Axis i("i", 20);
+    Tensor X = input("X", i32, {i});
+    Tensor P = compute("P", {i}, X(i) * 3), Q = compute("Q", {i}, P(i) + 1);
+    Schedule s(Op("two", {X}, {compute("Y", {i}, P(i) + Q(i))}));
+    auto [io, ii] = s.stage("Y").split("i", 5);
+    s.stage("Q").compute_at("Y", io).vectorize("i", 8);
+    s.stage("P").compute_at("Y", io);
+    check_runs(s);
+}
+
+TEST_CASE("lanes that read where data say") {
+    Axis i("i", 21), a("a", 7);
+    Tensor X = input("X", i32, {a}), I = input("I", i32, {i});
+    const Op op("where", {X, I}, {compute("Y", {i}, X(max(min(I(i), 6), 0)))});
+    Schedule s(op);
+    s.stage("Y").vectorize("i", 8);
+    check_runs(s);
+}
+
+TEST_CASE("lanes that reduce into storage with a padded tail") {
+    Axis i("i", 12), j("j", 16);
+    Tensor X = input("X", i32, {i, j});
+    for (const bool most : {false, true}) {
+        Tensor S = compute("S", {i}, most ? maximum(X(i, j), j) : sum(X(i, j), j));
+        Schedule s(Op("padded", {X}, {compute("Y", {i}, S(i) * 2)}));
+        s.stage("S").split("i", 5, {.tail = Tail::Pad});
+        s.stage("S").vectorize("j", 8);
+        check_runs(s);
+    }
+}
+
+TEST_CASE("what a finished consumer reads, computed where it is") {
+    Axis i("i", 10), k("k", 6);
+    Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});
+    Tensor B = compute("B", {i}, Z(i) * 2);
+    Tensor R = compute("R", {i}, sum(X(i, k), k));
+    Tensor S = compute("S", {i}, R(i) + B(9 - i));
+    Schedule s(Op("three", {X, Z}, {compute("Y", {i}, S(i) - S(9 - i))}));
+    s.stage("R").finish_in("S");
+    s.stage("S").compute_at("Y", "i");
+    s.stage("B").compute_at("Y", "i");
+    check_runs(s);
+}
+
+TEST_CASE("a stage of which nothing is read, since its reader has nothing to fold") {
+    for (const bool symbolic : {false, true}) {
+        Axis i("i", 5), r("r", 9), none("none", symbolic ? Expr(Size("N")) : Expr(0)), a("a", 6), b("b", 7);
+        Tensor X = input("X", i32, {a, b}), Z = input("Z", i32, {none});
+        Tensor C = compute("C", {a, b}, X(a, b) + 1);
+        const Expr e = sum(C(i, max(min(none * 2 + i, 6), 0)) * r * Z(none), {r, none});
+        Schedule s(Op("nothing", {X, Z}, {compute("Y", {i}, e)}));
+        s.stage("C").compute_at("Y", "i");
+        check_runs(s, symbolic ? Sizes{{"N", 0}} : Sizes{});
+    }
+    Axis i("i", 5), none("none", 0), a("a", 6), b("b", 7);
+    Tensor X = clamped(input("X", i32, {a, b}));
+    Schedule s(Op("clamped", {input("X", i32, {a, b})}, {compute("Y", {i}, sum(X(i, none * 2 - 1 + i), none))}));
+    s.stage("X.clamped").compute_at("Y", "i");
+    check_runs(s);
 }

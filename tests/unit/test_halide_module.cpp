@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,60 @@ TEST_CASE("casts saturate, and functions of ours are Halide's") {
     const Op functions("functions", {X}, {Z});
     const Buffer<float> y = random({6});
     check_close(run(lower(Schedule(functions)), {y}, Buffer<>(f32, {6})), interpret(functions, y), {1e-5, 1e-5});
+}
+
+TEST_CASE("a kernel may be named like a function of the C library") {
+    Axis i("i", 5);
+    Tensor X = input("X", f64, {i});
+    const Op op("exp", {X}, {compute("Y", {i}, exp(X(i)))});
+    const Buffer<> x = random_integers(f64, {5});
+    check_close(run(lower(Schedule(op)), {x}, Buffer<>(f64, {5})), interpret(op, x), {1e-12, 1e-12});
+}
+
+TEST_CASE("the sign of zero, and NaN as a half, through Halide") {
+    Axis i("i", 4);
+    Tensor X = input("X", f32, {i});
+    Buffer<float> x({4});
+    const float values[] = {-0.0f, NAN, -NAN, -INFINITY};
+    for (int n = 0; n < 4; n++) x(n) = values[n];
+    const Op magnitude("magnitude", {X}, {compute("Y", {i}, abs(X(i)))});
+    const Buffer<float> y(run(lower(Schedule(magnitude)), {x}, Buffer<>(f32, {4})));
+    CHECK(!std::signbit(y(0)));
+    CHECK(y(3) == INFINITY);
+    for (Type t : {f16, bf16}) {
+        const Op narrow("narrow", {X}, {compute("Y", {i}, cast(t, X(i)))});
+        CHECK(difference(run(lower(Schedule(narrow)), {x}, Buffer<>(t, {4})), interpret(narrow, x)) == "");
+    }
+}
+
+TEST_CASE("lanes of halves are joined, through Halide") {
+    for (Type t : {f16, bf16, f32}) {
+        Axis i("i", 3), j("j", 12);
+        Tensor X = input("X", t, {i, j});
+        for (const bool most : {false, true}) {
+            const Op op("rows", {X}, {compute("S", {i}, most ? maximum(X(i, j), j) : sum(X(i, j), j))});
+            Schedule s(op);
+            s.stage("S").vectorize("j", 6);
+            const Buffer<> x = random_integers(t, {3, 12});
+            CHECK(difference(run(lower(s), {x}, Buffer<>(t, {3})), interpret(op, x)) == "");
+        }
+    }
+}
+
+TEST_CASE("masked vectors of every width, dense and strided, through Halide") {
+    for (const int lanes : {5, 9, 17, 33}) {
+        for (const int stride : {1, 2}) {
+            Axis i("i", 3 * lanes - 2), a("a", stride * (3 * lanes - 2));
+            for (Type t : {u8, f32}) {
+                Tensor X = input("X", t, {a});
+                const Op op("every", {X}, {compute("Y", {i}, X(i * stride) + X(i * stride))});
+                Schedule s(op);
+                s.stage("Y").vectorize("i", lanes, Tail::Mask);
+                const Buffer<> x = random_integers(t, {stride * (3 * lanes - 2)}, 1, 0, 9);
+                CHECK(difference(run(lower(s), {x}, Buffer<>(t, {3 * lanes - 2})), interpret(op, x)) == "");
+            }
+        }
+    }
 }
 
 TEST_CASE("source and object compile and run elsewhere") {

@@ -1,0 +1,44 @@
+// What becomes of vector loops whose stores do not vary by lane.
+#include "machine/machine.h"
+#include "schedules/examples.h"
+#include "support/error.h"
+#include "targets/lower/lowering.h"
+
+#include <doctest/doctest.h>
+#include <sstream>
+
+using namespace kumiko;
+using namespace Halide::Internal;
+
+namespace {
+
+// A loop v over four lanes that stores `value` to element 0 of T where v < n.
+std::string vectorized(const Expr &value) {
+    Lowering l{.state =
+                   ScheduleState(example_op("add"), std::make_shared<const Machine>(Machine::named("x86-64-avx2")))};
+    Storage t;
+    t.tensor = "T";
+    t.type = Int(32);
+    t.region = {{0}, {1}};
+    t.axes = {"i"};
+    l.storage["T"] = t;
+    const Expr v = Variable::make(Int(32), "v"), n = Variable::make(Int(32), "n");
+    const Stmt store = Store::make("T", value, 0, Halide::Parameter(), const_true(), ModulusRemainder());
+    l.nest.body = For::make("v", 0, 4, ForType::Vectorized, Halide::Partition::Never, Halide::DeviceAPI::None,
+                            IfThenElse::make(v < n, store));
+    vectorize_loops(l);
+    std::ostringstream text;
+    text << l.nest.body;
+    return text.str();
+}
+
+} // namespace
+
+TEST_CASE("one value from every lane is stored once, where any lane runs") {
+    CHECK(vectorized(7) == "if ((uint1)vector_reduce_or(ramp(0, 1, 4) < x4(n))) {\n T[0] = 7\n}\n");
+}
+
+TEST_CASE("a value of each lane has no place in one element") {
+    CHECK_THROWS_WITH_AS(vectorized(Variable::make(Int(32), "v")), "all lanes of loop v store to one element of T",
+                         InternalError);
+}
