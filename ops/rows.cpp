@@ -71,7 +71,8 @@ Op softmax(Type t, const Expr &M, const Expr &N) {
     Tensor top = compute("max", {i}, maximum(X(i, k), k));
     Tensor e = compute("e", {i, j}, exp(in(c, X(i, j)) - in(c, top(i))));
     Tensor total = compute("sum", {i}, sum(e(i, k), k));
-    return Op("softmax", {X}, {compute("Y", {i, j}, in(t, e(i, j) / total(i)))});
+    Tensor share = compute("share", {i}, 1 / total(i)); // one division a row
+    return Op("softmax", {X}, {compute("Y", {i, j}, in(t, e(i, j) * share(i)))});
 }
 
 Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {

@@ -89,6 +89,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
     else
         P.place_in("registers");
+    R.vectorize(R.state().order.back());
 }
 
 } // namespace

@@ -11,6 +11,13 @@ std::string not_innermost(const ScheduleState &s, const std::string &name, const
     return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
 }
 
+// True when the lanes of one vector can be combined to one value.
+bool joins_lanes(const StageState &stage) {
+    const std::string &kind = stage.def.reduction_kind;
+    return stage.def.components.size() == 1 &&
+           (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
+}
+
 // Lanes of partial results, in a stage of their own, joined after the loop.
 void vectorize_reduction(ScheduleState &state, StageState &stage, const Directive &d, const LoopState &loop,
                          int64_t width, size_t index) {
@@ -23,6 +30,13 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
     if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto")); tail != Tail::Auto && tail != Tail::Mask) {
         refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage,
                loop.name, "no tail, or Tail::Mask");
+    }
+    if (const auto extent = known_extent(state, loop); extent && *extent == width && joins_lanes(stage)) {
+        stage.loop(loop.name).kind = LoopKind::Vectorized; // all that there is in one vector
+        state.obligations.push_back({index, [n = stage.name(), l = loop.name](const ScheduleState &now) {
+                                         return not_innermost(now, n, l);
+                                     }});
+        return;
     }
     split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", Tail::Auto);
     const bool whole = known_extent(state, loop).value_or(1) % width == 0 && known_extent(state, loop);
@@ -44,9 +58,8 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
             {index, [n = s.name(), lanes](const ScheduleState &now) { return not_innermost(now, n, lanes); }});
     }
     StageState &join = state.stage(name);
-    const std::string kept = join.order.back(), &kind = join.def.reduction_kind;
-    const bool simple = join.def.components.size() == 1 &&
-                        (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
+    const std::string kept = join.order.back();
+    const bool simple = joins_lanes(join);
     join.loop(kept).kind = simple ? LoopKind::Vectorized : LoopKind::Unrolled;
     if (simple)
         state.obligations.push_back(

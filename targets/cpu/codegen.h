@@ -27,6 +27,8 @@ using Halide::Internal::Scope;
 using Halide::Internal::Stmt;
 using llvm::Value;
 
+struct Lanes; // math_lanes.h
+
 // The codes of runtime/kumiko_runtime.h that generated code returns.
 enum Status { null_pointer = 1, bad_size = 2, failed_assumption = 3, out_of_memory = 4, bad_overlap = 6 };
 
@@ -99,6 +101,7 @@ private:
     // ---- Math (math.cpp and math_*.cpp): on f32 scalars and vectors
     Value *math(const std::string &function, Type type, std::vector<Value *> args);
     Value *math_f32(const std::string &function, const std::vector<Value *> &args);
+    Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
     Value *sine(Value *x, bool cosine);
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);

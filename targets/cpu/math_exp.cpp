@@ -1,9 +1,10 @@
 // exp, log and what is made of them, on f32 lanes: tanh, sigmoid, erf, pow. Branch-free; within 4 units in the last place
 // over the whole range, subnormal numbers, infinities and NaN included (tests/unit/test_cpu_math.cpp measures it).
 //
-// Range reduction and coefficients of exp, log and tanh: S. Moshier, Cephes mathematical library, single precision
-// (expf.c, logf.c, tanhf.c, 1989-1992), the reduction by ln 2 in two parts after Cody and Waite, "Software Manual for the
-// Elementary Functions" (1980). erf: the Maclaurin series near zero; the tail as 1 - exp(p(x)), p fitted by us. pow: log2
+// Range reduction and coefficients of log and tanh: S. Moshier, Cephes mathematical library, single precision (logf.c,
+// tanhf.c, 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
+// Functions" (1980). The polynomials of exp and erf are fitted by us for the least relative error (3e-9
+// and 2e-9), by weighted least squares as in Lawson's algorithm (1961). pow: log2
 // by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
@@ -18,26 +19,23 @@ namespace {
 
 const double infinity = std::numeric_limits<double>::infinity();
 
-// 2^n by its exponent bits, n an integer in [-126, 127].
-Lanes power_of_two(Lanes n) { return (n + n.i(127)).shl(23).floats(); }
-
+// The square of e^(x/2) = 2^n e^(r/2), n = x / (2 ln 2) to the nearest integer, read off the last bits of
+// x / (2 ln 2) + 1.5 * 2^23: so one factor 2^n serves results of all sizes, and subnormal ones round once. The bounds keep n
+// in range (beyond them the result is 0 or infinite all the same); a NaN passes through both selections.
 Lanes exp_f32(const Mad &mad, Lanes x) {
-    // n = x / ln 2 to the nearest integer, read off the last bits of x / ln 2 + 1.5 * 2^23. The bounds keep n in range
-    // (beyond them the result is 0 or infinite all the same); a NaN passes through both selections.
     x = pick(x > x.f(89.0), x.f(89.0), x);
     x = pick(x < x.f(-104.0), x.f(-104.0), x);
     Lanes magic = x.f(12582912.0);
-    Lanes shifted = mad(x, x.f(1.44269504088896341), magic);
+    Lanes shifted = mad(x, x.f(0.5 * M_LOG2E), magic);
     Lanes n = shifted - magic;
-    Lanes r = mad(n, n.f(-0.693359375), x);
-    r = mad(n, n.f(2.12194440e-4), r);
+    Lanes r = mad(n, n.f(-2 * 0.693359375), x);
+    r = mad(n, n.f(2 * 2.12194440e-4), r); // |r| <= ln 2
     Lanes p = mad.polynomial(
-        r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
-    p = mad(p, r * r, r) + r.f(1);
-    // In two factors, so that subnormal results round once and n may be 128.
-    Lanes k = shifted.bits() - magic.bits();
-    Lanes half = k.sar(1);
-    return p * power_of_two(half) * power_of_two(k - half);
+        r, {2.15851972243e-5, 2.61523341652e-4, 2.60427444431e-3, 2.08331504763e-2, 1.24999983576e-1});
+    p = mad(p, r * r, r * r.f(0.5)) + r.f(1);
+    Lanes bits = shifted.bits();
+    Lanes root = p * (bits.shl(23) + bits.i(0x3f800000)).floats(); // what stands above n falls out at the left
+    return root * root;
 }
 
 Lanes log_f32(const Mad &mad, Lanes x0) {
@@ -80,25 +78,15 @@ Lanes sigmoid_f32(const Mad &mad, Lanes x) {
 
 Lanes erf_f32(const Mad &mad, Lanes x) {
     Lanes a = x.abs(), z = x * x;
-    // 2/sqrt(pi) * sum of (-1)^n x^(2n+1) / (n! (2n+1)), n < 11: the first term left out is below 2^-27 at |x| = 1.
-    const double c = 2 / std::sqrt(M_PI);
-    std::vector<double> terms;
-    double factorial = 1;
-    for (int n = 0; n < 11; n++) {
-        factorial *= n ? n : 1;
-        terms.push_back(c * (n % 2 ? -1 : 1) / (factorial * (2 * n + 1)));
-    }
-    Lanes series = x.f(terms.back());
-    for (int n = 9; n >= 1; n--) {
-        series = mad(series, z, z.f(terms[n]));
-    }
-    // The leading coefficient as 1 + (c - 1), so that its rounding does not show.
-    Lanes small = mad(mad(series, z, z.f(c - 1)), x, x);
+    // Up to 1: x times a polynomial in x^2, its leading coefficient as 1 + (2/sqrt(pi) - 1), so that its rounding does not show.
+    Lanes p = mad.polynomial(z, {7.89871910508e-5, -8.02482582458e-4, 5.19016329041e-3, -2.68549164741e-2,
+                                 1.12836173762e-1, -3.76126298208e-1, 2 / std::sqrt(M_PI) - 1});
+    Lanes small = mad(p, x, x);
     // 1 - exp(p(a)), p fitted to log(erfc(a)) on [1, 4] within 2^-29; beyond, erf rounds to 1.
     Lanes bounded = pick(a > a.f(4.0), a.f(4.0), a);
-    Lanes p = mad.polynomial(bounded, {1.8638016219e-4, -2.9476675334e-3, 2.1838099809e-2, -1.0310682709e-1,
+    Lanes q = mad.polynomial(bounded, {1.8638016219e-4, -2.9476675334e-3, 2.1838099809e-2, -1.0310682709e-1,
                                        -6.3814475181e-1, -1.1270892375, -3.4151170961e-4});
-    Lanes large = (x.f(1) - exp_f32(mad, p)).copysign(x);
+    Lanes large = (x.f(1) - exp_f32(mad, q)).copysign(x);
     return pick(a < a.f(1.0), small, pick(a >= a.f(1.0), large, x));
 }
 
@@ -154,9 +142,13 @@ Lanes pow_f32(const Mad &mad, Lanes x, Lanes y) {
 
 } // namespace
 
+Lanes Codegen::lanes_for_math(Value *v) {
+    return {&ir_, v, options_.target.vector_registers() < 32 ? options_.target.vector_bits : 0};
+}
+
 Value *Codegen::math_f32(const std::string &function, const std::vector<Value *> &args) {
     Mad mad{has_fma()};
-    Lanes x{&ir_, args[0]};
+    const Lanes x = lanes_for_math(args[0]);
     if (function == "exp") {
         return exp_f32(mad, x).v;
     } else if (function == "log") {
@@ -168,7 +160,7 @@ Value *Codegen::math_f32(const std::string &function, const std::vector<Value *>
     } else if (function == "erf") {
         return erf_f32(mad, x).v;
     } else if (function == "pow") {
-        return pow_f32(mad, x, Lanes{&ir_, args[1]}).v;
+        return pow_f32(mad, x, lanes_for_math(args[1])).v;
     } else if (function == "sin" || function == "cos") {
         return sine(args[0], function == "cos");
     }

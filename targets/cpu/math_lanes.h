@@ -1,20 +1,28 @@
 // Private to targets/cpu: short notation for straight-line vector arithmetic in LLVM IR, used by the math functions.
 // A Lanes is a scalar or a vector of f32, f64, i32 or i64; constants take the width of their partner.
+//
+// Where a processor has few vector registers, the constants of a vector function (some twenty) are operands in memory: left
+// to itself LLVM keeps them all in registers across the loop around, and then moves registers more than it computes.
 #pragma once
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <vector>
 
 namespace kumiko::cpu {
 
 struct Lanes {
     llvm::IRBuilder<> *ir = nullptr;
     llvm::Value *v = nullptr;
+    int constant_bits = 0; // of the vectors in which constants lie in memory; 0: constants are immediate
 
     llvm::Type *type() const { return v->getType(); }
-    Lanes with(llvm::Value *value) const { return {ir, value}; }
-    Lanes f(double c) const { return with(llvm::ConstantFP::get(type(), c)); }    // this shape, floating point
-    Lanes i(uint64_t c) const { return with(llvm::ConstantInt::get(type(), c)); } // this shape, integer
+    Lanes with(llvm::Value *value) const { return {ir, value, constant_bits}; }
+    Lanes f(double c) const { return with(placed(llvm::ConstantFP::get(type(), c))); }    // this shape, floating point
+    Lanes i(uint64_t c) const { return with(placed(llvm::ConstantInt::get(type(), c))); } // this shape, integer
+    llvm::Value *placed(llvm::Constant *c) const;
     llvm::Type *shaped(llvm::Type *scalar) const {
         auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type());
         return vector ? static_cast<llvm::Type *>(llvm::FixedVectorType::get(scalar, vector->getNumElements()))
@@ -66,6 +74,31 @@ inline Lanes unequal(Lanes a, Lanes b) {
     return a.with(a.real() ? a.ir->CreateFCmpUNE(a.v, b.v) : a.ir->CreateICmpNE(a.v, b.v));
 }
 inline Lanes pick(Lanes c, Lanes a, Lanes b) { return a.with(a.ir->CreateSelect(c.v, a.v, b.v)); }
+
+// A constant as it is, or loaded from a variable that nobody writes but that LLVM must take for one that stores may change.
+inline llvm::Value *Lanes::placed(llvm::Constant *c) const {
+    auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(c->getType());
+    if (!constant_bits || !vector || c->isNullValue()) return c;
+    llvm::Type *element = vector->getElementType();
+    const unsigned lanes = vector->getNumElements(), native = constant_bits / element->getScalarSizeInBits();
+    const unsigned piece = lanes % native == 0 ? native : lanes;
+    llvm::Constant *splat = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(piece), c->getSplatValue());
+    llvm::Module &module = *ir->GetInsertBlock()->getModule();
+    llvm::GlobalVariable *place = nullptr;
+    for (llvm::GlobalVariable &g : module.globals()) {
+        if (g.isExternallyInitialized() && g.hasInitializer() && g.getInitializer() == splat) place = &g;
+    }
+    if (!place) {
+        place = new llvm::GlobalVariable(module, splat->getType(), false, llvm::GlobalValue::PrivateLinkage, splat,
+                                         "constant", nullptr, llvm::GlobalValue::NotThreadLocal, std::nullopt, true);
+        place->setAlignment(llvm::Align(constant_bits / 8));
+    }
+    llvm::Value *loaded = ir->CreateAlignedLoad(splat->getType(), place, llvm::Align(constant_bits / 8));
+    if (piece == lanes) return loaded;
+    std::vector<int> all(lanes);
+    for (unsigned n = 0; n < lanes; n++) all[n] = static_cast<int>(n % piece);
+    return ir->CreateShuffleVector(loaded, all);
+}
 
 // a * b + c, fused where the processor has it. The functions below are within their bounds either way.
 struct Mad {

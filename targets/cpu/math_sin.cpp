@@ -22,7 +22,7 @@ const uint32_t two_over_pi[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD
 
 Value *Codegen::sine(Value *arg, bool cosine) {
     Mad mad{has_fma()};
-    Lanes x{&ir_, arg};
+    Lanes x = lanes_for_math(arg);
     Lanes d = x.to_double();
     Lanes magic = d.f(6755399441055744.0); // 1.5 * 2^52: adding it rounds to an integer in the last bits
 
@@ -66,7 +66,7 @@ Value *Codegen::sine(Value *arg, bool cosine) {
     quadrant->addIncoming(near_quadrant.v, before);
     quadrant->addIncoming(quadrant_there.v, reduce);
 
-    Lanes r = Lanes{&ir_, remainder}.to_float();
+    Lanes r = lanes_for_math(remainder).to_float();
     Lanes q{&ir_, quadrant};
     if (cosine) {
         q = q + q.i(1); // cos x = sin(x + pi/2)
