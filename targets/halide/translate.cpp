@@ -48,13 +48,21 @@ class Translate : public IRMutator {
             const Expr result = mutate(Call::make(wide, function + "_f32", args, Call::PureExtern));
             return predicate ? result : converted(op->type, result);
         }
-        if (function == "sigmoid") return 1 / (1 + Halide::exp(-op->args[0]));
-        if (function == "rsqrt" || function == "inverse_sqrt")
-            return make_const(op->type, 1) / Halide::sqrt(op->args[0]);
-        if (function == "inverse") return make_const(op->type, 1) / op->args[0];
+        const auto call = [&](const char *name, const Expr &x) {
+            return Call::make(op->type, name + ("_" + type), {x}, Call::PureExtern);
+        };
+        const Expr one = make_const(op->type, 1);
+        if (function == "sigmoid") return one / (one + call("exp", make_zero(op->type) - op->args[0]));
+        if (function == "rsqrt" || function == "inverse_sqrt") return one / call("sqrt", op->args[0]);
+        if (function == "inverse") return one / op->args[0];
         if (function == "erf") {
             if (type != "f32") throw Unsupported("erf in " + type + " through Halide, which has it in f32 only");
-            return Halide::erf(op->args[0]);
+            if (op->type.is_scalar()) return Halide::erf(op->args[0]);
+            const std::string name = unique_name("erf");
+            std::vector<Expr> lanes; // Halide's is of scalars
+            for (int i = 0; i < op->type.lanes(); i++)
+                lanes.push_back(Halide::erf(extract_lane(Variable::make(op->type, name), i)));
+            return Let::make(name, op->args[0], Shuffle::make_concat(lanes));
         }
         return e;
     }
