@@ -1,9 +1,37 @@
 #include "machine/machine.h"
+#include "schedules/facts.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
 
 namespace {
+
+using namespace Halide::Internal;
+
+// The axis of which the loops inside `loop` may touch any number of elements; "" when there is none. What a stage that is
+// computed at a loop touches depends on its consumer, and is known when the whole is lowered.
+std::string unbounded_axis(const ScheduleState &state, const std::string &name, const std::string &loop) {
+    if (state.stage(name).placement.kind != Placement::Kind::Root) return "";
+    std::vector<Expr> assumed;
+    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
+    const Facts facts = facts_of(state.op, assumed);
+    const ScheduleState known = facts.apply(state);
+    const StageState &s = known.stage(name);
+    const Frame frame(s, whole_region(s.def), "");
+    Bounds bounds = facts.bounds();
+    for (const std::string &l : s.order) bounds.push(l, Interval(0, simplify(frame.extent(l) - 1)));
+    for (const Axis &a : s.def.axes) {
+        const Interval i = frame.axis_interval(a.name(), s.position(loop) + 1, bounds);
+        const Expr most = find_constant_bound(simplify_index(i.max - i.min + 1, bounds), Direction::Upper, bounds);
+        if (!most.defined() || !as_const_int(most) || *as_const_int(most) >= (1 << 30)) return a.name();
+    }
+    return "";
+}
+
+std::string not_in_registers(const std::string &axis, const std::string &loop) {
+    return "how much of axis " + axis + " is touched inside loop " + loop +
+           " is known only at run time, and registers have no index";
+}
 
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
@@ -31,15 +59,24 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                "joined",
                &stage, loop.name, "\"reload\", or state the combiner's properties in reduce(…)");
     }
+    if (level == "registers") {
+        if (const std::string axis = unbounded_axis(state, stage.name(), loop.name); !axis.empty()) {
+            refuse(state, d, not_in_registers(axis, loop.name), &stage, loop.name,
+                   "a loop further in, or a split of " + axis + " by a constant first");
+        }
+    }
     stage.accumulate = Accumulate{level, loop.name, join};
     state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) -> std::string {
                                      const StageState *stage = s.find(name);
                                      if (!stage->has_loop(l))
                                          return "loop " + l + " of stage " + name + " no longer stands";
-                                     for (size_t i = stage->position(l) + 1; i < stage->order.size(); i++) {
-                                         if (stage->loop(stage->order[i]).reduction) return "";
-                                     }
-                                     return "no reduction loop stands inside loop " + l + " any more";
+                                     bool reduces = false;
+                                     for (size_t i = stage->position(l) + 1; i < stage->order.size(); i++)
+                                         reduces = reduces || stage->loop(stage->order[i]).reduction;
+                                     if (!reduces) return "no reduction loop stands inside loop " + l + " any more";
+                                     if (!stage->accumulate || stage->accumulate->level != "registers") return "";
+                                     const std::string axis = unbounded_axis(s, name, l);
+                                     return axis.empty() ? "" : not_in_registers(axis, l);
                                  }});
 }
 

@@ -88,6 +88,13 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
 void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,
                 const MemoryLevel &level, const std::string &loop) {
     const auto bytes = bytes_below(state, reader, tensor, loop);
+    if (!bytes && level.name == "registers" && reader.placement.kind == Placement::Kind::Root &&
+        state.assumptions.empty()) {
+        refuse(state, d,
+               "how much of " + tensor + " is needed below loop " + loop +
+                   " is known only at run time, and registers have no index",
+               &reader, loop, "a loop further in, or splits by constants first");
+    }
     if (bytes && level.bytes > 0 && *bytes > level.bytes) {
         refuse(state, d,
                "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) +

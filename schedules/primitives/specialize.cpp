@@ -43,10 +43,12 @@ Facts facts_where(const ScheduleState &state, const Expr &condition, const Sched
     return facts_of(state.op, all);
 }
 
+// Why there is no call that the specialised schedule could take; "" when there may be one.
 std::string never_runs(const ScheduleState &state, const Expr &condition, const Schedule &special) {
     try {
-        facts_where(state, condition, special);
-        return "";
+        const Facts facts = facts_where(state, condition, special);
+        const std::string why = read_outside(facts.apply(special.state()), facts);
+        return why.empty() ? "" : "the formula has no meaning there: " + why;
     } catch (const UserError &e) {
         return e.what();
     }
@@ -58,9 +60,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     try {
         condition = parse_condition(state.op, text_argument(d, "condition"));
         for (const auto &one : d.arguments["schedule"]) special->apply(directive_of(one, d.where));
-        const Facts facts = facts_where(state, condition, *special);
-        if (const std::string why = read_outside(facts.apply(special->state()), facts); !why.empty())
-            throw UserError("the formula has no meaning there: " + why);
+        if (const std::string why = never_runs(state, condition, *special); !why.empty()) throw UserError(why);
     } catch (const UserError &e) {
         refuse(state, d, e.what());
     }

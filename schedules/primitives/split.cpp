@@ -2,6 +2,24 @@
 
 namespace kumiko {
 
+namespace {
+
+// True when iterations beyond the end of a loop reach only indices beyond the end of its axis: the loop is the axis, or
+// counts whole blocks of it. Beyond the end of a block stand the next block's elements.
+bool ends_with_axis(const StageState &stage, const std::string &loop) {
+    for (const Relation &r : stage.relations) {
+        if (const auto *s = std::get_if<SplitRelation>(&r)) {
+            if (s->inner == loop) return false;
+            if (s->outer == loop) return s->tail != Tail::Shift && ends_with_axis(stage, s->parent);
+        } else if (const auto &f = std::get<FuseRelation>(r); f.fused == loop) {
+            return ends_with_axis(stage, f.outer);
+        }
+    }
+    return true;
+}
+
+} // namespace
+
 // The order keeps its place: outer then inner stand where the loop stood.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &name, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail) {
@@ -25,6 +43,10 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     if (tail == Tail::Pad && loop.reduction) {
         refuse(state, d, "a padded tail would add what lies beyond the end of the reduction", &stage, name,
                "the tail guard, or a factor that divides the extent");
+    }
+    if (tail == Tail::Pad && !ends_with_axis(stage, name)) {
+        refuse(state, d, "a padded tail of loop " + name + " would write into the elements of the next block", &stage,
+               name, "the tails guard and mask, or pad on a loop that ends where its axis does");
     }
     if (tail == Tail::Pad && stage.prepacked) {
         refuse(state, d,

@@ -105,6 +105,23 @@ std::string ranges(const Instruction &instruction) {
     return text;
 }
 
+// Why the split that made `loop` leaves no block of all its iterations; "" when it may leave one.
+std::string never_whole(const StageState &s, const Frame &frame, const std::string &loop, const Bounds &bounds) {
+    for (const Relation &r : s.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (!split || split->inner != loop) continue;
+        const Expr extent = frame.extent(split->parent), factor = static_cast<int>(split->factor);
+        if (proves(extent < factor, bounds))
+            return "loop " + split->parent + " has " + to_string(simplify_index(extent, bounds)) +
+                   " iterations, fewer than a block";
+        const bool cut = split->tail == Tail::Auto || split->tail == Tail::Shift; // the tail is by itself
+        if (!cut && !proves(extent % factor == 0, bounds))
+            return "the tail " + std::string(tail_name(split->tail)) + " of loop " + split->parent +
+                   " is tested in every block";
+    }
+    return "";
+}
+
 // The first difference between the block inside `loop` and the instruction; "" when there is none.
 std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop,
                      const Instruction &instruction) {
@@ -141,6 +158,9 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
         const auto n = as_const_int(extent);
         if (!n) return "the extent of loop " + l.name + " is known only at run time";
         block.loops.push_back({l.name, *n, l.reduction});
+    }
+    for (size_t i = s.position(loop); i < s.order.size(); i++) {
+        if (const std::string why = never_whole(s, frame, s.order[i], bounds); !why.empty()) return why;
     }
     std::map<std::string, Expr> index;
     std::vector<Expr> own;

@@ -264,8 +264,37 @@ class Translate : public IRMutator {
     }
 };
 
+// Tells that tensors come from the caller: of arrays that are its own Halide takes for granted that they begin where a
+// vector register would have them.
+class FromOutside : public IRMutator {
+public:
+    explicit FromOutside(const Nest &nest) {
+        for (const TensorArgument &t : nest.tensors) {
+            const Type stored = t.type.is_bool() ? UInt(8) : t.type;
+            tensors_[t.name] = Halide::Parameter(stored, true, static_cast<int>(t.extents.size()), t.name);
+        }
+    }
+
+private:
+    using IRMutator::visit;
+    std::map<std::string, Halide::Parameter> tensors_;
+
+    Expr visit(const Load *op) override {
+        const Expr index = mutate(op->index), predicate = mutate(op->predicate);
+        const auto found = tensors_.find(op->name);
+        return Load::make(op->type, op->name, index, op->image, found == tensors_.end() ? op->param : found->second,
+                          predicate, op->alignment);
+    }
+    Stmt visit(const Store *op) override {
+        const Expr value = mutate(op->value), index = mutate(op->index), predicate = mutate(op->predicate);
+        const auto found = tensors_.find(op->name);
+        return Store::make(op->name, value, index, found == tensors_.end() ? op->param : found->second, predicate,
+                           op->alignment);
+    }
+};
+
 } // namespace
 
-Stmt halide_body(const Nest &nest) { return Translate().mutate(nest.body); }
+Stmt halide_body(const Nest &nest) { return FromOutside(nest).mutate(Translate().mutate(nest.body)); }
 
 } // namespace kumiko

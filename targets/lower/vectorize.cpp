@@ -230,7 +230,24 @@ private:
         return Store::make(op->name, widen(value), i, op->param, p, ModulusRemainder());
     }
 
+    // Parts of a conjunction that all lanes share stay tests of their own: where they fail no lane runs, and places that all
+    // lanes read are not read.
+    Stmt apart(const IfThenElse *op) {
+        std::vector<Expr> parts;
+        split_into_ands(op->condition, parts);
+        Expr shared, own;
+        for (const Expr &e : parts) {
+            Expr &side = varies(e) ? own : shared;
+            side = side.defined() ? side && e : e;
+        }
+        if (!shared.defined() || !own.defined()) return Stmt();
+        return IfThenElse::make(mutate(shared), mutate(IfThenElse::make(own, op->then_case)));
+    }
+
     Stmt visit(const IfThenElse *op) override {
+        if (!op->else_case.defined()) {
+            if (Stmt s = apart(op); s.defined()) return s;
+        }
         const Expr condition = mutate(op->condition);
         if (condition.type().is_scalar()) {
             return IfThenElse::make(condition, mutate(op->then_case),

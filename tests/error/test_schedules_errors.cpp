@@ -88,6 +88,56 @@ FILE:LINE: error: split("k", 0): the factor 0 is not positive
 )");
 }
 
+TEST_CASE("a padded tail inside of a block") {
+    Schedule s(example_op("chain"));
+    auto T = s.stage("T");
+    T.split("i", 6);
+    CHECK(told([&] { T.split("i.i", 4, {.tail = Tail::Pad}); }) == R"(
+FILE:LINE: error: split("i.i", 4, "pad"): a padded tail of loop i.i would write into the elements of the next block
+  stage T   for i.o in 0..11
+              for i.i in 0..6    ← split asked here
+                for j in 0..128  ← innermost
+  legal here: the tails guard and mask, or pad on a loop that ends where its axis does
+)");
+    T.split("j", 12, {.tail = Tail::Shift});
+    CHECK(told([&] { T.split("j.o", 4, {.tail = Tail::Pad}); }).find("of loop j.o would write into") !=
+          std::string::npos);
+    T.split("i.o", 4, {.tail = Tail::Pad});
+}
+
+TEST_CASE("registers for what is of no constant size") {
+    Schedule s(example_op("matmul_any"));
+    s.stage("C").reorder({"j", "k", "i"});
+    CHECK(told([&] { s.accumulate_in("C", "registers", "j"); }) == R"(
+FILE:LINE: error: accumulate_in("registers", "j"): how much of axis i is touched inside loop j is known only at run time, and registers have no index
+  stage C   for j in 0..128                ← accumulate_in asked here
+              for k in 0..256 (reduction)
+                for i in 0..M              ← innermost
+  legal here: a loop further in, or a split of i by a constant first
+)");
+    CHECK(told([&] { s.place_in("A", "registers", "C", "j"); }) == R"(
+FILE:LINE: error: place_in("A", "registers", "C", "j"): how much of A is needed below loop j is known only at run time, and registers have no index
+  stage C   for j in 0..128                ← place_in asked here
+              for k in 0..256 (reduction)
+                for i in 0..M              ← innermost
+  legal here: a loop further in, or splits by constants first
+)");
+    s.stage("C").split("i", 4);
+    s.stage("C").reorder({"i.o", "j", "k", "i.i"});
+    s.accumulate_in("C", "registers", "j");
+    CHECK(told([&] {
+              s.stage("C").reorder({"j", "k", "i.o", "i.i"});
+          }) == R"(
+FILE:LINE: error: reorder({"j", "k", "i.o", "i.i"}) takes away what accumulate_in("registers", "j") (FILE:LINE) relies on: how much of axis i is touched inside loop j is known only at run time, and registers have no index
+  it would make
+  stage C   for j in 0..128
+              for k in 0..256 (reduction)
+                for i.o in 0..((M + 3) / 4)
+                  for i.i in 0..4
+  legal here: what leaves that as it is, or this directive before accumulate_in("registers", "j")
+)");
+}
+
 TEST_CASE("reorder repeats or misses a loop") {
     Schedule s = matmul();
     CHECK(told([&] {
@@ -233,6 +283,26 @@ FILE:LINE: error: tensorize("k.o", "avx2.vpmaddwd"): the block is not what the i
 )");
 }
 
+TEST_CASE("tensorize where no block is whole") {
+    Axis i("i", 4), j("j", 12), k("k", 1);
+    Tensor A = input("A", i16, {i, k}), B = input("B", i16, {j, k});
+    const Op op("thin", {A, B}, {compute("C", {i, j}, sum(cast(i32, A(i, k)) * cast(i32, B(j, k)), k))});
+    Schedule s(op, Machine::named("x86-64-avx2"));
+    auto C = s.stage("C");
+    C.split("j", 8, {.tail = Tail::Mask});
+    C.split("k", 2);
+    C.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
+    CHECK(told([&] { C.tensorize("j.i", "avx2.vpmaddwd"); }).find("the tail mask of loop j is tested in every block") !=
+          std::string::npos);
+    Schedule t(op, Machine::named("x86-64-avx2"));
+    auto D = t.stage("C");
+    D.split("j", 8);
+    D.split("k", 2);
+    D.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
+    CHECK(told([&] { D.tensorize("j.i", "avx2.vpmaddwd"); }).find("loop k has 1 iterations, fewer than a block") !=
+          std::string::npos);
+}
+
 TEST_CASE("a later directive takes away what an earlier one relies on") {
     Schedule s = matmul();
     s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 16);
@@ -300,8 +370,12 @@ FILE:LINE: error: assume("N == 4"): the formula has no meaning there: stage Y re
     CHECK(told([&] { s.specialize(N == 8); }) == R"(
 FILE:LINE: error: specialize("N == 8", …): the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 14, but axis a has 5 elements
 )");
+    s.specialize(N % 3 == 1);
+    CHECK(told([&] { s.assume(N >= 2 && N <= 6); }) == R"(
+FILE:LINE: error: assume("N >= 2 && N <= 6") takes away what specialize("N % 3 == 1", …) (FILE:LINE) relies on: the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 6, but axis a has 5 elements
+  legal here: what leaves that as it is, or this directive before specialize("N % 3 == 1", …)
+)");
     s.assume(N <= 8);
-    s.assume(N == 3);
     Axis j("j", 6);
     const Op fixed("fixed", {X}, {compute("Y", {j}, X(j))});
     CHECK(told([&] { Schedule t(fixed); }) == R"(

@@ -146,6 +146,23 @@ TEST_CASE("masked vectors of every width, dense and strided, through Halide") {
     }
 }
 
+TEST_CASE("arrays of the caller's may begin anywhere, through Halide") {
+    Axis k("k", 3), i("i", 40), a("a", 90);
+    Tensor X = input("X", f64, {a});
+    const Op op("some", {X}, {compute("Y", {k, i}, cast(u8, X(i * 2 + k)) % cast(u8, X(i)))});
+    Schedule s(op);
+    s.stage("Y").vectorize("i");
+    std::vector<double> memory(94);
+    std::vector<uint8_t> out(124);
+    for (size_t n = 0; n < memory.size(); n++) memory[n] = static_cast<double>(n);
+    const HalideModule module(lower(s));
+    for (size_t first = 0; first < 4; first++) {
+        void *tensors[] = {memory.data() + first, out.data() + first};
+        REQUIRE(module.call(tensors, nullptr) == 0);
+        CHECK(out[first + 39] == (2 * 39 + first) % (39 + first));
+    }
+}
+
 TEST_CASE("source and object compile and run elsewhere") {
     const Op op = product(f32, 6, 8, 5);
     Schedule s(op);
