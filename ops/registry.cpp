@@ -107,6 +107,7 @@ Op build_matmul(const Arguments &a) {
     if (a.flag("strided")) {
         o.lda = Size("lda");
         o.ldb = Size("ldb");
+        o.ldc = Size("ldc");
     }
     return matmul(a.type("type"), a.size("m"), a.size("n"), a.size("k"), o);
 }
@@ -130,7 +131,7 @@ std::vector<Operator> make_registry() {
          flag("bias", "add a value to each column"),
          flag("residual", "add a tensor shaped like C"),
          activation(),
-         flag("strided", "rows of A and B are lda and ldb elements apart"),
+         {"strided", Kind::Flag, false, "rows of A, B and C are lda, ldb and ldc elements apart", {}, true},
          type(),
          {"b_type", Kind::Choice, "same", "type of B", types},
          {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types}},

@@ -27,6 +27,9 @@ struct Parameter {
     Json otherwise; // the default; null: must be given
     std::string summary;
     std::vector<std::string> choices; // Choice; the empty string among them means none
+    // It says how the tensors are stored, not what is computed: kernels that differ in it alone are interchangeable where
+    // their strides agree.
+    bool storage = false;
 
     bool required() const { return otherwise.is_null(); }
 };

@@ -175,6 +175,13 @@ TEST_CASE("what cannot be tuned") {
     options.trials = 1;
     CHECK(message([&] { tune(symbolic, Machine::host(), CpuTarget::host(), options); }) ==
           "op matmul is tuned for given sizes: give a value for the size n");
+    const Op gaps = ops::matmul(Float(32), 4, 4, 4, {.ldc = Size("ldc")});
+    CHECK(message([&] {
+              MeasureTask(gaps, {{"ldc", 6}});
+          }) ==
+          "output C of op matmul has gaps between its rows at these sizes (f32[4, 4] with strides [6, 1]); tune it "
+          "where it is dense");
+    CHECK_NOTHROW(MeasureTask(gaps, {{"ldc", 4}}));
     MeasureTask task(op(), {});
     CHECK(message([&] { Measurer m(task, {.program = "/nowhere/kumiko_measurer"}); }) ==
           "cannot start the measurer /nowhere/kumiko_measurer: No such file or directory");
