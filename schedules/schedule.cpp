@@ -159,7 +159,7 @@ StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instructio
 
 Schedule &Schedule::know(const Instruction &instruction) {
     if (const Instruction *have = state_->instructions->find(instruction.name);
-        have && have->meaning.hash() == instruction.meaning.hash())
+        have && have->meaning.hash() == instruction.meaning.hash() && have->emitter == instruction.emitter)
         return *this;
     auto all = std::make_shared<InstructionSet>(*state_->instructions);
     all->add(instruction);

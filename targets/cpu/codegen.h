@@ -172,6 +172,7 @@ private:
     llvm::IRBuilder<> ir_;
     llvm::Function *function_ = nullptr;
     std::string kernel_;
+    std::shared_ptr<const InstructionSet> instructions_; // of the kernel's schedule
     int tasks_ = 0;
 
     Scope<Symbol> symbols_;

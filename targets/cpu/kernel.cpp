@@ -230,6 +230,7 @@ void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {
 
 void Codegen::add(const Nest &nest) {
     kernel_ = nest.name;
+    instructions_ = nest.instructions;
     tasks_ = 0;
     if (module->getFunction(nest.name)) {
         throw UserError("two kernels are named " + nest.name);

@@ -149,6 +149,7 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
         const Op &op = schedule.op();
         Nest head;
         head.name = options.kernel_name.empty() ? op.name() : options.kernel_name;
+        head.instructions = schedule.state().instructions;
         std::vector<const StageState *> packed;
         for (const Input &in : op.inputs()) {
             const StageState *copy = nullptr;
