@@ -13,7 +13,8 @@
 namespace kumiko::cli {
 
 void OpArguments::add_to(CLI::App &command, bool required) {
-    auto *op = command.add_option("op", name, "operator; `kumiko ops` lists them");
+    auto *op = command.add_option("op", name,
+                                  "operator; `kumiko ops` lists them; or one of a shared object: ./libmyops.so:NAME");
     if (required) op->required();
     command
         .add_option("--shape", shape,

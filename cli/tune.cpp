@@ -134,6 +134,7 @@ void add_tune(CLI::App &app) {
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
+                       "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
                        "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
                        "Control-C ends the search with the best so far; the same command goes on from there.");
     command->callback([a] { tune_all(*a); });
