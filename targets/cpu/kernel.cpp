@@ -228,11 +228,27 @@ void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {
     ir_.CreateRet(code);
 }
 
+// How many elements the array takes that a packing kernel writes, as a function of the sizes.
+void Codegen::elements_function(const Nest &nest) {
+    auto *f = llvm::Function::Create(
+        llvm::FunctionType::get(ir_.getInt64Ty(), std::vector<llvm::Type *>(nest.sizes.size(), ir_.getInt64Ty()),
+                                false),
+        llvm::Function::ExternalLinkage, nest.name + "_elements" + options_.symbol_suffix, *module);
+    if (!options_.symbol_suffix.empty()) f->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    set_attributes(f);
+    begin_function(f);
+    std::vector<std::unique_ptr<ScopedBinding<Symbol>>> symbols;
+    for (size_t i = 0; i < nest.sizes.size(); i++)
+        symbols.push_back(std::make_unique<ScopedBinding<Symbol>>(
+            symbols_, nest.sizes[i], bind_index(f->getArg(unsigned(i)), Int(32), true, {})));
+    ir_.CreateRet(index(nest.tensors.back().extents[0]));
+}
+
 void Codegen::add(const Nest &nest) {
     kernel_ = nest.name;
     instructions_ = nest.instructions;
     tasks_ = 0;
-    if (module->getFunction(nest.name)) {
+    if (module->getFunction(nest.name + options_.symbol_suffix)) {
         throw UserError("two kernels are named " + nest.name);
     }
     declare_scopes(nest);
@@ -243,7 +259,8 @@ void Codegen::add(const Nest &nest) {
     std::vector<llvm::Type *> params(nest.tensors.size(), pointer);
     params.resize(nest.tensors.size() + nest.sizes.size(), ir_.getInt64Ty());
     auto *f = llvm::Function::Create(llvm::FunctionType::get(ir_.getInt32Ty(), params, false),
-                                     llvm::Function::ExternalLinkage, nest.name, *module);
+                                     llvm::Function::ExternalLinkage, nest.name + options_.symbol_suffix, *module);
+    if (!options_.symbol_suffix.empty()) f->setVisibility(llvm::GlobalValue::HiddenVisibility);
     set_attributes(f);
     begin_function(f);
     std::vector<std::unique_ptr<ScopedBinding<Symbol>>> symbols;
@@ -274,7 +291,9 @@ void Codegen::add(const Nest &nest) {
     check_door(nest);
     statement(nest.body);
     ir_.CreateRet(ir_.getInt32(0));
-    packed_entry(nest, f);
+    if (options_.symbol_suffix.empty()) packed_entry(nest, f);
+    if (!nest.tensors.empty() && nest.tensors.back().output && !nest.tensors.back().packed_from.empty())
+        elements_function(nest);
 
     std::string problems;
     llvm::raw_string_ostream stream(problems);

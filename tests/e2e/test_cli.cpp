@@ -114,8 +114,8 @@ TEST_CASE("tune, best, db and build work together") {
         fclose(f);
     }
     const Json built = json_of(run("build k.json -o lib --quiet --expected lib/expected --json -"));
-    CHECK(built["manifest"]["kernels"][0]["schedule"]["origin"] == "tuned");
-    CHECK(built["manifest"]["kernels"][0]["measured"]["seconds"].get<double>() > 0);
+    CHECK(built["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"] == "tuned");
+    CHECK(built["manifest"]["kernels"][0]["targets"][0]["measured"]["seconds"].get<double>() > 0);
     CHECK(std::filesystem::file_size(scratch() + "/lib/expected/mm.C.bin") == 32 * 32 * 4);
 }
 
