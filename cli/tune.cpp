@@ -118,10 +118,10 @@ void add_tune(CLI::App &app) {
     command
         ->add_option("--trials", a->options.trials,
                      "schedules to measure for each kernel, those in the database counted")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->capture_default_str();
     command->add_option("--budget", a->budget, "seconds for all kernels together; 0: until the trials are done")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_below_zero())
         ->capture_default_str();
     command->add_option("--db", a->options.database, "where results are kept, and looked up when tuning goes on")
         ->type_name("FILE")
