@@ -20,6 +20,17 @@ void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double
         throw UserError(path + " is not a tuning database: it is not an SQLite file; name another, or remove it");
     case SQLITE_CORRUPT:
         throw UserError(file + " is damaged (" + detail + "); restore a copy of it, or remove it and tune again");
+    case SQLITE_IOERR: // SQLite tells a disk that is full from a file that may not grow by the system's error alone
+        switch (code) {
+        case SQLITE_IOERR_WRITE:
+        case SQLITE_IOERR_FSYNC:
+        case SQLITE_IOERR_TRUNCATE:
+        case SQLITE_IOERR_SHMSIZE:
+            throw UserError(file + " cannot grow (" + detail +
+                            "): the disk may be full, or files be limited in size; results up to now are kept");
+        default:
+            throw UserError(file + " cannot be read or written (" + detail + ")");
+        }
     case SQLITE_FULL:
         throw UserError("the disk is full: " + file + " cannot grow; results up to now are kept");
     case SQLITE_CANTOPEN:

@@ -2,6 +2,7 @@
 
 #include "autotune/exact.h"
 #include "autotune/measurer/protocol.h"
+#include "dsl/elements.h"
 #include "dsl/interpret.h"
 #include "support/duration.h"
 
@@ -79,6 +80,12 @@ const void *first_byte(const Buffer<> &b) { return b.begin(); }
 } // namespace
 
 MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
+    for (const std::string &name : op.outputs()) { // outputs are compared as a whole
+        const Buffer<> out = make_output(op, name, sizes);
+        if (strides_of(out.raw_buffer()) != dense_strides(out.extents()))
+            throw UserError("output " + name + " of op " + op.name() + " has gaps between its rows at these sizes (" +
+                            describe(out.raw_buffer()) + "); tune it where it is dense");
+    }
     const Stopwatch watch;
     const Arrays arrays = make_arrays(op, sizes, seed, exact_);
     reference_seconds_ = watch.seconds();

@@ -92,7 +92,7 @@ void add_bench(CLI::App &app) {
     command->add_option("--tuned", a->options.database, "also the best schedules of this tuning database")
         ->type_name("DB");
     command->add_option("--seconds", a->options.budget_seconds, "timing of each piece")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->capture_default_str();
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");

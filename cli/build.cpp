@@ -15,14 +15,15 @@ namespace kumiko::cli {
 namespace {
 
 struct Arguments {
-    std::string file, folder = "out", database, target, expected, json;
+    std::string file, folder = "out", database, expected, json;
+    std::vector<std::string> targets;
     int threads = 1;
     bool self_test = true, quiet = false;
 };
 
 void build(const Arguments &a) {
     LibraryDescription library = LibraryDescription::load(a.file);
-    if (!a.target.empty()) library.target = a.target;
+    if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
     Progress progress(std::cerr, progress_style(2, a.quiet), "building " + library.name,
                       static_cast<int64_t>(library.kernels.size()));
@@ -44,7 +45,7 @@ void build(const Arguments &a) {
     if (a.json != "-") {
         std::cout << table.text();
         std::cout << "\n"
-                  << library.kernels.size() << " kernels for " << library.target << " in "
+                  << fmt::format("{} kernels for {} in ", library.kernels.size(), fmt::join(library.targets, ", "))
                   << duration_text(report.seconds) << ". To use them:\n"
                   << "  cc app.c -I" << a.folder << " " << a.folder << "/lib" << library.name << ".a -lm -lpthread\n";
     }
@@ -68,7 +69,11 @@ void add_build(CLI::App &app) {
         ->add_option("--threads", a->threads, "prefer schedules that were tuned for so many threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
-    command->add_option("--target", a->target, "instead of the list's: x86-64-avx2, x86-64-avx512, aarch64, ...")
+    command
+        ->add_option(
+            "--target", a->targets,
+            "instead of the list's, one or several: x86-64-avx512,x86-64-avx2; `kumiko machine --list` lists them")
+        ->delimiter(',')
         ->type_name("LEVEL");
     command->add_flag("!--no-self-test", a->self_test,
                       "leave the self-test program out, which needs each formula evaluated");

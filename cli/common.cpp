@@ -8,12 +8,15 @@
 #include "support/atomic_file.h"
 #include "support/error.h"
 
+#include <cmath>
+#include <cstdlib>
 #include <iostream>
 
 namespace kumiko::cli {
 
 void OpArguments::add_to(CLI::App &command, bool required) {
-    auto *op = command.add_option("op", name, "operator; `kumiko ops` lists them");
+    auto *op = command.add_option("op", name,
+                                  "operator; `kumiko ops` lists them; or one of a shared object: ./libmyops.so:NAME");
     if (required) op->required();
     command
         .add_option("--shape", shape,
@@ -98,6 +101,30 @@ void write_json(const std::string &file, const Json &value) {
         std::cout << dump_json(value);
     else
         write_file_atomically(file, dump_json(value));
+}
+
+namespace {
+
+CLI::Validator number_that(const std::string &rule, bool (*holds)(double)) {
+    return CLI::Validator(
+        [rule, holds](const std::string &text) {
+            char *end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            return text.empty() || *end || !std::isfinite(value) || !holds(value)
+                       ? "\"" + text + "\" is not a number " + rule
+                       : std::string();
+        },
+        "");
+}
+
+} // namespace
+
+CLI::Validator above_zero() {
+    return number_that("above 0", [](double v) { return v > 0; });
+}
+
+CLI::Validator not_below_zero() {
+    return number_that("from 0", [](double v) { return v >= 0; });
 }
 
 void examples(CLI::App &command, const std::string &text) { command.footer("Examples:\n" + text); }

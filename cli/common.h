@@ -21,6 +21,7 @@ void add_db(CLI::App &app);
 void add_build(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_machine(CLI::App &app);
+void add_docs(CLI::App &app);
 
 // An op on the command line: its name in the registry, --shape and --type.
 struct OpArguments {
@@ -47,6 +48,10 @@ struct ScheduleArguments {
 void add_json_option(CLI::App &command, std::string &file);
 // Writes it, "-" meaning the standard output; nothing when `file` is empty.
 void write_json(const std::string &file, const Json &value);
+
+// For the options that take a number of their kind.
+CLI::Validator above_zero();
+CLI::Validator not_below_zero();
 
 // Adds an example to the end of the help text.
 void examples(CLI::App &command, const std::string &text);

@@ -4,7 +4,11 @@
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "driver/tuned.h"
+#include "ops/registry.h"
+#include "ops/shared_object.h"
+#include "schedules/saved_text.h"
 #include "support/duration.h"
+#include "support/names.h"
 #include "support/table.h"
 
 #include <fmt/format.h>
@@ -13,6 +17,58 @@
 #include <memory>
 
 namespace kumiko::cli {
+
+namespace {
+
+struct Found {
+    ChosenSchedule best;
+    std::optional<Op> op; // where it was named so that it could be made
+};
+
+bool is_known(const std::string &name) {
+    if (ops::shared_name(name)) return true;
+    const auto &all = ops::registry();
+    return std::any_of(all.begin(), all.end(), [&](const ops::Operator &o) { return o.name == name; });
+}
+
+Found best_of(const OpArguments &a, const Machine &machine, const std::string &database, int threads) {
+    const Op op = a.op();
+    if (const auto found = tuned_schedule(op, machine, database, {.threads = threads, .sizes = a.bound_sizes()})) {
+        Schedule::from_json(op, machine, nlohmann::json(found->schedule)); // it stands
+        return {*found, op};
+    }
+    throw UserError(database +
+                    " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
+                    a.name + (a.shape.empty() ? "" : " --shape " + a.shape) + " --db " + database);
+}
+
+// For an op that this program does not know, one of somebody's shared object: what the database has under its name.
+Found best_by_name(const std::string &name, const Machine &machine, const std::string &file, int threads) {
+    const Database database(file, Database::Mode::Read);
+    std::vector<Database::TaskSummary> tasks;
+    std::vector<std::string> names;
+    for (const Database::TaskSummary &t : database.tasks()) {
+        names.push_back(t.key.op);
+        if (t.key.op == name && t.key.machine == machine.id() && t.ok > 0) tasks.push_back(t);
+    }
+    if (tasks.size() > 1)
+        std::erase_if(tasks, [&](const Database::TaskSummary &t) { return threads && t.key.threads != threads; });
+    if (tasks.empty()) {
+        for (const ops::Operator &o : ops::registry()) names.push_back(o.name);
+        throw UserError("neither this program nor " + file + " knows an op \"" + name + "\" tuned on this machine" +
+                        suggest(name, names));
+    }
+    if (tasks.size() > 1)
+        throw UserError(fmt::format("{} knows {} at {} shapes; name the op with its shared object and the shape, as "
+                                    "./libmyops.so:{} --shape ...",
+                                    file, name, tasks.size(), name));
+    const auto record = database.best(tasks[0].key, machine);
+    if (!record) throw UserError(file + " knows no good schedule for " + name);
+    // The formula alone tells the work; without it the rate is left out.
+    return {{Json(record->saved_schedule), record->parameters, record->seconds(), "", "tuned"}, {}};
+}
+
+} // namespace
 
 void add_best(CLI::App &app) {
     auto *command = app.add_subcommand("best", "the best schedule that a tuning database knows for an op");
@@ -31,37 +87,37 @@ void add_best(CLI::App &app) {
         ->check(CLI::IsMember({"cpp", "json", "parameters", "nest"}))
         ->capture_default_str();
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko best matmul --shape m=512,n=512,k=512 --as cpp\n  kumiko best softmax --shape "
-                       "m=1536,n=128 --as json > softmax.json");
+    examples(*command,
+             "  kumiko best matmul --shape m=512,n=512,k=512 --as cpp\n  kumiko best group_norm_silu --as cpp      (an "
+             "op of a shared object, by its name in the database)\n  kumiko best softmax --shape "
+             "m=1536,n=128 --as json > softmax.json");
     command->callback([a] {
-        const Op op = a->op.op();
         const Machine machine = Machine::host();
-        const auto found =
-            tuned_schedule(op, machine, a->database, {.threads = a->threads, .sizes = a->op.bound_sizes()});
-        if (!found) {
-            throw UserError(
-                a->database +
-                " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                a->op.name + (a->op.shape.empty() ? "" : " --shape " + a->op.shape) + " --db " + a->database);
-        }
-        const Schedule schedule = Schedule::from_json(op, machine, nlohmann::json(found->schedule));
+        const bool by_name = a->op.shape.empty() && a->op.type.empty() && !is_known(a->op.name);
+        const Found found = by_name ? best_by_name(a->op.name, machine, a->database, a->threads)
+                                    : best_of(a->op, machine, a->database, a->threads);
+        if (a->form == "nest" && !found.op)
+            throw UserError("the nest of " + a->op.name + " takes its formula: name it with its shared object, as " +
+                            "./libmyops.so:" + a->op.name + " --shape ...");
         if (a->json != "-") {
             if (a->form == "cpp")
-                std::cout << "// " << found->rate << ", " << duration_text(found->seconds) << " a call\n"
-                          << schedule.to_cpp();
+                std::cout << "// " << (found.best.rate.empty() ? "" : found.best.rate + ", ")
+                          << duration_text(found.best.seconds) << " a call\n"
+                          << saved_cpp_text(found.best.schedule);
             else if (a->form == "json")
-                std::cout << dump_json(found->schedule);
+                std::cout << dump_json(found.best.schedule);
             else if (a->form == "parameters")
-                std::cout << dump_json(found->parameters);
+                std::cout << dump_json(found.best.parameters);
             else
-                std::cout << schedule.nest() << "\n";
+                std::cout << Schedule::from_json(*found.op, machine, nlohmann::json(found.best.schedule)).nest()
+                          << "\n";
         }
         write_json(a->json, {{"op", a->op.name},
-                             {"parameters", a->op.parameters()},
-                             {"seconds", found->seconds},
-                             {"rate", found->rate},
-                             {"template_parameters", found->parameters},
-                             {"schedule", found->schedule}});
+                             {"parameters", found.op ? a->op.parameters() : Json(nullptr)},
+                             {"seconds", found.best.seconds},
+                             {"rate", found.best.rate},
+                             {"template_parameters", found.best.parameters},
+                             {"schedule", found.best.schedule}});
     });
 }
 

@@ -6,8 +6,42 @@
 #include "support/names.h"
 
 #include <iostream>
+#include <sstream>
 
 using namespace kumiko;
+
+namespace {
+
+// What was wrong with the arguments, and what would be legal.
+std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
+    const auto chosen = app.get_subcommands();
+    const CLI::App &command = chosen.empty() ? app : *chosen.front();
+    std::string text = e.what();
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+        // "... expected: 3 --trails": the exception alone knows them.
+        std::istringstream words(text.substr(text.rfind(": ") + 2));
+        std::string first;
+        for (std::string word; words >> word;) {
+            if (first.empty() || word.starts_with("-")) first = word;
+        }
+        std::vector<std::string> options;
+        for (const CLI::Option *o : command.get_options()) {
+            for (const std::string &name : o->get_lnames()) options.push_back("--" + name);
+        }
+        if (first.starts_with("-"))
+            return command.get_name() + " has no option \"" + first + "\"" +
+                   suggest(first.substr(0, first.find('=')), options);
+        return command.get_name() + " does not take a further argument \"" + first + "\"" + suggest("", options);
+    }
+    for (const CLI::Option *o : command.get_options()) {
+        const std::string name = o->get_single_name();
+        if (text.find(name) == std::string::npos || o->get_description().empty()) continue;
+        return text + "\n  " + o->get_name(true) + " " + o->get_type_name() + ": " + o->get_description();
+    }
+    return text;
+}
+
+} // namespace
 
 int main(int argc, char **argv) {
     CLI::App app("Kumiko: write an operator as a formula, schedule it, tune it, and ship it as a C library.", "kumiko");
@@ -22,6 +56,7 @@ int main(int argc, char **argv) {
     cli::add_build(app);
     cli::add_bench(app);
     cli::add_machine(app);
+    cli::add_docs(app);
     cli::examples(app, "  kumiko ops                                         which operators there are\n"
                        "  kumiko show softmax --shape m=64,n=128             a formula as a loop nest\n"
                        "  kumiko run matmul --shape m=512,n=512,k=512        compile, check against the formula, time\n"
@@ -42,7 +77,7 @@ int main(int argc, char **argv) {
         if (unknown)
             std::cerr << "kumiko: there is no command \"" << first << "\"" << suggest(first, commands) << "\n";
         else
-            std::cerr << "kumiko: " << e.what() << "\n";
+            std::cerr << "kumiko: " << complaint(app, e) << "\n";
         const auto chosen = app.get_subcommands();
         std::cerr << "`kumiko " << (chosen.empty() ? "" : chosen.front()->get_name() + " ")
                   << "--help` shows what is possible\n";

@@ -2,6 +2,7 @@
 #include "cli/common.h"
 
 #include "ops/registry.h"
+#include "ops/shared_object.h"
 #include "support/names.h"
 #include "support/table.h"
 
@@ -56,16 +57,17 @@ void add_ops(CLI::App &app) {
     auto a = std::make_shared<Arguments>();
     command->add_option("op", a->name, "say more of this one");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko ops\n  kumiko ops conv2d\n  kumiko ops --json -");
+    examples(*command, "  kumiko ops\n  kumiko ops conv2d\n  kumiko ops ./libmyops.so\n  kumiko ops --json -");
     command->callback([a] {
         Json all = Json::array();
-        if (!a->name.empty()) {
-            const ops::Operator &op = ops::find_operator(a->name);
+        const auto shared = ops::shared_name(a->name);
+        if (!a->name.empty() && !(shared && shared->op.empty())) {
+            const ops::Operator op = ops::find_operator(a->name);
             if (a->json != "-") describe(op);
             all.push_back(operator_json(op));
         } else {
             Table table({"operator", "needs", ""});
-            for (const ops::Operator &op : ops::registry()) {
+            for (const ops::Operator &op : shared ? ops::load_operators(shared->file) : ops::registry()) {
                 std::string needs;
                 for (const ops::Parameter &p : op.parameters) {
                     if (p.required()) needs += (needs.empty() ? "" : ", ") + p.name;

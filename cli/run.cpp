@@ -118,9 +118,7 @@ void add_run(CLI::App &app) {
     command->add_option("--threads", a->threads, "threads that the kernel may use; 0: one per processor")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
-    command->add_option("--seconds", a->seconds, "how long to time it")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+    command->add_option("--seconds", a->seconds, "how long to time it")->check(above_zero())->capture_default_str();
     command->add_flag("!--no-check", a->check, "do not evaluate the formula, which is slow for large ops");
     command->add_flag("--perf", a->perf, "name the code for `perf record`");
     add_json_option(*command, a->json);

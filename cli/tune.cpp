@@ -118,10 +118,10 @@ void add_tune(CLI::App &app) {
     command
         ->add_option("--trials", a->options.trials,
                      "schedules to measure for each kernel, those in the database counted")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero())
         ->capture_default_str();
     command->add_option("--budget", a->budget, "seconds for all kernels together; 0: until the trials are done")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_below_zero())
         ->capture_default_str();
     command->add_option("--db", a->options.database, "where results are kept, and looked up when tuning goes on")
         ->type_name("FILE")
@@ -134,6 +134,7 @@ void add_tune(CLI::App &app) {
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
+                       "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
                        "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
                        "Control-C ends the search with the best so far; the same command goes on from there.");
     command->callback([a] { tune_all(*a); });

@@ -2,7 +2,7 @@
 # processor of this architecture and without sanitizers, and carried in the binary as bytes.
 function(kumiko_embed_runtime target)
   set(objects)
-  foreach(part errors memory threads)
+  foreach(part errors cpu_features memory threads)
     set(object ${CMAKE_BINARY_DIR}/embedded/${part}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/embedded
@@ -10,6 +10,7 @@ function(kumiko_embed_runtime target)
               -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -I${CMAKE_SOURCE_DIR}/runtime
               -c ${CMAKE_SOURCE_DIR}/runtime/${part}.c -o ${object}
       DEPENDS ${CMAKE_SOURCE_DIR}/runtime/${part}.c ${CMAKE_SOURCE_DIR}/runtime/kumiko_runtime.h
+              ${CMAKE_SOURCE_DIR}/runtime/cpu_features.h
       VERBATIM)
     list(APPEND objects ${object})
   endforeach()

@@ -57,9 +57,7 @@ void write_check_files(const LibraryDescription &library, const std::filesystem:
     size_t done = 0;
     for (const LibraryKernel &k : library.kernels) {
         if (progress) progress(done++, library.kernels.size(), k.name);
-        Sizes sizes;
-        for (const std::string &s : k.op.sizes()) sizes[s] = 48;
-        for (const auto &[name, value] : k.test_sizes) sizes[name] = value;
+        const Sizes sizes = k.sizes_for_test();
         CheckArrays a = make_check_arrays(k.op, sizes);
         if (!a.exact) a.outputs = interpret(k.op, a.inputs, {.sizes = sizes});
         std::vector<std::pair<std::string, std::string>> files;

@@ -4,12 +4,15 @@
 #include "driver/library_files.h"
 #include "driver/runtime_objects.h"
 #include "driver/tuned.h"
+#include "schedules/library/table.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/error.h"
 #include "support/names.h"
 #include "targets/cpu/object.h"
 #include "targets/lower/lower.h"
+
+#include <bit>
 
 namespace kumiko {
 
@@ -36,6 +39,15 @@ private:
 
 ChosenSchedule choose(const LibraryKernel &k, const Target &target, const ScheduleSource &source) {
     if (k.schedule) return *k.schedule;
+    if (!k.schedule_parameters.is_null()) {
+        const LibraryTemplate *found = library::find_template(k.op);
+        if (!found)
+            throw UserError("no schedule of the library fits op " + k.op.name() +
+                            ", so there are no parameters to set");
+        const auto space = found->make_space(k.op, target.machine);
+        const Point point = space->from_json(k.schedule_parameters);
+        return {Json(space->schedule(point).to_json()), space->to_json(point), 0, "", "given parameters"};
+    }
     if (k.tuned && source) {
         if (auto found = source(k.op, target.machine)) return *found;
     }
@@ -46,12 +58,49 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
 void check_symbol(const LibraryDescription &library, const std::string &symbol) {
     for (const char *taken :
          {"abi_version", "parallel_for", "set_parallel_for", "default_parallel_for", "set_num_threads", "num_threads",
-          "shutdown_threads", "malloc", "free", "set_memory", "trim_memory", "fail", "error", "clear_error"}) {
+          "shutdown_threads", "malloc", "free", "set_memory", "trim_memory", "cpu_features", "cpu_feature",
+          "set_cpu_features", "require_features", "fail", "error", "clear_error"}) {
         if (symbol == library.name + "_" + taken) {
             throw UserError("the function would be called " + symbol +
                             ", as one of the library's own; give the kernel another name");
         }
     }
+}
+
+// The targets of a list, the one that needs most of a processor first.
+std::vector<Target> targets_of(const std::vector<std::string> &names) {
+    if (names.empty()) throw UserError("a library needs a target; `host` is this machine");
+    std::vector<Target> targets;
+    for (const std::string &name : names) {
+        targets.push_back(Target::named(name));
+        const CpuTarget &first = targets[0].cpu, &cpu = targets.back().cpu;
+        if (cpu.architecture() != first.architecture() || cpu.freestanding() != first.freestanding())
+            throw UserError("the targets " + first.name + " and " + cpu.name +
+                            " cannot be in one library, which is of one architecture; build a library for each");
+        for (size_t i = 0; i + 1 < targets.size(); i++) {
+            if (targets[i].cpu.name == cpu.name) throw UserError("the target " + name + " is named twice");
+        }
+    }
+    std::stable_sort(targets.begin(), targets.end(), [](const Target &a, const Target &b) {
+        return std::popcount(a.cpu.required_features()) > std::popcount(b.cpu.required_features());
+    });
+    return targets;
+}
+
+// One kernel for one target: its functions, hidden behind the entry.
+PackagedVariant compile_variant(const LibraryKernel &k, const std::string &symbol, const Target &target,
+                                const ScheduleSource &source, CodegenOptions codegen, ObjectFile &object) {
+    PackagedVariant v{target.cpu.name, target.cpu.required_features(), {}, choose(k, target, source)};
+    const Schedule schedule = Schedule::from_json(k.op, target.machine, v.schedule.schedule);
+    LowerOptions lowering;
+    lowering.kernel_name = symbol;
+    v.nest = lower(schedule, lowering);
+    std::vector<Nest> nests = {v.nest};
+    for (const Nest &pack : v.nest.packs) nests.push_back(pack);
+    codegen.target = target.cpu;
+    codegen.symbol_suffix = "." + v.target;
+    object = compile_object(nests, codegen);
+    return v;
 }
 
 } // namespace
@@ -60,7 +109,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
                             const LibraryOptions &options) {
     const Stopwatch watch;
     require_identifier(library.name, "library");
-    const Target target = Target::named(library.target);
+    const std::vector<Target> targets = targets_of(library.targets);
     const std::string prefix = library.prefix.value_or(library.name + "_");
     const ScheduleSource source = options.source             ? options.source
                                   : library.database.empty() ? nullptr
@@ -71,22 +120,22 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     std::vector<PackagedKernel> kernels;
     std::vector<std::pair<std::string, std::string>> members;
     CodegenOptions codegen;
-    codegen.target = target.cpu;
     codegen.runtime_prefix = library.name;
     for (const LibraryKernel &k : library.kernels) {
         if (options.progress) options.progress(kernels.size(), library.kernels.size(), k.name);
         try {
-            PackagedKernel packaged{&k, {}, choose(k, target, source)};
-            check_symbol(library, prefix + k.name);
-            const Schedule schedule = Schedule::from_json(k.op, target.machine, packaged.schedule.schedule);
-            LowerOptions lowering;
-            lowering.kernel_name = prefix + k.name;
-            packaged.nest = lower(schedule, lowering);
-            std::vector<Nest> nests = {packaged.nest};
-            for (const Nest &pack : packaged.nest.packs) nests.push_back(pack);
-            ObjectFile object = compile_object(nests, codegen);
-            for (const std::string &w : object.warnings) report.warnings.push_back(k.name + ": " + w);
-            members.emplace_back(k.name + ".o", std::move(object.bytes));
+            PackagedKernel packaged{&k, prefix + k.name, {}, {}};
+            check_symbol(library, packaged.symbol);
+            const std::vector<Target> own = k.targets.empty() ? targets : targets_of(k.targets);
+            if (own[0].cpu.architecture() != targets[0].cpu.architecture())
+                throw UserError("its targets are of another architecture than the library's");
+            for (const Target &target : own) {
+                ObjectFile object;
+                packaged.variants.push_back(compile_variant(k, packaged.symbol, target, source, codegen, object));
+                for (const std::string &w : object.warnings)
+                    report.warnings.push_back(k.name + (own.size() > 1 ? " for " + target.cpu.name : "") + ": " + w);
+                members.emplace_back(k.name + "." + target.cpu.name + ".o", std::move(object.bytes));
+            }
             kernels.push_back(std::move(packaged));
         } catch (const UserError &e) {
             throw UserError("library " + library.name + ", kernel " + k.name + ": " + e.what());
@@ -94,19 +143,25 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
             throw Unsupported("library " + library.name + ", kernel " + k.name + ": " + e.what());
         }
     }
+    make_entries(kernels);
+    for (const PackagedKernel &k : kernels) {
+        ObjectFile object = compile_entries(k.entries, targets[0].cpu, library.name);
+        members.emplace_back(k.kernel->name + ".o", std::move(object.bytes));
+    }
 
-    const bool own_architecture = target.cpu.architecture() == runtime_architecture() && !target.cpu.freestanding();
+    const CpuTarget &cpu = targets[0].cpu;
+    const bool own_architecture = cpu.architecture() == runtime_architecture() && !cpu.freestanding();
     if (own_architecture) {
         for (const RuntimeObject &r : runtime_objects()) {
             members.emplace_back("runtime_" + r.name,
                                  rename_symbols(std::string(r.bytes), {{"kumiko_", library.name + "_"}}));
         }
     } else {
-        report.warnings.push_back("the library holds no runtime for " + target.cpu.triple +
+        report.warnings.push_back("the library holds no runtime for " + cpu.triple +
                                   ": compile runtime/*.c for it with -DKUMIKO_PREFIX=" + library.name);
     }
 
-    report.manifest = library_manifest(library, target, kernels);
+    report.manifest = library_manifest(library, targets, kernels);
     report.manifest["warnings"] = report.warnings;
     std::vector<std::pair<std::string, std::string>> files;
     const auto add = [&](const std::string &name, const std::string &purpose, std::string bytes) {

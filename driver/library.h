@@ -13,6 +13,10 @@
 //
 // Every symbol begins with the library's name, so that several such libraries can be linked into one program; each has its
 // own threads, workspaces and errors. All files are written, or none.
+//
+// A kernel may be compiled for several targets; its C function runs the best one for which the processor has what it needs,
+// and refuses, with a code and a text, where there is none. A kernel with `any_shape` is the C function for all sizes: it
+// hands sizes for which the library has a kernel of its own to that one.
 #pragma once
 
 #include "driver/target.h"
@@ -47,26 +51,37 @@ struct LibraryKernel {
     // How the op was named, for the manifest: a registry name and its parameters. May be empty.
     std::string op_name = {};
     Json parameters = {};
-    bool tuned = true; // ask the source
+    Json schedule_parameters = nullptr; // of the library's template, in place of `schedule`
+    bool tuned = true;                  // ask the source
     // Symbolic sizes with which the self-test calls it; those left out are 48.
     Sizes test_sizes = {};
+    std::vector<std::string> targets = {}; // in place of the description's
+    // Its C parameters are, for each tensor, the pointer and then the sizes that only its strides use (lda), then the other
+    // sizes as the op's parameters are listed: sgemm(A, lda, B, ldb, C, ldc, M, N, K). Where another kernel of the library
+    // is the same op at fixed sizes, and those are asked for, that one runs.
+    bool any_shape = false;
+
+    // Every size of the op: test_sizes, else 48, but strides dense and a bit.
+    Sizes sizes_for_test() const;
 };
 
 struct LibraryDescription {
     std::string name; // a C identifier
     std::string version = "0.1.0";
-    std::optional<std::string> prefix; // of the kernels' symbols; "<name>_" unless stated, may be ""
-    std::string target = "host";       // Target::named
-    std::string database;              // a tuning database; "" for none
+    std::optional<std::string> prefix;           // of the kernels' symbols; "<name>_" unless stated, may be ""
+    std::vector<std::string> targets = {"host"}; // Target::named; all of one architecture
+    std::string database;                        // a tuning database; "" for none
     std::vector<LibraryKernel> kernels;
 
     // kernels.json:
-    //   {"name": "mykernels", "target": "x86-64-avx2", "tuned": "tuning.db",
+    //   {"name": "mykernels", "targets": ["x86-64-avx512", "x86-64-avx2"], "tuned": "tuning.db",
     //    "kernels": [{"name": "sgemm_512", "op": "matmul", "type": "f32", "parameters": {"m": 512, "n": 512, "k": 512}},
+    //                {"name": "sgemm", "op": "matmul", "type": "f32", "any_shape": true},
     //                {"name": "act", "op": "gelu", "parameters": {"n": "n"}, "test_sizes": {"n": 100}},
     //                {"name": "c1", "op": "conv2d", "parameters": {…}, "schedule": "c1.json"}, …]}
     // A kernel may have "schedule" (a file, or the saved form itself) or "schedule_parameters" (of the library's template for
-    // the op), and "tuned": false to pass over the database. Names of files are relative to the file that names them.
+    // the op), "targets", and "tuned": false to pass over the database. An op may be one of a shared object
+    // ("./libmyops.so:norm", ops/export.h). Names of files are relative to the file that names them.
     // Throws UserError that names the document, the path and the cause.
     static LibraryDescription load(const std::filesystem::path &file);
     static LibraryDescription from_json(const Json &json, const std::string &document,

@@ -2,22 +2,39 @@
 #pragma once
 
 #include "driver/library.h"
+#include "targets/cpu/entry.h"
 #include "targets/lower/nest.h"
 
 namespace kumiko {
 
-// A kernel that has been compiled for a library.
-struct PackagedKernel {
-    const LibraryKernel *kernel = nullptr;
-    Nest nest; // named by its symbol; nest.packs likewise
+// A kernel that has been compiled for one target. Its functions are <symbol>.<target>, hidden.
+struct PackagedVariant {
+    std::string target;
+    uint64_t features = 0; // what it needs: runtime/cpu_features.h
+    Nest nest;             // named by the kernel's symbol; nest.packs likewise
     ChosenSchedule schedule;
 };
+
+// A kernel of a library, for each of its targets, the one that needs most first.
+struct PackagedKernel {
+    const LibraryKernel *kernel = nullptr;
+    std::string symbol;
+    std::vector<PackagedVariant> variants;
+    std::vector<Entry> entries; // the kernel's own, then for each packed input the packing and its number of elements
+
+    // What the C function looks like is the same for all variants, but for the extents of packed inputs.
+    const Nest &nest() const { return variants.front().nest; }
+};
+
+// Fills in the entries of all kernels. Throws UserError when the variants of one do not take the same arguments, Unsupported
+// for an any-shape kernel with packed inputs.
+void make_entries(std::vector<PackagedKernel> &kernels);
 
 std::string library_header(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels);
 std::string library_cmake(const LibraryDescription &library);
 std::string library_cmake_version(const LibraryDescription &library);
 std::string library_pkg_config(const LibraryDescription &library);
-Json library_manifest(const LibraryDescription &library, const Target &target,
+Json library_manifest(const LibraryDescription &library, const std::vector<Target> &targets,
                       const std::vector<PackagedKernel> &kernels);
 // A C program that calls each kernel on inputs that it makes, and compares samples of the outputs with values that are
 // computed here: by the interpreter, or for large ops by the unscheduled kernel.

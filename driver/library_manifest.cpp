@@ -2,6 +2,7 @@
 #include "driver/library.h"
 
 #include "ops/registry.h"
+#include "ops/shared_object.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -24,14 +25,51 @@ Json parameters_of(const JsonView &kernel) {
     return parameters;
 }
 
-LibraryKernel read_kernel(const JsonView &kernel, const Machine &machine, const std::filesystem::path &folder) {
-    kernel.allow_only({"name", "op", "type", "parameters", "schedule", "schedule_parameters", "tuned", "test_sizes"});
-    const std::string op_name = kernel["op"].string();
-    const std::string name = kernel.string_or("name", op_name);
+std::vector<Machine> machines_of(const JsonView &targets) {
+    std::vector<Machine> machines;
+    for (const std::string &name : targets.strings()) {
+        try {
+            machines.push_back(Target::named(name).machine);
+        } catch (const UserError &e) {
+            targets.fail(e.what());
+        }
+    }
+    if (machines.empty()) targets.fail("expected the names of targets, at least one");
+    return machines;
+}
+
+// For a kernel of any shape: sizes that are not stated become M for "m", and so does what tells how tensors are stored.
+void leave_open(const JsonView &kernel, const ops::Operator &op, Json &parameters) {
+    for (const ops::Parameter &p : op.parameters) {
+        if (parameters.contains(p.name)) continue;
+        if (p.kind == ops::Parameter::Kind::Size && p.required()) {
+            std::string name; // in capitals: axes have names too, and "k" may be one
+            for (const char c : p.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+            parameters[p.name] = name;
+        }
+        if (p.kind == ops::Parameter::Kind::Flag && p.storage) parameters[p.name] = true;
+        if (p.kind == ops::Parameter::Kind::Sizes && p.required())
+            kernel.fail("any_shape cannot tell how many axes \"" + p.name + "\" of op \"" + op.name +
+                        "\" has; state it with a name for each, as {\"parameters\": {\"" + p.name +
+                        "\": [\"m\", \"n\"]}}");
+    }
+}
+
+LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines, const std::filesystem::path &folder) {
+    kernel.allow_only({"name", "op", "type", "parameters", "schedule", "schedule_parameters", "tuned", "test_sizes",
+                       "targets", "any_shape"});
+    std::string op_name = kernel["op"].string(), short_name = op_name;
+    if (const auto shared = ops::shared_name(op_name)) {
+        short_name = shared->op;
+        op_name =
+            (std::filesystem::path(shared->file).is_absolute() ? shared->file : (folder / shared->file).string()) +
+            ":" + shared->op;
+    }
+    const std::string name = kernel.string_or("name", short_name);
     if (!is_identifier(name))
         kernel["name"].fail("\"" + name +
                             "\" cannot be the name of a C function; a letter, then letters, digits and underscores");
-    const ops::Operator &registered = [&]() -> const ops::Operator & {
+    const ops::Operator registered = [&] {
         try {
             return ops::find_operator(op_name);
         } catch (const UserError &e) {
@@ -39,6 +77,8 @@ LibraryKernel read_kernel(const JsonView &kernel, const Machine &machine, const 
         }
     }();
     Json parameters = parameters_of(kernel);
+    const bool any_shape = kernel.boolean_or("any_shape", false);
+    if (any_shape) leave_open(kernel, registered, parameters);
     std::optional<Op> op;
     try {
         parameters = ops::complete_parameters(registered, parameters);
@@ -46,13 +86,22 @@ LibraryKernel read_kernel(const JsonView &kernel, const Machine &machine, const 
     } catch (const UserError &e) {
         kernel.fail(e.what());
     }
+    if (any_shape && op->sizes().empty())
+        kernel.fail("any_shape, but no size of op \"" + op_name +
+                    "\" is left open: state fewer, or give some a name in place of a number");
     LibraryKernel result{name, *op};
+    result.any_shape = any_shape;
+    if (kernel.has("targets")) result.targets = kernel["targets"].strings();
     result.op_name = op_name;
     result.parameters = parameters;
     result.tuned = kernel.boolean_or("tuned", true);
     if (kernel.has("test_sizes")) {
         const JsonView sizes = kernel["test_sizes"];
-        for (const std::string &key : sizes.keys()) result.test_sizes[key] = sizes[key].integer(0, INT32_MAX);
+        for (const std::string &key : sizes.keys()) {
+            if (!std::count(op->sizes().begin(), op->sizes().end(), key))
+                sizes.fail("op \"" + op_name + "\" has no size \"" + key + "\"" + suggest(key, op->sizes()));
+            result.test_sizes[key] = sizes[key].integer(0, INT32_MAX);
+        }
     }
     if (kernel.has("schedule") && kernel.has("schedule_parameters"))
         kernel.fail("\"schedule\" and \"schedule_parameters\" exclude each other");
@@ -64,12 +113,14 @@ LibraryKernel read_kernel(const JsonView &kernel, const Machine &machine, const 
     } else if (kernel.has("schedule_parameters")) {
         const JsonView p = kernel["schedule_parameters"];
         const LibraryTemplate *found = library::find_template(*op);
+        if (!result.targets.empty()) machines = machines_of(kernel["targets"]);
         if (!found) p.fail("no schedule of the library fits " + op_name + ", so there are no parameters to set");
         try {
-            const auto space = found->make_space(*op, machine);
-            const Point point = space->from_json(p.raw());
-            result.schedule = ChosenSchedule{Json(space->schedule(point).to_json()), space->to_json(point), 0, "",
-                                             "given parameters"};
+            for (const Machine &machine : machines) {
+                const auto space = found->make_space(*op, machine);
+                space->schedule(space->from_json(p.raw()));
+            }
+            result.schedule_parameters = p.raw();
         } catch (const UserError &e) {
             p.fail(e.what());
         }
@@ -79,12 +130,35 @@ LibraryKernel read_kernel(const JsonView &kernel, const Machine &machine, const 
 
 } // namespace
 
+Sizes LibraryKernel::sizes_for_test() const {
+    Sizes sizes;
+    for (const std::string &s : op.sizes()) sizes[s] = 48;
+    for (const auto &[name, value] : test_sizes) sizes[name] = value;
+    // A stride that is a size of its own must hold a row.
+    const auto widen = [&](const std::vector<Axis> &axes, const std::vector<Expr> &strides) {
+        const std::vector<int64_t> dense = dense_strides(evaluate_extents(axes, sizes));
+        std::set<std::string> extents;
+        for (const Axis &a : axes) {
+            if (const auto *v = a.extent().as<Halide::Internal::Variable>()) extents.insert(v->name);
+        }
+        for (size_t d = 0; d < strides.size(); d++) {
+            const auto *v = strides[d].as<Halide::Internal::Variable>();
+            if (v && !extents.count(v->name) && !test_sizes.count(v->name)) sizes[v->name] = dense[d] + 5;
+        }
+    };
+    for (const Input &in : op.inputs()) {
+        if (in.stated_strides) widen(in.axes, in.strides);
+    }
+    for (const std::string &o : op.outputs()) widen(op.stage(o).axes, op.stage(o).strides);
+    return sizes;
+}
+
 LibraryDescription LibraryDescription::from_json(const Json &json, const std::string &document,
                                                  const std::filesystem::path &folder) {
     const JsonView view(json, document);
     if (!view.is_object())
         view.fail("expected an object with \"name\" and \"kernels\", found " + std::string(json.type_name()));
-    view.allow_only({"name", "version", "prefix", "target", "tuned", "kernels", "comment"});
+    view.allow_only({"name", "version", "prefix", "target", "targets", "tuned", "kernels", "comment"});
     LibraryDescription d;
     d.name = view["name"].string();
     if (!is_identifier(d.name))
@@ -95,19 +169,18 @@ LibraryDescription LibraryDescription::from_json(const Json &json, const std::st
     if (view.has("prefix")) d.prefix = view["prefix"].string();
     if (d.prefix && !d.prefix->empty() && !is_identifier(*d.prefix))
         view["prefix"].fail("\"" + *d.prefix + "\" cannot begin a C name");
-    d.target = view.string_or("target", d.target);
-    Target target;
-    try {
-        target = Target::named(d.target);
-    } catch (const UserError &e) {
-        view.fail(e.what());
-    }
+    if (view.has("target") && view.has("targets")) view.fail("\"target\" and \"targets\" exclude each other");
+    if (view.has("target")) d.targets = {view["target"].string()};
+    if (view.has("targets")) d.targets = view["targets"].strings();
+    const Json target_names = d.targets;
+    const std::vector<Machine> machines =
+        machines_of(view.has("targets") ? view["targets"] : JsonView(target_names, document + ": /target"));
     if (view.has("tuned")) d.database = (folder / view["tuned"].string()).string();
     const JsonView kernels = view["kernels"];
     if (!kernels.is_array() || kernels.size() == 0) kernels.fail("expected a list of kernels, at least one");
     std::set<std::string> names;
     for (const JsonView &kernel : kernels.elements()) {
-        d.kernels.push_back(read_kernel(kernel, target.machine, folder));
+        d.kernels.push_back(read_kernel(kernel, machines, folder));
         if (!names.insert(d.kernels.back().name).second)
             kernel.fail("there are two kernels named \"" + d.kernels.back().name +
                         "\"; give this one another \"name\"");

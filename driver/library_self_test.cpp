@@ -97,10 +97,10 @@ struct Expected {
     std::vector<Buffer<>> outputs;
 };
 
-Expected expect(const Op &op, const Sizes &given) {
+Expected expect(const LibraryKernel &kernel) {
+    const Op &op = kernel.op;
     Expected e;
-    for (const std::string &s : op.sizes()) e.sizes[s] = 48;
-    for (const auto &[name, value] : given) e.sizes[name] = value;
+    e.sizes = kernel.sizes_for_test();
     for (size_t t = 0; t < op.inputs().size(); t++) {
         const Input &in = op.inputs()[t];
         Buffer<> b = make_input(in, e.sizes);
@@ -170,50 +170,62 @@ std::string sample_table(const TensorArgument &t, const Buffer<> &out, const Siz
 
 // One function test_<kernel>, which returns 0 or says what is wrong.
 std::string test_of(const LibraryDescription &library, const PackagedKernel &k) {
-    const Expected e = expect(k.kernel->op, k.kernel->test_sizes);
+    const Expected e = expect(*k.kernel);
+    const Nest &nest = k.nest();
     const size_t inputs = k.kernel->op.inputs().size();
-    std::string tables, body, names, released, checks;
-    for (size_t i = 0; i < k.nest.tensors.size(); i++) {
-        const TensorArgument &t = k.nest.tensors[i];
+    const auto sizes_text = [&](const std::vector<std::string> &sizes) {
+        std::vector<std::string> text;
+        for (const std::string &s : sizes) text.push_back(fmt::format("{}LL", e.sizes.at(s)));
+        return fmt::format("{}", fmt::join(text, ", "));
+    };
+    std::string tables, body, released, checks;
+    for (size_t i = 0; i < nest.tensors.size(); i++) {
+        const TensorArgument &t = nest.tensors[i];
         const std::string variable = fmt::format("t{}", i), type = c_type(t.type);
-        names += (i ? ", " : "") + variable;
         released += fmt::format("    free({});\n", variable);
-        const int64_t elements = storage(values(t.extents, e.sizes), values(t.strides, e.sizes));
-        body += fmt::format("    {0} *{1} = ({0} *)allocate({2}LL * sizeof({0}));\n", type, variable,
-                            std::max<int64_t>(elements, 1));
         if (!t.packed_from.empty()) {
             const Input &from = k.kernel->op.inputs()[i];
             const int64_t plain = storage(evaluate_extents(from.axes, e.sizes), values(from.strides, e.sizes));
-            body += fmt::format(
-                "    {0} *plain{1} = ({0} *)allocate({2}LL * sizeof({0}));\n    fill_{3}(plain{1}, {2}LL, {1});\n",
-                type, i, std::max<int64_t>(plain, 1), kind(t.type));
-            for (const Nest &pack : k.nest.packs) {
+            for (const Nest &pack : nest.packs) {
                 if (pack.tensors[1].packed_from != t.packed_from) continue;
-                std::string sizes;
-                for (const std::string &s : pack.sizes) sizes += fmt::format(", {}LL", e.sizes.at(s));
-                body += fmt::format("    if (!rc) rc = {}(plain{}, {}{});\n", pack.name, i, variable, sizes);
+                const std::string sizes = sizes_text(pack.sizes);
+                body += fmt::format("    long long n{0} = {1}_elements({2});\n"
+                                    "    {3} *t{0} = ({3} *)allocate((n{0} > 0 ? n{0} : 1) * sizeof({3}));\n"
+                                    "    {3} *plain{0} = ({3} *)allocate({4}LL * sizeof({3}));\n"
+                                    "    fill_{5}(plain{0}, {4}LL, {0});\n"
+                                    "    if (!rc) rc = {1}(plain{0}, t{0}{6}{2});\n",
+                                    i, pack.name, sizes, type, std::max<int64_t>(plain, 1), kind(t.type),
+                                    sizes.empty() ? "" : ", ");
             }
             released += fmt::format("    free(plain{});\n", i);
-        } else if (i < inputs) {
+            continue;
+        }
+        const int64_t elements = storage(values(t.extents, e.sizes), values(t.strides, e.sizes));
+        body += fmt::format("    {0} *{1} = ({0} *)allocate({2}LL * sizeof({0}));\n", type, variable,
+                            std::max<int64_t>(elements, 1));
+        if (i < inputs) {
             body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(t.type), variable, elements, i);
         } else {
             const std::string table = fmt::format("expected_{}_{}", k.kernel->name, i);
             tables += sample_table(t, e.outputs.at(i - inputs), e.sizes, table);
             checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}\", \"{}\", {}, {}, {}_count, {});\n",
-                                  kind(t.type), k.nest.name, t.name, variable, table, table, number(tolerance(t.type)));
+                                  kind(t.type), k.symbol, t.name, variable, table, table, number(tolerance(t.type)));
         }
     }
-    std::string sizes;
-    for (const std::string &s : k.nest.sizes) sizes += fmt::format(", {}LL", e.sizes.at(s));
+    std::vector<std::string> arguments;
+    size_t tensor = 0;
+    for (const EntryParameter &p : k.entries[0].parameters)
+        arguments.push_back(p.pointer ? fmt::format("t{}", tensor++) : sizes_text({p.name}));
     return tables + fmt::format(R"(static int test_{0}(void) {{
     int rc = 0, wrong = 0;
-{1}    if (!rc) rc = {2}({3}{4});
-    if (rc) printf("{2}: code %d: %s\n", rc, {5}_error());
-{6}{7}    return rc || wrong;
+{1}    if (!rc) rc = {2}({3});
+    if (rc) printf("{2}: code %d: %s\n", rc, {4}_error());
+{5}{6}    return rc || wrong;
 }}
 
 )",
-                                k.kernel->name, body, k.nest.name, names, sizes, library.name, checks, released);
+                                k.kernel->name, body, k.symbol, fmt::join(arguments, ", "), library.name, checks,
+                                released);
 }
 
 const char *helpers = R"(
@@ -278,7 +290,7 @@ static int differs(double actual, double expected, double tolerance) {
 std::string helpers_for(const std::vector<PackagedKernel> &kernels) {
     std::map<std::string, std::string> all; // kind → line
     for (const PackagedKernel &k : kernels) {
-        for (const TensorArgument &t : k.nest.tensors) {
+        for (const TensorArgument &t : k.nest().tensors) {
             std::string store, load = "(double)v";
             if (t.type.is_bool())
                 store = "h % 2";
@@ -306,9 +318,9 @@ std::string library_self_test(const LibraryDescription &library, const std::vect
         " * Prints a line for every kernel that is wrong; exits with 0 when none is. */\n"
         "#include \"{0}.h\"\n\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n",
         library.name);
-    text += helpers;
-    text += "/* Not every kernel set uses all helpers. */\n#if defined(__GNUC__)\n#pragma GCC diagnostic ignored "
+    text += "\n/* Not every kernel set uses all helpers. */\n#if defined(__GNUC__)\n#pragma GCC diagnostic ignored "
             "\"-Wunused-function\"\n#endif\n";
+    text += helpers;
     text += helpers_for(kernels) + "\n";
     std::string calls;
     for (const PackagedKernel &k : kernels) {

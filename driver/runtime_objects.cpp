@@ -12,6 +12,7 @@
         kumiko_embedded_##part##_end[];
 
 EMBED(errors)
+EMBED(cpu_features)
 EMBED(memory)
 EMBED(threads)
 
@@ -23,6 +24,7 @@ const std::vector<RuntimeObject> &runtime_objects() {
     };
     static const std::vector<RuntimeObject> all = {
         {"errors.o", bytes(kumiko_embedded_errors_begin, kumiko_embedded_errors_end)},
+        {"cpu_features.o", bytes(kumiko_embedded_cpu_features_begin, kumiko_embedded_cpu_features_end)},
         {"memory.o", bytes(kumiko_embedded_memory_begin, kumiko_embedded_memory_end)},
         {"threads.o", bytes(kumiko_embedded_threads_begin, kumiko_embedded_threads_end)},
     };

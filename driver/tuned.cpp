@@ -12,8 +12,13 @@ namespace {
 
 std::optional<Record> find(const Database &database, const Op &op, const Machine &machine,
                            const TunedOptions &options) {
-    if (auto exact = database.best(task_key(op, machine, options.threads, options.sizes), machine)) return exact;
-    const TaskKey wanted = task_key(op, machine, options.threads, options.sizes);
+    Sizes sizes = options.sizes;
+    bool complete = true; // a size that is bound at run time need not be known here
+    for (const std::string &s : op.sizes()) complete = !sizes.emplace(s, 1).second && complete;
+    const TaskKey wanted = task_key(op, machine, options.threads, sizes);
+    if (complete) {
+        if (auto exact = database.best(wanted, machine)) return exact;
+    }
     std::optional<Record> found;
     for (const Database::TaskSummary &task : database.tasks()) {
         if (task.key.op_hash != wanted.op_hash || task.key.machine != wanted.machine || task.ok == 0) continue;

@@ -35,6 +35,17 @@ struct Solver {
             bind(axes[d].extent(), axis_extent(b, d), "axis " + axes[d].name() + " of " + tensor);
         }
     }
+
+    void bind_strides(const std::string &tensor, const std::vector<Axis> &axes, const std::vector<Expr> &strides,
+                      const halide_buffer_t *b) {
+        if (rank(b) != axes.size()) return;
+        for (size_t d = 0; d < axes.size(); d++) {
+            // The stride of a single element says nothing, unless nobody else binds the size.
+            const auto *v = strides[d].as<Halide::Internal::Variable>();
+            if (v && (axis_extent(b, d) > 1 || !sizes.count(v->name)))
+                bind(strides[d], axis_stride(b, d), "the stride of axis " + axes[d].name() + " of " + tensor);
+        }
+    }
 };
 
 void check_buffer(const Op &op, const std::string &name, Type type, const std::vector<Axis> &axes,
@@ -64,6 +75,16 @@ void check_buffer(const Op &op, const std::string &name, Type type, const std::v
                             " but its buffer has " + list_text(strides_of(b)));
         }
     }
+}
+
+std::vector<int64_t> evaluate_strides(const std::vector<Expr> &strides, const Sizes &sizes) {
+    std::vector<int64_t> values;
+    for (const Expr &s : strides) values.push_back(evaluate_size(s, sizes));
+    return values;
+}
+
+std::vector<int64_t> output_strides(const Stage &s, const Sizes &sizes) {
+    return s.strides.empty() ? dense_strides(evaluate_extents(s.axes, sizes)) : evaluate_strides(s.strides, sizes);
 }
 
 } // namespace
@@ -198,16 +219,23 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
             solver.bind_extents(s.name, s.axes, buffers[b]);
         }
     }
-    for (size_t b = 0; b < buffers.size() && b < n_inputs; b++) {
-        const Input &in = op.inputs()[b];
-        if (!buffers[b] || !in.stated_strides || rank(buffers[b]) != in.axes.size()) continue;
-        for (size_t d = 0; d < in.axes.size(); d++) {
-            // The stride of a single element says nothing, unless nobody else binds the size.
-            const auto *v = in.strides[d].as<Halide::Internal::Variable>();
-            if (v && (axis_extent(buffers[b], d) > 1 || !solver.sizes.count(v->name))) {
-                solver.bind(in.strides[d], axis_stride(buffers[b], d),
-                            "the stride of axis " + in.axes[d].name() + " of " + in.name);
-            }
+    for (size_t b = 0; b < buffers.size(); b++) {
+        if (!buffers[b]) continue;
+        if (b < n_inputs) {
+            const Input &in = op.inputs()[b];
+            if (in.stated_strides) solver.bind_strides(in.name, in.axes, in.strides, buffers[b]);
+        } else {
+            const Stage &s = op.stage(op.outputs()[b - n_inputs]);
+            if (!s.strides.empty()) solver.bind_strides(s.name, s.axes, s.strides, buffers[b]);
+        }
+    }
+    // An output that is left out will be dense.
+    for (size_t o = buffers.size() > n_inputs ? buffers.size() - n_inputs : 0; o < op.outputs().size(); o++) {
+        const Stage &s = op.stage(op.outputs()[o]);
+        if (s.strides.empty()) continue;
+        const std::vector<int64_t> dense = dense_strides(evaluate_extents(s.axes, solver.sizes));
+        for (size_t d = 0; d < dense.size(); d++) {
+            if (const auto *v = s.strides[d].as<Halide::Internal::Variable>()) solver.sizes.emplace(v->name, dense[d]);
         }
     }
     for (const std::string &s : op.sizes()) {
@@ -219,25 +247,21 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
 }
 
 void check_input(const Op &op, const Input &in, const halide_buffer_t *b, const Sizes &sizes) {
-    std::vector<int64_t> strides;
-    for (const Expr &s : in.strides) strides.push_back(evaluate_size(s, sizes));
-    check_buffer(op, in.name, in.type, in.axes, strides, in.stated_strides, b, sizes);
+    check_buffer(op, in.name, in.type, in.axes, evaluate_strides(in.strides, sizes), in.stated_strides, b, sizes);
 }
 
 void check_output(const Op &op, const std::string &output, const halide_buffer_t *b, const Sizes &sizes) {
     const Stage &s = op.stage(output);
-    check_buffer(op, s.name, s.type, s.axes, dense_strides(evaluate_extents(s.axes, sizes)), false, b, sizes);
+    check_buffer(op, s.name, s.type, s.axes, output_strides(s, sizes), !s.strides.empty(), b, sizes);
 }
 
 Buffer<> make_input(const Input &in, const Sizes &sizes) {
-    std::vector<int64_t> strides;
-    for (const Expr &s : in.strides) strides.push_back(evaluate_size(s, sizes));
-    return Buffer<>(in.type, evaluate_extents(in.axes, sizes), strides);
+    return Buffer<>(in.type, evaluate_extents(in.axes, sizes), evaluate_strides(in.strides, sizes));
 }
 
 Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes) {
     const Stage &s = op.stage(output);
-    return Buffer<>(s.type, evaluate_extents(s.axes, sizes));
+    return Buffer<>(s.type, evaluate_extents(s.axes, sizes), output_strides(s, sizes));
 }
 
 } // namespace kumiko

@@ -145,8 +145,8 @@ void fill_unwritten(const Buffer<> &buffer);
 using Sizes = std::map<std::string, int64_t>;
 
 // Solves the sizes of `op` from buffers in the order inputs, then outputs (outputs may be left out). An extent or stated
-// stride that is a bare Size binds it; `given` binds what no buffer does. Throws UserError when two places disagree
-// (naming both), or a size stays unbound.
+// stride that is a bare Size binds it; `given` binds what no buffer does; the strides of outputs that are left out are taken
+// for dense. Throws UserError when two places disagree (naming both), or a size stays unbound.
 Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buffers, const Sizes &given = {});
 
 // The value of an expression of sizes.
@@ -158,7 +158,7 @@ std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes
 void check_input(const Op &op, const Input &input, const halide_buffer_t *buffer, const Sizes &sizes);
 void check_output(const Op &op, const std::string &output, const halide_buffer_t *buffer, const Sizes &sizes);
 
-// Buffers that fit the op at these sizes: an input (with the stated strides), and an output.
+// Buffers that fit the op at these sizes, with the strides that it states.
 Buffer<> make_input(const Input &input, const Sizes &sizes);
 Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes);
 

@@ -88,6 +88,16 @@ void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
     }
 }
 
+std::vector<Expr> row_major(const std::vector<Axis> &axes) {
+    std::vector<Expr> strides(axes.size());
+    Expr stride = 1;
+    for (size_t d = axes.size(); d-- > 0;) {
+        strides[d] = simplify(stride);
+        stride = stride * axes[d].extent();
+    }
+    return strides;
+}
+
 bool same_tensor(const TensorContents &a, const TensorContents &b) {
     if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() ||
         a.strides.size() != b.strides.size() || a.value.defined() != b.value.defined()) {
@@ -121,14 +131,7 @@ public:
         if (c.kind == TensorContents::Kind::Input) {
             done_.emplace(c.name, c);
             Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty()};
-            if (in.strides.empty()) {
-                Expr stride = 1;
-                in.strides.resize(c.axes.size());
-                for (size_t d = c.axes.size(); d-- > 0;) {
-                    in.strides[d] = simplify(stride);
-                    stride = stride * c.axes[d].extent();
-                }
-            }
+            if (in.strides.empty()) in.strides = row_major(c.axes);
             inputs_.push_back(std::move(in));
             return;
         }
@@ -138,6 +141,7 @@ public:
         stage.name = c.name;
         stage.type = c.type;
         stage.axes = c.axes;
+        stage.strides = c.strides;
         const Call *call = c.value.as<Call>();
         if (call && is_reduction(call)) {
             std::vector<Axis> scope = c.axes;
@@ -306,6 +310,11 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                             "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
         }
         contents->inputs = std::move(read);
+        for (const Stage &s : contents->stages) {
+            if (s.strides.empty() || std::count(contents->outputs.begin(), contents->outputs.end(), s.name)) continue;
+            throw UserError(where, "tensor \"" + s.name + "\" states strides but is no output of op \"" + name +
+                                       "\"; only arrays that the caller passes have strides of their own");
+        }
 
         // Sizes: every variable of an extent or stride, and what the expressions use beyond axes, in order of first use.
         std::set<std::string> seen;
@@ -329,6 +338,7 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
             for (const Axis &a : s.reduction_axes) axes.insert(a.name());
             for (const Axis &a : s.axes) note_sizes(a.extent(), {});
             for (const Axis &a : s.reduction_axes) note_sizes(a.extent(), {});
+            for (const Expr &e : s.strides) note_sizes(e, {});
             for (const Expr &e : s.expressions()) note_sizes(e, axes);
         }
         contents_ = contents;
@@ -336,6 +346,8 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         throw UserError(where, std::string("op \"") + name + "\": " + e.what());
     }
 }
+
+std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_major(axes) : strides; }
 
 const std::string &Op::name() const { return contents_->name; }
 const std::vector<Input> &Op::inputs() const { return contents_->inputs; }

@@ -37,10 +37,13 @@ struct Stage {
     std::vector<Component> components;
     std::string reduction_kind; // "sum", …
     CombinerProperties properties;
+    std::vector<Expr> strides; // of an output that states them, in elements, one per axis; else empty
 
     bool is_reduction() const { return kind == Kind::Reduction; }
     // Every expression of the stage that may read tensors.
     std::vector<Expr> expressions() const;
+    // Of the array that a caller passes for it: as stated, or row-major and dense.
+    std::vector<Expr> array_strides() const;
 };
 
 // The names of the variables that stand for component c's accumulator and term in Component::combined.

@@ -297,6 +297,13 @@ std::string to_string(const Expr &e) {
     return text;
 }
 
+std::string strides_text(const std::vector<Expr> &strides) {
+    if (strides.empty()) return "";
+    std::string text = ", strides [";
+    for (size_t d = 0; d < strides.size(); d++) text += (d ? ", " : "") + to_string(strides[d]);
+    return text + "]";
+}
+
 std::string to_string(const Stage &s, const std::string &over) {
     std::string text = s.name + "(" + names_of(s.axes) + ") = ";
     Expr value = s.value;
@@ -324,11 +331,7 @@ std::string Op::to_string() const {
     text += "\n";
     for (const Input &in : inputs()) {
         text += "  " + declared(in.name, in.type, in.axes);
-        if (in.stated_strides) {
-            text += ", strides [";
-            for (size_t d = 0; d < in.strides.size(); d++) text += (d ? ", " : "") + kumiko::to_string(in.strides[d]);
-            text += "]";
-        }
+        if (in.stated_strides) text += strides_text(in.strides);
         text += "\n";
     }
     for (const Stage &s : stages()) {
@@ -342,7 +345,8 @@ std::string Op::to_string() const {
             for (const Input &in : inputs()) look(in.axes);
             over += (over.empty() ? "" : ", ") + a.name() + (said ? "" : " < " + kumiko::to_string(a.extent()));
         }
-        text += "  " + declared(s.name, s.type, s.axes) + "\n    " + kumiko::to_string(s, over) + "\n";
+        text += "  " + declared(s.name, s.type, s.axes) + strides_text(s.strides) + "\n    " +
+                kumiko::to_string(s, over) + "\n";
     }
     return text;
 }
@@ -366,6 +370,7 @@ std::string Op::hash() const {
         add_axes(s.axes);
         add_axes(s.reduction_axes);
         h.number((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u));
+        for (const Expr &e : s.strides) h.text(hasher.of(e));
         if (s.value.defined()) h.text(hasher.of(s.value));
         for (const Component &c : s.components) {
             h.text(c.tensor)

@@ -20,6 +20,13 @@ void check_axes(const std::string &name, const std::vector<Axis> &axes, const st
     }
 }
 
+void check_strides(const char *what, const std::string &name, const std::vector<Axis> &axes,
+                   const std::vector<Expr> &strides, const std::source_location &where) {
+    if (strides.empty() || strides.size() == axes.size()) return;
+    throw UserError(where, std::string(what) + " \"" + name + "\" has " + std::to_string(axes.size()) + " axes but " +
+                               std::to_string(strides.size()) + " strides; state one per axis, in elements");
+}
+
 // The positions of `axes` in x, all when empty.
 std::vector<bool> chosen_axes(const Tensor &x, const std::vector<Axis> &axes, const std::source_location &where) {
     std::vector<bool> chosen(x.rank(), axes.empty());
@@ -68,19 +75,21 @@ Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, 
              std::source_location where) {
     Size(name, where); // the same rule for names
     check_axes(name, axes, where);
-    if (!options.strides.empty() && options.strides.size() != axes.size()) {
-        throw UserError(where, "input \"" + name + "\" has " + std::to_string(axes.size()) + " axes but " +
-                                   std::to_string(options.strides.size()) +
-                                   " strides; state one per axis, in elements");
-    }
+    check_strides("input", name, axes, options.strides, where);
     return make({TensorContents::Kind::Input, name, type, axes, options.strides, Expr()});
 }
 
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, std::source_location where) {
+    return compute(name, axes, value, ComputeOptions(), where);
+}
+
+Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, const ComputeOptions &options,
+               std::source_location where) {
     Size(name, where);
     check_axes(name, axes, where);
+    check_strides("tensor", name, axes, options.strides, where);
     if (!value.defined()) throw UserError(where, "the value of tensor \"" + name + "\" is undefined");
-    return make({TensorContents::Kind::Compute, name, value.type(), axes, {}, value});
+    return make({TensorContents::Kind::Compute, name, value.type(), axes, options.strides, value});
 }
 
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes, std::source_location where) {

@@ -55,7 +55,7 @@ struct TensorContents {
     std::string name;
     Type type;
     std::vector<Axis> axes;
-    std::vector<Expr> strides; // Input: in elements, one per axis; empty means row-major and dense
+    std::vector<Expr> strides; // Input, Compute: in elements, one per axis; empty means row-major and dense
     Expr value;                // Compute, Padding: over the axes
 };
 
@@ -70,6 +70,16 @@ Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, 
 // A stage: one value for each index. A reduction (dsl/reduction.h) may stand anywhere in `value`.
 // Throws UserError when an axis repeats.
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value,
+               std::source_location where = std::source_location::current());
+
+struct ComputeOptions {
+    std::vector<Expr> strides; // of an output's array, in elements, one per axis; numbers or expressions of sizes
+};
+
+// An output whose array has stated strides, as with BLAS's ldc:
+//   compute("C", {i, j}, sum(A(i, k) * B(k, j), k), {.strides = {ldc, 1}})
+// Op throws UserError for such a tensor that is not among its outputs: the layout of others belongs to the schedule.
+Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, const ComputeOptions &options,
                std::source_location where = std::source_location::current());
 
 // X with zeros around it: a stage "X.padded" that may be read at any index, also a negative one. `axes` names the axes

@@ -1,5 +1,6 @@
 #include "machine/instruction.h"
 
+#include "dsl/definition.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -22,6 +23,24 @@ std::vector<int64_t> extents_of(const std::vector<Axis> &axes, const std::string
     return out;
 }
 
+// The inputs that a tensor reads, in the order of first use.
+std::vector<Tensor> inputs_of(const Tensor &tensor) {
+    struct Visitor : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        std::vector<Tensor> inputs;
+        void visit(const Halide::Internal::Call *call) override {
+            IRVisitor::visit(call);
+            if (!is_reference(call)) return;
+            const TensorContents c = decode_definition(call->args.back());
+            const auto same = [&](const Tensor &t) { return t.name() == c.name; };
+            if (c.kind == TensorContents::Kind::Input && std::none_of(inputs.begin(), inputs.end(), same))
+                inputs.push_back(Tensor(std::make_shared<const TensorContents>(c)));
+        }
+    } v;
+    if (tensor.contents().value.defined()) tensor.contents().value.accept(&v);
+    return v.inputs;
+}
+
 // c(i) += Σ_k a(i, k) · b(i, k), `groups` dot products of `depth` elements, computed in `wide`.
 Instruction dot_product(const std::string &name, const std::string &description,
                         const std::vector<std::string> &features, int groups, int depth, Type a_type, Type b_type,
@@ -40,6 +59,36 @@ Instruction dot_product(const std::string &name, const std::string &description,
 }
 
 } // namespace
+
+Instruction::Instruction(const std::string &name, const Tensor &accumulator)
+    : Instruction(name, "", {}, Op(to_identifier(name), inputs_of(accumulator), {accumulator}), {}) {
+    const auto dense = [](const std::string &tensor, Type type, const std::vector<int64_t> &extents, bool accumulates) {
+        InstructionOperand o{tensor, type, 1, std::vector<int>(extents.size()), accumulates};
+        for (size_t d = extents.size(); d-- > 0;) {
+            o.lane_strides[d] = o.lanes;
+            o.lanes *= static_cast<int>(extents[d]);
+        }
+        return o;
+    };
+    const Stage &stage = meaning.stages().back();
+    operands.push_back(dense(stage.name, stage.type, extents_of(stage.axes, name), true));
+    for (const Input &in : meaning.inputs())
+        operands.push_back(dense(in.name, in.type, extents_of(in.axes, name), false));
+    check();
+}
+
+std::string Instruction::axis_name(size_t position, size_t count) {
+    if (position + 1 == count) return "k";
+    return position == 0 ? "i" : position == 1 ? "j" : "j" + std::to_string(position);
+}
+
+Tensor accumulate(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &value,
+                  std::source_location where) {
+    if (value.defined() && value.type() != type)
+        throw UserError(where, "the instruction's result \"" + name + "\" is " + type_name(type) +
+                                   ", but what it adds up is " + type_name(value.type()) + "; cast the factors");
+    return compute(name, axes, value, where);
+}
 
 double Instruction::operations() const {
     double points = 2;

@@ -1,6 +1,13 @@
 // Tensor instructions, declared by what they mean: a small Op, and where each element of an operand stands in its register.
 // `tensorize` proves that a block of a nest is the meaning; the target emits it by name (targets/cpu/emit.h knows how).
-// A user's own instruction is one more row.
+// A user's own instruction is one more row:
+//
+//   Instruction dot4("mine.dot4", [](Axis i, Axis k) {        // 16 lanes, 4 products each
+//       Tensor a = input("a", u8, {k}), b = input("b", i8, {i, k});
+//       return accumulate("c", i32, {i}, sum(cast<int32_t>(a(k)) * cast<int32_t>(b(i, k)), k));
+//   }, {16, 4});
+//   dot4.needs(Feature::avx512_vnni).emit([](llvm::IRBuilder<> &ir, auto args) { … });      // targets/cpu/emit.h
+//   s.stage("C").tensorize("j.i", dot4);
 //
 // For example avx512.vpdpbusd, sixteen dot products of four bytes, is
 //   c(i) = sum(i32(a(i, k)) * i32(b(i, k)), k)   with i < 16, k < 4
@@ -11,7 +18,10 @@
 #include "dsl/op.h"
 #include "machine/machine.h"
 
+#include <memory>
+#include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kumiko {
@@ -32,6 +42,31 @@ struct Instruction {
     std::vector<std::string> features;        // all needed, as in Machine::features
     Op meaning;                               // fixed extents, one output; the output is the accumulator
     std::vector<InstructionOperand> operands; // in the order of the emitter's arguments: accumulator, then inputs
+    // How a target writes it, an Emitter of targets/cpu/emit.h; null: the target knows an instruction of this name.
+    std::shared_ptr<const void> emitter;
+
+    Instruction(std::string name, std::string description, std::vector<std::string> features, Op meaning,
+                std::vector<InstructionOperand> operands, std::shared_ptr<const void> emitter = nullptr)
+        : name(std::move(name)), description(std::move(description)), features(std::move(features)),
+          meaning(std::move(meaning)), operands(std::move(operands)), emitter(std::move(emitter)) {}
+
+    // The short form. `formula` takes one Axis for each extent and returns the accumulator, made by accumulate(). The operands
+    // are the accumulator and then the inputs in the order in which the formula reads them, each dense and row-major: element
+    // (i, k) of b above stands in lane 4 i + k.
+    template<typename F, size_t N>
+    Instruction(const std::string &name, F formula, const int (&extents)[N])
+        : Instruction(name, called(formula, extents, std::make_index_sequence<N>())) {}
+    Instruction(const std::string &name, const Tensor &accumulator);
+
+    // Features of the machine that it takes: Feature::avx2, or text as in Machine::features. Returns the instruction.
+    template<typename... Text>
+    Instruction &needs(const Text &...names) {
+        (features.push_back(names), ...);
+        return *this;
+    }
+    // How LLVM writes it; defined by targets/cpu/emit.h, for those who include that.
+    template<typename F>
+    Instruction &emit(F f);
 
     // What it does in one issue, multiply and add counted as two for a sum of products: points of the meaning's loops × 2.
     double operations() const;
@@ -41,7 +76,33 @@ struct Instruction {
     // Throws UserError when the declaration contradicts itself: an operand that is no tensor of the meaning, other types,
     // lanes that do not cover the tensor once, symbolic extents, a meaning with several stages or outputs.
     void check() const;
+
+private:
+    template<typename F, size_t N, size_t... I>
+    static Tensor called(F &formula, const int (&extents)[N], std::index_sequence<I...>) {
+        return formula(Axis(axis_name(I, N), extents[I])...);
+    }
+    static std::string axis_name(size_t position, size_t count); // i, j, …, the last one k
 };
+
+// The result of an instruction: what the formula adds up is added to what the tensor held. Throws UserError when the value
+// is not of the type stated.
+Tensor accumulate(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &value,
+                  std::source_location where = std::source_location::current());
+
+// Features by name, as in Machine::features.
+namespace Feature {
+#define KUMIKO_FEATURE(name) inline constexpr const char *name = #name
+KUMIKO_FEATURE(avx2);
+KUMIKO_FEATURE(fma);
+KUMIKO_FEATURE(avx512f);
+KUMIKO_FEATURE(avx512_vnni);
+KUMIKO_FEATURE(avx512_bf16);
+KUMIKO_FEATURE(amx_tile);
+KUMIKO_FEATURE(neon);
+KUMIKO_FEATURE(dotprod);
+#undef KUMIKO_FEATURE
+} // namespace Feature
 
 // An ordered set of instructions by name. Immutable in use: schedules hold one and share it.
 class InstructionSet {

@@ -6,19 +6,21 @@ namespace kumiko::ops {
 
 namespace {
 
+// Of a matrix whose rows are `ld` elements apart; none (dense) where that is not stated.
+std::vector<Expr> row_strides(const std::vector<Axis> &batch, const Axis &outer, const Expr &ld) {
+    if (!ld.defined()) return {};
+    std::vector<Expr> strides = {ld, 1};
+    if (!batch.empty()) strides.insert(strides.begin(), ld * outer.extent());
+    return strides;
+}
+
 // An input with the axes `outer` and `inner`, stored so, and an outermost batch axis if there is one.
 Tensor matrix(const std::string &name, Type t, const std::vector<Axis> &batch, const Axis &outer, const Axis &inner,
               const Expr &ld) {
     std::vector<Axis> axes = batch;
     axes.push_back(outer);
     axes.push_back(inner);
-    InputOptions options;
-    if (ld.defined()) {
-        if (!batch.empty()) options.strides.push_back(ld * outer.extent());
-        options.strides.push_back(ld);
-        options.strides.push_back(1);
-    }
-    return input(name, t, axes, options);
+    return input(name, t, axes, {.strides = row_strides(batch, outer, ld)});
 }
 
 } // namespace
@@ -61,7 +63,7 @@ Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptio
     }
     value = activated(o.activation, value);
     if (value.type() != out) value = cast(out, value);
-    return Op("matmul", inputs, {compute("C", axes, value)});
+    return Op("matmul", inputs, {compute("C", axes, value, {.strides = row_strides(batch, i, o.ldc)})});
 }
 
 Op gemv(Type t, const Expr &M, const Expr &K) {
@@ -78,6 +80,7 @@ Op gemm_strided(Type t, const Expr &M, const Expr &N, const Expr &K) {
     MatmulOptions options;
     options.lda = Size("lda");
     options.ldb = Size("ldb");
+    options.ldc = Size("ldc");
     return matmul(t, M, N, K, options);
 }
 

@@ -18,7 +18,7 @@ struct MatmulOptions {
     Type b_type;              // of B; the type of A unless stated
     Type accumulate;          // in which products are summed; accumulator_type(A) unless stated
     Type output;              // of C; a float type of A, else the accumulation type, unless stated
-    Expr lda, ldb;            // elements between rows as stored; dense unless stated
+    Expr lda, ldb, ldc;       // elements between rows as stored; dense unless stated
 
     static bool stated(Type t) { return t.bits() != 0; }
 };
@@ -30,7 +30,7 @@ Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptio
 // y(i) = sum over k: A(i, k) * x(k).
 Op gemv(Type t, const Expr &M, const Expr &K);
 
-// C(i, j) = alpha-free BLAS gemm on stored strides: matmul with lda and ldb symbolic sizes of those names.
+// C(i, j) = alpha-free BLAS gemm on stored strides: matmul with lda, ldb and ldc symbolic sizes of those names.
 Op gemm_strided(Type t, const Expr &M, const Expr &N, const Expr &K);
 
 } // namespace kumiko::ops

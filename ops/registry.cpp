@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
+#include "ops/shared_object.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -107,6 +108,7 @@ Op build_matmul(const Arguments &a) {
     if (a.flag("strided")) {
         o.lda = Size("lda");
         o.ldb = Size("ldb");
+        o.ldc = Size("ldc");
     }
     return matmul(a.type("type"), a.size("m"), a.size("n"), a.size("k"), o);
 }
@@ -130,7 +132,7 @@ std::vector<Operator> make_registry() {
          flag("bias", "add a value to each column"),
          flag("residual", "add a tensor shaped like C"),
          activation(),
-         flag("strided", "rows of A and B are lda and ldb elements apart"),
+         {"strided", Kind::Flag, false, "rows of A, B and C are lda, ldb and ldc elements apart", {}, true},
          type(),
          {"b_type", Kind::Choice, "same", "type of B", types},
          {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types}},
@@ -271,8 +273,18 @@ const std::vector<Operator> &registry() {
     return table;
 }
 
-const Operator &find_operator(const std::string &name) {
+Operator find_operator(const std::string &name) {
     std::vector<std::string> names;
+    if (const auto shared = shared_name(name)) {
+        for (const Operator &o : load_operators(shared->file)) {
+            if (o.name == name) return o;
+            names.push_back(o.name.substr(shared->file.size() + 1));
+        }
+        throw UserError(shared->file + (shared->op.empty()
+                                            ? " is a shared object: name one of its ops after a colon, as " +
+                                                  shared->file + ":NAME" + suggest("", names)
+                                            : " has no op \"" + shared->op + "\"" + suggest(shared->op, names)));
+    }
     for (const Operator &o : registry()) {
         if (o.name == name) return o;
         names.push_back(o.name);
@@ -304,7 +316,7 @@ Json complete_parameters(const Operator &op, const Json &parameters) {
 }
 
 Op make(const std::string &name, const Json &parameters) {
-    const Operator &op = find_operator(name);
+    const Operator op = find_operator(name);
     return op.build(complete_parameters(op, parameters));
 }
 

@@ -27,6 +27,9 @@ struct Parameter {
     Json otherwise; // the default; null: must be given
     std::string summary;
     std::vector<std::string> choices; // Choice; the empty string among them means none
+    // It says how the tensors are stored, not what is computed: kernels that differ in it alone are interchangeable where
+    // their strides agree.
+    bool storage = false;
 
     bool required() const { return otherwise.is_null(); }
 };
@@ -41,8 +44,9 @@ struct Operator {
 };
 
 const std::vector<Operator> &registry();
-// Throws UserError that suggests near names.
-const Operator &find_operator(const std::string &name);
+// By its name in the registry, or "./libmyops.so:name" for one of a shared object (ops/export.h). Throws UserError that
+// suggests near names, or says what is wrong with the object.
+Operator find_operator(const std::string &name);
 
 // `parameters`: an object; those left out take their defaults, and a value may be text ("512", "true", "1,3"), as the
 // command line passes it. Throws UserError for unknown, missing or ill-formed ones, naming op and parameter.

@@ -28,6 +28,10 @@
 #define kumiko_free KUMIKO_JOIN(KUMIKO_PREFIX, free)
 #define kumiko_set_memory KUMIKO_JOIN(KUMIKO_PREFIX, set_memory)
 #define kumiko_trim_memory KUMIKO_JOIN(KUMIKO_PREFIX, trim_memory)
+#define kumiko_cpu_features KUMIKO_JOIN(KUMIKO_PREFIX, cpu_features)
+#define kumiko_cpu_feature KUMIKO_JOIN(KUMIKO_PREFIX, cpu_feature)
+#define kumiko_set_cpu_features KUMIKO_JOIN(KUMIKO_PREFIX, set_cpu_features)
+#define kumiko_require_features KUMIKO_JOIN(KUMIKO_PREFIX, require_features)
 #define kumiko_fail KUMIKO_JOIN(KUMIKO_PREFIX, fail)
 #define kumiko_error KUMIKO_JOIN(KUMIKO_PREFIX, error)
 #define kumiko_clear_error KUMIKO_JOIN(KUMIKO_PREFIX, clear_error)
@@ -95,6 +99,25 @@ void kumiko_set_memory(kumiko_malloc_hook allocate, kumiko_free_hook release);
 
 /* Gives the calling thread's kept blocks back to the system. */
 void kumiko_trim_memory(void);
+
+/* ---- Processor ----------------------------------------------------------------------------------------------------- */
+
+/* What the processor and the system let programs use: a set of bits, one a feature, as kumiko_cpu_feature() names them.
+ * Kernels of libraries ask before they run, and refuse with KUMIKO_MISSING_FEATURE what would end in an illegal
+ * instruction; where a library holds a kernel for several processors, the best that may run does. */
+uint64_t kumiko_cpu_features(void);
+
+/* The bit of a feature, by LLVM's name ("avx2", "avx512f", "dotprod"); 0 for one that is not known. */
+uint64_t kumiko_cpu_feature(const char *name);
+
+/* Has kumiko_cpu_features() return what the hook makes of the features that were detected: less, to keep kernels from
+ * using something; or more, without an operating system that could be asked. NULL: what was detected. Returns the hook that
+ * was set before. Set it while no kernel runs. */
+typedef uint64_t (*kumiko_features_hook)(uint64_t detected);
+kumiko_features_hook kumiko_set_cpu_features(kumiko_features_hook hook);
+
+/* 0 when all bits of `needed` are there, else KUMIKO_MISSING_FEATURE with a text that names the kernel and what it lacks. */
+int kumiko_require_features(uint64_t needed, const char *kernel);
 
 /* ---- Errors -------------------------------------------------------------------------------------------------------- */
 

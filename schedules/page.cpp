@@ -79,6 +79,12 @@ void section(std::ostringstream &out, const Primitive &p) {
 
 } // namespace
 
+std::string primitive_section(const std::string &name) {
+    std::ostringstream out;
+    section(out, primitive(name));
+    return out.str();
+}
+
 std::string primitives_page() {
     std::ostringstream out;
     out << "# The scheduling primitives\n\n"

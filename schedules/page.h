@@ -7,5 +7,7 @@ namespace kumiko {
 
 // Markdown. The nests before and after are those of the records' examples, run.
 std::string primitives_page();
+// The part of it that is about one primitive. Throws UserError with a suggestion for an unknown name.
+std::string primitive_section(const std::string &name);
 
 } // namespace kumiko

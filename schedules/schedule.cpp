@@ -1,5 +1,7 @@
 #include "schedules/schedule.h"
 
+#include "schedules/saved_text.h"
+
 #include "machine/instruction.h"
 #include "machine/machine.h"
 #include "schedules/condition.h"
@@ -159,7 +161,7 @@ StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instructio
 
 Schedule &Schedule::know(const Instruction &instruction) {
     if (const Instruction *have = state_->instructions->find(instruction.name);
-        have && have->meaning.hash() == instruction.meaning.hash())
+        have && have->meaning.hash() == instruction.meaning.hash() && have->emitter == instruction.emitter)
         return *this;
     auto all = std::make_shared<InstructionSet>(*state_->instructions);
     all->add(instruction);
@@ -358,25 +360,33 @@ std::string cpp_text(const Directive &d) {
     return on + d.primitive + "(" + args + ");";
 }
 
-std::string Schedule::to_cpp() const {
-    std::string text = "Schedule s(op);\n";
-    size_t special = 0;
-    for (const Directive &d : directives_) {
+namespace {
+
+std::string directives_cpp(const json &directives, const std::string &schedule) {
+    std::string text = "Schedule " + schedule + "(op);\n";
+    for (const json &one : directives) {
+        const Directive d = directive_of(one);
         if (d.primitive != "specialize") {
-            text += cpp_text(d) + "\n";
+            text += schedule + cpp_text(d).substr(1) + "\n"; // it begins with the schedule's name, s
             continue;
         }
-        const Specialization &s = specializations()[special++];
-        std::string inner = s.schedule->to_cpp();
-        size_t line = 0; // each line but the first begins with the schedule's name
-        std::istringstream lines(inner);
+        std::istringstream lines(directives_cpp(d.arguments["schedule"], "special"));
         text += "{\n";
-        for (std::string l; std::getline(lines, l); line++)
-            text += "    " + (line ? "special" + l.substr(1) : "Schedule special(op);") + "\n";
-        text += "    s.specialize(" + s.text + ", special);\n}\n";
+        for (std::string l; std::getline(lines, l);) text += "    " + l + "\n";
+        text += "    s.specialize(" + text_argument(d, "condition") + ", special);\n}\n";
     }
     return text;
 }
+
+} // namespace
+
+std::string saved_cpp_text(const json &saved) {
+    if (!saved.is_object() || !saved.contains("directives") || !saved["directives"].is_array())
+        throw UserError("the saved schedule has no list of directives");
+    return directives_cpp(saved["directives"], "s");
+}
+
+std::string Schedule::to_cpp() const { return saved_cpp_text(to_json()); }
 
 json Schedule::to_json() const {
     json directives = json::array();

@@ -70,6 +70,10 @@ std::string c_name(const std::string &name) {
     return std::isdigit(static_cast<unsigned char>(result[0])) ? "_" + result : result;
 }
 
+bool is_pack(const Nest &nest) {
+    return !nest.tensors.empty() && nest.tensors.back().output && !nest.tensors.back().packed_from.empty();
+}
+
 void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) {
     out << "\n/* " << nest.name << "\n";
     if (const auto note = options.notes.find(nest.name); note != options.notes.end()) {
@@ -82,22 +86,39 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
         }
     }
     std::vector<std::string> parameters;
+    std::set<std::string> taken;
     size_t widest = 0;
     for (const TensorArgument &t : nest.tensors) {
         widest = std::max(widest, c_name(t.name).size());
     }
     for (const TensorArgument &t : nest.tensors) {
         std::string name = c_name(t.name);
-        out << fmt::format(" *   {:<{}}  {} {}[{}]", name, widest, t.output ? "out" : "in ", element_name(t.type),
-                           text(t.extents));
-        if (!is_dense(t)) {
-            out << ", strides [" << text(t.strides) << "] in elements";
+        out << fmt::format(" *   {:<{}}  {} ", name, widest, t.output ? "out" : "in ");
+        if (is_pack(nest) && t.output) {
+            out << fmt::format("{}[{}_elements({})]", element_name(t.type), nest.name, fmt::join(nest.sizes, ", "));
+        } else if (!t.packed_from.empty()) {
+            out << element_name(t.type) << ", " << t.packed_from << " as " << nest.name << "_pack_" << t.packed_from
+                << " writes it";
+        } else {
+            out << fmt::format("{}[{}]", element_name(t.type), text(t.extents));
+            if (!is_dense(t)) out << ", strides [" << text(t.strides) << "] in elements";
         }
         out << "\n";
         parameters.push_back(fmt::format("{}{} *{}", t.output ? "" : "const ", c_type(t.type), name));
+        taken.insert(name);
     }
+    std::vector<std::string> sizes;
     for (const std::string &size : nest.sizes) {
-        parameters.push_back("int64_t " + c_name(size));
+        std::string name = c_name(size);
+        while (taken.count(name)) name += "_size"; // W, the weights, and W, the width
+        taken.insert(name);
+        parameters.push_back("int64_t " + name);
+        sizes.push_back(parameters.back());
+    }
+    if (const auto order = options.order.find(nest.name); order != options.order.end()) {
+        std::vector<std::string> sorted;
+        for (size_t n : order->second) sorted.push_back(parameters.at(n));
+        parameters = sorted;
     }
     for (const Assumption &a : nest.assumptions) {
         out << " *   requires " << a.text << "\n";
@@ -105,6 +126,10 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
     out << " */\n";
     out << fmt::format("int {}({});\n", nest.name,
                        parameters.empty() ? "void" : fmt::format("{}", fmt::join(parameters, ", ")));
+    if (is_pack(nest)) {
+        out << fmt::format("int64_t {}_elements({});\n", nest.name,
+                           sizes.empty() ? "void" : fmt::format("{}", fmt::join(sizes, ", ")));
+    }
     if (options.declare_packed) {
         out << fmt::format("int {}_packed(void *const *tensors, const int64_t *sizes);\n", nest.name);
     }
@@ -152,6 +177,14 @@ int ()"
 /* Workspaces: a replacement for the allocator; blocks are aligned to 64 bytes. */
 void )" << p
         << R"(_set_memory(void *(*allocate)(size_t bytes), void (*release)(void *block));
+/* The processor: a set of bits, one for each feature that programs may use, and a feature's bit by name ("avx2", "avx512f").
+ * A hook may take some away, or add some where no system says what there is; NULL: what is detected. */
+uint64_t )"
+        << p << R"(_cpu_features(void);
+uint64_t )"
+        << p << R"(_cpu_feature(const char *name);
+uint64_t (*)"
+        << p << R"(_set_cpu_features(uint64_t (*hook)(uint64_t detected)))(uint64_t);
 
 #ifdef __cplusplus
 }

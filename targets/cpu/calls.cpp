@@ -91,9 +91,12 @@ Value *Codegen::prefetch(const Call *op) {
 
 Value *Codegen::instruction(const Call *op) {
     std::string name = op->name.substr(instruction_prefix.size());
-    const Emitter *emitter = emitters_->find(name);
+    const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
+    const Emitter *emitter =
+        declared && declared->emitter ? static_cast<const Emitter *>(declared->emitter.get()) : emitters_->find(name);
     if (!emitter) {
-        throw Unsupported("kernel " + kernel_ + ": no emitter is registered for the instruction \"" + name + "\"");
+        throw Unsupported("kernel " + kernel_ + ": no emitter is registered for the instruction \"" + name +
+                          "\"; give it one with Instruction::emit, or in CompileOptions::emitters");
     }
     std::vector<Value *> args;
     for (const Expr &arg : op->args) {

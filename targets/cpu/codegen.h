@@ -138,8 +138,10 @@ private:
     void declare_scopes(const Nest &nest);
     void check_door(const Nest &nest);
     void check_overlap(const Nest &nest);
+    Value *columns_apart(const TensorArgument &a, Value *a_begin, const TensorArgument &b, Value *b_begin);
     void fail_unless(Value *ok, int code, const std::string &text);
     void return_code(Value *code);
+    void elements_function(const Nest &nest);
     void packed_entry(const Nest &nest, llvm::Function *kernel);
     void set_attributes(llvm::Function *function);
     void begin_function(llvm::Function *function);
@@ -173,6 +175,7 @@ private:
     llvm::IRBuilder<> ir_;
     llvm::Function *function_ = nullptr;
     std::string kernel_;
+    std::shared_ptr<const InstructionSet> instructions_; // of the kernel's schedule
     int tasks_ = 0;
 
     Scope<Symbol> symbols_;

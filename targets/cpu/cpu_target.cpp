@@ -1,9 +1,11 @@
 #include "targets/cpu/cpu_target.h"
 
+#include "runtime/cpu_features.h"
 #include "support/error.h"
 
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/X86TargetParser.h>
 
 namespace kumiko {
 
@@ -35,6 +37,12 @@ const Level levels[] = {
     {"riscv64", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m", 128},
     {"riscv64-v", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m,+v,+zvl128b", 128},
 };
+
+#define NAME(name, ...) name,
+const std::vector<std::string> x86_features = {KUMIKO_X86_FEATURES(NAME)};
+const std::vector<std::string> aarch64_features = {KUMIKO_AARCH64_FEATURES(NAME)};
+const std::vector<std::string> riscv_features = {KUMIKO_RISCV_FEATURES(NAME)};
+#undef NAME
 
 const std::string freestanding_suffix = "-freestanding";
 
@@ -75,6 +83,36 @@ std::string CpuTarget::missing_on(const CpuTarget &machine) const {
         at = end + 1;
     }
     return "";
+}
+
+uint64_t CpuTarget::required_features() const {
+    const bool x86 = architecture() == "x86_64";
+    const auto &known = x86 ? x86_features : architecture() == "aarch64" ? aarch64_features : riscv_features;
+    llvm::StringMap<bool> on; // with what each implies: AVX-512 has AVX2, which has AVX
+    if (x86 && llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None) {
+        llvm::SmallVector<llvm::StringRef, 64> names;
+        llvm::X86::getFeaturesForCPU(cpu, names);
+        for (llvm::StringRef name : names) on[name] = true;
+    }
+    for (const std::string &name : known) {
+        if (has(name)) on[name] = true;
+    }
+    for (const std::string &name : known) {
+        if (x86 && on.lookup(name)) llvm::X86::updateImpliedFeatures(name, true, on);
+    }
+    const std::string all = "," + features + ",";
+    uint64_t set = 0;
+    for (size_t i = 0; i < known.size(); i++) {
+        const bool off = all.find(",-" + known[i] + ",") != std::string::npos;
+        if (on.lookup(known[i]) && !off) set |= uint64_t(1) << i;
+    }
+    return set;
+}
+
+CpuTarget CpuTarget::baseline() const {
+    if (architecture() == "x86_64") return {"x86-64", triple, "x86-64", "", 128};
+    if (architecture() == "aarch64") return {"aarch64", triple, "generic", "+neon", 128};
+    return {"riscv64", triple, "generic-rv64", "+a,+c,+d,+f,+m", 128};
 }
 
 CpuTarget CpuTarget::host() {

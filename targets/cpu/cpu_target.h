@@ -2,6 +2,7 @@
 // register. What a processor has besides (caches, units, throughput) is the machine table's business, not this one's.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,11 @@ struct CpuTarget {
     // The first feature that this target switches on and `machine` lacks ("" when machine runs its code). Another
     // architecture counts as a missing feature.
     std::string missing_on(const CpuTarget &machine) const;
+    // What a processor must have to run code for this target, as a set of runtime/cpu_features.h's bits: what the feature string
+    // switches on and what the processor's name implies. A feature that is not in that table is never generated unasked.
+    uint64_t required_features() const;
+    // The least processor of this architecture and system: what code is compiled for that decides which code may run.
+    CpuTarget baseline() const;
     // True for triples without an operating system: no libc is assumed beyond memset, memcpy and the runtime's hooks.
     bool freestanding() const;
 

@@ -5,6 +5,8 @@
 // argument arrives as a pointer. The function returns the call's value, in the LLVM type of the call's type.
 #pragma once
 
+#include "machine/instruction.h"
+
 #include <llvm/IR/IRBuilder.h>
 
 #include <functional>
@@ -16,6 +18,13 @@
 namespace kumiko {
 
 using Emitter = std::function<llvm::Value *(llvm::IRBuilder<> &, const std::vector<llvm::Value *> &args)>;
+
+// On an instruction (machine/instruction.h) of one's own: it then needs no registry.
+template<typename F>
+Instruction &Instruction::emit(F f) {
+    emitter = std::make_shared<const Emitter>(std::move(f));
+    return *this;
+}
 
 class EmitterRegistry {
 public:

@@ -112,6 +112,38 @@ void Codegen::fail_unless(Value *ok, int code, const std::string &text) {
     ir_.SetInsertPoint(after);
 }
 
+namespace {
+
+// Two matrices with gaps between their rows, which may be columns of one larger matrix.
+bool may_share_rows(const TensorArgument &a, const TensorArgument &b) {
+    for (const TensorArgument *t : {&a, &b}) {
+        if (t->extents.size() != 2 || !is_const_one(t->strides[1]) ||
+            is_const_zero(simplify(t->strides[0] - t->extents[1])))
+            return false;
+    }
+    return a.type.bytes() == b.type.bytes();
+}
+
+} // namespace
+
+// Whether two matrices whose rows are equally far apart are different columns of one: seen modulo that distance, neither
+// begins inside the other, nor goes round.
+Value *Codegen::columns_apart(const TensorArgument &a, Value *a_begin, const TensorArgument &b, Value *b_begin) {
+    Value *row = index(a.strides[0]), *bytes = i64(std::max(1, a.type.bytes()));
+    Value *pitch = ir_.CreateMul(row, bytes);
+    Value *usable = ir_.CreateAnd(ir_.CreateICmpEQ(row, index(b.strides[0])), ir_.CreateICmpSGT(row, i64(0)));
+    pitch = ir_.CreateSelect(usable, pitch, i64(1));
+    Value *ahead = ir_.CreateICmpUGE(b_begin, a_begin);
+    Value *distance = ir_.CreateSelect(ahead, ir_.CreateSub(b_begin, a_begin), ir_.CreateSub(a_begin, b_begin));
+    Value *rest = ir_.CreateURem(distance, pitch);
+    // From a's first column to b's, going up.
+    Value *offset =
+        ir_.CreateSelect(ir_.CreateOr(ahead, ir_.CreateICmpEQ(rest, i64(0))), rest, ir_.CreateSub(pitch, rest));
+    Value *a_width = ir_.CreateMul(index(a.extents[1]), bytes), *b_width = ir_.CreateMul(index(b.extents[1]), bytes);
+    Value *beyond = ir_.CreateICmpUGE(offset, a_width);
+    return ir_.CreateAnd(usable, ir_.CreateAnd(beyond, ir_.CreateICmpULE(ir_.CreateAdd(offset, b_width), pitch)));
+}
+
 // No output may overlap another tensor: the alias scopes promise that to LLVM.
 void Codegen::check_overlap(const Nest &nest) {
     size_t n = nest.tensors.size();
@@ -137,6 +169,19 @@ void Codegen::check_overlap(const Nest &nest) {
                 continue;
             }
             Value *apart = ir_.CreateOr(ir_.CreateICmpULE(end[i], begin[j]), ir_.CreateICmpULE(end[j], begin[i]));
+            if (may_share_rows(nest.tensors[i], nest.tensors[j])) {
+                llvm::BasicBlock *before = ir_.GetInsertBlock(), *look = block("columns"), *after = block("known");
+                ir_.CreateCondBr(apart, after, look);
+                ir_.SetInsertPoint(look);
+                Value *columns = columns_apart(nest.tensors[i], begin[i], nest.tensors[j], begin[j]);
+                llvm::BasicBlock *looked = ir_.GetInsertBlock();
+                ir_.CreateBr(after);
+                ir_.SetInsertPoint(after);
+                llvm::PHINode *either = ir_.CreatePHI(ir_.getInt1Ty(), 2);
+                either->addIncoming(ir_.getTrue(), before);
+                either->addIncoming(columns, looked);
+                apart = either;
+            }
             fail_unless(apart, bad_overlap,
                         fmt::format("{}: output {} overlaps {} in memory", kernel_, nest.tensors[i].name,
                                     nest.tensors[j].name));
@@ -183,10 +228,27 @@ void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {
     ir_.CreateRet(code);
 }
 
+// How many elements the array takes that a packing kernel writes, as a function of the sizes.
+void Codegen::elements_function(const Nest &nest) {
+    auto *f = llvm::Function::Create(
+        llvm::FunctionType::get(ir_.getInt64Ty(), std::vector<llvm::Type *>(nest.sizes.size(), ir_.getInt64Ty()),
+                                false),
+        llvm::Function::ExternalLinkage, nest.name + "_elements" + options_.symbol_suffix, *module);
+    if (!options_.symbol_suffix.empty()) f->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    set_attributes(f);
+    begin_function(f);
+    std::vector<std::unique_ptr<ScopedBinding<Symbol>>> symbols;
+    for (size_t i = 0; i < nest.sizes.size(); i++)
+        symbols.push_back(std::make_unique<ScopedBinding<Symbol>>(
+            symbols_, nest.sizes[i], bind_index(f->getArg(unsigned(i)), Int(32), true, {})));
+    ir_.CreateRet(index(nest.tensors.back().extents[0]));
+}
+
 void Codegen::add(const Nest &nest) {
     kernel_ = nest.name;
+    instructions_ = nest.instructions;
     tasks_ = 0;
-    if (module->getFunction(nest.name)) {
+    if (module->getFunction(nest.name + options_.symbol_suffix)) {
         throw UserError("two kernels are named " + nest.name);
     }
     declare_scopes(nest);
@@ -197,7 +259,8 @@ void Codegen::add(const Nest &nest) {
     std::vector<llvm::Type *> params(nest.tensors.size(), pointer);
     params.resize(nest.tensors.size() + nest.sizes.size(), ir_.getInt64Ty());
     auto *f = llvm::Function::Create(llvm::FunctionType::get(ir_.getInt32Ty(), params, false),
-                                     llvm::Function::ExternalLinkage, nest.name, *module);
+                                     llvm::Function::ExternalLinkage, nest.name + options_.symbol_suffix, *module);
+    if (!options_.symbol_suffix.empty()) f->setVisibility(llvm::GlobalValue::HiddenVisibility);
     set_attributes(f);
     begin_function(f);
     std::vector<std::unique_ptr<ScopedBinding<Symbol>>> symbols;
@@ -228,7 +291,9 @@ void Codegen::add(const Nest &nest) {
     check_door(nest);
     statement(nest.body);
     ir_.CreateRet(ir_.getInt32(0));
-    packed_entry(nest, f);
+    if (options_.symbol_suffix.empty()) packed_entry(nest, f);
+    if (!nest.tensors.empty() && nest.tensors.back().output && !nest.tensors.back().packed_from.empty())
+        elements_function(nest);
 
     std::string problems;
     llvm::raw_string_ostream stream(problems);

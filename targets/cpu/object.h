@@ -18,7 +18,8 @@ struct ObjectFile {
 };
 
 // One object with the kernels of all nests, position independent, each function in a section of its own. Every kernel also
-// has its packed form, int NAME_packed(void *const *tensors, const int64_t *sizes).
+// has its packed form, int NAME_packed(void *const *tensors, const int64_t *sizes), and one that packs an input ahead of time
+// int64_t NAME_elements(sizes), how many elements it writes.
 // Undefined symbols are the hooks <runtime_prefix>_parallel_for, _malloc, _free and _fail as far as they are used, and C
 // math functions where f64 math is. Throws as JitModule does, and UserError for a kernel named like such a C function.
 ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options);
@@ -43,6 +44,8 @@ struct HeaderOptions {
     std::string title;                      // the first line of the comment at the top
     std::string runtime_prefix = "kumiko";  // the hooks' names, declared in the header
     bool declare_packed = true;
+    // Kernels whose C parameters come in another order than tensors, then sizes: the positions of these in order.
+    std::map<std::string, std::vector<size_t>> order;
     std::map<std::string, std::string> notes; // lines for a kernel's comment, above its tensors
     std::string extra;                        // further declarations, before those of the runtime
 };

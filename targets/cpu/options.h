@@ -24,6 +24,9 @@ struct CodegenOptions {
     // Put before the names of C library math functions. The just-in-time compiler sets it, so that a kernel may be called
     // "exp"; an object needs the true names.
     std::string libm_prefix;
+    // Put after the names of the kernels' functions, which are then hidden and have no packed form: code behind an entry
+    // (targets/cpu/entry.h).
+    std::string symbol_suffix;
     // How tensor instructions are emitted; empty: the built-in ones.
     std::shared_ptr<const EmitterRegistry> emitters;
 };

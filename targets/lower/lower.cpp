@@ -63,14 +63,8 @@ TensorArgument packed_argument(const StageState &packed) {
 }
 
 TensorArgument output_argument(const Stage &stage, const std::string &name) {
-    TensorArgument t{name, stage.type, true, {}, {}};
-    Expr stride = 1;
+    TensorArgument t{name, stage.type, true, {}, stage.array_strides()};
     for (const Axis &a : stage.axes) t.extents.push_back(a.extent());
-    t.strides.resize(t.extents.size());
-    for (size_t d = t.extents.size(); d-- > 0;) {
-        t.strides[d] = Halide::Internal::simplify(stride);
-        stride = stride * t.extents[d];
-    }
     return t;
 }
 
@@ -155,6 +149,7 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
         const Op &op = schedule.op();
         Nest head;
         head.name = options.kernel_name.empty() ? op.name() : options.kernel_name;
+        head.instructions = schedule.state().instructions;
         std::vector<const StageState *> packed;
         for (const Input &in : op.inputs()) {
             const StageState *copy = nullptr;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "dsl/halide.h"
+#include "machine/instruction.h"
 
 #include <string>
 #include <vector>
@@ -58,6 +59,8 @@ struct Nest {
     // One kernel "<name>_pack_<input>" for each prepacked input: it takes the input and writes the packed array, whose number
     // of elements is tensors[1].extents[0].
     std::vector<Nest> packs = {};
+    // What the body's "kumiko.inst.<name>" calls may mean; null: the built-in ones.
+    std::shared_ptr<const InstructionSet> instructions = nullptr;
 };
 
 } // namespace kumiko

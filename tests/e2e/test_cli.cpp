@@ -52,7 +52,7 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 TEST_CASE("help and lists") {
     REQUIRE_MESSAGE(std::filesystem::exists(command), command << " is not built");
-    for (const char *sub : {"", "ops", "show", "run", "tune", "best", "db", "build", "bench", "machine"}) {
+    for (const char *sub : {"", "ops", "show", "run", "tune", "best", "db", "build", "bench", "machine", "docs"}) {
         const Outcome o = run(std::string(sub) + " --help");
         CHECK(o.status == 0);
         CHECK_MESSAGE(has(o.out, "Examples:"), sub);
@@ -114,9 +114,75 @@ TEST_CASE("tune, best, db and build work together") {
         fclose(f);
     }
     const Json built = json_of(run("build k.json -o lib --quiet --expected lib/expected --json -"));
-    CHECK(built["manifest"]["kernels"][0]["schedule"]["origin"] == "tuned");
-    CHECK(built["manifest"]["kernels"][0]["measured"]["seconds"].get<double>() > 0);
+    CHECK(built["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"] == "tuned");
+    CHECK(built["manifest"]["kernels"][0]["targets"][0]["measured"]["seconds"].get<double>() > 0);
     CHECK(std::filesystem::file_size(scratch() + "/lib/expected/mm.C.bin") == 32 * 32 * 4);
+}
+
+TEST_CASE("docs prints the reference page") {
+    CHECK(run("docs primitives").out == read(KUMIKO_SOURCE_DIR "/docs/primitives.md"));
+    const Outcome one = run("docs primitives place_in");
+    CHECK(has(one.out, "### place_in"));
+    CHECK(!has(one.out, "### split"));
+    CHECK(json_of(run("docs --json -")).size() > 20);
+}
+
+TEST_CASE("ops of a shared object are ops") {
+    const std::string object = KUMIKO_BINARY_DIR "/tests/ops/libops_group_norm.so", op = object + ":group_norm_silu",
+                      shape = " --shape N=1,G=2,C=3,H=4,W=17 ";
+    const Json described = json_of(run("ops " + op + " --json -"));
+    CHECK(described[0]["parameters"].size() == 5);
+    CHECK(described[0]["parameters"][0]["kind"] == "size");
+    CHECK(has(run("ops " + object).out, "group normalisation, then silu"));
+    CHECK(has(run("show " + op + shape + "--stage formula").out, "group_norm_silu(X, scale) -> Y"));
+    CHECK(json_of(run("run " + op + shape + "--seconds 0.01 --json -"))["checked"] == "within bounds");
+    CHECK(json_of(run("run " + op + " --shape N=N,G=2,C=3,H=4,W=17 --sizes N=3 --seconds 0.01 --json -"))["checked"] ==
+          "within bounds");
+    std::filesystem::remove(scratch() + "/ops.db");
+    const Outcome tuned = run("tune " + op + shape + "--trials 3 --db ops.db --quiet");
+    CHECK_MESSAGE(tuned.status == 0, tuned.err);
+    const Outcome best = run("best " + op + shape + "--db ops.db --as cpp");
+    CHECK_MESSAGE(has(best.out, "s.stage("), best.err);
+    // By name alone, and without the object: the directives are the database's.
+    const Outcome alone = run("best group_norm_silu --db ops.db --as cpp");
+    CHECK(alone.status == 0);
+    CHECK(alone.out.substr(alone.out.find('\n')) == best.out.substr(best.out.find('\n')));
+    CHECK(has(run("best group_norm_silu --db ops.db --as nest").err, "name it with its shared object"));
+    CHECK(has(run("best group_norm_sliu --db ops.db").err, "did you mean 'group_norm_silu'?"));
+    if (FILE *f = fopen((scratch() + "/ops.json").c_str(), "w")) {
+        fprintf(f,
+                R"({"name": "mine", "tuned": "ops.db", "kernels": [{"op": "%s:group_norm_silu", "parameters":
+                   {"N": 1, "G": 2, "C": 3, "H": 4, "W": 17}}, {"op": "%s:scaled", "parameters":
+                   {"n": "n", "type": "f64", "factor": 1.5, "shift": true, "by": 3}}]})",
+                "../tests/ops/libops_group_norm.so", object.c_str());
+        fclose(f);
+    }
+    const Json built = json_of(run("build ops.json -o oplib --quiet --json -"));
+    CHECK(built["manifest"]["kernels"][0]["symbol"] == "mine_group_norm_silu");
+    CHECK(built["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"] == "tuned");
+    CHECK(
+        std::system(("cd " + scratch() + "/oplib && cc mine_selftest.c libmine.a -lm -lpthread -o t && ./t >/dev/null")
+                        .c_str()) == 0);
+}
+
+TEST_CASE("shared objects that do not serve") {
+    const std::string folder = KUMIKO_BINARY_DIR "/tests/ops/libops_";
+    const auto bad = [](const std::string &arguments, const std::string &part) {
+        const Outcome o = run(arguments);
+        INFO(arguments, ": ", o.err);
+        CHECK(o.status == 1);
+        CHECK(has(o.err, part));
+    };
+    bad("show ./none.so:relu --shape n=3", "there is no file ./none.so");
+    bad("show " + folder + "group_norm.so:group_norm_sliu --shape N=1", "did you mean 'group_norm_silu'?");
+    bad("show " + folder + "group_norm.so", "name one of its ops after a colon");
+    bad("show " + folder + "group_norm.so:group_norm_silu --shape N=1,G=2", "needs the parameter \"C\"");
+    bad("show " + folder + "group_norm.so:scaled --shape n=3,type=f32,factor=x,shift=true,by=2", "legal is a number");
+    bad("show " + folder + "group_norm.so:broken --shape n=3", "the author is to blame");
+    bad("show " + folder + "other_abi.so:x --shape n=3",
+        "was compiled for \"ops 0, Halide 1.0, C++ ABI 1\", but this program needs \"ops 1, Halide");
+    bad("show " + folder + "no_ops.so:x --shape n=3", "it has no symbol kumiko_exported_ops");
+    bad("show " + std::string(KUMIKO_SOURCE_DIR) + "/README.md:x --shape n=3", "cannot load");
 }
 
 TEST_CASE("bad input ends with status 1 and a line on standard error") {
@@ -145,6 +211,12 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("bench rows --shape m=4,n=4", "several ops");
     bad("build no.json", "no.json");
     bad("best matmul --shape m=4,n=4,k=4 --db no.db", "no.db");
+    bad("tune matmul --trails 3", "tune has no option \"--trails\" (did you mean '--trials'?)");
+    bad("tune matmul --shape m=4,n=4,k=4 --trials 0", "\"0\" is not a number above 0");
+    bad("run matmul extra", "run does not take a further argument \"extra\"; there are: --");
+    bad("run matmul --threads many", "--threads");
+    bad("docs primitives splitt", "did you mean 'split'?");
+    bad("docs stories", "primitives");
     const Outcome unwritable = run("machine --json /nonexistent/r.json"); // the report itself is printed before
     CHECK(unwritable.status == 1);
     CHECK(has(unwritable.err, "cannot write /nonexistent/r.json"));

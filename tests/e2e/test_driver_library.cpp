@@ -153,10 +153,12 @@ TEST_CASE("the same description gives the same bytes, and the manifest says what
     CHECK(manifest["kernels"][0]["symbol"] == "same_mm");
     CHECK(manifest["kernels"][0]["op"] == "matmul");
     CHECK(manifest["kernels"][0]["tensors"][2]["name"] == "bias");
-    CHECK(manifest["kernels"][0]["schedule"]["origin"] == "default");
+    CHECK(manifest["kernels"][0]["targets"][0]["target"] == "host");
+    CHECK(manifest["kernels"][0]["targets"][0]["schedule"]["origin"] == "default");
     CHECK(manifest["kernels"][1]["sizes"] == Json({"M", "K", "N"}));
+    CHECK(manifest["kernels"][1]["arguments"] == Json({"A", "B", "C", "M", "K", "N"}));
     Schedule::from_json(d.kernels[0].op, Machine::host(),
-                        nlohmann::json(manifest["kernels"][0]["schedule"]["directives"]));
+                        nlohmann::json(manifest["kernels"][0]["targets"][0]["schedule"]["directives"]));
 }
 
 TEST_CASE("CMake and pkg-config find a library where it lies") {
@@ -181,11 +183,11 @@ TEST_CASE("CMake and pkg-config find a library where it lies") {
 TEST_CASE("a library for another processor is written, without a runtime") {
     const fs::path folder = scratch("other");
     LibraryDescription d = small("foreign");
-    d.target = runtime_architecture() == "aarch64" ? "x86-64-avx2" : "aarch64";
+    d.targets = {runtime_architecture() == "aarch64" ? "x86-64-avx2" : "aarch64"};
     const LibraryReport report = build_library(d, folder, {.self_test = false});
     REQUIRE(!report.warnings.empty());
     CHECK(report.warnings.back().find("-DKUMIKO_PREFIX=foreign") != std::string::npos);
-    CHECK(report.manifest["target"]["name"] == d.target);
+    CHECK(report.manifest["targets"][0]["name"] == d.targets[0]);
 }
 
 TEST_CASE("a disk that is full leaves nothing half-written") {

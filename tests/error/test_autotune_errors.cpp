@@ -5,8 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -141,6 +143,41 @@ TEST_CASE("a damaged database") {
     CHECK(message([&] { Database db(file); }).find("damaged.db is damaged") != std::string::npos);
 }
 
+TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
+    const std::string file = fresh_file("full.db");
+    Database db(file);
+    const auto record = [](int n) {
+        Record r;
+        r.key = task_key(op(), Machine::host(), 1, {});
+        r.parameters = {{"n", n}};
+        r.saved_schedule = {{"directives", nlohmann::json::array()}, {"n", n}};
+        r.schedule_hash = std::to_string(n);
+        return r;
+    };
+    // A limit on the size of files stands for the disk.
+    rlimit before{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    rlimit limit = before;
+    limit.rlim_cur = 200000;
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int kept = 0;
+    const std::string text = message([&] {
+        for (; kept < 1000; kept++) db.add(op(), record(kept));
+    });
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    CHECK(text.find("the tuning database full.db cannot grow") != std::string::npos);
+    CHECK(text.find("disk") != std::string::npos);
+    CHECK(text.find("results up to now are kept") != std::string::npos);
+    CHECK(kept > 1);
+    CHECK(kept < 1000);
+    const TaskKey key = task_key(op(), Machine::host(), 1, {});
+    CHECK(Database(file).records(key, Machine::host()).size() == static_cast<size_t>(kept));
+    db.add(op(), record(kept));
+    CHECK(Database(file).records(key, Machine::host()).size() == static_cast<size_t>(kept) + 1);
+}
+
 TEST_CASE("a schedule of another op, and a record without one") {
     Record r;
     r.key.op = "matmul";
@@ -175,6 +212,13 @@ TEST_CASE("what cannot be tuned") {
     options.trials = 1;
     CHECK(message([&] { tune(symbolic, Machine::host(), CpuTarget::host(), options); }) ==
           "op matmul is tuned for given sizes: give a value for the size n");
+    const Op gaps = ops::matmul(Float(32), 4, 4, 4, {.ldc = Size("ldc")});
+    CHECK(message([&] {
+              MeasureTask(gaps, {{"ldc", 6}});
+          }) ==
+          "output C of op matmul has gaps between its rows at these sizes (f32[4, 4] with strides [6, 1]); tune it "
+          "where it is dense");
+    CHECK_NOTHROW(MeasureTask(gaps, {{"ldc", 4}}));
     MeasureTask task(op(), {});
     CHECK(message([&] { Measurer m(task, {.program = "/nowhere/kumiko_measurer"}); }) ==
           "cannot start the measurer /nowhere/kumiko_measurer: No such file or directory");

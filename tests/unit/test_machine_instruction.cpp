@@ -30,6 +30,38 @@ TEST_CASE("machines have the instructions whose features they have") {
     CHECK(names("x86-64-avx512-vnni") == std::vector<std::string>{"avx512.vpdpbusd", "avx2.vpmaddwd"});
 }
 
+TEST_CASE("the short form") {
+    const Instruction dot4 =
+        Instruction("mine.dot4",
+                    [](Axis i, Axis k) {
+                        Tensor a = input("a", u8, {k}), b = input("b", i8, {i, k});
+                        return accumulate("c", i32, {i}, sum(cast<int32_t>(a(k)) * cast<int32_t>(b(i, k)), k));
+                    },
+                    {16, 4})
+            .needs(Feature::avx512_vnni, "avx512f");
+    CHECK(dot4.features == std::vector<std::string>{"avx512_vnni", "avx512f"});
+    REQUIRE(dot4.operands.size() == 3);
+    CHECK(dot4.operands[0].tensor == "c");
+    CHECK(dot4.operands[0].accumulator);
+    CHECK(dot4.operands[0].lanes == 16);
+    CHECK(dot4.operand("a").lanes == 4);
+    CHECK(dot4.operand("b").lanes == 64);
+    CHECK(dot4.operand("b").lane_strides == std::vector<int>{4, 1});
+    CHECK(dot4.operations() == 128);
+    CHECK(dot4.meaning.to_string().find("c(i) = sum over k") != std::string::npos);
+    const auto of = [](auto formula) { return Instruction("bad", formula, {4, 2}); };
+    CHECK_THROWS_WITH(of([](Axis i, Axis k) {
+                          Tensor a = input("a", u8, {i, k});
+                          return accumulate("c", i32, {i}, sum(a(i, k), k));
+                      }),
+                      doctest::Contains("the instruction's result \"c\" is i32, but what it adds up is u8"));
+    CHECK_THROWS_WITH(of([](Axis i, Axis k) {
+                          Tensor a = input("a", i32, {i, k});
+                          return accumulate("c", i32, {i, k}, a(i, k));
+                      }),
+                      "instruction 'bad': its meaning must be one reduction with one output");
+}
+
 TEST_CASE("a user's own instruction, and contradictions") {
     Axis i("i", 4), k("k", 2);
     Tensor a = input("a", f32, {i, k}), b = input("b", f32, {k});

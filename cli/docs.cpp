@@ -1,0 +1,55 @@
+// kumiko docs [TOPIC]: reference pages that are made from what the program knows.
+#include "cli/common.h"
+
+#include "schedules/page.h"
+#include "schedules/primitive.h"
+#include "support/error.h"
+
+#include <iostream>
+#include <memory>
+
+namespace kumiko::cli {
+
+namespace {
+
+Json primitive_json(const Primitive &p) {
+    Json parameters = Json::array();
+    for (const Parameter &q : p.parameters) {
+        Json j = {{"name", q.name}, {"optional", q.optional}, {"summary", q.description}};
+        if (!q.choices.empty()) j["choices"] = q.choices;
+        parameters.push_back(j);
+    }
+    return {{"name", p.name},
+            {"group", p.group},
+            {"summary", p.summary},
+            {"requires", p.requires_},
+            {"parameters", parameters}};
+}
+
+} // namespace
+
+void add_docs(CLI::App &app) {
+    auto *command = app.add_subcommand("docs", "print a reference page: the scheduling primitives, with examples run");
+    struct Arguments {
+        std::string topic = "primitives", name, json;
+    };
+    auto a = std::make_shared<Arguments>();
+    command->add_option("topic", a->topic, "which page")->check(CLI::IsMember({"primitives"}))->capture_default_str();
+    command->add_option("name", a->name, "only what is said of this one");
+    add_json_option(*command, a->json);
+    examples(*command, "  kumiko docs primitives > primitives.md\n  kumiko docs primitives place_in\n"
+                       "  kumiko docs primitives --json -");
+    command->callback([a] {
+        if (a->json != "-") std::cout << (a->name.empty() ? primitives_page() : primitive_section(a->name));
+        Json all = Json::array();
+        if (!a->json.empty()) {
+            if (!a->name.empty())
+                all.push_back(primitive_json(primitive(a->name)));
+            else
+                for (const Primitive *p : primitives()) all.push_back(primitive_json(*p));
+        }
+        write_json(a->json, all);
+    });
+}
+
+} // namespace kumiko::cli

@@ -1,0 +1,4 @@
+// #include <kumiko/kumiko.h>: all of Kumiko.
+#pragma once
+
+#include "driver/kumiko.h"

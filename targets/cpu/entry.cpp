@@ -1,0 +1,134 @@
+#include "targets/cpu/entry.h"
+
+#include "support/error.h"
+#include "targets/cpu/optimize.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+namespace kumiko {
+
+namespace {
+
+class EntryBuilder {
+public:
+    EntryBuilder(llvm::LLVMContext &context, llvm::Module &module, const CpuTarget &target, std::string prefix)
+        : context_(context), module_(module), target_(target), prefix_(std::move(prefix)), ir_(context) {}
+
+    void add(const Entry &entry) {
+        if (entry.ways.empty() || !entry.ways.back().equals.empty())
+            throw InternalError("entry " + entry.name + " has no way that is always open");
+        llvm::Type *result = entry.counts ? ir_.getInt64Ty() : ir_.getInt32Ty();
+        std::vector<llvm::Type *> types;
+        for (const EntryParameter &p : entry.parameters) types.push_back(type_of(p));
+        llvm::Function *f = begin(entry.name, result, types);
+        for (size_t i = 0; i < types.size(); i++) f->getArg(unsigned(i))->setName(entry.parameters[i].name);
+        llvm::Value *have = nullptr;
+        for (const EntryWay &way : entry.ways) {
+            if (way.features && !have) have = ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {}));
+            if (!way.features && way.equals.empty()) { // always open: nothing comes after it
+                take(way, entry, f, result);
+                return packed(entry, f);
+            }
+            llvm::Value *open = ir_.getTrue();
+            for (const auto &[parameter, value] : way.equals)
+                open = ir_.CreateAnd(open,
+                                     ir_.CreateICmpEQ(f->getArg(unsigned(parameter)), ir_.getInt64(uint64_t(value))));
+            if (way.features)
+                open = ir_.CreateAnd(open, ir_.CreateICmpEQ(ir_.CreateAnd(have, ir_.getInt64(way.features)),
+                                                            ir_.getInt64(way.features)));
+            auto *taken = llvm::BasicBlock::Create(context_, "take", f),
+                 *next = llvm::BasicBlock::Create(context_, "next", f);
+            ir_.CreateCondBr(open, taken, next);
+            ir_.SetInsertPoint(taken);
+            take(way, entry, f, result);
+            ir_.SetInsertPoint(next);
+        }
+        if (entry.counts) {
+            ir_.CreateRet(ir_.getInt64(uint64_t(-1)));
+        } else {
+            llvm::Function *require = hook("require_features", ir_.getInt32Ty(), {ir_.getInt64Ty(), ir_.getPtrTy()});
+            ir_.CreateRet(ir_.CreateCall(
+                require, {ir_.getInt64(entry.ways.back().features), ir_.CreateGlobalStringPtr(entry.name)}));
+        }
+        packed(entry, f);
+    }
+
+private:
+    llvm::LLVMContext &context_;
+    llvm::Module &module_;
+    const CpuTarget &target_;
+    std::string prefix_;
+    llvm::IRBuilder<> ir_;
+
+    llvm::Type *type_of(const EntryParameter &p) { return p.pointer ? (llvm::Type *)ir_.getPtrTy() : ir_.getInt64Ty(); }
+
+    llvm::Function *begin(const std::string &name, llvm::Type *result, const std::vector<llvm::Type *> &types) {
+        if (module_.getFunction(name) && !module_.getFunction(name)->empty())
+            throw UserError("two functions are named " + name);
+        auto *f = llvm::cast<llvm::Function>(
+            module_.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false)).getCallee());
+        f->addFnAttr(llvm::Attribute::NoUnwind);
+        f->setUWTableKind(llvm::UWTableKind::Async);
+        f->addFnAttr("target-cpu", target_.cpu);
+        f->addFnAttr("target-features", target_.features);
+        f->addFnAttr("frame-pointer", "all");
+        ir_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", f));
+        return f;
+    }
+
+    llvm::Function *hook(const std::string &name, llvm::Type *result, const std::vector<llvm::Type *> &types) {
+        return llvm::cast<llvm::Function>(
+            module_.getOrInsertFunction(prefix_ + "_" + name, llvm::FunctionType::get(result, types, false))
+                .getCallee());
+    }
+
+    void take(const EntryWay &way, const Entry &entry, llvm::Function *f, llvm::Type *result) {
+        std::vector<llvm::Value *> arguments;
+        std::vector<llvm::Type *> types;
+        for (size_t a : way.arguments) {
+            arguments.push_back(f->getArg(unsigned(a)));
+            types.push_back(type_of(entry.parameters[a]));
+        }
+        auto callee = module_.getOrInsertFunction(way.symbol, llvm::FunctionType::get(result, types, false));
+        ir_.CreateRet(ir_.CreateCall(callee, arguments));
+    }
+
+    void packed(const Entry &entry, llvm::Function *f) {
+        if (entry.counts) return;
+        llvm::Function *p = begin(entry.name + "_packed", ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getPtrTy()});
+        std::vector<llvm::Value *> arguments;
+        unsigned tensors = 0, sizes = 0;
+        for (const EntryParameter &parameter : entry.parameters) {
+            llvm::Type *t = type_of(parameter);
+            llvm::Value *at = parameter.pointer ? ir_.CreateConstInBoundsGEP1_64(t, p->getArg(0), tensors++)
+                                                : ir_.CreateConstInBoundsGEP1_64(t, p->getArg(1), sizes++);
+            arguments.push_back(ir_.CreateLoad(t, at));
+        }
+        ir_.CreateRet(ir_.CreateCall(f, arguments));
+    }
+};
+
+} // namespace
+
+ObjectFile compile_entries(const std::vector<Entry> &entries, const CpuTarget &target,
+                           const std::string &runtime_prefix) {
+    const CpuTarget least = target.baseline();
+    llvm::LLVMContext context;
+    auto machine = cpu::make_target_machine(least);
+    llvm::Module module("entries", context);
+    module.setTargetTriple(least.triple);
+    module.setDataLayout(machine->createDataLayout());
+    module.setPICLevel(llvm::PICLevel::BigPIC);
+    EntryBuilder builder(context, module, least, runtime_prefix);
+    for (const Entry &entry : entries) builder.add(entry);
+    std::string problems;
+    llvm::raw_string_ostream stream(problems);
+    if (llvm::verifyModule(module, &stream)) throw InternalError("entries: invalid code was generated: " + problems);
+    cpu::optimize(module, *machine);
+    return {cpu::emit_object(module, *machine), {}, {}};
+}
+
+} // namespace kumiko

@@ -1,0 +1,101 @@
+// Timeout: 300
+// `cmake --install` into an empty prefix, and programs of people who have nothing but that: CMake, pkg-config, the command.
+#include "support/atomic_file.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <sys/wait.h>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+int run(const std::string &command, std::string &text) {
+    FILE *pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
+    REQUIRE(pipe);
+    text.clear();
+    char part[4096];
+    while (const size_t n = fread(part, 1, sizeof part, pipe)) text.append(part, n);
+    const int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string must_run(const std::string &command) {
+    std::string text;
+    const int status = run(command, text);
+    REQUIRE_MESSAGE(status == 0, command << "\n" << text);
+    return text;
+}
+
+const char *const formula = R"(
+using namespace kumiko;
+
+Op group_norm_silu(Expr N, Expr G, Expr C, Expr H, Expr W) {
+    Axis n("n", N), g("g", G), c("c", C), y("y", H), x("x", W);
+    Tensor X = input("X", f32, {n, g, c, y, x}), scale = input("scale", f32, {g, c});
+    Tensor mean = compute("mean", {n, g}, sum(X(n, g, c, y, x), {c, y, x}) / cast<float>(C * H * W));
+    Tensor var = compute("var", {n, g}, sum(square(X(n, g, c, y, x) - mean(n, g)), {c, y, x}) / cast<float>(C * H * W));
+    Expr z = (X(n, g, c, y, x) - mean(n, g)) * rsqrt(var(n, g) + 1e-5f) * scale(g, c);
+    Tensor Y = compute("Y", {n, g, c, y, x}, z / (1.f + exp(-z)));
+    return Op("group_norm_silu", {X, scale}, {Y});
+}
+)";
+
+} // namespace
+
+TEST_CASE("what is installed serves by itself") {
+    const fs::path folder = fs::path(KUMIKO_BINARY_DIR) / "test_driver_install.scratch", prefix = folder / "prefix";
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    must_run("cmake --install " KUMIKO_BINARY_DIR " --prefix " + prefix.string());
+    // Somewhere else than where it was installed: nothing may depend on the place.
+    fs::rename(prefix, folder / "moved");
+    const std::string at = folder.string(), moved = at + "/moved";
+
+    // Story 1, by CMake.
+    kumiko::write_file_atomically(at + "/main.cpp",
+                                  std::string("#include <kumiko/kumiko.h>\n#include <iostream>\n") + formula + R"(
+int main() {
+    Op op = group_norm_silu(2, 8, 4, 32, 32);
+    std::cout << op;
+    Buffer<float> x = random({2, 8, 4, 32, 32}), s = random({8, 4}), y({2, 8, 4, 32, 32});
+    Kernel k = compile(op, Target::host());
+    k(x, s, y);
+    check_close(y, interpret(op, x, s));
+    std::cout << "right\n";
+}
+)");
+    kumiko::write_file_atomically(at + "/CMakeLists.txt",
+                                  "cmake_minimum_required(VERSION 3.25)\nproject(story C CXX)\n"
+                                  "find_package(Kumiko 0.1 REQUIRED)\n"
+                                  "add_executable(story main.cpp)\ntarget_link_libraries(story Kumiko::kumiko)\n"
+                                  "add_library(myops MODULE ops.cpp)\ntarget_link_libraries(myops Kumiko::ops)\n");
+    kumiko::write_file_atomically(at + "/ops.cpp",
+                                  std::string("#include <kumiko/ops/export.h>\n") + formula +
+                                      "KUMIKO_EXPORT_OPS(KUMIKO_OP(group_norm_silu, \"mine\", N, G, C, "
+                                      "H, W))\n");
+    must_run("cmake -S " + at + " -B " + at + "/build -DCMAKE_PREFIX_PATH=" + moved + " && cmake --build " + at +
+             "/build");
+    const std::string said = must_run(at + "/build/story");
+    CHECK(said.find("group_norm_silu(X, scale) -> Y") == 0);
+    CHECK(said.find("right\n") != std::string::npos);
+
+    // Story 5: the command, and ops of one's own.
+    const std::string tuned = must_run("cd " + at +
+                                       " && moved/bin/kumiko tune ./build/libmyops.so:group_norm_silu "
+                                       "--shape N=1,G=2,C=2,H=4,W=16 --trials 2 --quiet");
+    CHECK(tuned.find("kept in tuning.db") != std::string::npos);
+
+    // Without CMake: the flags are the package's.
+    std::string text;
+    if (run("pkg-config --version", text) != 0) return;
+    const std::string ask = "PKG_CONFIG_PATH=" + moved + "/lib/pkgconfig pkg-config ";
+    CHECK(must_run(ask + "--cflags kumiko-ops").find("-std=c++20") != std::string::npos);
+    kumiko::write_file_atomically(at + "/small.cpp", "#include <kumiko/targets/cpu/cpu_target.h>\n#include <cstdio>\n"
+                                                     "int main() { puts(kumiko::CpuTarget::host().cpu.c_str()); }\n");
+    must_run("c++ $(" + ask + "--cflags kumiko) " + at + "/small.cpp $(" + ask + "--libs kumiko) -o " + at +
+             "/small && " + at + "/small");
+    fs::remove_all(folder); // a Halide is 160 MB
+}

@@ -1,0 +1,33 @@
+// A shared object with ops, as a user of the command would write one; tests load it.
+#include "ops/export.h"
+
+#include <stdexcept>
+
+using namespace kumiko;
+
+namespace {
+
+Op group_norm_silu(Expr N, Expr G, Expr C, Expr H, Expr W) {
+    Axis n("n", N), g("g", G), c("c", C), y("y", H), x("x", W);
+    Tensor X = input("X", f32, {n, g, c, y, x}), scale = input("scale", f32, {g, c});
+    Tensor mean = compute("mean", {n, g}, sum(X(n, g, c, y, x), {c, y, x}) / cast<float>(C * H * W));
+    Tensor var = compute("var", {n, g}, sum(square(X(n, g, c, y, x) - mean(n, g)), {c, y, x}) / cast<float>(C * H * W));
+    Expr z = (X(n, g, c, y, x) - mean(n, g)) * rsqrt(var(n, g) + 1e-5f) * scale(g, c);
+    return Op("group_norm_silu", {X, scale}, {compute("Y", {n, g, c, y, x}, z / (1.f + exp(-z)))});
+}
+
+// A parameter of every kind.
+Op scaled(const Expr &n, Type type, double factor, bool shift, int by) {
+    Axis i("i", n);
+    Tensor X = input("X", type, {i});
+    Expr value = X(i) * Halide::cast(type, Expr(static_cast<float>(factor)));
+    if (shift) value = value + Halide::cast(type, Expr(by));
+    return Op("scaled", {X}, {compute("Y", {i}, value)});
+}
+
+Op broken(Expr n) { throw std::runtime_error("the author is to blame"); }
+
+} // namespace
+
+KUMIKO_EXPORT_OPS(KUMIKO_OP(group_norm_silu, "group normalisation, then silu", N, G, C, H, W),
+                  KUMIKO_OP(scaled, "a factor and a shift", n, type, factor, shift, by), KUMIKO_OP(broken, "throws", n))

@@ -1,0 +1,7 @@
+// A shared object for another Kumiko; tests see it refused.
+struct Exported {
+    const char *abi;
+    void *operators;
+};
+extern "C" const Exported kumiko_exported_ops;
+const Exported kumiko_exported_ops = {"ops 0, Halide 1.0, C++ ABI 1", nullptr};
