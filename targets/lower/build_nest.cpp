@@ -557,8 +557,9 @@ private:
         Frame rest = f;
         const auto left = as_const_int(rest_of(f, split));
         const bool lanes = s.has_loop(split.inner) && s.loop(split.inner).kind == LoopKind::Vectorized;
-        const bool narrow =
-            left && (!lanes || ((*left & (*left - 1)) == 0 && *left >= 4)); // lanes: mask unless a narrower vector fits
+        // Lanes: mask unless a narrower vector fits, which in a reduction would only crowd the registers.
+        const bool fits = left && (*left & (*left - 1)) == 0 && *left >= 4 && !s.def.is_reduction();
+        const bool narrow = left && (!lanes || fits);
         if (narrow) {
             rest.set_mode(relation, Frame::Mode::Rest);
             rest.override_extent(split.inner, static_cast<int>(*left));
