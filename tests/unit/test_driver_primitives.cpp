@@ -273,3 +273,40 @@ TEST_CASE("a stage of which nothing is read, since its reader has nothing to fol
     s.stage("X.clamped").compute_at("Y", "i");
     check_runs(s);
 }
+
+TEST_CASE("the last round of a reduction, where an inner block is cut unevenly") {
+    Axis i("i", 3), k("k", 15);
+    Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});
+    Tensor R = compute("R", {i}, sum(X(i, k), k));
+    for (const int outer : {2, 6, 7}) {
+        for (const int inner : {3, 4, 10}) {
+            Schedule s(Op("bias", {X, Z}, {compute("Y", {i}, R(i) + Z(i))}));
+            s.stage("R").finish_in("Y");
+            s.stage("R").split("k", outer);
+            s.stage("R").split("k.i", inner);
+            s.accumulate_in("R", "registers", "k.o");
+            check_runs(s);
+            if (inner < outer) { // two loops outside, of which the inner one may go too far
+                Schedule t(s.op());
+                t.stage("R").finish_in("Y");
+                t.stage("R").split("k", outer);
+                t.stage("R").split("k.i", inner);
+                t.accumulate_in("R", "L1", "k.i.o");
+                check_runs(t);
+            }
+        }
+    }
+}
+
+TEST_CASE("a copy of what inlining leaves unread") {
+    Axis i("i", 6), j("j", 4), a("a", 9);
+    Tensor X = input("X", i32, {i}), I = input("I", i32, {a});
+    Tensor T = compute("T", {i, j}, X(i));
+    for (const bool twice : {false, true}) {
+        Schedule s(Op("unread", {X, I}, {compute("Y", {i}, T(i, max(min(I(i), 3), 0)))}));
+        s.stage("T").inline_into();
+        auto copy = s.place_in("I", "L1", "Y", "i");
+        if (twice) copy.double_buffer();
+        check_runs(s);
+    }
+}
