@@ -21,7 +21,8 @@ using Halide::Partition;
 
 namespace {
 
-constexpr int64_t stack_limit = 8192; // bytes of one array on the stack; more goes to a workspace
+constexpr int64_t bound_limit = 1 << 22; // bytes of an array of varying size that is made as large as it can get
+constexpr int64_t stack_limit = 8192;    // bytes of one array on the stack; more goes to a workspace
 
 Expr all_of(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
 
@@ -189,10 +190,13 @@ private:
         int64_t bytes = type.bytes() * copies;
         bool constant = true;
         for (Expr &e : s.region.extent) {
+            // All that there can be, where that is little: it may be far more than there is.
             const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
-            if (bound.defined() && as_const_int(bound) && *as_const_int(bound) < (1 << 30)) e = bound;
+            if (const auto most = bound.defined() ? as_const_int(bound) : std::nullopt;
+                most && *most < (1 << 30) && bytes * *most <= bound_limit)
+                e = bound;
             if (const auto k = as_const_int(e))
-                bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 60);
+                bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 32);
             else
                 constant = false;
         }

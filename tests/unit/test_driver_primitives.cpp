@@ -102,6 +102,22 @@ TEST_CASE("assume: tails vanish, and the condition is checked") {
     check_runs(joined, {{"M", 36}, {"N", 33}, {"K", 3}});
 }
 
+TEST_CASE("assume: what a size may be at most is no reason to take as much memory") {
+    Axis i("i", Size("N"));
+    Tensor X = input("X", i32, {i}), T = compute("T", {i}, X(i) * 3);
+    Schedule s(Op("some", {X}, {compute("Y", {i}, T(i) + 1)}));
+    Size N("N");
+    s.assume(N % 16 == 4);
+    std::string extent;
+    for (const BufferRow &b : lower(s).buffers) {
+        std::ostringstream text;
+        text << b.extents.at(0);
+        extent += b.name + " " + text.str();
+    }
+    CHECK(extent == "T ((N/16*16) + 4)");
+    check_runs(s, {{"N", 20}});
+}
+
 TEST_CASE("specialize: each condition runs its own schedule") {
     const Op op = matmul_any();
     Size M("M"), N("N");
