@@ -83,7 +83,9 @@ const Primitive accumulate_in_primitive = {
     "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. In "
     "\"registers\", "
     "loops that step through the accumulators are unrolled.",
-    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it.",
+    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; in registers, "
+    "what is "
+    "touched inside it is of constant size.",
     {{"stage", ArgumentKind::Stage, "the reduction"},
      {"level", ArgumentKind::Level, "the memory level"},
      {"loop", ArgumentKind::Loop, "the loop below which they are kept"}},
