@@ -90,8 +90,8 @@ const Primitive accumulate_in_primitive = {
     "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. With "
     "rounds = \"join\" every round starts from the identity and joins what the earlier ones left on leaving, which "
     "spares it waiting for them. In \"registers\", loops that step through the accumulators are unrolled.",
-    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; "
-    "\"join\" needs an associative combiner.",
+    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; in registers, "
+    "what is touched inside it is of constant size; \"join\" needs an associative combiner.",
     {{"stage", ArgumentKind::Stage, "the reduction"},
      {"level", ArgumentKind::Level, "the memory level"},
      {"loop", ArgumentKind::Loop, "the loop below which they are kept"},

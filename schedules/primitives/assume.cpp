@@ -42,7 +42,8 @@ const Primitive assume_primitive = {
     "split of M by 16 leaves no tail, with M == 8 loops over M may be unrolled.",
     "The condition is over the op's sizes, and does not contradict what is assumed already. Equalities (M == 8, M == 2 "
     "* N), remainders "
-    "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked.",
+    "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked. The formula reads nothing outside of "
+    "its tensors there.",
     {{"condition", ArgumentKind::Condition, "what holds"}},
     apply,
     {"matmul_any",

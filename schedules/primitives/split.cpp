@@ -100,7 +100,7 @@ const Primitive split_primitive = {
     "that is rounded up. Without "
     "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard elsewhere.",
     "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the loop does "
-    "not reduce and the stage is not an output.",
+    "not reduce and ends where its axis does, and the stage is not an output.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"loop", ArgumentKind::Loop, "the loop to split"},
      {"factor", ArgumentKind::Integer, "the extent of the inner loop"},

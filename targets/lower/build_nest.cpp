@@ -21,7 +21,8 @@ using Halide::Partition;
 
 namespace {
 
-constexpr int64_t stack_limit = 8192; // bytes of one array on the stack; more goes to a workspace
+constexpr int64_t bound_limit = 1 << 22; // bytes of an array of varying size that is made as large as it can get
+constexpr int64_t stack_limit = 8192;    // bytes of one array on the stack; more goes to a workspace
 
 Expr all_of(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
 
@@ -189,10 +190,13 @@ private:
         int64_t bytes = type.bytes() * copies;
         bool constant = true;
         for (Expr &e : s.region.extent) {
+            // All that there can be, where that is little: it may be far more than there is.
             const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
-            if (bound.defined() && as_const_int(bound) && *as_const_int(bound) < (1 << 30)) e = bound;
+            if (const auto most = bound.defined() ? as_const_int(bound) : std::nullopt;
+                most && *most < (1 << 30) && bytes * *most <= bound_limit)
+                e = bound;
             if (const auto k = as_const_int(e))
-                bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 60);
+                bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 32);
             else
                 constant = false;
         }
@@ -306,8 +310,8 @@ private:
         return all;
     }
 
-    // What is needed of `p` below depth `depth` of the stage in `f`.
-    Region needed(const StageState &p, const Frame &f, size_t depth) {
+    // What is needed of `p` below depth `depth` of the stage in `f`; nothing where all that would read it was inlined without.
+    std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth) {
         std::optional<Region> all;
         const auto add = [&](const StageState &reader, const Bounds &scope) {
             for (const Expr &e : expressions_of(reader)) {
@@ -330,19 +334,19 @@ private:
                     scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
             } else {
                 // Loops that end with a consumer that is finished in them run where that is needed.
-                const Region r =
+                const std::optional<Region> r =
                     needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth);
+                if (!r) continue;
                 for (size_t d = 0; d < reader->def.axes.size(); d++) {
                     scope.push(reader->def.axes[d].name(),
-                               Interval(r.min[d], simplify_index(r.min[d] + r.extent[d] - 1, bounds_)));
+                               Interval(r->min[d], simplify_index(r->min[d] + r->extent[d] - 1, bounds_)));
                 }
                 for (const Axis &a : reader->def.reduction_axes)
                     scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
             }
             add(*reader, scope);
         }
-        if (!all) throw InternalError("nothing below needs stage " + p.name());
-        return *all;
+        return all;
     }
 
     static std::vector<std::string> names_of(const StageState &p) {
@@ -634,7 +638,7 @@ private:
         std::vector<const StageState *> doubled;
         for (const StageState &p : state_.stages) {
             if (w.children && type == ForType::Serial && p.double_buffered && p.placement.consumer == s.name() &&
-                p.placement.loop == name) {
+                p.placement.loop == name && needed(p, f, depth + 1)) {
                 doubled.push_back(&p);
             }
         }
@@ -662,7 +666,7 @@ private:
         const StageState &p = *doubled[k];
         const std::string variable = f.prefix() + f.stage().order[depth];
         const Expr v = Variable::make(Int(32), variable);
-        const Region region = needed(p, f, depth + 1);
+        const Region region = *needed(p, f, depth + 1);
         return with_storage(
             p, region,
             [&] {
@@ -775,6 +779,9 @@ private:
     // Requests for the cache lines of what is read `distance` iterations later.
     Stmt fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
         const StageState &s = f.stage();
+        bool reads = false; // inlining may have left none
+        for (const Expr &e : expressions_of(s)) reads = reads || tensors_read(e).count(p.tensor);
+        if (!reads) return Evaluate::make(0);
         const auto found = buffers_.find(p.tensor);
         if (found == buffers_.end())
             throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
@@ -865,9 +872,10 @@ private:
                     continue;
                 if (!p.finished_into.empty() || doubled_.count(p.name())) continue;
                 const StageState *by = finisher_of(p.name());
-                const Region region = needed(p, f, depth + 1);
-                return with_storage(p, region, [&] {
-                    Stmt produce = stage(by ? *by : p, region);
+                const std::optional<Region> region = needed(p, f, depth + 1);
+                if (!region) continue;
+                return with_storage(p, *region, [&] {
+                    Stmt produce = stage(by ? *by : p, *region);
                     return Block::make(produce, with_children(f, depth, w, i + 1));
                 });
             }
@@ -1035,18 +1043,25 @@ private:
     }
 
     // True when the last round of a reduction can be told by what its loops inside `depth` reach: outer parts stand outside of
-    // inner ones, so that each round is of later steps than the one before.
+    // inner ones, so that each round is of later steps than the one before, and the loops inside one reach no further than
+    // its next iteration, as those do that a factor cuts unevenly.
     bool rounds_in_order(const Frame &f, size_t depth) const {
         const StageState &s = f.stage();
         const auto roots = reduction_roots(s);
         if (!roots) return false;
         for (const std::string &root : *roots) {
-            int64_t before = INT64_MAX;
-            for (const std::string &l : s.order) {
+            int64_t reach = 1; // how many steps the loops seen so far, from the innermost outwards, cover
+            int64_t inner_step = 0;
+            for (size_t p = s.order.size(); p-- > 0;) {
+                const std::string &l = s.order[p];
                 if (!s.derived_from(l, root) || is_const_one(f.extent(l))) continue;
                 const auto step = step_of(f.value(root), f.prefix() + l);
-                if (!step || *step <= 0 || *step >= before) return false;
-                before = *step;
+                if (!step || *step <= inner_step || (p < depth && *step < reach)) return false;
+                inner_step = *step;
+                if (const auto n = as_const_int(f.extent(l)))
+                    reach = std::min<int64_t>(reach + *step * std::max<int64_t>(*n - 1, 0), INT32_MAX);
+                else
+                    reach = INT32_MAX;
             }
         }
         return true;

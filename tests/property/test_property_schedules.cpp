@@ -144,6 +144,10 @@ void report(const Options &o, int64_t i, const Machine &machine, const std::stri
     std::fflush(stdout);
 }
 
+double since(std::chrono::steady_clock::time_point begun) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
 int run(const Options &o) {
     shared =
         static_cast<Shared *>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -161,13 +165,18 @@ int run(const Options &o) {
         const auto batch = [&] {
             for (int64_t i = next; i < until; i++) {
                 shared->at = i;
-                alarm(60);
+                alarm(240); // a schedule may repeat much work
                 std::snprintf(shared->phase, sizeof shared->phase, "make");
+                const auto begun = std::chrono::steady_clock::now();
                 const Pair p = make_pair(o, i, machine);
                 std::snprintf(shared->phase, sizeof shared->phase, "check");
                 const Outcome r =
                     check_pair(p.op, machine, p.directives, pair_seed(o, i), o.halide && i % o.halide == 0);
                 shared->directives += static_cast<int64_t>(p.directives.size());
+                if (const double took = since(begun); took > 10) {
+                    std::printf("%lld took %.0f s\n%s%s", static_cast<long long>(i), took, p.op.op.to_string().c_str(),
+                                applied(p.op.op, machine, p.directives).to_cpp().c_str());
+                }
                 switch (r.kind) {
                 case Outcome::Kind::Good:
                     shared->good++;
@@ -204,7 +213,7 @@ int run(const Options &o) {
         if (!o.keep_going) break;
         next = at + 1;
     }
-    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double took = since(start);
     std::printf("%lld good (%lld also through Halide), %lld refused late, %lld too large, %lld failed; %.1f directives "
                 "a pair; %.1f s\n",
                 static_cast<long long>(shared->good), static_cast<long long>(shared->halide),

@@ -102,6 +102,22 @@ TEST_CASE("assume: tails vanish, and the condition is checked") {
     check_runs(joined, {{"M", 36}, {"N", 33}, {"K", 3}});
 }
 
+TEST_CASE("assume: what a size may be at most is no reason to take as much memory") {
+    Axis i("i", Size("N"));
+    Tensor X = input("X", i32, {i}), T = compute("T", {i}, X(i) * 3);
+    Schedule s(Op("some", {X}, {compute("Y", {i}, T(i) + 1)}));
+    Size N("N");
+    s.assume(N % 16 == 4);
+    std::string extent;
+    for (const BufferRow &b : lower(s).buffers) {
+        std::ostringstream text;
+        text << b.extents.at(0);
+        extent += b.name + " " + text.str();
+    }
+    CHECK(extent == "T ((N/16*16) + 4)");
+    check_runs(s, {{"N", 20}});
+}
+
 TEST_CASE("specialize: each condition runs its own schedule") {
     const Op op = matmul_any();
     Size M("M"), N("N");
@@ -339,4 +355,41 @@ TEST_CASE("a stage of which nothing is read, since its reader has nothing to fol
     Schedule s(Op("clamped", {input("X", i32, {a, b})}, {compute("Y", {i}, sum(X(i, none * 2 - 1 + i), none))}));
     s.stage("X.clamped").compute_at("Y", "i");
     check_runs(s);
+}
+
+TEST_CASE("the last round of a reduction, where an inner block is cut unevenly") {
+    Axis i("i", 3), k("k", 15);
+    Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});
+    Tensor R = compute("R", {i}, sum(X(i, k), k));
+    for (const int outer : {2, 6, 7}) {
+        for (const int inner : {3, 4, 10}) {
+            Schedule s(Op("bias", {X, Z}, {compute("Y", {i}, R(i) + Z(i))}));
+            s.stage("R").finish_in("Y");
+            s.stage("R").split("k", outer);
+            s.stage("R").split("k.i", inner);
+            s.accumulate_in("R", "registers", "k.o");
+            check_runs(s);
+            if (inner < outer) { // two loops outside, of which the inner one may go too far
+                Schedule t(s.op());
+                t.stage("R").finish_in("Y");
+                t.stage("R").split("k", outer);
+                t.stage("R").split("k.i", inner);
+                t.accumulate_in("R", "L1", "k.i.o");
+                check_runs(t);
+            }
+        }
+    }
+}
+
+TEST_CASE("a copy of what inlining leaves unread") {
+    Axis i("i", 6), j("j", 4), a("a", 9);
+    Tensor X = input("X", i32, {i}), I = input("I", i32, {a});
+    Tensor T = compute("T", {i, j}, X(i));
+    for (const bool twice : {false, true}) {
+        Schedule s(Op("unread", {X, I}, {compute("Y", {i}, T(i, max(min(I(i), 3), 0)))}));
+        s.stage("T").inline_into();
+        auto copy = s.place_in("I", "L1", "Y", "i");
+        if (twice) copy.double_buffer();
+        check_runs(s);
+    }
 }
