@@ -135,7 +135,8 @@ StageHandle &StageHandle::place_in(const std::string &level, Place where) {
     return *this;
 }
 
-StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, const std::string &rounds, Place where) {
+StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, const std::string &rounds,
+                                        Place where) {
     json args = {{"level", level}, {"loop", loop.name}};
     if (rounds != "reload") args["rounds"] = rounds;
     return apply("accumulate_in", args, where);

@@ -105,8 +105,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     std::vector<std::string> ways = {"panel"};
     if (contiguous_in(r.b, r.j)) ways.insert(ways.begin(), "none");
     if (machine.find_level("L3")) ways.push_back("blocks");
-    p.pack_b =
-        Choice(large ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", ways);
+    p.pack_b = Choice(large ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", ways);
     p.outer = Choice(large ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});

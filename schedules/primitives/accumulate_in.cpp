@@ -55,8 +55,9 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     const bool join = text_argument(d, "rounds", "reload") == "join";
     if (join && !stage.def.properties.associative) {
         refuse(state, d,
-               "the combiner of " + stage.name() + " is not stated to be associative, so its partial results cannot be "
-               "joined",
+               "the combiner of " + stage.name() +
+                   " is not stated to be associative, so its partial results cannot be "
+                   "joined",
                &stage, loop.name, "\"reload\", or state the combiner's properties in reduce(…)");
     }
     if (level == "registers") {
@@ -87,7 +88,8 @@ const Primitive accumulate_in_primitive = {
     "memory",
     "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they "
     "start from the "
-    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. With "
+    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. "
+    "With "
     "rounds = \"join\" every round starts from the identity and joins what the earlier ones left on leaving, which "
     "spares it waiting for them. In \"registers\", loops that step through the accumulators are unrolled.",
     "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; in registers, "

@@ -70,7 +70,8 @@ const Primitive prefetch_primitive = {
     "memory",
     "At each iteration of a loop, asks the caches for what the stage will read of a tensor some iterations later, one "
     "request for each "
-    "cache line. The tensor may be the stage itself: the partial results of a reduction whose outer loop stands outside.",
+    "cache line. The tensor may be the stage itself: the partial results of a reduction whose outer loop stands "
+    "outside.",
     "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
     "distance is 1 to 4096.",
     {{"stage", ArgumentKind::Stage, "the stage"},

@@ -33,9 +33,8 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
     }
     if (const auto extent = known_extent(state, loop); extent && *extent == width && joins_lanes(stage)) {
         stage.loop(loop.name).kind = LoopKind::Vectorized; // all that there is in one vector
-        state.obligations.push_back({index, [n = stage.name(), l = loop.name](const ScheduleState &now) {
-                                         return not_innermost(now, n, l);
-                                     }});
+        state.obligations.push_back(
+            {index, [n = stage.name(), l = loop.name](const ScheduleState &now) { return not_innermost(now, n, l); }});
         return;
     }
     split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", Tail::Auto);

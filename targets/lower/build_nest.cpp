@@ -527,7 +527,8 @@ private:
         if ((kind != LoopKind::Serial && kind != LoopKind::Parallel) || must_unroll(s, outer)) return {};
         for (size_t r = 0; r < s.relations.size(); r++) {
             const auto *above = std::get_if<SplitRelation>(&s.relations[r]);
-            if (!above || above->inner != split.parent || above->tail != Tail::Auto || above->factor % split.factor != 0)
+            if (!above || above->inner != split.parent || above->tail != Tail::Auto ||
+                above->factor % split.factor != 0)
                 continue;
             const bool whole = f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer);
             if (whole && !proves(f.extent(above->parent) % static_cast<int>(above->factor) == 0, bounds_)) return r;
@@ -541,7 +542,8 @@ private:
         const auto &split = std::get<SplitRelation>(s.relations[relation]);
         for (size_t r = 0; r < s.relations.size(); r++) {
             const auto *below = std::get_if<SplitRelation>(&s.relations[r]);
-            if (!below || below->parent != split.inner || below->tail != Tail::Auto || !s.has_loop(below->outer)) continue;
+            if (!below || below->parent != split.inner || below->tail != Tail::Auto || !s.has_loop(below->outer))
+                continue;
             if (s.position(below->outer) < depth || relation_to_clip(f, r) != relation) continue;
             bool nested = copies_inside(s, below->inner);
             for (const std::string &l : f.standing(below->inner))
@@ -592,7 +594,8 @@ private:
         Expr extent = f.extent(split.parent);
         for (size_t r = 0; r < f.stage().relations.size(); r++) {
             const auto *above = std::get_if<SplitRelation>(&f.stage().relations[r]);
-            if (above && above->inner == split.parent && f.mode(r) == Frame::Mode::Clip) extent = f.extent(above->parent);
+            if (above && above->inner == split.parent && f.mode(r) == Frame::Mode::Clip)
+                extent = f.extent(above->parent);
         }
         return simplify_index(extent % static_cast<int>(split.factor), bounds_);
     }
@@ -845,9 +848,9 @@ private:
             index.push_back(at);
         }
         const Expr read = read_tensor(stored.type, found->second, index);
-        Stmt body = Evaluate::make(
-            Call::make(Int(32), "kumiko.prefetch", {StringImm::make(found->second), read, 3, p.tensor == s.name() ? 1 : 0},
-                       Call::Intrinsic));
+        Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch",
+                                              {StringImm::make(found->second), read, 3, p.tensor == s.name() ? 1 : 0},
+                                              Call::Intrinsic));
         for (size_t n = loops.size(); n-- > 0;) {
             body =
                 For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
