@@ -62,6 +62,8 @@ TEST_CASE("group normalisation with silu") {
                                                                     "    e(i, j) = exp(X(i, j) - max(i))\n"
                                                                     "  sum: f32[i: 4]\n"
                                                                     "    sum(i) = sum over k < 8: e(i, k)\n"
+                                                                    "  share: f32[i: 4]\n"
+                                                                    "    share(i) = 1.0 / sum(i)\n"
                                                                     "  Y: f32[i: 4, j: 8]\n"
-                                                                    "    Y(i, j) = e(i, j) / sum(i)\n");
+                                                                    "    Y(i, j) = e(i, j) * share(i)\n");
 }
