@@ -17,6 +17,7 @@ struct Roles {
     std::string padding;  // the stage that pads the image, or ""
     bool fusable = false; // row and vector form one contiguous run
     bool nhwc = false;
+    bool dense = true; // neighbours along the vector axis read neighbours
 };
 
 bool is_variable(const Expr &e, const std::string &name) {
@@ -49,6 +50,11 @@ std::optional<Roles> roles(const Op &op) {
         r.padding = s->name;
     }
     r.vector = sum.axes.back().name();
+    for (const Expr &e : r.image.indices) {
+        const Expr next = Halide::Internal::substitute(r.vector, Halide::Internal::Variable::make(Int(32), r.vector) + 1, e);
+        const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - e));
+        r.dense = r.dense && step && *step <= 1;
+    }
     r.nhwc = !r.image.axes.count(r.vector) || r.weights.axes.count(r.vector);
     if (r.nhwc) { // n, y, x, o
         if (sum.axes.size() < 4) return std::nullopt;
@@ -113,7 +119,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     p.vectors = Tile::nearest(vectors, up_to(4, needed));
     int64_t tile_rows = 1, tile_channels = std::min(channels, registers / vectors);
     if (r.other.empty()) {
-        tile_rows = even_block(rows, registers >= 24 ? 14 : 8, 1);
+        tile_rows = even_block(rows, 14, 1);
     } else if (needed == 1) { // one vector holds a whole row of the image: two rows share the weights
         tile_rows = std::min<int64_t>(rows, 2);
         tile_channels = std::min(channels, registers / tile_rows);
@@ -125,8 +131,9 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
     p.outer = r.other.empty() ? Choice("rows", {"rows"})
                               : Choice(weights > second / 2 ? "channels" : "rows", {"rows", "channels"});
+    // A mask costs little on dense loads, and much on strided ones.
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
-            : r.other.empty() ? Choice("inline", {"channel", "whole", "inline"})
+            : r.other.empty() ? Choice(r.dense ? "inline" : "channel", {"channel", "whole", "inline"})
                               : Choice("whole", {"whole", "inline"});
     const bool packable = !r.other.empty() && !r.nhwc;
     p.pack_weights = packable ? Flag(weights <= second / 2) : Flag(false, {false});
