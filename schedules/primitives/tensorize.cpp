@@ -128,8 +128,8 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
     if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
     if (!stage.def.is_reduction() || stage.def.components.size() != 1)
         return stage.name() + " is not a reduction of one value, as the instruction is";
-    if (stage.accumulate && stage.has_loop(stage.accumulate->loop) &&
-        stage.position(stage.accumulate->loop) >= stage.position(loop)) {
+    if (stage.accumulate && !stage.has_loop(stage.accumulate->loop)) return ""; // accumulate_in says so
+    if (stage.accumulate && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
         return "stage " + stage.name() + " accumulates inside of loop " + loop;
     }
     for (const StageState &p : state.stages) {

@@ -303,6 +303,21 @@ TEST_CASE("tensorize where no block is whole") {
           std::string::npos);
 }
 
+TEST_CASE("the loop of the accumulators of a tensorized block") {
+    Axis i("i", 4), j("j", 16), k("k", 8);
+    Tensor A = input("A", i16, {i, k}), B = input("B", i16, {j, k});
+    const Op op("dots", {A, B}, {compute("C", {i, j}, sum(cast(i32, A(i, k)) * cast(i32, B(j, k)), k))});
+    Schedule s(op, Machine::named("x86-64-avx2"));
+    auto C = s.stage("C");
+    C.split("j", 8);
+    C.split("k", 2);
+    C.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
+    s.prepack("B", {"j/8", "k/2", "j%8", "k%2"});
+    C.tensorize("j.i", "avx2.vpmaddwd").accumulate_in("registers", "j.o");
+    CHECK(told([&] { C.split("j.o", 2); }).find("takes away what accumulate_in(\"registers\", \"j.o\")") !=
+          std::string::npos);
+}
+
 TEST_CASE("a later directive takes away what an earlier one relies on") {
     Schedule s = matmul();
     s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 16);
