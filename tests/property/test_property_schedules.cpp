@@ -15,7 +15,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <map>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 using namespace kumiko;
@@ -58,13 +60,20 @@ Pair make_pair(const Options &o, int64_t i, const Machine &machine) {
 
 void say(const std::string &text) { std::snprintf(shared->text, sizeof shared->text, "%s", text.c_str()); }
 
+// Ends the process after so many seconds of processor time, or twenty times as long where it waits for something.
+void limit(int seconds) {
+    const itimerval processor = {{0, 0}, {seconds, 0}};
+    setitimer(ITIMER_PROF, &processor, nullptr);
+    alarm(static_cast<unsigned>(20 * seconds));
+}
+
 // Runs in a child; returns how the child ended: 0, the code it left with, or 128 + its signal.
 template<typename Body>
 int in_child(int seconds, const Body &body) {
     std::fflush(nullptr);
     const pid_t child = fork();
     if (child == 0) {
-        if (seconds) alarm(static_cast<unsigned>(seconds));
+        if (seconds) limit(seconds);
         int code = 3;
         try {
             code = body();
@@ -144,10 +153,6 @@ void report(const Options &o, int64_t i, const Machine &machine, const std::stri
     std::fflush(stdout);
 }
 
-double since(std::chrono::steady_clock::time_point begun) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-}
-
 int run(const Options &o) {
     shared =
         static_cast<Shared *>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -165,15 +170,15 @@ int run(const Options &o) {
         const auto batch = [&] {
             for (int64_t i = next; i < until; i++) {
                 shared->at = i;
-                alarm(240); // a schedule may repeat much work
+                limit(120);
                 std::snprintf(shared->phase, sizeof shared->phase, "make");
-                const auto begun = std::chrono::steady_clock::now();
+                const std::clock_t begun = std::clock();
                 const Pair p = make_pair(o, i, machine);
                 std::snprintf(shared->phase, sizeof shared->phase, "check");
                 const Outcome r =
                     check_pair(p.op, machine, p.directives, pair_seed(o, i), o.halide && i % o.halide == 0);
                 shared->directives += static_cast<int64_t>(p.directives.size());
-                if (const double took = since(begun); took > 10) {
+                if (const double took = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC; took > 20) {
                     std::printf("%lld took %.0f s\n%s%s", static_cast<long long>(i), took, p.op.op.to_string().c_str(),
                                 applied(p.op.op, machine, p.directives).to_cpp().c_str());
                 }
@@ -213,7 +218,7 @@ int run(const Options &o) {
         if (!o.keep_going) break;
         next = at + 1;
     }
-    const double took = since(start);
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::printf("%lld good (%lld also through Halide), %lld refused late, %lld too large, %lld failed; %.1f directives "
                 "a pair; %.1f s\n",
                 static_cast<long long>(shared->good), static_cast<long long>(shared->halide),
