@@ -6,7 +6,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/sim/kernels/avx2.cpp PROPERTIES
     COMPILE_OPTIONS "${kernel_options};-mavx2;-mfma;-mf16c")
   set_source_files_properties(${CMAKE_SOURCE_DIR}/sim/kernels/avx512.cpp PROPERTIES
-    COMPILE_OPTIONS "${kernel_options};-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512")
+    COMPILE_OPTIONS "${kernel_options};-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512vl;-mavx512dq;-mprefer-vector-width=512;-Wno-uninitialized")
 endif()
 
 # The configurations go into the library as text.

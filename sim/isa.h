@@ -139,11 +139,11 @@ enum class L1Op : uint8_t {
     None,
     PeBroadcast,    // every PE gets the same words
     MabBroadcast,   // PE p of every MAB
-    MabBroadcast4,  // PE p of the MABs in each quarter of them (4×4 mode)
+    MabBroadcast4,  // PE p of each four neighbouring MABs (4×4 mode)
     Scatter,        // PE i gets LW i
     Gather,         // its inverse
     MabReduce,      // over all MABs, for each PE p
-    MabReduce4      // over the MABs of each quarter
+    MabReduce4      // over each four neighbouring MABs
 };
 constexpr int l1_op_count = 8;
 constexpr bool is_upward(L1Op op) { return op >= L1Op::Gather; }
@@ -302,16 +302,20 @@ struct HazardParty {
 
 class HazardError : public UserError {
 public:
-    // `resource` names the contested thing, "GRF0[5]". The message names the rule, both parties, their steps and the resource.
-    HazardError(Rule rule, const std::string &resource, const std::string &cause, HazardParty first, HazardParty second);
+    // `resource` names the contested thing, "GRF0[5]". The message names the rule, both parties, their steps and the resource;
+    // `where` ("a.kasm:3:1: ") goes in front.
+    HazardError(Rule rule, const std::string &resource, const std::string &cause, HazardParty first, HazardParty second,
+                const std::string &where = "");
 
     Rule rule;
     std::string resource, cause;
     HazardParty first, second; // first: the earlier one
 };
 
-// The rules that one word can break by itself (H1, H4 to H8), and fields out of range for this configuration: unknown
-// operands for an operation, sets that name no unit, a width that the operation lacks. Throws HazardError or UserError.
+// The rules that one word can break by itself (H1, H4 to H8), and what no configuration allows: a missing operand, a width or
+// type that the operation lacks. Throws HazardError or UserError.
+void check_word(const Word &word);
+// Also what this configuration does not allow: sets that name no unit, moves that leave a memory.
 void check_word(const Word &word, const Config &config);
 
 } // namespace kumiko::sim

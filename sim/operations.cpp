@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 namespace kumiko::sim {
 
 namespace {
@@ -35,11 +37,11 @@ constexpr TreeInfo l1_table[l1_op_count] = {
     {"none", ""},
     {"l1.pe", "L1BM b + w·t + j -> word j of every PE"},
     {"l1.mab", "L1BM b + 4w·t + w·p + j -> word j of PE p of every MAB"},
-    {"l1.mab4", "L1BM b + wM·t + 4w·q + w·p + j -> word j of PE p of the MABs of quarter q (M MABs, q = 4·MAB/M rounded down)"},
+    {"l1.mab4", "L1BM b + wM·t + 4w·q + w·p + j -> word j of PE p of the MABs 4q to 4q + 3 (M MABs in an L1B)"},
     {"l1.scatter", "L1BM b + 4M·t + i -> PE i"},
     {"l1.gather", "PE i -> L1BM b + 4M·t + i"},
     {"l1.reduce", "over the MABs, word j of PE p -> L1BM b + 4w·t + w·p + j"},
-    {"l1.reduce4", "over the MABs of quarter q, word j of PE p -> L1BM b + wM·t + 4w·q + w·p + j"},
+    {"l1.reduce4", "over the MABs 4q to 4q + 3, word j of PE p -> L1BM b + wM·t + 4w·q + w·p + j"},
 };
 
 constexpr TreeInfo l2_table[l2_op_count] = {
@@ -66,23 +68,25 @@ constexpr TreeInfo mv_table[mv_op_count] = {
 
 } // namespace
 
-const AluInfo &info(AluOp op) { return alu_table[int(op)]; }
-const MauInfo &info(MauOp op) { return mau_table[int(op)]; }
-const TreeInfo &info(L1Op op) { return l1_table[int(op)]; }
-const TreeInfo &info(L2Op op) { return l2_table[int(op)]; }
-const TreeInfo &info(MvOp op) { return mv_table[int(op)]; }
+// A number beyond the table's end gives the first row, so that errors about it can be printed.
+#define KUMIKO_ROW(table, index) table[size_t(index) < std::size(table) ? size_t(index) : 0]
+const AluInfo &info(AluOp op) { return KUMIKO_ROW(alu_table, op); }
+const MauInfo &info(MauOp op) { return KUMIKO_ROW(mau_table, op); }
+const TreeInfo &info(L1Op op) { return KUMIKO_ROW(l1_table, op); }
+const TreeInfo &info(L2Op op) { return KUMIKO_ROW(l2_table, op); }
+const TreeInfo &info(MvOp op) { return KUMIKO_ROW(mv_table, op); }
 
 const char *name_of(Reduction r) {
     constexpr const char *names[] = {"add.f32", "max.f32", "min.f32", "add.i32", "max.i32", "min.i32"};
-    return names[int(r)];
+    return KUMIKO_ROW(names, r);
 }
 const char *name_of(Type t) {
     constexpr const char *names[] = {"i16", "u16", "f16", "i32", "u32", "f32"};
-    return names[int(t)];
+    return KUMIKO_ROW(names, t);
 }
 const char *name_of(Source s) {
     constexpr const char *names[] = {"none", "lm0", "lm1", "grf0", "grf1", "t", "aluf", "mauf", "lbf", "mreadf", "imm", "id"};
-    return names[int(s)];
+    return KUMIKO_ROW(names, s);
 }
 
 int alu_operand_width(const Alu &alu) { return alu.op == AluOp::Narrow ? 2 : alu.width; }
