@@ -72,6 +72,7 @@ Runner::Runner(const Config &config, const SimulateOptions &options, const Kerne
       block_l1bs_(std::max<size_t>(1, 512 / l1b_bytes_)), scratch_(8 * forward_count, block_l1bs_ * l1b_bytes_),
       gathered_(8, chip.plane_bytes), mask_scratch_(16, chip.plane_bytes), selected_(1, chip.plane_bytes),
       l2_data_(l2_piece(config) * size_t(config.total_l2bs())), reduce_(4 * size_t(config.mabs) + 4) {
+    for (auto &row : selected_rows_.row) row = selected_[0];
     run_.config = config;
     run_.executed.resize(program_.words.size());
     if (options.trace) {

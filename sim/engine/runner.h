@@ -75,6 +75,8 @@ private:
     std::vector<int> by_t_[4]; // LM0 addressed by T: of each PE
     Rows rows_[source_count];
     Rows mau_mask_, alu_mask_;
+    Rows selected_rows_; // selected_ in every row
+    bool l1_partial_ = false; // L1 leaves MABs out
     RowsOut out_[forward_count];
     size_t out_at_[forward_count] = {};
     bool kept_[forward_count] = {}; // the result is kept for the next step

@@ -348,13 +348,7 @@ void Runner::mark_written(const PlannedWord &p, int memory, const PlannedAccess 
     DefinedPlanes &defined = chip_.defined[size_t(memory)];
     const bool by_t = memory == 0 && p.word.lm0.address.by_t;
     const bool masked = p.word.mask.mode == MaskMode::Write && (a.slot == Slot::Mau || a.slot == Slot::Alu);
-    const uint32_t all = config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1;
-    const bool partial = a.slot == Slot::L1 && p.l1_mabs != all;
-    if (partial && (!selected_known_ || selected_set_ != p.l1_mabs)) {
-        for (size_t m = 0; m < chip_.mabs; m++)
-            std::memset(selected_[0] + 32 * m, p.l1_mabs >> (m % size_t(config_.mabs)) & 1 ? 0xff : 0, 32);
-        selected_known_ = true, selected_set_ = p.l1_mabs;
-    }
+    const bool partial = a.slot == Slot::L1 && l1_partial_;
     for (int t = 0; t < 4; t++) {
         for (int j = 0; j < a.width; j++) {
             const uint8_t *lanes = masked ? (a.slot == Slot::Mau ? mau_mask_ : alu_mask_).row[2 * t + j] : partial ? selected_[0] : nullptr;
@@ -400,7 +394,7 @@ void Runner::stamp_writes(const PlannedWord &p) {
     if (w.mau.op != MauOp::None) hazards_.write_forward(1, mau_result_width(w.mau), stamp(Slot::Mau));
     if (w.l1.op != L1Op::None && !is_upward(w.l1.op)) {
         hazards_.write_forward(2, w.l1.width, stamp(Slot::L1));
-        forward_partial_[2] = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
+        forward_partial_[2] = l1_partial_;
     }
     if (w.mr.on) hazards_.write_forward(3, w.mr.width, stamp(Slot::MatrixRead));
     if (w.mw.on) {

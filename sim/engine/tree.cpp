@@ -29,6 +29,12 @@ void Runner::l1_extent(const PlannedWord &p) {
     default: a_cycle = config_.pes_per_l1b(); break;
     }
     l1_ = extent(l.at, cycles_per_step * a_cycle, config_.sizes.l1bm, "L1BM", Slot::L1);
+    l1_partial_ = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
+    if (l1_partial_ && (!selected_known_ || selected_set_ != p.l1_mabs)) {
+        for (size_t m = 0; m < chip_.mabs; m++)
+            std::memset(selected_[0] + 32 * m, p.l1_mabs >> (m % size_t(config_.mabs)) & 1 ? 0xff : 0, 32);
+        selected_known_ = true, selected_set_ = p.l1_mabs;
+    }
     if (is_upward(l.op)) return;
     if (options_.hazards) hazards_.read_l1bm(l1_.begin, l1_.end, step_, index_, Slot::L1);
     if (options_.undefined == Undefined::Error) check_l1_source(p);

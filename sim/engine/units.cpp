@@ -65,7 +65,7 @@ void Runner::run_block(const PlannedWord &p, size_t at, size_t bytes) {
         if (m.op != MauOp::None) mask_result(p, 1, mau_mask_, mau_result_width(m), at, bytes);
         if (a.op != AluOp::None && a.op != AluOp::SetMask) mask_result(p, 0, alu_mask_, alu_result_width(a), at, bytes);
     }
-    if (down && w.l1.to) commit(w.l1.to, 2, w.l1.width, nullptr, at, bytes);
+    if (down && w.l1.to) commit(w.l1.to, 2, w.l1.width, l1_partial_ ? &selected_rows_ : nullptr, at, bytes);
     if (m.op != MauOp::None && m.to) commit(m.to, 1, mau_result_width(m), write_mask ? &mau_mask_ : nullptr, at, bytes);
     if (a.op != AluOp::None && a.to) commit(a.to, 0, alu_result_width(a), write_mask ? &alu_mask_ : nullptr, at, bytes);
     if (a.mask) commit_mask_entry(p, at, bytes);
