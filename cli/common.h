@@ -21,6 +21,7 @@ void add_db(CLI::App &app);
 void add_build(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_machine(CLI::App &app);
+void add_sim(CLI::App &app);
 
 // An op on the command line: its name in the registry, --shape and --type.
 struct OpArguments {

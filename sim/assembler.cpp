@@ -185,7 +185,8 @@ private:
     Word word_;
     std::map<std::string, std::string> slots_; // text of the slots so far
     std::map<std::string, std::string> users_; // who uses a resource (as HazardError names it)
-    std::string user_;                         // the slot being read
+    std::string user_;                         // the slot being read: its mnemonic,
+    size_t slot_begin_ = 0;                    // and where it begins
 
     // ---- pieces ----
 
@@ -351,8 +352,9 @@ private:
             return f();
         } catch (const HazardError &e) {
             const auto user = users_.find(e.resource);
-            const std::string first = user == users_.end() ? e.first.text : user->second;
-            throw HazardError(e.rule, e.resource, e.cause, {-1, -1, first, ""}, {-1, -1, user_, ""}, line_.place(begin));
+            const std::string here(line_.since(slot_begin_));
+            const std::string first = user == users_.end() || user->second == user_ ? here : user->second;
+            throw HazardError(e.rule, e.resource, e.cause, {-1, -1, first, ""}, {-1, -1, here, ""}, line_.place(begin));
         } catch (const UserError &e) {
             line_.fail_at(begin, e.what());
         }
@@ -400,6 +402,7 @@ private:
         const size_t begin = line_.at();
         const Mnemonic m = mnemonic();
         user_ = m.full;
+        slot_begin_ = begin;
         const Names &n = names();
         std::string kind;
         if (n.alu.count(m.name)) kind = "ALU";

@@ -44,10 +44,10 @@ Moves::Timed Moves::time(const Mv &m, uint64_t now) {
     Timed r;
     // A place in each group's queue.
     for (const Stream &s : all) {
-        std::deque<uint64_t> &begins = groups_[size_t(s.group)].begins;
-        while (!begins.empty() && begins.front() <= now) begins.pop_front();
-        if (int(begins.size()) >= config_.moves.queue) {
-            const uint64_t until = begins[begins.size() - size_t(config_.moves.queue)];
+        std::deque<uint64_t> &ends = groups_[size_t(s.group)].ends;
+        while (!ends.empty() && ends.front() <= now) ends.pop_front();
+        if (int(ends.size()) > config_.moves.queue) { // one in service, the others waiting
+            const uint64_t until = ends[ends.size() - size_t(config_.moves.queue) - 1];
             r.stall = std::max(r.stall, until - now);
         }
     }
@@ -69,17 +69,12 @@ Moves::Timed Moves::time(const Mv &m, uint64_t now) {
     const int direction = is_load(m) ? 1 : 2;
     for (const Stream &s : all) {
         Group &g = groups_[size_t(s.group)];
-        r.begin = std::max(r.begin, g.last_begin);
         const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
         const bool across = std::any_of(s.l2bs.begin(), s.l2bs.end(), [&](int u) { return u / config_.l2bs != s.group; });
         int rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
-        if (m.pdm) {
-            rate = across ? config_.moves.pdm_across_rate : config_.moves.pdm_rate;
-            r.begin = std::max(r.begin, g.pdm_free);
-        } else {
-            const bool turns = g.direction && g.direction != direction;
-            r.begin = std::max(r.begin, g.dram_free + uint64_t(turns ? config_.moves.turnaround : 0));
-        }
+        if (m.pdm) rate = across ? config_.moves.pdm_across_rate : config_.moves.pdm_rate;
+        const bool turns = !m.pdm && g.direction && g.direction != direction;
+        r.begin = std::max({r.begin, g.free, turns ? g.dram_end + uint64_t(config_.moves.turnaround) : 0});
         const int64_t share = dealt ? n / int64_t(s.l2bs.size()) : n;
         cycles = std::max({cycles, rounds(n, rate), rounds(share, config_.moves.l2bm_rate)});
         (direction == 1 ? ins : outs).insert((direction == 1 ? ins : outs).end(), s.l2bs.begin(), s.l2bs.end());
@@ -91,15 +86,12 @@ Moves::Timed Moves::time(const Mv &m, uint64_t now) {
     for (const int u : outs) out_free_[size_t(u)] = r.end;
     for (const Stream &s : all) {
         Group &g = groups_[size_t(s.group)];
-        g.last_begin = r.begin;
-        g.begins.push_back(r.begin);
-        if (m.pdm) {
-            g.pdm_free = r.end;
-        } else {
-            g.dram_free = r.end;
-            g.direction = direction;
-            dram_busy_[size_t(s.group)] += uint64_t(cycles);
-        }
+        g.free = r.end;
+        g.ends.push_back(r.end);
+        if (m.pdm) continue;
+        g.dram_end = r.end;
+        g.direction = direction;
+        dram_busy_[size_t(s.group)] += uint64_t(cycles);
     }
     return r;
 }

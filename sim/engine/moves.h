@@ -54,9 +54,9 @@ private:
     ChipState &chip_;
     HostMemory &memory_;
     struct Group {
-        uint64_t dram_free = 0, pdm_free = 0, last_begin = 0;
-        int direction = 0; // of DRAM: 1 read, 2 written
-        std::deque<uint64_t> begins;
+        uint64_t free = 0, dram_end = 0;
+        int direction = 0;         // of DRAM: 1 read, 2 written
+        std::deque<uint64_t> ends; // of the moves that are not complete
     };
     std::vector<Group> groups_;
     std::vector<uint64_t> in_free_, out_free_; // of each L2BM

@@ -92,6 +92,7 @@ private:
     bool selected_known_ = false;
     std::vector<uint64_t> l2_data_, reduce_;
     uint16_t tags_issued_ = 0;
+    Stamp last_move_;
 };
 
 } // namespace kumiko::sim

@@ -61,7 +61,13 @@ void Runner::issue_move(const PlannedWord &p) {
     } catch (const UserError &e) {
         fail(Slot::Mv, e.what());
     }
-    if (options_.hazards) hazards_.check_new_move(move);
+    if (options_.hazards) {
+        if (step_ < last_move_.step + config_.moves.issue_steps)
+            throw HazardError(Rule::H4, "the MV slot", fmt::format("it takes one move in {} steps", config_.moves.issue_steps),
+                              hazards_.party(last_move_), hazards_.party(move.issued));
+        hazards_.check_new_move(move);
+    }
+    last_move_ = move.issued;
     const Moves::Timed timed = moves_.time(m, cycle_);
     run_.stall_cycles += timed.stall;
     run_.idle_cycles[size_t(Idle::Queue)] += timed.stall;

@@ -52,7 +52,7 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 TEST_CASE("help and lists") {
     REQUIRE_MESSAGE(std::filesystem::exists(command), command << " is not built");
-    for (const char *sub : {"", "ops", "show", "run", "tune", "best", "db", "build", "bench", "machine"}) {
+    for (const char *sub : {"", "ops", "show", "run", "tune", "best", "db", "build", "bench", "machine", "sim"}) {
         const Outcome o = run(std::string(sub) + " --help");
         CHECK(o.status == 0);
         CHECK_MESSAGE(has(o.out, "Examples:"), sub);

@@ -298,7 +298,7 @@ struct RandomProgram {
         });
         if (w.mv.op == MvOp::None) return;
         emit(w);
-        idle(int(r.below(6)));
+        idle(3 + int(r.below(4)));
         Word stop;
         stop.control.wait = w.mv.tag;
         emit(stop);
