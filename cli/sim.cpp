@@ -37,11 +37,13 @@ struct Region {
 Region parse_region(const std::string &text, bool range) {
     const auto fail = [&]() -> UserError {
         return UserError(fmt::format("'{}' names no part of a memory; write {}", text,
-                                     range ? "MEMORY:UNIT[FIRST..LAST], for example dram:0[0..15]" : "MEMORY:GROUP[ADDRESS]=FILE, for example dram:0[0]=a.bin"));
+                                     range ? "MEMORY:UNIT[FIRST..LAST], for example dram:0[0..15]"
+                                           : "MEMORY:GROUP[ADDRESS]=FILE, for example dram:0[0]=a.bin"));
     };
     Region r;
     const size_t colon = text.find(':'), open = text.find('['), close = text.find(']');
-    if (colon == std::string::npos || open == std::string::npos || close != text.size() - 1 || colon > open) throw fail();
+    if (colon == std::string::npos || open == std::string::npos || close != text.size() - 1 || colon > open)
+        throw fail();
     r.memory = text.substr(0, colon);
     const auto number = [&](size_t begin, size_t end) {
         int64_t value = 0;
@@ -66,7 +68,8 @@ std::optional<HostMemory::Space> host_space(const std::string &memory) {
 
 void load_data(HostMemory &memory, const std::string &text) {
     const size_t equal = text.find('=');
-    if (equal == std::string::npos) throw UserError("--load takes MEMORY:GROUP[ADDRESS]=FILE, for example dram:0[0]=a.bin; found '" + text + "'");
+    if (equal == std::string::npos)
+        throw UserError("--load takes MEMORY:GROUP[ADDRESS]=FILE, for example dram:0[0]=a.bin; found '" + text + "'");
     const Region r = parse_region(text.substr(0, equal), false);
     const auto space = host_space(r.memory);
     if (!space) throw UserError("the host writes dram and pdm, not '" + r.memory + "'");
@@ -87,7 +90,8 @@ std::string dump_data(const Simulator &chip, const HostMemory &memory, const std
     const auto space = host_space(r.memory);
     const auto place = std::find(names.begin(), names.end(), r.memory);
     if (!space && place == names.end())
-        throw UserError("there is no memory '" + r.memory + "'; there are dram, pdm, l2bm, l1bm, lm0, lm1, grf0, grf1 and t");
+        throw UserError("there is no memory '" + r.memory +
+                        "'; there are dram, pdm, l2bm, l1bm, lm0, lm1, grf0, grf1 and t");
     std::string out = text + "\n";
     for (int64_t a = r.first; a <= r.last; a++) {
         uint64_t word = 0;
@@ -105,7 +109,8 @@ std::string dump_data(const Simulator &chip, const HostMemory &memory, const std
         }
         float f[2];
         std::memcpy(f, &word, 8);
-        out += fmt::format("  {:6}  {:016x}  i32 {} {}  f32 {:g} {:g}\n", a, word, int32_t(word), int32_t(word >> 32), f[0], f[1]);
+        out += fmt::format("  {:6}  {:016x}  i32 {} {}  f32 {:g} {:g}\n", a, word, int32_t(word), int32_t(word >> 32),
+                           f[0], f[1]);
     }
     return out;
 }
@@ -123,7 +128,8 @@ void run(const Arguments &a) {
     const std::string name = !a.machine.empty() ? a.machine : !program.machine.empty() ? program.machine : "small";
     const Config config = Config::load(name);
     if (!program.machine.empty() && !a.machine.empty() && program.machine != config.name)
-        throw UserError(fmt::format("{} is written for the machine {}, and is asked to run on {}", a.program, program.machine, config.name));
+        throw UserError(fmt::format("{} is written for the machine {}, and is asked to run on {}", a.program,
+                                    program.machine, config.name));
     HostMemory memory(config);
     for (const std::string &l : a.load) load_data(memory, l);
     SimulateOptions options;
@@ -140,8 +146,8 @@ void run(const Arguments &a) {
     if (a.json != "-") {
         std::cout << r.report();
         if (a.speed)
-            std::cout << fmt::format("simulated in {}: {:.4g} M steps/s, {:.4g} G MAC/s\n", duration_text(seconds), 1e-6 * double(r.steps) / seconds,
-                                     1e-9 * r.macs() / seconds);
+            std::cout << fmt::format("simulated in {}: {:.4g} M steps/s, {:.4g} G MAC/s\n", duration_text(seconds),
+                                     1e-6 * double(r.steps) / seconds, 1e-9 * r.macs() / seconds);
         for (const std::string &d : a.dump) std::cout << "\n" << dump_data(chip, memory, d);
     }
     if (!a.html.empty()) write_file_atomically(a.html, r.html());
@@ -155,19 +161,26 @@ void add_sim(CLI::App &app) {
     auto *command = app.add_subcommand("sim", "run a program on the simulated chip");
     auto a = std::make_shared<Arguments>();
     command->add_option("program", a->program, "a text program, or one assembled before")->required();
-    command->add_option("--machine", a->machine, "small, medium, full, or a configuration's JSON file; else what the program names, or small");
-    command->add_option("--load", a->load, "before the start: dram:GROUP[ADDRESS]=FILE, raw bytes; also pdm")->type_name("PLACE=FILE");
-    command->add_option("--dump", a->dump, "after the end: dram:0[0..15]; also pdm, l2bm, l1bm, lm0, lm1, grf0, grf1, t")->type_name("PLACE");
+    command->add_option("--machine", a->machine,
+                        "small, medium, full, or a configuration's JSON file; else what the program names, or small");
+    command->add_option("--load", a->load, "before the start: dram:GROUP[ADDRESS]=FILE, raw bytes; also pdm")
+        ->type_name("PLACE=FILE");
+    command
+        ->add_option("--dump", a->dump, "after the end: dram:0[0..15]; also pdm, l2bm, l1bm, lm0, lm1, grf0, grf1, t")
+        ->type_name("PLACE");
     command->add_option("--report", a->html, "the report as a page")->type_name("FILE.html");
     add_json_option(*command, a->json);
     command->add_option("--trace", a->trace, "a trace for ui.perfetto.dev")->type_name("FILE");
     command->add_flag("--zero", a->zero, "what was never written reads as zero, instead of being an error");
     command->add_option("--max-steps", a->max_steps, "stop with an error after so many steps");
     command->add_option("--macs", a->bounds.macs, "what the work needs at least: multiply-accumulates ...");
-    command->add_option("--dram-bytes", a->bounds.compulsory_dram_bytes, "... and bytes from and to DRAM, for the bound");
-    command->add_option("--assemble", a->assemble, "write the program in binary form, and do not run it")->type_name("FILE");
+    command->add_option("--dram-bytes", a->bounds.compulsory_dram_bytes,
+                        "... and bytes from and to DRAM, for the bound");
+    command->add_option("--assemble", a->assemble, "write the program in binary form, and do not run it")
+        ->type_name("FILE");
     command->add_flag("--disassemble", a->disassemble, "print the program as text, and do not run it");
-    command->add_option("--host", a->host, "host instructions for the simulation: baseline, avx2, avx512; the best when not given");
+    command->add_option("--host", a->host,
+                        "host instructions for the simulation: baseline, avx2, avx512; the best when not given");
     command->add_flag("--speed", a->speed, "also say how fast the simulation was");
     examples(*command, "  kumiko sim add.kasm --load dram:0[0]=x.bin --dump dram:0[0..15]\n"
                        "  kumiko sim inner.kasm --machine full --report run.html --trace run.perfetto.json");

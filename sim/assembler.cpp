@@ -1,7 +1,7 @@
 // Text to words. A cursor walks a line; whatever it does not like is an error with the place.
 #include "sim/assembler.h"
 
-#include "sim/half.h"
+#include "sim/line.h"
 #include "sim/operations.h"
 #include "support/names.h"
 
@@ -13,113 +13,6 @@
 namespace kumiko::sim {
 
 namespace {
-
-// One line, read from left to right.
-class Line {
-public:
-    Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) { skip(); }
-
-    [[noreturn]] void fail(const std::string &message) const { fail_at(at_, message); }
-    [[noreturn]] void fail_at(size_t at, const std::string &message) const { throw UserError(place(at) + message); }
-    std::string place(size_t at) const { return fmt::format("{}{}: ", where_, at + 1); }
-
-    bool done() const { return at_ >= text_.size() || text_[at_] == ';'; }
-    size_t at() const { return at_; }
-    std::string_view since(size_t begin) const {
-        std::string_view part = text_.substr(begin, at_ - begin);
-        while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
-        return part;
-    }
-
-    bool take(char c) {
-        if (done() || text_[at_] != c) return false;
-        at_++;
-        skip();
-        return true;
-    }
-    bool take(std::string_view token) {
-        if (done() || text_.substr(at_, token.size()) != token) return false;
-        at_ += token.size();
-        skip();
-        return true;
-    }
-    void expect(std::string_view token, const char *what) {
-        if (!take(token)) fail(fmt::format("expected '{}' {}, found {}", token, what, found()));
-    }
-    bool next_is(char c) const { return !done() && text_[at_] == c; }
-
-    // Letters, digits, dots: "l1.mab.2".
-    std::string word() {
-        const size_t begin = at_;
-        while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.' || text_[at_] == '_'))
-            at_++;
-        const std::string w(text_.substr(begin, at_ - begin));
-        skip();
-        return w;
-    }
-    bool next_is_digit() const { return !done() && std::isdigit(static_cast<unsigned char>(text_[at_])); }
-
-    int64_t number(int64_t low, int64_t high, const char *what) {
-        const size_t begin = at_;
-        const char *first = text_.data() + at_, *last = text_.data() + text_.size();
-        const bool plus = first != last && *first == '+';
-        int base = 10;
-        if (plus) first++;
-        if (last - first > 2 && first[0] == '0' && first[1] == 'x') first += 2, base = 16;
-        int64_t value = 0;
-        const auto [end, error] = std::from_chars(first, last, value, base);
-        if (error == std::errc::invalid_argument) fail(fmt::format("expected {}, found {}", what, found()));
-        if (error != std::errc() || value < low || value > high)
-            fail_at(begin, fmt::format("{} has to be in {}..{}, found {}", what, low, high, std::string_view(first, end - first)));
-        at_ = size_t(end - text_.data());
-        skip();
-        return value;
-    }
-
-    // What stands between here and `stop`, which is taken.
-    std::string until(char stop, const char *what) {
-        const size_t end = text_.find(stop, at_);
-        if (end == std::string_view::npos) fail(fmt::format("expected '{}' {}", stop, what));
-        std::string part(text_.substr(at_, end - at_));
-        at_ = end + 1;
-        skip();
-        return part;
-    }
-
-    std::string quoted() {
-        if (at_ >= text_.size() || text_[at_] != '"') fail("expected a text in double quotes, found " + found());
-        const size_t begin = at_++;
-        std::string out;
-        for (; at_ < text_.size() && text_[at_] != '"'; at_++) {
-            if (text_[at_] != '\\') {
-                out += text_[at_];
-                continue;
-            }
-            if (++at_ >= text_.size()) break;
-            out += text_[at_] == 'n' ? '\n' : text_[at_] == 'r' ? '\r' : text_[at_];
-        }
-        if (at_ >= text_.size()) fail_at(begin, "the text has no end: a double quote is missing");
-        at_++;
-        skip();
-        return out;
-    }
-
-    std::string found() const {
-        if (done()) return "the end of the line";
-        std::string_view rest = text_.substr(at_, 12);
-        rest = rest.substr(0, std::max<size_t>(1, rest.find_first_of(" ,;|")));
-        return "'" + std::string(rest) + "'";
-    }
-
-private:
-    void skip() {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) at_++;
-    }
-
-    std::string_view text_;
-    std::string where_;
-    size_t at_ = 0;
-};
 
 // A mnemonic's parts: "mfma", then its modifiers.
 struct Mnemonic {
@@ -141,7 +34,7 @@ struct Names {
     std::map<std::string, L1Op> l1 = names_of<L1Op>(l1_op_count, [](L1Op op) { return info(op).name; });
     std::map<std::string, L2Op> l2 = names_of<L2Op>(l2_op_count, [](L2Op op) { return info(op).name; });
     std::map<std::string, MvOp> mv = names_of<MvOp>(mv_op_count, [](MvOp op) { return info(op).name; });
-    std::map<std::string, Source> forwards = {{"t", Source::T},       {"aluf", Source::Aluf},     {"mauf", Source::Mauf},
+    std::map<std::string, Source> forwards = {{"t", Source::T},     {"aluf", Source::Aluf},     {"mauf", Source::Mauf},
                                               {"lbf", Source::Lbf}, {"mreadf", Source::Mreadf}, {"id", Source::Id}};
     std::map<std::string, Source> memories = {
         {"lm0", Source::Lm0}, {"lm1", Source::Lm1}, {"grf0", Source::Grf0}, {"grf1", Source::Grf1}};
@@ -229,13 +122,16 @@ private:
         for (int r = 0; r < reduction_count; r++) {
             const std::string name = name_of(Reduction(r));
             const size_t dot = name.find('.');
-            const auto has = [&](const std::string &part) { return std::find(m.parts.begin(), m.parts.end(), part) != m.parts.end(); };
+            const auto has = [&](const std::string &part) {
+                return std::find(m.parts.begin(), m.parts.end(), part) != m.parts.end();
+            };
             if (has(name.substr(0, dot)) && has(name.substr(dot + 1))) {
                 take_part(m, name.substr(0, dot)), take_part(m, name.substr(dot + 1));
                 return Reduction(r);
             }
         }
-        line_.fail_at(m.at, m.name + " needs a reduction behind it: add.f32, max.f32, min.f32, add.i32, max.i32 or min.i32");
+        line_.fail_at(m.at,
+                      m.name + " needs a reduction behind it: add.f32, max.f32, min.f32, add.i32, max.i32 or min.i32");
     }
     uint8_t take_width(Mnemonic &m, uint8_t otherwise) {
         if (take_part(m, "1")) return 1;
@@ -245,7 +141,8 @@ private:
 
     std::array<int16_t, 2> repeat() {
         std::array<int16_t, 2> r{};
-        for (int i = 0; i < 2 && line_.take('^'); i++) r[i] = int16_t(line_.number(INT16_MIN, INT16_MAX, "a REP stride"));
+        for (int i = 0; i < 2 && line_.take('^'); i++)
+            r[i] = int16_t(line_.number(INT16_MIN, INT16_MAX, "a REP stride"));
         return r;
     }
 
@@ -312,7 +209,8 @@ private:
             int64_t value = 0;
             const auto [end, error] = std::from_chars(first, last, value);
             const bool word = text.back() == 'i';
-            if (error == std::errc() && whole(end + 1) && value >= (word ? INT32_MIN : INT16_MIN) && value <= (word ? INT64_C(0xffffffff) : 0xffff))
+            if (error == std::errc() && whole(end + 1) && value >= (word ? INT32_MIN : INT16_MIN) &&
+                value <= (word ? INT64_C(0xffffffff) : 0xffff))
                 return word ? uint64_t(uint32_t(value)) * 0x100000001 : uint64_t(uint16_t(value)) * 0x1000100010001;
         } else if (!text.empty() && (text.back() == 'f' || text.back() == 'h')) {
             float value = 0;
@@ -320,8 +218,10 @@ private:
             if (error == std::errc() && whole(end + 1))
                 return text.back() == 'f' ? sim::immediate_f32(value).immediate : sim::immediate_f16(value).immediate;
         }
-        line_.fail_at(begin, "an immediate is 0x… (64 bits), or a number with its type behind it: 1.5f (fp32), 1.5h (fp16), 7i "
-                             "(int32), 7s (int16); found '" + text + "'");
+        line_.fail_at(
+            begin, "an immediate is 0x… (64 bits), or a number with its type behind it: 1.5f (fp32), 1.5h (fp16), 7i "
+                   "(int32), 7s (int16); found '" +
+                       text + "'");
     }
 
     Operand operand() {
@@ -362,12 +262,23 @@ private:
     void remember(Source s, bool written) {
         const auto add = [&](const char *resource) { users_.emplace(resource, user_); };
         switch (s) {
-        case Source::Lm0: add("the port of LM0"), add("the read port of LM0"), add("the field of LM0"); break;
-        case Source::Lm1: add("the port of LM1"), add("the read port of LM1"); break;
-        case Source::Grf0: add(written ? "the write port of GRF0" : "the read port of GRF0"); break;
-        case Source::Grf1: add(written ? "the write port of GRF1" : "the read port of GRF1"); break;
-        case Source::Imm: add("the immediate"), add("the field of LM0"); break;
-        default: break;
+        case Source::Lm0:
+            add("the port of LM0"), add("the read port of LM0"), add("the field of LM0");
+            break;
+        case Source::Lm1:
+            add("the port of LM1"), add("the read port of LM1");
+            break;
+        case Source::Grf0:
+            add(written ? "the write port of GRF0" : "the read port of GRF0");
+            break;
+        case Source::Grf1:
+            add(written ? "the write port of GRF1" : "the read port of GRF1");
+            break;
+        case Source::Imm:
+            add("the immediate"), add("the field of LM0");
+            break;
+        default:
+            break;
         }
     }
     Source read() {
@@ -405,36 +316,57 @@ private:
         slot_begin_ = begin;
         const Names &n = names();
         std::string kind;
-        if (n.alu.count(m.name)) kind = "ALU";
-        else if (n.mau.count(m.name)) kind = "MAU";
-        else if (n.l1.count(m.name)) kind = "L1";
-        else if (n.l2.count(m.name)) kind = "L2";
-        else if (n.mv.count(m.name)) kind = "MV";
-        else if (m.name == "mwrite") kind = "MW";
-        else if (m.name == "mread") kind = "MR";
-        else if (m.name == "mask" || m.name == "wait" || m.name == "base" || m.name == "end" || m.name == "note" || m.name == "nop")
+        if (n.alu.count(m.name))
+            kind = "ALU";
+        else if (n.mau.count(m.name))
+            kind = "MAU";
+        else if (n.l1.count(m.name))
+            kind = "L1";
+        else if (n.l2.count(m.name))
+            kind = "L2";
+        else if (n.mv.count(m.name))
+            kind = "MV";
+        else if (m.name == "mwrite")
+            kind = "MW";
+        else if (m.name == "mread")
+            kind = "MR";
+        else if (m.name == "mask" || m.name == "wait" || m.name == "base" || m.name == "end" || m.name == "note" ||
+                 m.name == "nop")
             kind = m.name;
         else if (m.name != "rep")
             line_.fail_at(begin, "there is no operation '" + m.name + "'" + suggest(m.name, n.mnemonics()));
         if (const auto before = slots_.find(kind); !kind.empty() && before != slots_.end()) {
             const bool masks = kind == "mask";
             throw HazardError(masks ? Rule::H8 : Rule::H4, "the " + kind + " slot",
-                              masks ? "one mask entry governs a word" : "it holds one operation a word", {-1, -1, before->second, ""},
-                              {-1, -1, m.full, ""}, line_.place(begin));
+                              masks ? "one mask entry governs a word" : "it holds one operation a word",
+                              {-1, -1, before->second, ""}, {-1, -1, m.full, ""}, line_.place(begin));
         }
-        if (kind == "ALU") alu(m);
-        else if (kind == "MAU") mau(m);
-        else if (kind == "L1") l1(m);
-        else if (kind == "L2") l2(m);
-        else if (kind == "MV") mv(m);
-        else if (kind == "MW") matrix_write(m);
-        else if (kind == "MR") matrix_read(m);
-        else if (m.name == "mask") mask();
-        else if (m.name == "wait") word_.control.wait = uint8_t(line_.number(0, 15, "a tag"));
-        else if (m.name == "end") word_.control.end = true;
-        else if (m.name == "note") word_.note = line_.quoted();
-        else if (m.name == "base") base();
-        else if (m.name == "rep") rep(begin);
+        if (kind == "ALU")
+            alu(m);
+        else if (kind == "MAU")
+            mau(m);
+        else if (kind == "L1")
+            l1(m);
+        else if (kind == "L2")
+            l2(m);
+        else if (kind == "MV")
+            mv(m);
+        else if (kind == "MW")
+            matrix_write(m);
+        else if (kind == "MR")
+            matrix_read(m);
+        else if (m.name == "mask")
+            mask();
+        else if (m.name == "wait")
+            word_.control.wait = uint8_t(line_.number(0, 15, "a tag"));
+        else if (m.name == "end")
+            word_.control.end = true;
+        else if (m.name == "note")
+            word_.note = line_.quoted();
+        else if (m.name == "base")
+            base();
+        else if (m.name == "rep")
+            rep(begin);
         if (!kind.empty()) slots_[kind] = line_.since(begin);
         for (auto &[resource, text] : users_)
             if (text == m.full) text = line_.since(begin);
@@ -556,13 +488,18 @@ private:
         no_more_parts(m, l.op == L2Op::Reduce ? "a reduction does" : "nothing does");
         const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
         const bool multicast = l.op == L2Op::Multicast;
-        if (multicast) l.second = tree_address("l1bm");
-        else if (up) l.l1bm = tree_address("l1bm");
-        else l.l2bm = tree_address("l2bm");
+        if (multicast)
+            l.second = tree_address("l1bm");
+        else if (up)
+            l.l1bm = tree_address("l1bm");
+        else
+            l.l2bm = tree_address("l2bm");
         if (l.op == L2Op::Broadcast2) comma(), l.second = tree_address("l2bm");
         line_.expect("->", "and where it goes");
-        if (up) l.l2bm = tree_address("l2bm");
-        else l.l1bm = tree_address("l1bm");
+        if (up)
+            l.l2bm = tree_address("l2bm");
+        else
+            l.l1bm = tree_address("l1bm");
         l.l1bs = set(32);
         if (multicast || l.op == L2Op::UnicastDown || l.op == L2Op::UnicastUp) {
             line_.expect(",", "and the child");
@@ -575,7 +512,8 @@ private:
         v.op = names().mv.at(m.name);
         if (v.op == MvOp::Reduce || v.op == MvOp::ReduceTo) v.reduction = take_reduction(m);
         no_more_parts(m, v.op == MvOp::Reduce || v.op == MvOp::ReduceTo ? "a reduction does" : "nothing does");
-        const bool inside = v.op == MvOp::Copy || v.op == MvOp::ReduceTo, load = v.op == MvOp::Broadcast || v.op == MvOp::Scatter;
+        const bool inside = v.op == MvOp::Copy || v.op == MvOp::ReduceTo,
+                   load = v.op == MvOp::Broadcast || v.op == MvOp::Scatter;
         const auto l2bm = [&] {
             line_.expect("l2bm[", "here");
             const uint16_t at = uint16_t(line_.number(0, UINT16_MAX, "an address"));
@@ -590,26 +528,38 @@ private:
         };
         load ? memory() : void(v.l2bm = l2bm());
         line_.expect("->", "and where it goes");
-        if (inside) v.to = l2bm();
-        else load ? void(v.l2bm = l2bm()) : memory();
+        if (inside)
+            v.to = l2bm();
+        else
+            load ? void(v.l2bm = l2bm()) : memory();
         bool tag = false;
         while (line_.take(',')) {
             const size_t begin = line_.at();
             const std::string key = line_.word();
-            if (key == "size") v.size = uint16_t(line_.number(1, 65535, "a block's size (in 64 LW)"));
-            else if (key == "tag") v.tag = uint8_t(line_.number(0, 15, "a tag")), tag = true;
-            else if (key == "l2bs") v.l2bs = set(32);
-            else if (key == "child" && inside) v.child = uint8_t(line_.number(0, 31, "an L2B's number"));
-            else if (key == "chip" && !inside) v.chip = true;
-            else if (key == "blocks" && !inside) v.blocks = uint16_t(line_.number(1, 65535, "the number of blocks"));
-            else if (key == "stride" && !inside) v.stride = int32_t(line_.number(INT32_MIN, INT32_MAX, "the blocks' stride"));
-            else if (key == "groups" && !inside) v.groups = uint16_t(set(16));
-            else if (key == "table" && !inside) v.indirect = true, v.table = uint32_t(line_.number(0, UINT32_MAX, "the table's address"));
+            if (key == "size")
+                v.size = uint16_t(line_.number(1, 65535, "a block's size (in 64 LW)"));
+            else if (key == "tag")
+                v.tag = uint8_t(line_.number(0, 15, "a tag")), tag = true;
+            else if (key == "l2bs")
+                v.l2bs = set(32);
+            else if (key == "child" && inside)
+                v.child = uint8_t(line_.number(0, 31, "an L2B's number"));
+            else if (key == "chip" && !inside)
+                v.chip = true;
+            else if (key == "blocks" && !inside)
+                v.blocks = uint16_t(line_.number(1, 65535, "the number of blocks"));
+            else if (key == "stride" && !inside)
+                v.stride = int32_t(line_.number(INT32_MIN, INT32_MAX, "the blocks' stride"));
+            else if (key == "groups" && !inside)
+                v.groups = uint16_t(set(16));
+            else if (key == "table" && !inside)
+                v.indirect = true, v.table = uint32_t(line_.number(0, UINT32_MAX, "the table's address"));
             else
-                line_.fail_at(begin, "a move has no '" + key + "'" +
-                                         suggest(key, inside ? std::vector<std::string>{"size", "tag", "l2bs", "child"}
-                                                             : std::vector<std::string>{"size", "tag", "l2bs", "chip", "blocks",
-                                                                                        "stride", "groups", "table"}));
+                line_.fail_at(
+                    begin, "a move has no '" + key + "'" +
+                               suggest(key, inside ? std::vector<std::string>{"size", "tag", "l2bs", "child"}
+                                                   : std::vector<std::string>{"size", "tag", "l2bs", "chip", "blocks",
+                                                                              "stride", "groups", "table"}));
         }
         if (!tag) line_.fail_at(m.at, "a move needs a tag: \", tag 3\"");
     }
@@ -628,10 +578,12 @@ Program assemble(std::string_view text, const std::string &document) {
         if (Line directive(part, where); directive.take(".")) {
             const size_t at = directive.at();
             const std::string name = directive.word();
-            if (name != "machine") directive.fail_at(at, "there is no directive '." + name + "'; there is .machine NAME");
+            if (name != "machine")
+                directive.fail_at(at, "there is no directive '." + name + "'; there is .machine NAME");
             if (directive.done()) directive.fail("expected a machine's name");
             program.machine = directive.word();
-            if (program.machine.empty() || !directive.done()) directive.fail("expected one machine's name, found " + directive.found());
+            if (program.machine.empty() || !directive.done())
+                directive.fail("expected one machine's name, found " + directive.found());
             continue;
         }
         WordParser parser(part, where);

@@ -23,7 +23,7 @@ std::string disassemble(const Word &word);
 // The slots of a word, in the order in which they are printed.
 enum class Slot : uint8_t { Control, Mv, L2, L1, MatrixWrite, Mau, MatrixRead, Alu, Mask };
 constexpr int slot_count = 9;
-std::string slot_name(Slot slot);                       // "L1"
-std::string disassemble(const Word &word, Slot slot);   // "" when the slot does nothing
+std::string slot_name(Slot slot);                     // "L1"
+std::string disassemble(const Word &word, Slot slot); // "" when the slot does nothing
 
 } // namespace kumiko::sim

@@ -92,7 +92,9 @@ struct Writer {
     void operator()(const char *group, const char *key, const T &value, int64_t, int64_t) const {
         (*group ? json[group] : json)[key] = value;
     }
-    void operator()(const char *group, const char *key, double value) const { (*group ? json[group] : json)[key] = value; }
+    void operator()(const char *group, const char *key, double value) const {
+        (*group ? json[group] : json)[key] = value;
+    }
 };
 
 // Refuses keys that no number has: a misspelt one is not passed over in silence.
@@ -130,7 +132,8 @@ Config Config::from_json(const Json &json, const std::string &document) {
             if (expect.has(key) && expect[key].integer() != found)
                 expect[key].fail(fmt::format("the file expects {}, but {} = {}", expect[key].integer(), how, found));
         };
-        compare("total_mabs", c.total_mabs(), fmt::format("groups {} · l2bs {} · l1bs {} · mabs {}", c.groups, c.l2bs, c.l1bs, c.mabs));
+        compare("total_mabs", c.total_mabs(),
+                fmt::format("groups {} · l2bs {} · l1bs {} · mabs {}", c.groups, c.l2bs, c.l1bs, c.mabs));
         compare("fp16_macs_per_cycle", c.fp16_macs_per_cycle(), fmt::format("256 · {} MABs", c.total_mabs()));
         compare("dram_bytes_per_cycle", c.dram_bytes_per_cycle(),
                 fmt::format("8 · groups {} · moves/dram_rate {}", c.groups, c.moves.dram_rate));
@@ -153,16 +156,17 @@ void Config::check(const std::string &document) const {
         require(need <= size, fmt::format("{} moves {} LW in a step, but sizes/{} is {} LW", what, need, memory, size));
     };
     if (!(clock_ghz > 0)) throw UserError(document + ": clock_ghz has to be above 0");
-    require(total_l2bs() <= 32, fmt::format("groups {} · l2bs {} = {} L2Bs, but a move names a set of at most 32", groups, l2bs,
-                                            total_l2bs()));
+    require(total_l2bs() <= 32, fmt::format("groups {} · l2bs {} = {} L2Bs, but a move names a set of at most 32",
+                                            groups, l2bs, total_l2bs()));
     require(total_pes() <= 1 << 20, fmt::format("{} PEs; at most 1048576 are simulated", total_pes()));
     fits("an L2 broadcast", cycles_per_step * links.l2_broadcast, "l1bm", sizes.l1bm);
     fits("an L2 scatter", int64_t(cycles_per_step) * links.l2_scatter * l1bs, "l2bm", sizes.l2bm);
     fits("an L1 scatter", int64_t(cycles_per_step) * pes_per_l1b(), "l1bm", sizes.l1bm);
     fits("a result of two LW", 2 * cycles_per_step, "lm", sizes.lm);
     fits("a result of two LW", 2 * cycles_per_step, "grf", sizes.grf);
-    require(sizes.l2bm >= moves.block,
-            fmt::format("a move is a multiple of moves/block = {} LW, but sizes/l2bm is {} LW", moves.block, sizes.l2bm));
+    require(
+        sizes.l2bm >= moves.block,
+        fmt::format("a move is a multiple of moves/block = {} LW, but sizes/l2bm is {} LW", moves.block, sizes.l2bm));
     require(moves.block % moves.granule == 0,
             fmt::format("moves/block {} is not a multiple of moves/granule {}", moves.block, moves.granule));
     for (const auto &[what, size] : {std::pair{"dram", sizes.dram}, {"pdm", sizes.pdm}})
@@ -194,14 +198,15 @@ Config Config::load(const std::string &name_or_path) {
 }
 
 std::string Config::to_string() const {
-    return fmt::format("{}: {}\n"
-                       "  {} groups × {} L2Bs × {} L1Bs × {} MABs × 4 PEs = {} MABs, {} PEs at {} GHz: {:.3g} TFLOPS f16, {:.3g} f32\n"
-                       "  LM {} ×2, GRF {} ×2 a PE; L1BM {}, L2BM {}; a group's PDM {}, DRAM {} at {:.3g} GB/s\n",
-                       name, about, groups, l2bs, l1bs, mabs, total_mabs(), total_pes(), clock_ghz,
-                       2e-3 * double(fp16_macs_per_cycle()) * clock_ghz, 2e-3 * double(fp32_macs_per_cycle()) * clock_ghz,
-                       bytes_text(double(sizes.lm) * 8), bytes_text(double(sizes.grf) * 8), bytes_text(double(sizes.l1bm) * 8),
-                       bytes_text(double(sizes.l2bm) * 8), bytes_text(double(sizes.pdm) * 8), bytes_text(double(sizes.dram) * 8),
-                       moves.dram_rate * 8 * clock_ghz);
+    return fmt::format(
+        "{}: {}\n"
+        "  {} groups × {} L2Bs × {} L1Bs × {} MABs × 4 PEs = {} MABs, {} PEs at {} GHz: {:.3g} TFLOPS f16, {:.3g} f32\n"
+        "  LM {} ×2, GRF {} ×2 a PE; L1BM {}, L2BM {}; a group's PDM {}, DRAM {} at {:.3g} GB/s\n",
+        name, about, groups, l2bs, l1bs, mabs, total_mabs(), total_pes(), clock_ghz,
+        2e-3 * double(fp16_macs_per_cycle()) * clock_ghz, 2e-3 * double(fp32_macs_per_cycle()) * clock_ghz,
+        bytes_text(double(sizes.lm) * 8), bytes_text(double(sizes.grf) * 8), bytes_text(double(sizes.l1bm) * 8),
+        bytes_text(double(sizes.l2bm) * 8), bytes_text(double(sizes.pdm) * 8), bytes_text(double(sizes.dram) * 8),
+        moves.dram_rate * 8 * clock_ghz);
 }
 
 } // namespace kumiko::sim

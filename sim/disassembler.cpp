@@ -17,12 +17,16 @@ std::string port_text(const char *name, const Port &p) {
     std::string text = std::string(name) + "[";
     if (a.base) text += fmt::format("b{}+", a.base - 1);
     if (a.by_t) text += "t+";
-    if (a.listed) text += fmt::format("{},{},{},{}", a.at[0], a.at[1], a.at[2], a.at[3]);
-    else text += fmt::format("{}", a.at[0]) + (a.stride ? fmt::format("{:+}", a.stride) : "");
+    if (a.listed)
+        text += fmt::format("{},{},{},{}", a.at[0], a.at[1], a.at[2], a.at[3]);
+    else
+        text += fmt::format("{}", a.at[0]) + (a.stride ? fmt::format("{:+}", a.stride) : "");
     return text + repeat_text(a.repeat) + "]";
 }
 
-std::string tree_text(const char *name, const TreeAddress &a) { return fmt::format("{}[{}{}]", name, a.at, repeat_text(a.repeat)); }
+std::string tree_text(const char *name, const TreeAddress &a) {
+    return fmt::format("{}[{}{}]", name, a.at, repeat_text(a.repeat));
+}
 
 // {0-3,7}; nothing for all.
 std::string set_text(uint32_t set, uint32_t all = all_units) {
@@ -40,12 +44,18 @@ std::string set_text(uint32_t set, uint32_t all = all_units) {
 
 std::string source_text(const Word &w, Source s) {
     switch (s) {
-    case Source::Lm0: return port_text("lm0", w.lm0);
-    case Source::Lm1: return port_text("lm1", w.lm1);
-    case Source::Grf0: return port_text("grf0", w.grf0_read);
-    case Source::Grf1: return port_text("grf1", w.grf1_read);
-    case Source::Imm: return fmt::format("imm({:#x})", w.immediate);
-    default: return name_of(s);
+    case Source::Lm0:
+        return port_text("lm0", w.lm0);
+    case Source::Lm1:
+        return port_text("lm1", w.lm1);
+    case Source::Grf0:
+        return port_text("grf0", w.grf0_read);
+    case Source::Grf1:
+        return port_text("grf1", w.grf1_read);
+    case Source::Imm:
+        return fmt::format("imm({:#x})", w.immediate);
+    default:
+        return name_of(s);
     }
 }
 
@@ -75,10 +85,14 @@ std::string control_text(const Control &c) {
 std::string mv_text(const Mv &m) {
     std::string text = info(m.op).name;
     if (m.op == MvOp::Reduce || m.op == MvOp::ReduceTo) text += std::string(".") + name_of(m.reduction);
-    const std::string memory = fmt::format("{}[{}]", m.pdm ? "pdm" : "dram", m.address), l2bm = fmt::format("l2bm[{}]", m.l2bm);
-    const bool inside = m.op == MvOp::Copy || m.op == MvOp::ReduceTo, load = m.op == MvOp::Broadcast || m.op == MvOp::Scatter;
-    if (inside) text += fmt::format(" {} -> l2bm[{}], child {}", l2bm, m.to, m.child);
-    else text += load ? " " + memory + " -> " + l2bm : " " + l2bm + " -> " + memory;
+    const std::string memory = fmt::format("{}[{}]", m.pdm ? "pdm" : "dram", m.address),
+                      l2bm = fmt::format("l2bm[{}]", m.l2bm);
+    const bool inside = m.op == MvOp::Copy || m.op == MvOp::ReduceTo,
+               load = m.op == MvOp::Broadcast || m.op == MvOp::Scatter;
+    if (inside)
+        text += fmt::format(" {} -> l2bm[{}], child {}", l2bm, m.to, m.child);
+    else
+        text += load ? " " + memory + " -> " + l2bm : " " + l2bm + " -> " + memory;
     if (m.chip) text += ", chip";
     if (m.blocks != 1) text += fmt::format(", blocks {}", m.blocks);
     text += fmt::format(", size {}", m.size);
@@ -96,15 +110,22 @@ std::string l2_text(const L2 &l) {
     case L2Op::Broadcast2:
         from = tree_text("l2bm", l.l2bm) + ", " + tree_text("l2bm", l.second), to = tree_text("l1bm", l.l1bm);
         break;
-    case L2Op::Multicast: from = tree_text("l1bm", l.second), to = tree_text("l1bm", l.l1bm); break;
+    case L2Op::Multicast:
+        from = tree_text("l1bm", l.second), to = tree_text("l1bm", l.l1bm);
+        break;
     case L2Op::Gather:
     case L2Op::Reduce:
-    case L2Op::UnicastUp: from = tree_text("l1bm", l.l1bm), to = tree_text("l2bm", l.l2bm); break;
-    default: from = tree_text("l2bm", l.l2bm), to = tree_text("l1bm", l.l1bm); break;
+    case L2Op::UnicastUp:
+        from = tree_text("l1bm", l.l1bm), to = tree_text("l2bm", l.l2bm);
+        break;
+    default:
+        from = tree_text("l2bm", l.l2bm), to = tree_text("l1bm", l.l1bm);
+        break;
     }
     text += " " + from + " -> " + to;
     if (l.l1bs != all_units) text += " " + set_text(l.l1bs);
-    if (l.op == L2Op::UnicastDown || l.op == L2Op::UnicastUp || l.op == L2Op::Multicast) text += fmt::format(", child {}", l.child);
+    if (l.op == L2Op::UnicastDown || l.op == L2Op::UnicastUp || l.op == L2Op::Multicast)
+        text += fmt::format(", child {}", l.child);
     return text;
 }
 
@@ -138,14 +159,18 @@ std::string mau_text(const Word &w) {
 std::string alu_text(const Word &w) {
     const Alu &a = w.alu;
     const AluInfo &i = info(a.op);
-    std::string text = std::string(i.name) + "." + name_of(a.type) + (a.width == 2 ? ".2" : "") + " " + source_text(w, a.a);
+    std::string text =
+        std::string(i.name) + "." + name_of(a.type) + (a.width == 2 ? ".2" : "") + " " + source_text(w, a.a);
     if (i.operands > 1) text += ", " + source_text(w, a.b);
     if (a.op == AluOp::Rotate) text += fmt::format(", {}", a.rotate);
     return text + destinations_text(w, a.to, a.mask);
 }
 
 std::string mask_text(const Mask &m) {
-    return fmt::format("mask {}{}{}", m.mode == MaskMode::Zero ? "zero " : m.mode == MaskMode::Select ? "sel " : "",
+    return fmt::format("mask {}{}{}",
+                       m.mode == MaskMode::Zero     ? "zero "
+                       : m.mode == MaskMode::Select ? "sel "
+                                                    : "",
                        m.invert ? "!" : "", m.entry);
 }
 
@@ -153,9 +178,12 @@ std::string quoted(const std::string &text) {
     std::string out = "\"";
     for (char c : text) {
         if (c == '"' || c == '\\') out += '\\';
-        if (c == '\n') out += "\\n";
-        else if (c == '\r') out += "\\r";
-        else out += c;
+        if (c == '\n')
+            out += "\\n";
+        else if (c == '\r')
+            out += "\\r";
+        else
+            out += c;
     }
     return out + "\"";
 }
@@ -169,21 +197,28 @@ std::string slot_name(Slot slot) {
 
 std::string disassemble(const Word &w, Slot slot) {
     switch (slot) {
-    case Slot::Control: return control_text(w.control);
-    case Slot::Mv: return w.mv.op == MvOp::None ? "" : mv_text(w.mv);
-    case Slot::L2: return w.l2.op == L2Op::None ? "" : l2_text(w.l2);
-    case Slot::L1: return w.l1.op == L1Op::None ? "" : l1_text(w);
+    case Slot::Control:
+        return control_text(w.control);
+    case Slot::Mv:
+        return w.mv.op == MvOp::None ? "" : mv_text(w.mv);
+    case Slot::L2:
+        return w.l2.op == L2Op::None ? "" : l2_text(w.l2);
+    case Slot::L1:
+        return w.l1.op == L1Op::None ? "" : l1_text(w);
     case Slot::MatrixWrite:
         return !w.mw.on ? ""
-                        : fmt::format("mwrite.{}.{} {}.{}, {}", name_of(w.mw.precision), w.mw.width, w.mw.face ? "y" : "x",
-                                      w.mw.part, source_text(w, w.mw.from));
-    case Slot::Mau: return w.mau.op == MauOp::None ? "" : mau_text(w);
+                        : fmt::format("mwrite.{}.{} {}.{}, {}", name_of(w.mw.precision), w.mw.width,
+                                      w.mw.face ? "y" : "x", w.mw.part, source_text(w, w.mw.from));
+    case Slot::Mau:
+        return w.mau.op == MauOp::None ? "" : mau_text(w);
     case Slot::MatrixRead:
         return !w.mr.on ? ""
-                        : fmt::format("mread.{}.{} {}.{}{}", name_of(w.mr.precision), w.mr.width, w.mr.face ? "y" : "x", w.mr.part,
-                                      destinations_text(w, w.mr.to));
-    case Slot::Alu: return w.alu.op == AluOp::None ? "" : alu_text(w);
-    case Slot::Mask: return w.mask.mode == MaskMode::None ? "" : mask_text(w.mask);
+                        : fmt::format("mread.{}.{} {}.{}{}", name_of(w.mr.precision), w.mr.width, w.mr.face ? "y" : "x",
+                                      w.mr.part, destinations_text(w, w.mr.to));
+    case Slot::Alu:
+        return w.alu.op == AluOp::None ? "" : alu_text(w);
+    case Slot::Mask:
+        return w.mask.mode == MaskMode::None ? "" : mask_text(w.mask);
     }
     return "";
 }

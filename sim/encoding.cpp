@@ -213,8 +213,10 @@ Word canonical(const Word &word) {
 
     canonical_slot(w.l1, w.l1.op != L1Op::None);
     if (w.l1.op != L1Op::MabReduce && w.l1.op != L1Op::MabReduce4) w.l1.reduction = {};
-    if (is_upward(w.l1.op)) w.l1.to = 0;
-    else w.l1.from = Source::None;
+    if (is_upward(w.l1.op))
+        w.l1.to = 0;
+    else
+        w.l1.from = Source::None;
 
     canonical_slot(w.mau, w.mau.op != MauOp::None);
     const MauInfo &mau = info(w.mau.op);
@@ -223,8 +225,10 @@ Word canonical(const Word &word) {
     if (!mau.a) w.mau.a = Source::None;
     if (!mau.b) w.mau.b = Source::None;
     if (!mau.c) w.mau.c = Source::None, w.mau.narrow_c = false;
-    if (w.mau.op != MauOp::Pass) w.mau.width = 1;
-    else w.mau.negate = false;
+    if (w.mau.op != MauOp::Pass)
+        w.mau.width = 1;
+    else
+        w.mau.negate = false;
 
     canonical_slot(w.mw, w.mw.on);
     canonical_slot(w.mr, w.mr.on);
@@ -244,8 +248,10 @@ Word canonical(const Word &word) {
         } else {
             w.mv.child = 0, w.mv.to = 0;
         }
-        if (w.mv.indirect) w.mv.stride = 0;
-        else w.mv.table = 0;
+        if (w.mv.indirect)
+            w.mv.stride = 0;
+        else
+            w.mv.table = 0;
         if (w.mv.blocks == 1) w.mv.stride = 0;
         if (w.mv.op != MvOp::Reduce && w.mv.op != MvOp::ReduceTo) w.mv.reduction = {};
     }
@@ -266,7 +272,8 @@ EncodedWord encode(const Word &word) {
     const Word w = canonical(word);
     if (w.has_immediate && w.lm0.on) {
         throw HazardError(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word",
-                          {-1, -1, "the slot that uses LM0", w.note}, {-1, -1, "the slot that uses the immediate", w.note});
+                          {-1, -1, "the slot that uses LM0", w.note},
+                          {-1, -1, "the slot that uses the immediate", w.note});
     }
     BitWriter v;
     // LM0's addresses, or the immediate.
@@ -294,7 +301,8 @@ Word decode(const EncodedWord &bits) {
     else
         w.lm0.address.at = at;
     const auto within = [](auto value, int count, const char *what) {
-        if (int(value) >= count) throw UserError(fmt::format("no word has this bit pattern: {} {} does not exist", what, int(value)));
+        if (int(value) >= count)
+            throw UserError(fmt::format("no word has this bit pattern: {} {} does not exist", what, int(value)));
     };
     within(w.l2.op, l2_op_count, "L2 operation");
     within(w.l2.reduction, reduction_count, "L2 reduction");
@@ -304,7 +312,8 @@ Word decode(const EncodedWord &bits) {
     within(w.mv.op, mv_op_count, "MV operation");
     within(w.mv.reduction, reduction_count, "MV reduction");
     for (Type t : {w.mau.precision, w.mw.precision, w.mr.precision, w.alu.type}) within(t, type_count, "type");
-    for (Source s : {w.l1.from, w.mau.a, w.mau.b, w.mau.c, w.mw.from, w.alu.a, w.alu.b}) within(s, source_count, "source");
+    for (Source s : {w.l1.from, w.mau.a, w.mau.b, w.mau.c, w.mw.from, w.alu.a, w.alu.b})
+        within(s, source_count, "source");
     if (encode(w) != bits) throw UserError("no word has this bit pattern: a field that nothing uses is set");
     return w;
 }

@@ -137,13 +137,13 @@ struct L2 {
 // Between L1BM and the PEs below it. Downwards the data becomes `lbf` and goes to `to`; upwards it comes from `from`.
 enum class L1Op : uint8_t {
     None,
-    PeBroadcast,    // every PE gets the same words
-    MabBroadcast,   // PE p of every MAB
-    MabBroadcast4,  // PE p of each four neighbouring MABs (4×4 mode)
-    Scatter,        // PE i gets LW i
-    Gather,         // its inverse
-    MabReduce,      // over all MABs, for each PE p
-    MabReduce4      // over each four neighbouring MABs
+    PeBroadcast,   // every PE gets the same words
+    MabBroadcast,  // PE p of every MAB
+    MabBroadcast4, // PE p of each four neighbouring MABs (4×4 mode)
+    Scatter,       // PE i gets LW i
+    Gather,        // its inverse
+    MabReduce,     // over all MABs, for each PE p
+    MabReduce4     // over each four neighbouring MABs
 };
 constexpr int l1_op_count = 8;
 constexpr bool is_upward(L1Op op) { return op >= L1Op::Gather; }
@@ -195,8 +195,33 @@ struct MatrixRead {
 
 // Integers, logic, comparisons, conversions. Types and widths that each takes: operations.h.
 enum class AluOp : uint8_t {
-    None, Pass, Not, And, Or, Xor, Select, Rotate, Add, Sub, Shl, Shr, Max, Min, Eq, Ne, Lt, Le, Relu, Relud, Rsqrt,
-    Widen, Narrow, ToInt, Round, ToFloat, SetMask
+    None,
+    Pass,
+    Not,
+    And,
+    Or,
+    Xor,
+    Select,
+    Rotate,
+    Add,
+    Sub,
+    Shl,
+    Shr,
+    Max,
+    Min,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Relu,
+    Relud,
+    Rsqrt,
+    Widen,
+    Narrow,
+    ToInt,
+    Round,
+    ToFloat,
+    SetMask
 };
 constexpr int alu_op_count = 27;
 struct Alu {
@@ -294,10 +319,10 @@ enum class Rule : uint8_t { H1 = 1, H2, H3, H4, H5, H6, H7, H8, H9, H10 };
 
 // An instruction that takes part in a violation.
 struct HazardParty {
-    int64_t step = -1;   // of the run; −1: in no run
-    int64_t word = -1;   // of the program; −1: none
-    std::string text;    // the slot, disassembled
-    std::string note;    // the word's
+    int64_t step = -1; // of the run; −1: in no run
+    int64_t word = -1; // of the program; −1: none
+    std::string text;  // the slot, disassembled
+    std::string note;  // the word's
 };
 
 class HazardError : public UserError {

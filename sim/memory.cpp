@@ -20,7 +20,8 @@ struct HostMemory::Page {
 };
 
 HostMemory::HostMemory(const Config &config)
-    : groups_(config.groups), dram_size_(config.sizes.dram), pdm_size_(config.sizes.pdm), pages_(2 * size_t(config.groups)) {
+    : groups_(config.groups), dram_size_(config.sizes.dram), pdm_size_(config.sizes.pdm),
+      pages_(2 * size_t(config.groups)) {
     for (int g = 0; g < groups_; g++) {
         pages_[g].resize((dram_size_ + page_words - 1) / page_words);
         pages_[groups_ + g].resize((pdm_size_ + page_words - 1) / page_words);
@@ -39,9 +40,11 @@ const HostMemory::Page *HostMemory::page(Space space, int group, int64_t address
 
 void HostMemory::check(Space space, int group, int64_t address, int64_t count) const {
     const char *name = space == Space::Dram ? "DRAM" : "PDM";
-    if (group < 0 || group >= groups_) throw UserError(fmt::format("there is no group {}; there are {}", group, groups_));
+    if (group < 0 || group >= groups_)
+        throw UserError(fmt::format("there is no group {}; there are {}", group, groups_));
     if (address < 0 || count < 0 || address > size(space) - count)
-        throw UserError(fmt::format("addresses {}..{} are outside {} of {} LW", address, address + count - 1, name, size(space)));
+        throw UserError(
+            fmt::format("addresses {}..{} are outside {} of {} LW", address, address + count - 1, name, size(space)));
 }
 
 void HostMemory::write(Space space, int group, int64_t address, std::span<const uint64_t> words) {
@@ -66,8 +69,10 @@ void HostMemory::read(Space space, int group, int64_t address, std::span<uint64_
     while (!words.empty()) {
         const Page *p = page(space, group, address);
         const int64_t at = address % page_words, n = std::min<int64_t>(page_words - at, int64_t(words.size()));
-        if (p) std::memcpy(words.data(), p->words + at, size_t(n) * 8);
-        else std::memset(words.data(), 0, size_t(n) * 8);
+        if (p)
+            std::memcpy(words.data(), p->words + at, size_t(n) * 8);
+        else
+            std::memset(words.data(), 0, size_t(n) * 8);
         words = words.subspan(size_t(n));
         address += n;
     }
@@ -78,10 +83,12 @@ int64_t HostMemory::first_undefined(Space space, int group, int64_t address, int
     for (const int64_t end = address + count; address < end;) {
         const Page *p = page(space, group, address);
         if (!p) return address;
-        const int64_t at = address % page_words, stop = std::min<int64_t>({(at / 64 + 1) * 64, page_words, at + end - address});
+        const int64_t at = address % page_words,
+                      stop = std::min<int64_t>({(at / 64 + 1) * 64, page_words, at + end - address});
         const int64_t bits = stop - at;
         const uint64_t want = (bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1) << at % 64;
-        if (const uint64_t missing = want & ~p->defined[at / 64]) return address - at + at / 64 * 64 + std::countr_zero(missing);
+        if (const uint64_t missing = want & ~p->defined[at / 64])
+            return address - at + at / 64 * 64 + std::countr_zero(missing);
         address += bits;
     }
     return -1;

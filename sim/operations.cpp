@@ -85,7 +85,8 @@ const char *name_of(Type t) {
     return KUMIKO_ROW(names, t);
 }
 const char *name_of(Source s) {
-    constexpr const char *names[] = {"none", "lm0", "lm1", "grf0", "grf1", "t", "aluf", "mauf", "lbf", "mreadf", "imm", "id"};
+    constexpr const char *names[] = {"none", "lm0",  "lm1", "grf0",   "grf1", "t",
+                                     "aluf", "mauf", "lbf", "mreadf", "imm",  "id"};
     return KUMIKO_ROW(names, s);
 }
 
@@ -122,7 +123,8 @@ std::string operations_page() {
         text += fmt::format("| `{}` | {} | {} | {} | {} |\n", r.name, r.operands, types, r.max_width, r.meaning);
     }
     text += "\n| MAU | meaning |\n|---|---|\n";
-    for (int i = 1; i < mau_op_count; i++) text += fmt::format("| `{}` | {} |\n", mau_table[i].name, mau_table[i].meaning);
+    for (int i = 1; i < mau_op_count; i++)
+        text += fmt::format("| `{}` | {} |\n", mau_table[i].name, mau_table[i].meaning);
     const auto tree = [&](const char *heading, const TreeInfo *rows, int count) {
         text += fmt::format("\n| {} | meaning |\n|---|---|\n", heading);
         for (int i = 1; i < count; i++) text += fmt::format("| `{}` | {} |\n", rows[i].name, rows[i].meaning);

@@ -51,9 +51,9 @@ MaskForm mask_form(const Alu &alu);
 MaskForm mask_form(const Mau &mau);
 
 // Rows of a face in one matrix write or read, and how many of those fill it.
-int face_size(Type precision);                     // 16 or 8
-int face_rows(int width);                          // 4·width
-int face_parts(Type precision, int width);         // face_size / face_rows
+int face_size(Type precision);             // 16 or 8
+int face_rows(int width);                  // 4·width
+int face_parts(Type precision, int width); // face_size / face_rows
 
 // The tables as Markdown, for docs/chip.md.
 std::string operations_page();

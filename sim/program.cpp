@@ -71,13 +71,15 @@ std::string Program::save() const {
 
 Program Program::load(std::string_view bytes, const std::string &document) {
     Reader in(bytes, document);
-    if (in.left() < magic.size() || in.text(magic.size(), "the first bytes") != magic) in.fail("this is not a program's file");
+    if (in.left() < magic.size() || in.text(magic.size(), "the first bytes") != magic)
+        in.fail("this is not a program's file");
     if (const uint64_t v = in.number(4, "the version"); v != version)
         in.fail(fmt::format("version {} is not known; this is version {}", v, version));
     Program p;
     p.machine = in.text(in.number(4, "the machine's name"), "the machine's name");
     const uint64_t count = in.number(8, "the number of words");
-    if (count > in.left() / 8) in.fail(fmt::format("{} words cannot stand in the {} bytes that are left", count, in.left()));
+    if (count > in.left() / 8)
+        in.fail(fmt::format("{} words cannot stand in the {} bytes that are left", count, in.left()));
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t present = uint32_t(in.number(4, "a word"));
         const uint64_t note = in.number(4, "a word");

@@ -29,10 +29,21 @@ constexpr int idle_count = 9;
 std::string idle_name(Idle reason);
 
 enum class Link : uint8_t {
-    DramRead, DramWrite, PdmRead, PdmWrite, L2bmIn, L2bmOut, // by MV
-    L2ToL1, L1ToL2, L1ToL1,                                  // by L2: bytes that arrive in L1BMs (down), that leave them (up)
-    L1ToPe, PeToL1,                                          // by L1
-    LmRead, LmWrite, GrfRead, GrfWrite
+    DramRead,
+    DramWrite,
+    PdmRead,
+    PdmWrite,
+    L2bmIn,
+    L2bmOut, // by MV
+    L2ToL1,
+    L1ToL2,
+    L1ToL1, // by L2: bytes that arrive in L1BMs (down), that leave them (up)
+    L1ToPe,
+    PeToL1, // by L1
+    LmRead,
+    LmWrite,
+    GrfRead,
+    GrfWrite
 };
 constexpr int link_count = 15;
 std::string link_name(Link link);

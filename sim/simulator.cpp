@@ -21,7 +21,8 @@ const Kernels &find_kernels(const std::string &name) {
     if (name.empty()) return *all.front();
     for (const Kernels *k : all)
         if (name == k->name) return *k;
-    throw UserError(fmt::format("this machine cannot run host instructions '{}'{}", name, suggest(name, host_instructions())));
+    throw UserError(
+        fmt::format("this machine cannot run host instructions '{}'{}", name, suggest(name, host_instructions())));
 }
 
 } // namespace
@@ -33,7 +34,8 @@ std::vector<std::string> host_instructions() {
 }
 
 struct Simulator::State {
-    State(const Config &c, const SimulateOptions &o) : config(c), options(o), kernels(find_kernels(o.instructions)), chip(config) {}
+    State(const Config &c, const SimulateOptions &o)
+        : config(c), options(o), kernels(find_kernels(o.instructions)), chip(config) {}
 
     Config config;
     SimulateOptions options;
@@ -44,7 +46,8 @@ struct Simulator::State {
         const int units = place == Place::L1bm   ? config.total_l1bs()
                           : place == Place::L2bm ? config.total_l2bs()
                                                  : config.total_pes();
-        const int64_t sizes[] = {config.sizes.lm, config.sizes.lm, config.sizes.grf, config.sizes.grf, 8, config.sizes.l1bm, config.sizes.l2bm};
+        const int64_t sizes[] = {config.sizes.lm,   config.sizes.lm,  config.sizes.grf, config.sizes.grf, 8,
+                                 config.sizes.l1bm, config.sizes.l2bm};
         if (unit < 0 || unit >= units) throw UserError(fmt::format("there is no unit {}; there are {}", unit, units));
         if (address < 0 || address >= sizes[int(place)])
             throw UserError(fmt::format("address {} is outside a memory of {} LW", address, sizes[int(place)]));
@@ -57,7 +60,8 @@ struct Simulator::State {
     }
 };
 
-Simulator::Simulator(const Config &config, const SimulateOptions &options) : state_(std::make_unique<State>(config, options)) {
+Simulator::Simulator(const Config &config, const SimulateOptions &options)
+    : state_(std::make_unique<State>(config, options)) {
     config.check(config.name);
 }
 Simulator::~Simulator() = default;
@@ -86,9 +90,12 @@ bool Simulator::defined(Place place, int unit, int64_t address) const {
 void Simulator::write(Place place, int unit, int64_t address, uint64_t value) {
     *state_->word(place, unit, address) = value;
     ChipState &c = state_->chip;
-    if (place == Place::L1bm) c.l1bm_defined.set(size_t(unit), size_t(address), 1);
-    else if (place == Place::L2bm) c.l2bm_defined.set(size_t(unit), size_t(address), 1);
-    else c.defined[size_t(place)].add_bytes(size_t(address), 8 * size_t(unit), 8);
+    if (place == Place::L1bm)
+        c.l1bm_defined.set(size_t(unit), size_t(address), 1);
+    else if (place == Place::L2bm)
+        c.l2bm_defined.set(size_t(unit), size_t(address), 1);
+    else
+        c.defined[size_t(place)].add_bytes(size_t(address), 8 * size_t(unit), 8);
 }
 
 Run simulate(const Program &program, const Config &config, HostMemory &memory, const SimulateOptions &options) {

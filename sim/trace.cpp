@@ -23,23 +23,30 @@ public:
         meta(process, id, "thread_name", name);
         meta_sort(process, id);
     }
-    void slice(int process, int track, uint64_t begin, uint64_t end, const std::string &name, const std::string &arguments) {
-        fmt::format_to(std::back_inserter(out_), "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f},\"name\":{},\"args\":{{{}}}}},\n", process,
-                       track, double(begin) * scale_, double(end - begin) * scale_, name, arguments);
+    void slice(int process, int track, uint64_t begin, uint64_t end, const std::string &name,
+               const std::string &arguments) {
+        fmt::format_to(
+            std::back_inserter(out_),
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f},\"name\":{},\"args\":{{{}}}}},\n",
+            process, track, double(begin) * scale_, double(end - begin) * scale_, name, arguments);
     }
     std::string finish(const std::string &title) {
-        return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":" + quoted(title) + "},\"traceEvents\":[\n" + out_ +
+        return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":" + quoted(title) + "},\"traceEvents\":[\n" +
+               out_ +
                "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":\"1 step = 4 cycles\"}}\n]}\n";
     }
 
 private:
     void meta(int process, int track, const char *kind, const std::string &name) {
-        fmt::format_to(std::back_inserter(out_), "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":{}}}}},\n", process, track, kind,
-                       quoted(name));
+        fmt::format_to(std::back_inserter(out_),
+                       "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":{}}}}},\n", process,
+                       track, kind, quoted(name));
     }
     void meta_sort(int process, int track) {
-        fmt::format_to(std::back_inserter(out_), "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{}}}}},\n",
-                       process, track, track);
+        fmt::format_to(
+            std::back_inserter(out_),
+            "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{}}}}},\n",
+            process, track, track);
     }
 
     double scale_;
@@ -62,7 +69,9 @@ std::string Run::trace() const {
         for (const auto &slots : traced->slots) any |= s < 0 || !slots[size_t(s)].empty();
         if (!any) continue;
         out.track(words, track, s < 0 ? "word" : slot_name(Slot(s)));
-        const auto text = [&](uint32_t word) -> const std::string & { return s < 0 ? traced->notes[word] : traced->slots[word][size_t(s)]; };
+        const auto text = [&](uint32_t word) -> const std::string & {
+            return s < 0 ? traced->notes[word] : traced->slots[word][size_t(s)];
+        };
         std::vector<std::string> names(traced->slots.size()); // quoted once
         for (uint32_t w = 0; w < names.size(); w++) {
             const std::string &full = text(w);
@@ -77,7 +86,8 @@ std::string Run::trace() const {
                 end++;
             if (!name.empty())
                 out.slice(words, track, steps[i].cycle, steps[end - 1].cycle + cycles_per_step, names[steps[i].word],
-                          fmt::format("\"text\":{},\"step\":{},\"steps\":{},\"word\":{}", quoted(name), i, end - i, steps[i].word));
+                          fmt::format("\"text\":{},\"step\":{},\"steps\":{},\"word\":{}", quoted(name), i, end - i,
+                                      steps[i].word));
             i = end;
         }
     }
@@ -88,15 +98,16 @@ std::string Run::trace() const {
             if (!any) out.track(moves, tag + 1, fmt::format("tag {}", tag));
             any = true;
             out.slice(moves, tag + 1, m.begin, m.end, quoted(m.text.substr(0, m.text.find(' '))),
-                      fmt::format("\"text\":{},\"bytes\":{},\"issued\":{},\"begin\":{},\"end\":{},\"word\":{}", quoted(m.text), m.bytes, m.issued, m.begin,
-                                  m.end, m.word));
+                      fmt::format("\"text\":{},\"bytes\":{},\"issued\":{},\"begin\":{},\"end\":{},\"word\":{}",
+                                  quoted(m.text), m.bytes, m.issued, m.begin, m.end, m.word));
         }
     }
     for (int g = 0; g < config.groups; g++) {
         out.track(dram, g + 1, fmt::format("group {}", g));
         for (const TraceMove &m : traced->moves)
             if (m.groups >> g & 1 && m.text.find("dram[") != std::string::npos)
-                out.slice(dram, g + 1, m.begin, m.end, m.in ? "\"read\"" : "\"write\"", fmt::format("\"tag\":{},\"bytes\":{},\"text\":{}", m.tag, m.bytes, quoted(m.text)));
+                out.slice(dram, g + 1, m.begin, m.end, m.in ? "\"read\"" : "\"write\"",
+                          fmt::format("\"tag\":{},\"bytes\":{},\"text\":{}", m.tag, m.bytes, quoted(m.text)));
     }
     return out.finish(program.empty() ? config.name : program + " on " + config.name);
 }

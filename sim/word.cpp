@@ -42,8 +42,12 @@ struct PortName {
 
 Operand lm0(int start, int stride, std::array<int, 2> repeat) { return in_memory(Source::Lm0, start, stride, repeat); }
 Operand lm1(int start, int stride, std::array<int, 2> repeat) { return in_memory(Source::Lm1, start, stride, repeat); }
-Operand grf0(int start, int stride, std::array<int, 2> repeat) { return in_memory(Source::Grf0, start, stride, repeat); }
-Operand grf1(int start, int stride, std::array<int, 2> repeat) { return in_memory(Source::Grf1, start, stride, repeat); }
+Operand grf0(int start, int stride, std::array<int, 2> repeat) {
+    return in_memory(Source::Grf0, start, stride, repeat);
+}
+Operand grf1(int start, int stride, std::array<int, 2> repeat) {
+    return in_memory(Source::Grf1, start, stride, repeat);
+}
 
 Operand listed(Source memory, std::array<int, 4> at, std::array<int, 2> repeat) {
     Operand o = in_memory(memory, at[0], 0, repeat);
@@ -96,7 +100,8 @@ Source Word::read(const Operand &operand) {
     };
     const auto use_lm = [&](Port &port, uint8_t to, const char *name) {
         if ((l1.to | mau.to | mr.to | alu.to) & to)
-            clash(Rule::H1, fmt::format("the port of {}", name), "it is written in this word, and can be read or written");
+            clash(Rule::H1, fmt::format("the port of {}", name),
+                  "it is written in this word, and can be read or written");
         use(port, name);
     };
     switch (operand.source) {
@@ -104,9 +109,15 @@ Source Word::read(const Operand &operand) {
         if (has_immediate) clash(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word");
         use_lm(lm0, ToLm0, "LM0");
         break;
-    case Source::Lm1: use_lm(lm1, ToLm1, "LM1"); break;
-    case Source::Grf0: use(grf0_read, "GRF0"); break;
-    case Source::Grf1: use(grf1_read, "GRF1"); break;
+    case Source::Lm1:
+        use_lm(lm1, ToLm1, "LM1");
+        break;
+    case Source::Grf0:
+        use(grf0_read, "GRF0");
+        break;
+    case Source::Grf1:
+        use(grf1_read, "GRF1");
+        break;
     case Source::Imm:
         if (lm0.on) clash(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word");
         if (has_immediate && immediate != operand.immediate)
@@ -114,7 +125,8 @@ Source Word::read(const Operand &operand) {
         has_immediate = true;
         immediate = operand.immediate;
         break;
-    default: break;
+    default:
+        break;
     }
     return operand.source;
 }
@@ -129,7 +141,9 @@ uint8_t Word::write(const Operand *begin, size_t count) {
                 throw HazardError(Rule::H1, fmt::format("the {}port of {}", one_port ? "" : "write ", name), cause,
                                   party(*this, "the word so far"), party(*this, "the destination added"));
             };
-            if (port.on) clash(one_port ? "it is in use in this word, and is accessed once a step" : "it is in use in this word");
+            if (port.on)
+                clash(one_port ? "it is in use in this word, and is accessed once a step"
+                               : "it is in use in this word");
             port = {true, o->address};
             set |= to;
         };
@@ -140,10 +154,18 @@ uint8_t Word::write(const Operand *begin, size_t count) {
                                   party(*this, "the word so far"), party(*this, "the destination added"));
             use(lm0, "LM0", ToLm0, true);
             break;
-        case Source::Lm1: use(lm1, "LM1", ToLm1, true); break;
-        case Source::Grf0: use(grf0_write, "GRF0", ToGrf0, false); break;
-        case Source::Grf1: use(grf1_write, "GRF1", ToGrf1, false); break;
-        case Source::T: set |= ToT; break;
+        case Source::Lm1:
+            use(lm1, "LM1", ToLm1, true);
+            break;
+        case Source::Grf0:
+            use(grf0_write, "GRF0", ToGrf0, false);
+            break;
+        case Source::Grf1:
+            use(grf1_write, "GRF1", ToGrf1, false);
+            break;
+        case Source::T:
+            set |= ToT;
+            break;
         default:
             throw UserError(fmt::format("{} cannot be written; lm0, lm1, grf0, grf1 and t can", name_of(o->source)));
         }
@@ -152,15 +174,15 @@ uint8_t Word::write(const Operand *begin, size_t count) {
 }
 
 bool Word::same_code(const Word &o) const {
-    return control == o.control && l2 == o.l2 && l1 == o.l1 && mau == o.mau && mw == o.mw && mr == o.mr && alu == o.alu &&
-           mask == o.mask && mv == o.mv && lm0 == o.lm0 && lm1 == o.lm1 && grf0_read == o.grf0_read &&
+    return control == o.control && l2 == o.l2 && l1 == o.l1 && mau == o.mau && mw == o.mw && mr == o.mr &&
+           alu == o.alu && mask == o.mask && mv == o.mv && lm0 == o.lm0 && lm1 == o.lm1 && grf0_read == o.grf0_read &&
            grf0_write == o.grf0_write && grf1_read == o.grf1_read && grf1_write == o.grf1_write &&
            has_immediate == o.has_immediate && immediate == o.immediate;
 }
 
 bool Word::empty() const {
-    return control == Control{} && l2.op == L2Op::None && l1.op == L1Op::None && mau.op == MauOp::None && !mw.on && !mr.on &&
-           alu.op == AluOp::None && mv.op == MvOp::None;
+    return control == Control{} && l2.op == L2Op::None && l1.op == L1Op::None && mau.op == MauOp::None && !mw.on &&
+           !mr.on && alu.op == AluOp::None && mv.op == MvOp::None;
 }
 
 std::optional<std::string> merge(Word &into, const Word &from) {
@@ -241,8 +263,10 @@ HazardError::HazardError(Rule r, const std::string &what, const std::string &why
     : UserError([&] {
           const auto describe = [](const HazardParty &p) {
               std::string text = p.text;
-              if (p.step >= 0) text = fmt::format("step {}, word {}: {}", p.step, p.word, text);
-              else if (p.word >= 0) text = fmt::format("word {}: {}", p.word, text);
+              if (p.step >= 0)
+                  text = fmt::format("step {}, word {}: {}", p.step, p.word, text);
+              else if (p.word >= 0)
+                  text = fmt::format("word {}: {}", p.word, text);
               if (!p.note.empty()) text += " (" + p.note + ")";
               return text;
           };

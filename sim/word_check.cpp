@@ -31,10 +31,12 @@ private:
     const Word &w;
 
     [[noreturn]] void fail(Slot slot, const std::string &message) const {
-        throw UserError(fmt::format("{}: {}{}", disassemble(w, slot), message, w.note.empty() ? "" : " (" + w.note + ")"));
+        throw UserError(
+            fmt::format("{}: {}{}", disassemble(w, slot), message, w.note.empty() ? "" : " (" + w.note + ")"));
     }
     [[noreturn]] void hazard(Rule rule, const std::string &resource, const std::string &cause, Slot a, Slot b) const {
-        throw HazardError(rule, resource, cause, {-1, -1, disassemble(w, a), w.note}, {-1, -1, disassemble(w, b), w.note});
+        throw HazardError(rule, resource, cause, {-1, -1, disassemble(w, a), w.note},
+                          {-1, -1, disassemble(w, b), w.note});
     }
     template<typename T>
     void within(Slot slot, T value, int low, int high, const char *what) const {
@@ -77,7 +79,8 @@ private:
             const bool lm = p == &w.lm0 || p == &w.lm1;
             if (p->address.base && !lm) throw UserError("base registers add to addresses of LM0 and LM1 only");
             if (p->address.by_t && p != &w.lm0) throw UserError("only LM0 is addressed by T");
-            if (p->address.by_t && p->address.listed) throw UserError("an address by T is a start and a stride, not a list");
+            if (p->address.by_t && p->address.listed)
+                throw UserError("an address by T is a start and a stride, not a list");
         }
     }
     void l2() const {
@@ -106,7 +109,8 @@ private:
         within(Slot::Mau, m.face, 0, 1, "face");
         within(Slot::Mau, m.half, 0, 1, "half");
         within(Slot::Mau, m.width, 1, m.op == MauOp::Pass ? 2 : 1, "width");
-        if (m.precision == Type::F32 && (m.narrow_c || m.narrow_y)) fail(Slot::Mau, "f32 has no narrow operands or results");
+        if (m.precision == Type::F32 && (m.narrow_c || m.narrow_y))
+            fail(Slot::Mau, "f32 has no narrow operands or results");
         if (m.op == MauOp::Pass && m.narrow_y && m.width != 2) fail(Slot::Mau, "only two LW can be narrowed to one");
         const MauInfo &i = info(m.op);
         if (i.a) operand(Slot::Mau, m.a, "a");
@@ -198,18 +202,20 @@ private:
             {Slot::MatrixRead, w.mr.on, w.mr.to, 0},
             {Slot::Alu, w.alu.op != AluOp::None, w.alu.to, bit(w.alu.a) | bit(w.alu.b)},
         };
-        constexpr const char *written[] = {"the port of LM0", "the port of LM1", "the write port of GRF0", "the write port of GRF1",
-                                           "the write port of T"};
+        constexpr const char *written[] = {"the port of LM0", "the port of LM1", "the write port of GRF0",
+                                           "the write port of GRF1", "the write port of T"};
         for (const User &a : users) {
             if (!a.on) continue;
             for (const User &b : users) {
                 if (!b.on) continue;
                 if (&a < &b && (a.to & b.to))
-                    hazard(Rule::H1, written[std::countr_zero(unsigned(a.to & b.to))], "it serves one slot a step", a.slot, b.slot);
-                for (const auto &[to, source, name] : {std::tuple{ToLm0, Source::Lm0, "LM0"}, {ToLm1, Source::Lm1, "LM1"}})
+                    hazard(Rule::H1, written[std::countr_zero(unsigned(a.to & b.to))], "it serves one slot a step",
+                           a.slot, b.slot);
+                for (const auto &[to, source, name] :
+                     {std::tuple{ToLm0, Source::Lm0, "LM0"}, {ToLm1, Source::Lm1, "LM1"}})
                     if (a.to & to && b.from & bit(source))
-                        hazard(Rule::H1, fmt::format("the port of {}", name), "it is accessed once a step, read or written", b.slot,
-                               a.slot);
+                        hazard(Rule::H1, fmt::format("the port of {}", name),
+                               "it is accessed once a step, read or written", b.slot, a.slot);
                 const auto uses_lm0 = [&](const User &u) { return u.from & bit(Source::Lm0) || u.to & ToLm0; };
                 if (a.from & bit(Source::Imm) && uses_lm0(b))
                     hazard(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word", a.slot, b.slot);
@@ -221,124 +227,19 @@ private:
         if (mau && w.mw.on && w.mr.on)
             hazard(Rule::H4, "MAU, MW, MR", "at most two of them work in a step", Slot::Mau, Slot::MatrixRead);
         if (mau && w.mw.on && w.mau.precision != w.mw.precision)
-            hazard(Rule::H4, "the matrix unit's precision", "MAU and MW have one precision in a step", Slot::Mau, Slot::MatrixWrite);
+            hazard(Rule::H4, "the matrix unit's precision", "MAU and MW have one precision in a step", Slot::Mau,
+                   Slot::MatrixWrite);
         if (w.mw.on && matrix && w.mw.face == w.mau.face)
             hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face is not read and written in one step", Slot::Mau,
                    Slot::MatrixWrite);
         if (w.mw.on && w.mr.on && w.mw.face == w.mr.face)
-            hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face is not read and written in one step", Slot::MatrixRead,
-                   Slot::MatrixWrite);
+            hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face is not read and written in one step",
+                   Slot::MatrixRead, Slot::MatrixWrite);
     }
-};
-
-class ConfigCheck {
-public:
-    ConfigCheck(const Word &word, const Config &config) : w(word), c(config) {}
-
-    void run() const {
-        if (w.l2.op != L2Op::None) l2();
-        if (w.l1.op != L1Op::None) l1();
-        if (w.mv.op != MvOp::None) mv();
-        for (const auto &r : w.control.repeat)
-            if (r.count && r.length > c.repeat.length)
-                fail(Slot::Control, fmt::format("a rep has at most {} words on {}", c.repeat.length, c.name));
-    }
-
-private:
-    const Word &w;
-    const Config &c;
-
-    [[noreturn]] void fail(Slot slot, const std::string &message) const {
-        throw UserError(fmt::format("{}: {}{}", disassemble(w, slot), message, w.note.empty() ? "" : " (" + w.note + ")"));
-    }
-    void set(Slot slot, uint32_t bits, int count, const char *unit) const {
-        const uint32_t there = count >= 32 ? all_units : (1u << count) - 1;
-        if (bits != all_units && (bits & ~there))
-            fail(slot, fmt::format("there is no {} {} on {}, which has {}", unit, std::countr_zero(bits & ~there), c.name, count));
-        if (!(bits & there)) fail(slot, fmt::format("the set names no {}", unit));
-    }
-    void l2() const {
-        set(Slot::L2, w.l2.l1bs, c.l1bs, "L1B");
-        if (w.l2.child >= c.l1bs) fail(Slot::L2, fmt::format("there is no L1B {} on {}, which has {}", w.l2.child, c.name, c.l1bs));
-        if (w.l2.op == L2Op::Broadcast2 && c.l1bs % 2)
-            fail(Slot::L2, fmt::format("it needs an even number of L1Bs, and {} has {}", c.name, c.l1bs));
-    }
-    void l1() const {
-        set(Slot::L1, w.l1.mabs, c.mabs, "MAB");
-        if ((w.l1.op == L1Op::MabBroadcast4 || w.l1.op == L1Op::MabReduce4) && c.mabs % 4)
-            fail(Slot::L1, fmt::format("4×4 mode needs MABs in fours, and {} has {} in an L1B", c.name, c.mabs));
-    }
-    void mv() const {
-        const Mv &m = w.mv;
-        const bool inside = m.op == MvOp::Copy || m.op == MvOp::ReduceTo, store = m.op == MvOp::Gather || m.op == MvOp::Reduce;
-        const auto fail = [&](const std::string &message) { this->fail(Slot::Mv, message); };
-        set(Slot::Mv, m.l2bs, c.total_l2bs(), "L2B");
-        const int64_t words = int64_t(m.blocks) * m.size * c.moves.block;
-        const uint32_t all = c.total_l2bs() >= 32 ? all_units : (1u << c.total_l2bs()) - 1, chosen = m.l2bs & all;
-        if (inside) {
-            if (m.child >= c.total_l2bs()) fail(fmt::format("there is no L2B {} on {}, which has {}", m.child, c.name, c.total_l2bs()));
-            l2bm(m.l2bm, words), l2bm(m.to, words);
-            if (m.op == MvOp::Copy && chosen >> m.child & 1 && overlap(m.l2bm, m.to, words))
-                fail("it copies a range onto itself");
-            if (m.op == MvOp::ReduceTo && chosen >> m.child & 1 && m.l2bm != m.to && overlap(m.l2bm, m.to, words))
-                fail("its result overlaps a source at another address");
-            return;
-        }
-        const uint32_t groups = m.groups & ((1u << c.groups) - 1);
-        if (m.groups != 0xffff && (m.groups >> c.groups))
-            fail(fmt::format("there is no group {} on {}, which has {}", std::countr_zero(unsigned(m.groups >> c.groups)) + c.groups,
-                             c.name, c.groups));
-        if (!groups) fail("the set names no group");
-        if (m.chip && std::popcount(groups) != 1) fail("a move over the chip names the one group whose memory it uses");
-        // The L2Bs of each group that serves itself, or of the chip.
-        int units = std::popcount(chosen);
-        if (!m.chip) {
-            units = 0;
-            for (int g = 0; g < c.groups; g++) {
-                if (!(groups >> g & 1)) continue;
-                const int own = std::popcount(chosen >> g * c.l2bs & ((c.l2bs >= 32 ? 0 : 1u << c.l2bs) - 1));
-                if (!own) fail(fmt::format("the set names no L2B of group {}", g));
-                if (units && own != units) fail("the set names more L2Bs in one group than in another");
-                units = own;
-            }
-        }
-        int64_t share = words;
-        if (m.op == MvOp::Scatter || m.op == MvOp::Gather) {
-            if (words / c.moves.block % units)
-                fail(fmt::format("{} blocks of {} LW cannot be dealt to {} L2Bs evenly", words / c.moves.block, c.moves.block, units));
-            share = words / units;
-        }
-        l2bm(m.l2bm, share);
-        const int64_t size = m.pdm ? c.sizes.pdm : c.sizes.dram;
-        const char *memory = m.pdm ? "PDM" : "DRAM";
-        if (m.address % uint32_t(c.moves.granule) || m.stride % c.moves.granule)
-            fail(fmt::format("addresses and strides of {} are multiples of {} LW", memory, c.moves.granule));
-        if (m.indirect) {
-            if (words / c.moves.granule > c.moves.table)
-                fail(fmt::format("its table has {} entries, and at most {} are possible", words / c.moves.granule, c.moves.table));
-            if (m.table + (words / c.moves.granule + 1) / 2 > size)
-                fail(fmt::format("its table ends at {}, outside {} of {} LW", m.table + (words / c.moves.granule + 1) / 2, memory, size));
-            return;
-        }
-        const int64_t block = int64_t(m.size) * c.moves.block, last = m.address + int64_t(m.blocks - 1) * m.stride;
-        const int64_t low = std::min<int64_t>(m.address, last), high = std::max<int64_t>(m.address, last) + block;
-        if (low < 0 || high > size) fail(fmt::format("addresses {}..{} are outside {} of {} LW", low, high - 1, memory, size));
-        if (store && m.blocks > 1 && std::abs(int64_t(m.stride)) < block) fail("its blocks overlap in the destination");
-    }
-    void l2bm(int64_t at, int64_t words) const {
-        if (at + words > c.sizes.l2bm)
-            fail(Slot::Mv, fmt::format("addresses {}..{} are outside L2BM of {} LW", at, at + words - 1, c.sizes.l2bm));
-    }
-    static bool overlap(int64_t a, int64_t b, int64_t words) { return a < b + words && b < a + words; }
 };
 
 } // namespace
 
 void check_word(const Word &word) { WordCheck(word).run(); }
-
-void check_word(const Word &word, const Config &config) {
-    check_word(word);
-    ConfigCheck(word, config).run();
-}
 
 } // namespace kumiko::sim

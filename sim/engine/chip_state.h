@@ -20,7 +20,9 @@ struct ChipState {
     uint64_t *l1bm_words(size_t l1b) const { return reinterpret_cast<uint64_t *>(l1bm[l1b]); }
     uint64_t *l2bm_words(size_t l2b) const { return reinterpret_cast<uint64_t *>(l2bm[l2b]); }
     const uint8_t *mask_row(int entry, int t) const { return masks[size_t(4 * entry + t)]; }
-    float *face(int which, size_t mab) const { return reinterpret_cast<float *>(faces.begin()) + (which * mabs + mab) * face_floats; }
+    float *face(int which, size_t mab) const {
+        return reinterpret_cast<float *>(faces.begin()) + (which * mabs + mab) * face_floats;
+    }
     uint16_t *face_bits(int which, size_t mab) const {
         return reinterpret_cast<uint16_t *>(face_bit_bytes.begin()) + (which * mabs + mab) * face_floats;
     }

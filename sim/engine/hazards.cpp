@@ -15,14 +15,17 @@ HazardParty Hazards::party(int64_t step, uint32_t word, Slot slot) const {
     return {step, int64_t(word), disassemble(w, slot), w.note};
 }
 
-void Hazards::early(Rule rule, const std::string &resource, const Stamp &s, int gap, int64_t step, uint32_t word, Slot slot) const {
+void Hazards::early(Rule rule, const std::string &resource, const Stamp &s, int gap, int64_t step, uint32_t word,
+                    Slot slot) const {
     throw HazardError(rule, resource,
-                      fmt::format("written at step {}, it may be read from step {}, and is read at step {}", s.step, s.step + 1 + gap, step),
+                      fmt::format("written at step {}, it may be read from step {}, and is read at step {}", s.step,
+                                  s.step + 1 + gap, step),
                       party(s), party(step, word, slot));
 }
 
 void Hazards::read_lm(int lm, int64_t step, uint32_t word, Slot slot) const {
-    if (step <= lm_[lm].step + config_.gaps.lm) early(Rule::H2, fmt::format("LM{}", lm), lm_[lm], config_.gaps.lm, step, word, slot);
+    if (step <= lm_[lm].step + config_.gaps.lm)
+        early(Rule::H2, fmt::format("LM{}", lm), lm_[lm], config_.gaps.lm, step, word, slot);
 }
 
 void Hazards::read_grf(int grf, int address, int width, int64_t step, uint32_t word, Slot slot) const {
@@ -60,15 +63,17 @@ void Hazards::read_forward(int forward, int width, int64_t step, uint32_t word, 
     const Forward &f = forward_[forward];
     if (f.stamp.step == step - 1) {
         if (width <= f.width) return;
-        throw HazardError(Rule::H10, names[forward], fmt::format("it holds {} LW a cycle, and {} are read", f.width, width),
-                          party(f.stamp), party(step, word, slot));
+        throw HazardError(Rule::H10, names[forward],
+                          fmt::format("it holds {} LW a cycle, and {} are read", f.width, width), party(f.stamp),
+                          party(step, word, slot));
     }
     if (f.stamp.step < 0)
-        throw HazardError(Rule::H10, names[forward], "nothing has made it; a forward is read in the step after it was made",
+        throw HazardError(Rule::H10, names[forward],
+                          "nothing has made it; a forward is read in the step after it was made",
                           {-1, -1, "(no instruction)", ""}, party(step, word, slot));
     throw HazardError(Rule::H10, names[forward],
-                      fmt::format("made at step {}, it may be read at step {} only, and is read at step {}", f.stamp.step,
-                                  f.stamp.step + 1, step),
+                      fmt::format("made at step {}, it may be read at step {} only, and is read at step {}",
+                                  f.stamp.step, f.stamp.step + 1, step),
                       party(f.stamp), party(step, word, slot));
 }
 
@@ -78,7 +83,8 @@ void Hazards::read_l1bm(int64_t begin, int64_t end, int64_t step, uint32_t word,
                         : slot == Slot::L1       ? config_.gaps.l1bm_by_l2
                                                  : config_.gaps.l1bm_l2_l2;
         if (step <= r.stamp.step + gap && r.begin < end && begin < r.end)
-            early(Rule::H3, fmt::format("L1BM[{}..{}]", std::max(begin, r.begin), std::min(end, r.end) - 1), r.stamp, gap, step, word, slot);
+            early(Rule::H3, fmt::format("L1BM[{}..{}]", std::max(begin, r.begin), std::min(end, r.end) - 1), r.stamp,
+                  gap, step, word, slot);
     }
 }
 
@@ -86,14 +92,16 @@ void Hazards::read_l2bm(int64_t begin, int64_t end, int64_t step, uint32_t word,
     for (const Range &r : l2bm_.ring) {
         const int gap = slot == Slot::Mv ? config_.gaps.l2bm_mv : config_.gaps.l2bm_l2;
         if (step <= r.stamp.step + gap && r.begin < end && begin < r.end)
-            early(Rule::H3, fmt::format("L2BM[{}..{}]", std::max(begin, r.begin), std::min(end, r.end) - 1), r.stamp, gap, step, word, slot);
+            early(Rule::H3, fmt::format("L2BM[{}..{}]", std::max(begin, r.begin), std::min(end, r.end) - 1), r.stamp,
+                  gap, step, word, slot);
     }
 }
 
 void Hazards::Recent::add(const Hazards &hazards, int64_t begin, int64_t end, const Stamp &s, const char *name) {
     for (const Range &r : ring) {
         if (r.stamp.step == s.step && r.begin < end && begin < r.end)
-            throw HazardError(Rule::H1, fmt::format("{}[{}..{}]", name, std::max(begin, r.begin), std::min(end, r.end) - 1),
+            throw HazardError(Rule::H1,
+                              fmt::format("{}[{}..{}]", name, std::max(begin, r.begin), std::min(end, r.end) - 1),
                               "it is written twice in one step", hazards.party(r.stamp), hazards.party(s));
     }
     ring[size_t(next)] = {begin, end, s};
@@ -144,13 +152,15 @@ bool any_meet(const std::vector<MoveFootprint> &a, const std::vector<MoveFootpri
 void Hazards::check_moves(int64_t begin, int64_t end, bool writes, int64_t step, uint32_t word) const {
     for (const PendingMove &m : pending_) {
         const auto touches = [&](const std::vector<MoveFootprint> &footprints) {
-            return std::any_of(footprints.begin(), footprints.end(),
-                               [&](const MoveFootprint &f) { return f.l2bs && overlap(f.l2bm, f.l2bm_words, begin, end - begin); });
+            return std::any_of(footprints.begin(), footprints.end(), [&](const MoveFootprint &f) {
+                return f.l2bs && overlap(f.l2bm, f.l2bm_words, begin, end - begin);
+            });
         };
         const bool destination = touches(m.writes);
         if (destination || (writes && touches(m.reads)))
             throw HazardError(Rule::H9, fmt::format("L2BM[{}..{}]", begin, end - 1),
-                              fmt::format("the move with tag {} {} it until a wait for that tag", m.tag, destination ? "writes" : "reads"),
+                              fmt::format("the move with tag {} {} it until a wait for that tag", m.tag,
+                                          destination ? "writes" : "reads"),
                               party(m.issued), party(step, word, Slot::L2));
     }
 }
@@ -161,12 +171,15 @@ void Hazards::check_new_move(const PendingMove &m) const {
     for (const PendingMove &p : pending_) {
         const bool clash = any_meet(p.writes, m.writes) || any_meet(p.writes, m.reads) || any_meet(p.reads, m.writes);
         if (clash)
-            throw HazardError(Rule::H9, "the words of a move", fmt::format("no wait for tag {} stands between these two moves, which overlap", p.tag),
+            throw HazardError(Rule::H9, "the words of a move",
+                              fmt::format("no wait for tag {} stands between these two moves, which overlap", p.tag),
                               party(p.issued), party(m.issued));
     }
 }
 
-void Hazards::drop(uint8_t tag) { std::erase_if(pending_, [&](const PendingMove &m) { return m.tag == tag; }); }
+void Hazards::drop(uint8_t tag) {
+    std::erase_if(pending_, [&](const PendingMove &m) { return m.tag == tag; });
+}
 
 int64_t Hazards::settled() const {
     int64_t last = 0;
@@ -179,7 +192,8 @@ int64_t Hazards::settled() const {
     for (const auto &grf : grf_)
         for (const Stamp &s : grf) stamp(s, config_.gaps.grf);
     for (const Range &r : l1bm_.ring)
-        stamp(r.stamp, r.stamp.slot == Slot::L1 ? config_.gaps.l1bm_by_pe : std::max(config_.gaps.l1bm_by_l2, config_.gaps.l1bm_l2_l2));
+        stamp(r.stamp, r.stamp.slot == Slot::L1 ? config_.gaps.l1bm_by_pe
+                                                : std::max(config_.gaps.l1bm_by_l2, config_.gaps.l1bm_l2_l2));
     for (const Range &r : l2bm_.ring) stamp(r.stamp, std::max(config_.gaps.l2bm_l2, config_.gaps.l2bm_mv));
     return last;
 }

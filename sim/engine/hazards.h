@@ -89,8 +89,8 @@ private:
         int next = 0;
         void add(const Hazards &hazards, int64_t begin, int64_t end, const Stamp &s, const char *name);
     };
-    [[noreturn]] void early(Rule rule, const std::string &resource, const Stamp &written, int gap, int64_t step, uint32_t word,
-                            Slot slot) const;
+    [[noreturn]] void early(Rule rule, const std::string &resource, const Stamp &written, int gap, int64_t step,
+                            uint32_t word, Slot slot) const;
 
     const Planned &program_;
     const Config &config_;

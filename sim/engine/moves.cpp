@@ -15,8 +15,9 @@ int64_t rounds(int64_t words, int64_t rate) { return (words + rate - 1) / rate; 
 } // namespace
 
 Moves::Moves(const Config &config, ChipState &chip, HostMemory &memory)
-    : config_(config), chip_(chip), memory_(memory), groups_(size_t(config.groups)), in_free_(size_t(config.total_l2bs())),
-      out_free_(size_t(config.total_l2bs())), dram_busy_(size_t(config.groups)) {}
+    : config_(config), chip_(chip), memory_(memory), groups_(size_t(config.groups)),
+      in_free_(size_t(config.total_l2bs())), out_free_(size_t(config.total_l2bs())), dram_busy_(size_t(config.groups)) {
+}
 
 std::vector<int> Moves::chosen(uint32_t l2bs) const {
     std::vector<int> all;
@@ -61,7 +62,8 @@ Moves::Timed Moves::time(const Mv &m, uint64_t now) {
     std::vector<int> ins, outs;
     if (all.empty()) { // among L2BMs
         const std::vector<int> units = chosen(m.l2bs);
-        const bool across = std::any_of(units.begin(), units.end(), [&](int u) { return u / config_.l2bs != m.child / config_.l2bs; });
+        const bool across =
+            std::any_of(units.begin(), units.end(), [&](int u) { return u / config_.l2bs != m.child / config_.l2bs; });
         cycles = rounds(n, across ? config_.moves.across_rate : config_.moves.l2bm_rate);
         (m.op == MvOp::Copy ? ins : outs) = units;
         (m.op == MvOp::Copy ? outs : ins).push_back(m.child);
@@ -70,7 +72,8 @@ Moves::Timed Moves::time(const Mv &m, uint64_t now) {
     for (const Stream &s : all) {
         Group &g = groups_[size_t(s.group)];
         const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
-        const bool across = std::any_of(s.l2bs.begin(), s.l2bs.end(), [&](int u) { return u / config_.l2bs != s.group; });
+        const bool across =
+            std::any_of(s.l2bs.begin(), s.l2bs.end(), [&](int u) { return u / config_.l2bs != s.group; });
         int rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
         if (m.pdm) rate = across ? config_.moves.pdm_across_rate : config_.moves.pdm_rate;
         const bool turns = !m.pdm && g.direction && g.direction != direction;
@@ -105,7 +108,8 @@ std::vector<int64_t> Moves::granules(const Mv &m, int group) const {
         const uint32_t entry = uint32_t(table[size_t(i / 2)] >> (i % 2 ? 32 : 0));
         const int64_t address = int64_t(m.address) + int64_t(entry) * config_.moves.granule;
         if (address + config_.moves.granule > config_.sizes.dram)
-            throw UserError(fmt::format("entry {} of the table is granule {}, which is outside DRAM of {} LW", i, entry, config_.sizes.dram));
+            throw UserError(fmt::format("entry {} of the table is granule {}, which is outside DRAM of {} LW", i, entry,
+                                        config_.sizes.dram));
         at.push_back(address);
     }
     return at;
@@ -124,7 +128,8 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
     const int64_t n = words(m);
     out.tag = m.tag;
     out.in = is_load(m);
-    std::vector<MoveFootprint> &l2bm = is_load(m) ? out.writes : out.reads, &memory = is_load(m) ? out.reads : out.writes;
+    std::vector<MoveFootprint> &l2bm = is_load(m) ? out.writes : out.reads,
+                               &memory = is_load(m) ? out.reads : out.writes;
     const auto l2bm_range = [](uint32_t l2bs, int64_t at, int64_t count) {
         MoveFootprint f;
         f.l2bs = l2bs, f.l2bm = at, f.l2bm_words = count;
@@ -156,7 +161,8 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
             table.address = m.table, table.blocks = 1, table.block = (n / config_.moves.granule + 1) / 2;
             out.reads.push_back(table);
         } else {
-            f.address = m.address, f.stride = m.stride, f.blocks = m.blocks, f.block = int64_t(m.size) * config_.moves.block;
+            f.address = m.address, f.stride = m.stride, f.blocks = m.blocks,
+            f.block = int64_t(m.size) * config_.moves.block;
         }
         memory.push_back(std::move(f));
     }
@@ -166,7 +172,8 @@ void Moves::carry(const Mv &m, bool zero) {
     const int64_t n = words(m), block = config_.moves.block;
     const auto need_l2bm = [&](int u, int64_t at, int64_t count) {
         const int64_t missing = zero ? -1 : chip_.l2bm_defined.first_undefined(size_t(u), size_t(at), size_t(count));
-        if (missing >= 0) throw UserError(fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, u));
+        if (missing >= 0)
+            throw UserError(fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, u));
     };
     const auto put_l2bm = [&](int u, int64_t at, const uint64_t *from, int64_t count) {
         std::memcpy(chip_.l2bm_words(size_t(u)) + at, from, size_t(count) * 8);
@@ -210,7 +217,8 @@ void Moves::carry(const Mv &m, bool zero) {
             each_block(m, s.group, [&](int64_t address, int64_t count) {
                 const int64_t missing = zero ? -1 : memory_.first_undefined(space_of(m), s.group, address, count);
                 if (missing >= 0)
-                    throw UserError(fmt::format("it reads {}[{}] of group {}, which was never written", m.pdm ? "PDM" : "DRAM", missing, s.group));
+                    throw UserError(fmt::format("it reads {}[{}] of group {}, which was never written",
+                                                m.pdm ? "PDM" : "DRAM", missing, s.group));
                 memory_.read(space_of(m), s.group, address, {data.data() + at, size_t(count)});
                 at += count;
             });

@@ -96,7 +96,8 @@ Planned::Planned(const Program &program, const Config &config) {
                 fail(i, fmt::format("its rep of {} words goes beyond the end of the rep around it", r.length));
             open.push_back({i, end});
             if (int(open.size()) > config.repeat.nest)
-                fail(i, fmt::format("reps are nested {} deep; {} is possible on {}", open.size(), config.repeat.nest, config.name));
+                fail(i, fmt::format("reps are nested {} deep; {} is possible on {}", open.size(), config.repeat.nest,
+                                    config.name));
             backward.push_back({end - 1, i});
         }
         p.depth = int(open.size());

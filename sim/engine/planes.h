@@ -32,7 +32,8 @@ class Planes {
 public:
     Planes() = default;
     // Planes lie a little more than their size apart, so that the same PE's words in neighbouring planes do not share a cache set.
-    Planes(size_t count, size_t bytes) : pitch_((bytes + 63) / 64 * 64 + (bytes >= 2048 ? 192 : 0)), bytes_(count * pitch_) {}
+    Planes(size_t count, size_t bytes)
+        : pitch_((bytes + 63) / 64 * 64 + (bytes >= 2048 ? 192 : 0)), bytes_(count * pitch_) {}
 
     uint8_t *operator[](size_t plane) const { return bytes_.begin() + plane * pitch_; }
     size_t pitch() const { return pitch_; }

@@ -45,15 +45,30 @@ void count_links(const Config &c, const Moves &moves, const PlannedWord &p, uint
     const uint64_t l2bs = uint64_t(c.total_l2bs()), l1bs = uint64_t(std::popcount(p.l2_l1bs));
     const uint64_t broadcast = t * uint64_t(c.links.l2_broadcast) * 8, scatter = t * uint64_t(c.links.l2_scatter) * 8;
     switch (w.l2.op) {
-    case L2Op::None: break;
+    case L2Op::None:
+        break;
     case L2Op::Broadcast:
-    case L2Op::Broadcast2: add(Link::L2ToL1, broadcast * l1bs * l2bs); break;
-    case L2Op::Scatter: add(Link::L2ToL1, scatter * l1bs * l2bs); break;
-    case L2Op::UnicastDown: add(Link::L2ToL1, broadcast * l2bs); break;
-    case L2Op::Multicast: add(Link::L1ToL1, broadcast * l1bs * l2bs); break;
-    case L2Op::Gather: add(Link::L1ToL2, scatter * l1bs * l2bs); break;
-    case L2Op::Reduce: add(Link::L1ToL2, broadcast * l1bs * l2bs); break;
-    case L2Op::UnicastUp: add(Link::L1ToL2, broadcast * l2bs); break;
+    case L2Op::Broadcast2:
+        add(Link::L2ToL1, broadcast * l1bs * l2bs);
+        break;
+    case L2Op::Scatter:
+        add(Link::L2ToL1, scatter * l1bs * l2bs);
+        break;
+    case L2Op::UnicastDown:
+        add(Link::L2ToL1, broadcast * l2bs);
+        break;
+    case L2Op::Multicast:
+        add(Link::L1ToL1, broadcast * l1bs * l2bs);
+        break;
+    case L2Op::Gather:
+        add(Link::L1ToL2, scatter * l1bs * l2bs);
+        break;
+    case L2Op::Reduce:
+        add(Link::L1ToL2, broadcast * l1bs * l2bs);
+        break;
+    case L2Op::UnicastUp:
+        add(Link::L1ToL2, broadcast * l2bs);
+        break;
     }
     const uint64_t served = uint64_t(std::popcount(p.l1_mabs)) * pes_per_mab * uint64_t(c.total_l1bs());
     if (w.l1.op != L1Op::None) add(is_upward(w.l1.op) ? Link::PeToL1 : Link::L1ToPe, t * w.l1.width * 8 * served);
@@ -65,8 +80,8 @@ void count_links(const Config &c, const Moves &moves, const PlannedWord &p, uint
 
 } // namespace
 
-Runner::Runner(const Config &config, const SimulateOptions &options, const Kernels &kernels, ChipState &chip, const Program &program,
-               HostMemory &memory)
+Runner::Runner(const Config &config, const SimulateOptions &options, const Kernels &kernels, ChipState &chip,
+               const Program &program, HostMemory &memory)
     : config_(config), options_(options), kernels_(kernels), chip_(chip), program_(program, config), memory_(memory),
       hazards_(program_, config), moves_(config, chip, memory), l1b_bytes_(size_t(config.pes_per_l1b()) * 8),
       block_l1bs_(std::max<size_t>(1, 512 / l1b_bytes_)), scratch_(8 * forward_count, block_l1bs_ * l1b_bytes_),
@@ -132,7 +147,8 @@ Run Runner::run() {
         unwaited |= uint16_t(1 << m.tag);
     }
     for (int t = 0; t < 16; t++)
-        if (unwaited >> t & 1) run_.warnings.push_back(fmt::format("nothing waits for the last moves with tag {}; the end did", t));
+        if (unwaited >> t & 1)
+            run_.warnings.push_back(fmt::format("nothing waits for the last moves with tag {}; the end did", t));
     run_.tail_cycles = end - cycle_;
     run_.idle_cycles[size_t(Idle::Tail)] = run_.tail_cycles;
     run_.dram_busy_cycles = moves_.dram_busy();
@@ -153,9 +169,12 @@ Run Runner::run() {
             if (on) run_.slot_steps[size_t(s)] += times;
         }
         const bool f16 = w.mau.precision == Type::F16;
-        if (p.matrix) (f16 ? run_.matrix_f16_steps : run_.matrix_f32_steps) += times;
-        else run_.idle_cycles[size_t(p.idle)] += times * cycles_per_step;
-        if (w.mau.op == MauOp::Vfma || w.mau.op == MauOp::Vmul) (f16 ? run_.vector_f16_steps : run_.vector_f32_steps) += times;
+        if (p.matrix)
+            (f16 ? run_.matrix_f16_steps : run_.matrix_f32_steps) += times;
+        else
+            run_.idle_cycles[size_t(p.idle)] += times * cycles_per_step;
+        if (w.mau.op == MauOp::Vfma || w.mau.op == MauOp::Vmul)
+            (f16 ? run_.vector_f16_steps : run_.vector_f32_steps) += times;
         if (times) count_links(config_, moves_, p, times, run_);
     }
     return std::move(run_);

@@ -11,8 +11,8 @@ namespace kumiko::sim {
 
 class Runner {
 public:
-    Runner(const Config &config, const SimulateOptions &options, const Kernels &kernels, ChipState &chip, const Program &program,
-           HostMemory &memory);
+    Runner(const Config &config, const SimulateOptions &options, const Kernels &kernels, ChipState &chip,
+           const Program &program, HostMemory &memory);
     Run run();
 
 private:
@@ -21,7 +21,7 @@ private:
         int64_t begin = 0, end = 0;
     };
 
-    // step.cpp: what a word touches in this step, and whether it may.
+    // step.cpp: one word. access.cpp: what it touches, and whether it may.
     void step(uint32_t index);
     void wait(const PlannedWord &p);
     void issue_move(const PlannedWord &p);
@@ -75,7 +75,7 @@ private:
     std::vector<int> by_t_[4]; // LM0 addressed by T: of each PE
     Rows rows_[source_count];
     Rows mau_mask_, alu_mask_;
-    Rows selected_rows_; // selected_ in every row
+    Rows selected_rows_;      // selected_ in every row
     bool l1_partial_ = false; // L1 leaves MABs out
     RowsOut out_[forward_count];
     size_t out_at_[forward_count] = {};

@@ -21,12 +21,20 @@ void Runner::l1_extent(const PlannedWord &p) {
     const L1 &l = p.word.l1;
     int64_t a_cycle = 0;
     switch (l.op) {
-    case L1Op::PeBroadcast: a_cycle = l.width; break;
+    case L1Op::PeBroadcast:
+        a_cycle = l.width;
+        break;
     case L1Op::MabBroadcast:
-    case L1Op::MabReduce: a_cycle = 4 * l.width; break;
+    case L1Op::MabReduce:
+        a_cycle = 4 * l.width;
+        break;
     case L1Op::MabBroadcast4:
-    case L1Op::MabReduce4: a_cycle = l.width * config_.mabs; break;
-    default: a_cycle = config_.pes_per_l1b(); break;
+    case L1Op::MabReduce4:
+        a_cycle = l.width * config_.mabs;
+        break;
+    default:
+        a_cycle = config_.pes_per_l1b();
+        break;
     }
     l1_ = extent(l.at, cycles_per_step * a_cycle, config_.sizes.l1bm, "L1BM", Slot::L1);
     l1_partial_ = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
@@ -48,9 +56,11 @@ void Runner::check_l1_source(const PlannedWord &p) {
             for (int t = 0; t < 4; t++)
                 for (int m = 0; m < config_.mabs && missing < 0; m++)
                     if (p.l1_mabs >> m & 1)
-                        missing = chip_.l1bm_defined.first_undefined(b, size_t(l1_.begin + t * config_.pes_per_l1b() + 4 * m), 4);
+                        missing = chip_.l1bm_defined.first_undefined(
+                            b, size_t(l1_.begin + t * config_.pes_per_l1b() + 4 * m), 4);
         }
-        if (missing >= 0) fail(Slot::L1, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, b));
+        if (missing >= 0)
+            fail(Slot::L1, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, b));
     }
 }
 
@@ -62,7 +72,9 @@ void Runner::l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_
         for (size_t j = 0; j < w; j++) {
             auto *to = reinterpret_cast<uint64_t *>(out.row[2 * t + j] + out_at);
             switch (l.op) {
-            case L1Op::PeBroadcast: std::fill_n(to, pes, from[w * t + j]); break;
+            case L1Op::PeBroadcast:
+                std::fill_n(to, pes, from[w * t + j]);
+                break;
             case L1Op::MabBroadcast:
             case L1Op::MabBroadcast4: {
                 const bool four = l.op == L1Op::MabBroadcast4;
@@ -72,7 +84,9 @@ void Runner::l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_
                 }
                 break;
             }
-            default: std::memcpy(to, from + pes * t, 8 * pes); break; // Scatter
+            default:
+                std::memcpy(to, from + pes * t, 8 * pes);
+                break; // Scatter
             }
             for (size_t m = 0; m < mabs; m++)
                 if (!(p.l1_mabs >> m & 1)) std::memset(to + 4 * m, 0, 32);
@@ -85,8 +99,12 @@ void Runner::l1_up(const PlannedWord &p, size_t l1b, size_t at) {
     const Rows &rows = rows_[int(l.from)];
     uint64_t *to = chip_.l1bm_words(l1b) + l1_.begin;
     const size_t w = l.width, mabs = size_t(config_.mabs);
-    const auto source = [&](size_t t, size_t j, size_t m) { return reinterpret_cast<const uint64_t *>(rows.row[2 * t + j] + at) + 4 * m; };
-    const auto defined = [&](size_t address, size_t count) { chip_.l1bm_defined.set(l1b, size_t(l1_.begin) + address, count); };
+    const auto source = [&](size_t t, size_t j, size_t m) {
+        return reinterpret_cast<const uint64_t *>(rows.row[2 * t + j] + at) + 4 * m;
+    };
+    const auto defined = [&](size_t address, size_t count) {
+        chip_.l1bm_defined.set(l1b, size_t(l1_.begin) + address, count);
+    };
     if (l.op == L1Op::Gather) {
         for (size_t t = 0; t < 4; t++) {
             for (size_t m = 0; m < mabs; m++) {
@@ -128,17 +146,22 @@ void Runner::l1_up(const PlannedWord &p, size_t l1b, size_t at) {
 
 void Runner::l2_extents(const PlannedWord &p) {
     const L2 &l = p.word.l2;
-    const int64_t broadcast = int64_t(cycles_per_step) * config_.links.l2_broadcast, scatter = int64_t(cycles_per_step) * config_.links.l2_scatter;
+    const int64_t broadcast = int64_t(cycles_per_step) * config_.links.l2_broadcast,
+                  scatter = int64_t(cycles_per_step) * config_.links.l2_scatter;
     const bool dealt = l.op == L2Op::Scatter || l.op == L2Op::Gather, multicast = l.op == L2Op::Multicast;
     const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
     l2_l1bm_ = extent(l.l1bm, dealt ? scatter : broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
-    if (!multicast) l2_l2bm_ = extent(l.l2bm, dealt ? scatter * config_.l1bs : broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
+    if (!multicast)
+        l2_l2bm_ = extent(l.l2bm, dealt ? scatter * config_.l1bs : broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
     if (multicast) l2_second_ = extent(l.second, broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
     if (l.op == L2Op::Broadcast2) l2_second_ = extent(l.second, broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
     if (!options_.hazards) return;
-    if (multicast) hazards_.read_l1bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
-    else if (up) hazards_.read_l1bm(l2_l1bm_.begin, l2_l1bm_.end, step_, index_, Slot::L2);
-    else hazards_.read_l2bm(l2_l2bm_.begin, l2_l2bm_.end, step_, index_, Slot::L2);
+    if (multicast)
+        hazards_.read_l1bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
+    else if (up)
+        hazards_.read_l1bm(l2_l1bm_.begin, l2_l1bm_.end, step_, index_, Slot::L2);
+    else
+        hazards_.read_l2bm(l2_l2bm_.begin, l2_l2bm_.end, step_, index_, Slot::L2);
     if (!multicast) hazards_.check_moves(l2_l2bm_.begin, l2_l2bm_.end, up, step_, index_);
     if (l.op == L2Op::Broadcast2) {
         hazards_.read_l2bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
@@ -149,31 +172,44 @@ void Runner::l2_extents(const PlannedWord &p) {
 // What the L2 slot carries, as it was before this step: for each L2B a piece of l2_data_.
 void Runner::l2_read(const PlannedWord &p) {
     const L2 &l = p.word.l2;
-    const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter), L = size_t(config_.l1bs);
+    const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
+                 L = size_t(config_.l1bs);
     const size_t piece = std::max(2 * b, 4 * s * L);
     const bool zero = options_.undefined == Undefined::Zero;
     const auto from_l2bm = [&](size_t unit, const Extent &e) {
-        const int64_t missing = zero ? -1 : chip_.l2bm_defined.first_undefined(unit, size_t(e.begin), size_t(e.end - e.begin));
-        if (missing >= 0) fail(Slot::L2, fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, unit));
+        const int64_t missing =
+            zero ? -1 : chip_.l2bm_defined.first_undefined(unit, size_t(e.begin), size_t(e.end - e.begin));
+        if (missing >= 0)
+            fail(Slot::L2, fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, unit));
         return chip_.l2bm_words(unit) + e.begin;
     };
     const auto from_l1bm = [&](size_t unit, const Extent &e) {
-        const int64_t missing = zero ? -1 : chip_.l1bm_defined.first_undefined(unit, size_t(e.begin), size_t(e.end - e.begin));
-        if (missing >= 0) fail(Slot::L2, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, unit));
+        const int64_t missing =
+            zero ? -1 : chip_.l1bm_defined.first_undefined(unit, size_t(e.begin), size_t(e.end - e.begin));
+        if (missing >= 0)
+            fail(Slot::L2, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, unit));
         return chip_.l1bm_words(unit) + e.begin;
     };
     for (size_t u = 0; u < size_t(config_.total_l2bs()); u++) {
         uint64_t *data = &l2_data_[u * piece];
         switch (l.op) {
         case L2Op::Broadcast:
-        case L2Op::UnicastDown: std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b); break;
+        case L2Op::UnicastDown:
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b);
+            break;
         case L2Op::Broadcast2:
             std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b);
             std::memcpy(data + b, from_l2bm(u, l2_second_), 8 * b);
             break;
-        case L2Op::Scatter: std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * 4 * s * L); break;
-        case L2Op::Multicast: std::memcpy(data, from_l1bm(u * L + l.child, l2_second_), 8 * b); break;
-        case L2Op::UnicastUp: std::memcpy(data, from_l1bm(u * L + l.child, l2_l1bm_), 8 * b); break;
+        case L2Op::Scatter:
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * 4 * s * L);
+            break;
+        case L2Op::Multicast:
+            std::memcpy(data, from_l1bm(u * L + l.child, l2_second_), 8 * b);
+            break;
+        case L2Op::UnicastUp:
+            std::memcpy(data, from_l1bm(u * L + l.child, l2_l1bm_), 8 * b);
+            break;
         case L2Op::Gather:
             for (size_t c = 0; c < L; c++) {
                 if (!(p.l2_l1bs >> c & 1)) continue;
@@ -197,18 +233,22 @@ void Runner::l2_read(const PlannedWord &p) {
             std::memcpy(data, level.data(), 8 * b);
             break;
         }
-        case L2Op::None: break;
+        case L2Op::None:
+            break;
         }
     }
 }
 
 void Runner::l2_write(const PlannedWord &p) {
     const L2 &l = p.word.l2;
-    const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter), L = size_t(config_.l1bs);
+    const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
+                 L = size_t(config_.l1bs);
     const size_t piece = std::max(2 * b, 4 * s * L);
     const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
-    if (up) hazards_.write_l2bm(l2_l2bm_.begin, l2_l2bm_.end, stamp(Slot::L2));
-    else hazards_.write_l1bm(l2_l1bm_.begin, l2_l1bm_.end, stamp(Slot::L2));
+    if (up)
+        hazards_.write_l2bm(l2_l2bm_.begin, l2_l2bm_.end, stamp(Slot::L2));
+    else
+        hazards_.write_l1bm(l2_l1bm_.begin, l2_l1bm_.end, stamp(Slot::L2));
     const auto to_l1bm = [&](size_t unit, const uint64_t *data, size_t words) {
         std::memcpy(chip_.l1bm_words(unit) + l2_l1bm_.begin, data, 8 * words);
         chip_.l1bm_defined.set(unit, size_t(l2_l1bm_.begin), words);

@@ -14,7 +14,8 @@ void Runner::run_units(const PlannedWord &p) {
     if (!l1 && !w.mw.on && w.mau.op == MauOp::None && !w.mr.on && w.alu.op == AluOp::None) return;
     for (int f = 0; f < forward_count; f++) {
         kept_[f] = p.needed[f];
-        for (size_t r = 0; r < 8; r++) out_[f].row[r] = kept_[f] ? chip_.forwards[f][step_ & 1][r] : scratch_[8 * size_t(f) + r];
+        for (size_t r = 0; r < 8; r++)
+            out_[f].row[r] = kept_[f] ? chip_.forwards[f][step_ & 1][r] : scratch_[8 * size_t(f) + r];
     }
     if (l1 && is_upward(w.l1.op)) hazards_.write_l1bm(l1_.begin, l1_.end, stamp(Slot::L1));
     const size_t block = block_l1bs_ * l1b_bytes_;
@@ -34,29 +35,50 @@ void Runner::run_block(const PlannedWord &p, size_t at, size_t bytes) {
 
     const Mau &m = w.mau;
     if (p.matrix) {
-        const MatrixArgs args{chip_.face(m.face, mab), chip_.face_bits(m.face, mab), rows(m.a), rows(m.c), out_[1], m.op == MauOp::Mfma,
-                              m.narrow_c, m.narrow_y, m.negate, m.half};
+        const MatrixArgs args{chip_.face(m.face, mab),
+                              chip_.face_bits(m.face, mab),
+                              rows(m.a),
+                              rows(m.c),
+                              out_[1],
+                              m.op == MauOp::Mfma,
+                              m.narrow_c,
+                              m.narrow_y,
+                              m.negate,
+                              m.half};
         (m.precision == Type::F16 ? kernels_.matrix_f16 : kernels_.matrix_f32)(args, range(1));
     } else if (m.op == MauOp::Pass) {
-        if (m.narrow_y) kernels_.narrow_pass(rows(m.a), out_[1], range(1));
-        else kernels_.alu[int(AluOp::Pass)][int(Type::I32)](rows(m.a), {}, out_[1], range(1), m.width);
+        if (m.narrow_y)
+            kernels_.narrow_pass(rows(m.a), out_[1], range(1));
+        else
+            kernels_.alu[int(AluOp::Pass)][int(Type::I32)](rows(m.a), {}, out_[1], range(1), m.width);
     } else if (m.op != MauOp::None) {
         const VectorArgs args{rows(m.a), rows(m.b), rows(m.c), out_[1], m.narrow_c, m.narrow_y, m.negate};
         const int op = int(m.op) - int(MauOp::Vfma);
         (m.precision == Type::F16 ? kernels_.vector_f16 : kernels_.vector_f32)[op](args, range(1));
     }
     const Alu &a = w.alu;
-    if (a.op == AluOp::Rotate) kernels_.rotate(rows(a.a), out_[0], range(0), a.width, a.rotate);
-    else if (a.op == AluOp::Select) kernels_.select(rows(a.a), rows(a.b), alu_mask_, out_[0], range(0), a.width);
+    if (a.op == AluOp::Rotate)
+        kernels_.rotate(rows(a.a), out_[0], range(0), a.width, a.rotate);
+    else if (a.op == AluOp::Select)
+        kernels_.select(rows(a.a), rows(a.b), alu_mask_, out_[0], range(0), a.width);
     else if (a.op != AluOp::None && a.op != AluOp::SetMask)
-        kernels_.alu[int(a.op)][int(a.type)](rows(a.a), info(a.op).operands > 1 ? rows(a.b) : Rows{}, out_[0], range(0), a.width);
+        kernels_.alu[int(a.op)][int(a.type)](rows(a.a), info(a.op).operands > 1 ? rows(a.b) : Rows{}, out_[0], range(0),
+                                             a.width);
 
     const auto face = [&](const auto &slot, Source from) {
-        return FaceArgs{chip_.face(slot.face, mab), program_.matrix_reads ? chip_.face_bits(slot.face, mab) : nullptr, rows(from), out_[3],
-                        slot.part, slot.width};
+        return FaceArgs{chip_.face(slot.face, mab),
+                        program_.matrix_reads ? chip_.face_bits(slot.face, mab) : nullptr,
+                        rows(from),
+                        out_[3],
+                        slot.part,
+                        slot.width};
     };
-    if (w.mr.on) (w.mr.precision == Type::F16 ? kernels_.face_read_f16 : kernels_.face_read_f32)(face(w.mr, Source::None), range(3));
-    if (w.mw.on) (w.mw.precision == Type::F16 ? kernels_.face_write_f16 : kernels_.face_write_f32)(face(w.mw, w.mw.from), range(3));
+    if (w.mr.on)
+        (w.mr.precision == Type::F16 ? kernels_.face_read_f16 : kernels_.face_read_f32)(face(w.mr, Source::None),
+                                                                                        range(3));
+    if (w.mw.on)
+        (w.mw.precision == Type::F16 ? kernels_.face_write_f16 : kernels_.face_write_f32)(face(w.mw, w.mw.from),
+                                                                                          range(3));
     if (w.l1.op != L1Op::None && !down)
         for (size_t b = 0; b < l1bs; b++) l1_up(p, l1b + b, at + b * l1b_bytes_);
 
@@ -93,14 +115,18 @@ void Runner::commit(uint8_t set, int f, int width, const Rows *mask, size_t at, 
                         const int address = by_t_[t][at / 8 + i];
                         if (address < 0) continue;
                         uint8_t *to = chip_.pe[0][size_t(address + j)] + at + 8 * i;
-                        if (mask) kernels_.blend(from + 8 * i, mask->row[r] + at + 8 * i, to, 8);
-                        else std::memcpy(to, from + 8 * i, 8);
+                        if (mask)
+                            kernels_.blend(from + 8 * i, mask->row[r] + at + 8 * i, to, 8);
+                        else
+                            std::memcpy(to, from + 8 * i, 8);
                     }
                     continue;
                 }
                 uint8_t *to = chip_.pe[size_t(memory)][plane_of(memory, t, j)] + at;
-                if (mask) kernels_.blend(from, mask->row[r] + at, to, bytes);
-                else std::memcpy(to, from, bytes);
+                if (mask)
+                    kernels_.blend(from, mask->row[r] + at, to, bytes);
+                else
+                    std::memcpy(to, from, bytes);
             }
         }
     }
@@ -118,8 +144,10 @@ void Runner::commit_mask_entry(const PlannedWord &p, size_t at, size_t bytes) {
             std::fill_n(reinterpret_cast<uint64_t *>(out_[0].row[2 * t] + out_at_[0]), bytes / 8, lanes);
         }
         if (p.word.mask.mode == MaskMode::Zero && a.op == AluOp::SetMask) mask_result(p, 0, alu_mask_, 1, at, bytes);
-        if (p.word.mask.mode == MaskMode::Write) kernels_.blend(from, alu_mask_.row[2 * t] + at, to, bytes);
-        else std::memcpy(to, from, bytes);
+        if (p.word.mask.mode == MaskMode::Write)
+            kernels_.blend(from, alu_mask_.row[2 * t] + at, to, bytes);
+        else
+            std::memcpy(to, from, bytes);
     }
 }
 

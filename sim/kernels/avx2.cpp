@@ -9,7 +9,8 @@
 
 namespace kumiko::sim {
 const Kernels *avx2_kernels() {
-    const bool there = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    const bool there =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     return there ? &avx2::table : nullptr;
 }
 } // namespace kumiko::sim

@@ -11,7 +11,8 @@ namespace kumiko::sim {
 const Kernels *avx512_kernels() {
     const bool there = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+                       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                       __builtin_cpu_supports("f16c");
     return there ? &avx512::table : nullptr;
 }
 } // namespace kumiko::sim

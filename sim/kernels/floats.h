@@ -34,7 +34,8 @@ inline Pair load_halves(const uint8_t *p) {
 inline void store_halves(uint8_t *p, Pair y) {
     const __m256d first = _mm256_permute4x64_pd(_mm256_castps_pd(y.first.v), 0xd8);
     const __m256d second = _mm256_permute4x64_pd(_mm256_castps_pd(y.second.v), 0xd8);
-    const __m256 low = _mm256_castpd_ps(_mm256_unpacklo_pd(first, second)), high = _mm256_castpd_ps(_mm256_unpackhi_pd(first, second));
+    const __m256 low = _mm256_castpd_ps(_mm256_unpacklo_pd(first, second)),
+                 high = _mm256_castpd_ps(_mm256_unpackhi_pd(first, second));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm256_cvtps_ph(low, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p + 16), _mm256_cvtps_ph(high, _MM_FROUND_TO_NEAREST_INT));
 }

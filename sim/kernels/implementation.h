@@ -37,7 +37,8 @@ inline void each_row(int width, F &&f) {
 template<typename B, typename F>
 inline void lane_by_lane(const Rows &a, const Rows &b, const RowsOut &out, const Range &g, int width, F &&f) {
     each_row(width, [&](int r) {
-        const B *__restrict x = lanes<B>(a.row[r] + g.at), *__restrict y = lanes<B>(b.row[r] ? b.row[r] + g.at : a.row[r] + g.at);
+        const B *__restrict x = lanes<B>(a.row[r] + g.at), *__restrict y =
+                                                               lanes<B>(b.row[r] ? b.row[r] + g.at : a.row[r] + g.at);
         B *__restrict z = lanes<B>(out.row[r] + g.out_at);
         const size_t n = g.bytes / sizeof(B);
         for (size_t i = 0; i < n; i++) z[i] = f(x[i], y[i]);
@@ -49,7 +50,8 @@ template<typename F>
 inline void lanes_wider(const Rows &a, const RowsOut &out, const Range &g, F &&f) {
     for (int t = 0; t < 4; t++) {
         const uint16_t *x = lanes<uint16_t>(a.row[2 * t] + g.at);
-        uint32_t *first = lanes<uint32_t>(out.row[2 * t] + g.out_at), *second = lanes<uint32_t>(out.row[2 * t + 1] + g.out_at);
+        uint32_t *first = lanes<uint32_t>(out.row[2 * t] + g.out_at),
+                 *second = lanes<uint32_t>(out.row[2 * t + 1] + g.out_at);
         for (size_t i = 0; i < g.bytes / 8; i++) {
             for (int e = 0; e < 2; e++) first[2 * i + e] = f(x[4 * i + e]);
             for (int e = 0; e < 2; e++) second[2 * i + e] = f(x[4 * i + 2 + e]);
@@ -59,7 +61,8 @@ inline void lanes_wider(const Rows &a, const RowsOut &out, const Range &g, F &&f
 template<typename F>
 inline void lanes_narrower(const Rows &a, const RowsOut &out, const Range &g, F &&f) {
     for (int t = 0; t < 4; t++) {
-        const uint32_t *first = lanes<uint32_t>(a.row[2 * t] + g.at), *second = lanes<uint32_t>(a.row[2 * t + 1] + g.at);
+        const uint32_t *first = lanes<uint32_t>(a.row[2 * t] + g.at),
+                       *second = lanes<uint32_t>(a.row[2 * t + 1] + g.at);
         uint16_t *z = lanes<uint16_t>(out.row[2 * t] + g.out_at);
         for (size_t i = 0; i < g.bytes / 8; i++) {
             for (int e = 0; e < 2; e++) z[4 * i + e] = f(first[2 * i + e]);
@@ -78,7 +81,8 @@ void alu_kernel(const Rows &a, const Rows &b, const RowsOut &out, const Range &r
     if constexpr (shape == Shape::Same)
         lane_by_lane<B>(a, b, out, range, width, [=](B x, B y) { return B(meaning.template operator()<T>(x, y)); });
     else if constexpr (shape == Shape::Mask)
-        lane_by_lane<B>(a, b, out, range, width, [=](B x, B y) { return meaning.template operator()<T>(x, y) ? B(~B(0)) : B(0); });
+        lane_by_lane<B>(a, b, out, range, width,
+                        [=](B x, B y) { return meaning.template operator()<T>(x, y) ? B(~B(0)) : B(0); });
     else if constexpr (shape == Shape::Wider)
         lanes_wider(a, out, range, [=](uint16_t x) { return uint32_t(meaning.template operator()<T>(x, x)); });
     else if constexpr (shape == Shape::Narrower)
@@ -152,11 +156,16 @@ void combine(const uint8_t *a, const uint8_t *b, uint8_t *out, size_t bytes) {
         if constexpr (reduction == Reduction::AddF32) {
             const float sum = to_float_bits(x[i]) + to_float_bits(y[i]);
             z[i] = sum == sum ? to_bits(sum) : 0x7fc00000;
-        } else if constexpr (reduction == Reduction::MaxF32) z[i] = F32Lane::max(x[i], y[i]);
-        else if constexpr (reduction == Reduction::MinF32) z[i] = F32Lane::min(x[i], y[i]);
-        else if constexpr (reduction == Reduction::AddI32) z[i] = x[i] + y[i];
-        else if constexpr (reduction == Reduction::MaxI32) z[i] = I32Lane::max(x[i], y[i]);
-        else z[i] = I32Lane::min(x[i], y[i]);
+        } else if constexpr (reduction == Reduction::MaxF32)
+            z[i] = F32Lane::max(x[i], y[i]);
+        else if constexpr (reduction == Reduction::MinF32)
+            z[i] = F32Lane::min(x[i], y[i]);
+        else if constexpr (reduction == Reduction::AddI32)
+            z[i] = x[i] + y[i];
+        else if constexpr (reduction == Reduction::MaxI32)
+            z[i] = I32Lane::max(x[i], y[i]);
+        else
+            z[i] = I32Lane::min(x[i], y[i]);
     }
 }
 
@@ -194,8 +203,7 @@ inline Four tree16(const float *face, const float *x) {
 }
 inline void matrix_mab(const float *face, const float *x, Pair *y) {
     const Four sums = tree16<16>(face, x);
-    for (int t = 0; t < 4; t++)
-        y[t] = {{_mm512_castps512_ps256(sums.v[t])}, {_mm512_extractf32x8_ps(sums.v[t], 1)}};
+    for (int t = 0; t < 4; t++) y[t] = {{_mm512_castps512_ps256(sums.v[t])}, {_mm512_extractf32x8_ps(sums.v[t], 1)}};
 }
 
 #else
@@ -246,8 +254,10 @@ void matrix_f16_loop(const MatrixArgs &m, const Range &g) {
 }
 
 void matrix_f16(const MatrixArgs &m, const Range &g) {
-    if (!m.add_c) return m.narrow_y ? matrix_f16_loop<false, false, true>(m, g) : matrix_f16_loop<false, false, false>(m, g);
-    if (m.narrow_c) return m.narrow_y ? matrix_f16_loop<true, true, true>(m, g) : matrix_f16_loop<true, true, false>(m, g);
+    if (!m.add_c)
+        return m.narrow_y ? matrix_f16_loop<false, false, true>(m, g) : matrix_f16_loop<false, false, false>(m, g);
+    if (m.narrow_c)
+        return m.narrow_y ? matrix_f16_loop<true, true, true>(m, g) : matrix_f16_loop<true, true, false>(m, g);
     m.narrow_y ? matrix_f16_loop<true, false, true>(m, g) : matrix_f16_loop<true, false, false>(m, g);
 }
 
@@ -292,7 +302,8 @@ void vector_f16(const VectorArgs &v, const Range &g) {
             if (v.negate) a = {negated(a.first), negated(a.second)};
             const Pair b = Op::b ? load_halves(v.b.row[2 * t] + at) : a;
             const Pair c = Op::c ? load_c(v.c, t, at, v.narrow_c) : a;
-            store_y(v.out, t, g.out_at + i, {Op::f16(a.first, b.first, c.first), Op::f16(a.second, b.second, c.second)}, v.narrow_y);
+            store_y(v.out, t, g.out_at + i, {Op::f16(a.first, b.first, c.first), Op::f16(a.second, b.second, c.second)},
+                    v.narrow_y);
         }
     }
 }
@@ -330,13 +341,16 @@ inline void write_eight_rows(const FaceArgs &f, size_t at, float *face) {
     for (int half = 0; half < 2; half++) {
         __m256 r[8];
         for (int i = 0; i < 8; i++)
-            r[i] = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(f.from.row[order[i]] + at + 16 * half)));
+            r[i] = _mm256_cvtph_ps(
+                _mm_loadu_si128(reinterpret_cast<const __m128i *>(f.from.row[order[i]] + at + 16 * half)));
         __m256 a[8];
-        for (int i = 0; i < 8; i += 2) a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        for (int i = 0; i < 8; i += 2)
+            a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]), a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
         __m256 b[8]; // b[4·(i/4) + c]: columns c and c + 4 of four rows
         for (int i = 0; i < 8; i += 4) {
             b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44), b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xee);
-            b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44), b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xee);
+            b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44),
+                  b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xee);
         }
         float *out = face + 128 * half + 4 * f.part;
         for (int c = 0; c < 4; c++) {
@@ -421,13 +435,17 @@ constexpr Kernels make_kernels() {
     k.select = select;
     k.matrix_f16 = matrix_f16;
     k.matrix_f32 = matrix_f32;
-    k.vector_f16[0] = vector_f16<MultiplyAdd>, k.vector_f16[1] = vector_f16<Multiply>, k.vector_f16[2] = vector_f16<Sum>;
-    k.vector_f32[0] = vector_f32<MultiplyAdd>, k.vector_f32[1] = vector_f32<Multiply>, k.vector_f32[2] = vector_f32<Sum>;
+    k.vector_f16[0] = vector_f16<MultiplyAdd>, k.vector_f16[1] = vector_f16<Multiply>,
+    k.vector_f16[2] = vector_f16<Sum>;
+    k.vector_f32[0] = vector_f32<MultiplyAdd>, k.vector_f32[1] = vector_f32<Multiply>,
+    k.vector_f32[2] = vector_f32<Sum>;
     k.narrow_pass = narrow_pass;
     k.face_write_f16 = face_write_f16, k.face_write_f32 = face_write_f32;
     k.face_read_f16 = face_read_f16, k.face_read_f32 = face_read_f32;
-    k.combine[0] = combine<Reduction::AddF32>, k.combine[1] = combine<Reduction::MaxF32>, k.combine[2] = combine<Reduction::MinF32>;
-    k.combine[3] = combine<Reduction::AddI32>, k.combine[4] = combine<Reduction::MaxI32>, k.combine[5] = combine<Reduction::MinI32>;
+    k.combine[0] = combine<Reduction::AddF32>, k.combine[1] = combine<Reduction::MaxF32>,
+    k.combine[2] = combine<Reduction::MinF32>;
+    k.combine[3] = combine<Reduction::AddI32>, k.combine[4] = combine<Reduction::MaxI32>,
+    k.combine[5] = combine<Reduction::MinI32>;
     k.blend = blend;
     return k;
 }

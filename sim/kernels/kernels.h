@@ -44,7 +44,7 @@ struct VectorArgs {
 };
 
 struct FaceArgs {
-    float *face; // of the first MAB of the range
+    float *face;         // of the first MAB of the range
     uint16_t *face_bits; // or null: no matrix read needs them
     Rows from;
     RowsOut out;

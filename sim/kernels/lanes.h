@@ -88,8 +88,8 @@ template<typename B, typename S, B sign, B infinity, B nan_value>
 struct FloatLane {
     using Bits = B;
     static bool is_nan(B a) { return B(a & B(~sign)) > infinity; }
-    static S order(B a) { return S(a ^ (S(a) < 0 ? B(~sign) : B(0))); }                           // −0 < +0
-    static S value(B a) { return S(a) < 0 ? S(-S(a & B(~sign))) : S(a); }                          // −0 = +0
+    static S order(B a) { return S(a ^ (S(a) < 0 ? B(~sign) : B(0))); }   // −0 < +0
+    static S value(B a) { return S(a) < 0 ? S(-S(a & B(~sign))) : S(a); } // −0 = +0
     static B max(B a, B b) { return is_nan(a) || is_nan(b) ? nan_value : order(a) > order(b) ? a : b; }
     static B min(B a, B b) { return is_nan(a) || is_nan(b) ? nan_value : order(a) < order(b) ? a : b; }
     static bool eq(B a, B b) { return !is_nan(a) & !is_nan(b) & (value(a) == value(b)); }
@@ -105,7 +105,9 @@ inline int32_t saturate(float a, float low, float high, int32_t lowest, int32_t 
 struct F16Lane : FloatLane<uint16_t, int16_t, 0x8000, 0x7c00, 0x7e00> {
     static uint32_t widen(uint16_t a) { return to_bits(float_from_half(a)); }
     static uint16_t rsqrt_seed(uint16_t a) { return half_from_float(to_float_bits(rsqrt_seed_f32(widen(a)))); }
-    static uint16_t to_int(uint16_t a) { return uint16_t(saturate(float_from_half(a), -32768.f, 32767.f, -32768, 32767)); }
+    static uint16_t to_int(uint16_t a) {
+        return uint16_t(saturate(float_from_half(a), -32768.f, 32767.f, -32768, 32767));
+    }
     static uint16_t round_to_int(uint16_t a) {
         return uint16_t(saturate(__builtin_rintf(float_from_half(a)), -32768.f, 32767.f, -32768, 32767));
     }
@@ -113,7 +115,9 @@ struct F16Lane : FloatLane<uint16_t, int16_t, 0x8000, 0x7c00, 0x7e00> {
 struct F32Lane : FloatLane<uint32_t, int32_t, 0x80000000, 0x7f800000, 0x7fc00000> {
     static uint16_t narrow(uint32_t a) { return half_from_float(to_float_bits(a)); }
     static uint32_t rsqrt_seed(uint32_t a) { return rsqrt_seed_f32(a); }
-    static uint32_t to_int(uint32_t a) { return uint32_t(saturate(to_float_bits(a), -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX)); }
+    static uint32_t to_int(uint32_t a) {
+        return uint32_t(saturate(to_float_bits(a), -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX));
+    }
     static uint32_t round_to_int(uint32_t a) {
         return uint32_t(saturate(__builtin_rintf(to_float_bits(a)), -0x1p31f, 0x1p31f, INT32_MIN, INT32_MAX));
     }
@@ -121,9 +125,27 @@ struct F32Lane : FloatLane<uint32_t, int32_t, 0x80000000, 0x7f800000, 0x7fc00000
 
 template<Type type>
 struct LaneOf;
-template<> struct LaneOf<Type::I16> { using T = I16Lane; };
-template<> struct LaneOf<Type::U16> { using T = U16Lane; };
-template<> struct LaneOf<Type::F16> { using T = F16Lane; };
-template<> struct LaneOf<Type::I32> { using T = I32Lane; };
-template<> struct LaneOf<Type::U32> { using T = U32Lane; };
-template<> struct LaneOf<Type::F32> { using T = F32Lane; };
+template<>
+struct LaneOf<Type::I16> {
+    using T = I16Lane;
+};
+template<>
+struct LaneOf<Type::U16> {
+    using T = U16Lane;
+};
+template<>
+struct LaneOf<Type::F16> {
+    using T = F16Lane;
+};
+template<>
+struct LaneOf<Type::I32> {
+    using T = I32Lane;
+};
+template<>
+struct LaneOf<Type::U32> {
+    using T = U32Lane;
+};
+template<>
+struct LaneOf<Type::F32> {
+    using T = F32Lane;
+};

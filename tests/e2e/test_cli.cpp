@@ -161,7 +161,8 @@ TEST_CASE("sim runs a program, loads and prints memory, and says where a text go
     write("x.bin", data);
     write("copy.kasm", "mv.bcast dram[0] -> l2bm[0], size 1, tag 0 | note \"load\"\nwait 0\nnop\nnop\n"
                        "mv.gather l2bm[0] -> dram[64], size 1, tag 1\nwait 1 | end\n");
-    const Outcome o = run("sim copy.kasm --load dram:0[0]=x.bin --dump dram:0[64..65] --report r.html --trace t.json --json r.json");
+    const Outcome o =
+        run("sim copy.kasm --load dram:0[0]=x.bin --dump dram:0[64..65] --report r.html --trace t.json --json r.json");
     REQUIRE_MESSAGE(o.status == 0, o.err);
     CHECK(has(o.out, "0000000000000007"));
     CHECK(has(o.out, "idle: waiting for loads"));

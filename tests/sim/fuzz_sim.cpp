@@ -49,7 +49,8 @@ public:
             }
             counts.assembled++;
             const std::string again = disassemble(p);
-            if (assemble(again, "again").save() != p.save()) throw std::runtime_error("the text does not survive the disassembler");
+            if (assemble(again, "again").save() != p.save())
+                throw std::runtime_error("the text does not survive the disassembler");
         } else {
             counts.files++;
             input = file();
@@ -84,20 +85,35 @@ private:
     std::string text() {
         std::string s;
         for (int n = int(r.below(3)); n >= 0; n--) s += r.pick(lines_) + "\n";
-        const std::vector<std::string> tokens = {"lm0[", "lm1[0+1]", "grf0[", "]", "|", ",", "->", "{", "}", "^", "-1", "65535", "65536", "4294967295",
-                                                 "99999999999999999999", "0x", "imm(", "1.5h)", "mask ", "sel ", "rep ", "wait ", "note \"", "\\", "\"",
-                                                 ".2", ".f16", ".i32", "b3+", "t+", "nop", ";", "\t", "l1.mab", "mv.copy", "child ", "tag ", ".machine x\n"};
+        const std::vector<std::string> tokens = {
+            "lm0[",   "lm1[0+1]", "grf0[",       "]",          "|",
+            ",",      "->",       "{",           "}",          "^",
+            "-1",     "65535",    "65536",       "4294967295", "99999999999999999999",
+            "0x",     "imm(",     "1.5h)",       "mask ",      "sel ",
+            "rep ",   "wait ",    "note \"",     "\\",         "\"",
+            ".2",     ".f16",     ".i32",        "b3+",        "t+",
+            "nop",    ";",        "\t",          "l1.mab",     "mv.copy",
+            "child ", "tag ",     ".machine x\n"};
         for (int n = int(r.below(6)); n >= 0; n--) {
             const size_t at = r.below(s.size() + 1);
             switch (r.below(6)) {
-            case 0: s.insert(at, r.pick(tokens)); break;
-            case 1: s.erase(at, r.below(8)); break;
-            case 2: s.insert(at, 1, char(r())); break;
+            case 0:
+                s.insert(at, r.pick(tokens));
+                break;
+            case 1:
+                s.erase(at, r.below(8));
+                break;
+            case 2:
+                s.insert(at, 1, char(r()));
+                break;
             case 3:
                 if (at < s.size()) s[at] = char(32 + r.below(95));
                 break;
-            case 4: s.insert(at, s.substr(r.below(s.size() + 1), r.below(30))); break;
-            default: break;
+            case 4:
+                s.insert(at, s.substr(r.below(s.size() + 1), r.below(30)));
+                break;
+            default:
+                break;
             }
         }
         return s;
@@ -113,9 +129,15 @@ private:
             case 1:
                 if (at < s.size()) s[at] = char(s[at] ^ 1 << r.below(8));
                 break;
-            case 2: s.erase(at, r.below(16)); break;
-            case 3: s.insert(at, std::string(r.below(9), char(r()))); break;
-            default: s.resize(at); break;
+            case 2:
+                s.erase(at, r.below(16));
+                break;
+            case 3:
+                s.insert(at, std::string(r.below(9), char(r())));
+                break;
+            default:
+                s.resize(at);
+                break;
             }
         }
         return s;
@@ -144,13 +166,16 @@ int main(int argc, char **argv) {
             f.one();
             if (one.seconds() > 5) throw std::runtime_error("it took more than five seconds");
         } catch (const std::exception &e) {
-            std::printf("seed %llu, input %llu: %s\n%s\n", (unsigned long long)seed, (unsigned long long)i, e.what(), f.input.c_str());
+            std::printf("seed %llu, input %llu: %s\n%s\n", (unsigned long long)seed, (unsigned long long)i, e.what(),
+                        f.input.c_str());
             return 1;
         }
     }
     const Counts &c = f.counts;
-    std::printf("%llu inputs in %s: %llu texts (%llu assembled), %llu files (%llu loaded), %llu runs (%llu completed)\n", (unsigned long long)inputs,
-                duration_text(watch.seconds()).c_str(), (unsigned long long)c.texts, (unsigned long long)c.assembled, (unsigned long long)c.files,
-                (unsigned long long)c.loaded, (unsigned long long)c.runs, (unsigned long long)c.completed);
+    std::printf(
+        "%llu inputs in %s: %llu texts (%llu assembled), %llu files (%llu loaded), %llu runs (%llu completed)\n",
+        (unsigned long long)inputs, duration_text(watch.seconds()).c_str(), (unsigned long long)c.texts,
+        (unsigned long long)c.assembled, (unsigned long long)c.files, (unsigned long long)c.loaded,
+        (unsigned long long)c.runs, (unsigned long long)c.completed);
     return 0;
 }

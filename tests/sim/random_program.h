@@ -25,17 +25,20 @@ inline Config tiny_config() {
 inline uint64_t random_lw(Random &r) {
     uint64_t w = 0;
     switch (r.below(6)) {
-    case 0: return r();
+    case 0:
+        return r();
     case 1:
         for (int i = 0; i < 4; i++) {
-            constexpr uint16_t special[] = {0, 0x8000, 0x7c00, 0xfc00, 0x7e00, 0x7d01, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff, 0x3c00};
+            constexpr uint16_t special[] = {0,      0x8000, 0x7c00, 0xfc00, 0x7e00, 0x7d01, 1,
+                                            0x8001, 0x3ff,  0x400,  0x7bff, 0xfbff, 0x3c00};
             w |= uint64_t(special[r.below(13)]) << 16 * i;
         }
         return w;
     case 2:
         for (int i = 0; i < 2; i++) {
-            constexpr uint32_t special[] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 1, 0x80000001,
-                                            0x7fffff, 0x800000, 0x7f7fffff, 0x3f800000, 0x477fefff, 0x477ff000, 0x33000000, 0x33000001};
+            constexpr uint32_t special[] = {0,          0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001,
+                                            1,          0x80000001, 0x7fffff,   0x800000,   0x7f7fffff, 0x3f800000,
+                                            0x477fefff, 0x477ff000, 0x33000000, 0x33000001};
             w |= uint64_t(special[r.below(16)]) << 32 * i;
         }
         return w;
@@ -43,10 +46,12 @@ inline uint64_t random_lw(Random &r) {
         for (int i = 0; i < 4; i++) w |= uint64_t(uint16_t(r.between(-20, 20))) << 16 * i;
         return w;
     case 4:
-        for (int i = 0; i < 2; i++) w |= uint64_t((r.below(2) << 31) | uint32_t(r.between(100, 150)) << 23 | r.below(1 << 23)) << 32 * i;
+        for (int i = 0; i < 2; i++)
+            w |= uint64_t((r.below(2) << 31) | uint32_t(r.between(100, 150)) << 23 | r.below(1 << 23)) << 32 * i;
         return w;
     default:
-        for (int i = 0; i < 4; i++) w |= uint64_t((r.below(2) << 15) | uint32_t(r.between(10, 18)) << 10 | r.below(1 << 10)) << 16 * i;
+        for (int i = 0; i < 4; i++)
+            w |= uint64_t((r.below(2) << 15) | uint32_t(r.between(10, 18)) << 10 | r.below(1 << 10)) << 16 * i;
         return w;
     }
 }
@@ -58,9 +63,9 @@ struct RandomProgram {
     const Config &c;
     bool in_repeat = false;
     bool forwards_only = false;
-    bool no_face[2] = {};                        // may not be read
+    bool no_face[2] = {}; // may not be read
     Type face_type[2] = {Type::F16, Type::F16};
-    int forward_width[4] = {};                   // of the word before, in a follower
+    int forward_width[4] = {}; // of the word before, in a follower
     Program program;
 
     template<typename E>
@@ -86,9 +91,13 @@ struct RandomProgram {
             }
             return listed(memory, at, repeats(room));
         }
-        const int stride = written ? int(r.pick(std::vector<int>{width, -width, 2, -2})) : int(r.between(-std::min(3, last / 3), std::min(3, last / 3)));
+        const int stride = written ? int(r.pick(std::vector<int>{width, -width, 2, -2}))
+                                   : int(r.between(-std::min(3, last / 3), std::min(3, last / 3)));
         const int low = stride < 0 ? -3 * stride : 0, high = stride > 0 ? last - 3 * stride : last;
-        Operand o = memory == Source::Lm0 ? lm0(0) : memory == Source::Lm1 ? lm1(0) : memory == Source::Grf0 ? grf0(0) : grf1(0);
+        Operand o = memory == Source::Lm0    ? lm0(0)
+                    : memory == Source::Lm1  ? lm1(0)
+                    : memory == Source::Grf0 ? grf0(0)
+                                             : grf1(0);
         o.address.at[0] = uint16_t(r.between(low, high));
         o.address.stride = int16_t(stride);
         const auto rep = repeats(room);
@@ -103,7 +112,8 @@ struct RandomProgram {
                 if (forward_width[f] >= width)
                     for (int k = 0; k < 4; k++) choices.push_back(all[f]);
         } else {
-            for (Source m : {Source::Lm0, Source::Lm1, Source::Grf0, Source::Grf1}) choices.push_back(place(m, width, false));
+            for (Source m : {Source::Lm0, Source::Lm1, Source::Grf0, Source::Grf1})
+                choices.push_back(place(m, width, false));
             choices.push_back(t_register());
         }
         return w.read(r.pick(choices));
@@ -134,9 +144,13 @@ struct RandomProgram {
         l.width = uint8_t(deal ? 1 : r.between(1, 2));
         l.reduction = any<Reduction>(0, reduction_count);
         l.mabs = units(c.mabs);
-        l.at = tree(c.sizes.l1bm, deal ? 16 * c.mabs : l.op == L1Op::PeBroadcast ? 4 * l.width : 4 * l.width * std::max(4, c.mabs));
-        if (is_upward(l.op)) l.from = read(w, l.width);
-        else l.to = write(w, l.width);
+        l.at = tree(c.sizes.l1bm, deal                        ? 16 * c.mabs
+                                  : l.op == L1Op::PeBroadcast ? 4 * l.width
+                                                              : 4 * l.width * std::max(4, c.mabs));
+        if (is_upward(l.op))
+            l.from = read(w, l.width);
+        else
+            l.to = write(w, l.width);
     }
     void l2(Word &w) {
         L2 &l = w.l2;
@@ -219,7 +233,9 @@ struct RandomProgram {
         for (const auto &s : slots) attempt(w, s);
         if (is_upward(w.l1.op) && w.l2.op <= L2Op::Multicast) w.l2 = {}; // both might write one word of L1BM
         if (r.chance(0.3) && w.mask.mode == MaskMode::None)
-            attempt(w, [&](Word &x) { x.mask = {r.chance(0.5) ? MaskMode::Write : MaskMode::Zero, uint8_t(r.below(20)), r.chance(0.5)}; });
+            attempt(w, [&](Word &x) {
+                x.mask = {r.chance(0.5) ? MaskMode::Write : MaskMode::Zero, uint8_t(r.below(20)), r.chance(0.5)};
+            });
         return canonical(w);
     }
     void idle(int words) { program.words.resize(program.words.size() + size_t(words)); }
@@ -236,11 +252,16 @@ struct RandomProgram {
             forwards_only = true;
             Word next;
             if (r.chance(0.7)) attempt(next, [&](Word &x) { alu(x); });
-            if (r.chance(0.7)) attempt(next, [&](Word &x) { no_face[0] = no_face[1] = true; mau(x); });
+            if (r.chance(0.7))
+                attempt(next, [&](Word &x) {
+                    no_face[0] = no_face[1] = true;
+                    mau(x);
+                });
             if (r.chance(0.3)) attempt(next, [&](Word &x) { x.l1.op = L1Op::Gather, x.l1.from = read(x, 1); });
             no_face[0] = no_face[1] = false;
             forwards_only = false;
-            if (next.mask.mode == MaskMode::Select) next.mask.entry = uint8_t(r.pick(std::vector<int>{0, 16, 17, 18, 19}));
+            if (next.mask.mode == MaskMode::Select)
+                next.mask.entry = uint8_t(r.pick(std::vector<int>{0, 16, 17, 18, 19}));
             // L1 in both words would read and write L1BM too close together.
             if (w.l1.op != L1Op::None || w.l2.op != L2Op::None) next.l1 = {};
             emit(canonical(next));
@@ -307,13 +328,20 @@ struct RandomProgram {
     // LM0 by T: T gets small numbers first.
     void by_t() {
         Word w;
-        w.alu = {.op = AluOp::And, .type = Type::I16, .a = w.read(unit_id()), .b = w.read(immediate(0x3)), .to = w.write({t_register()})};
+        w.alu = {.op = AluOp::And,
+                 .type = Type::I16,
+                 .a = w.read(unit_id()),
+                 .b = w.read(immediate(0x3)),
+                 .to = w.write({t_register()})};
         emit(w);
         idle(4);
         Word use;
         const Operand o = lm0_by_t(int(r.between(0, 4)), int(r.pick(std::vector<int>{2, 5, 6})));
-        if (r.chance(0.5)) use.alu = {.op = AluOp::Pass, .type = Type::I32, .width = 2, .a = use.read(o), .to = use.write({lm1(0, 2)})};
-        else use.alu = {.op = AluOp::Pass, .type = Type::I32, .a = use.read(unit_id()), .to = use.write({o})};
+        if (r.chance(0.5))
+            use.alu = {
+                .op = AluOp::Pass, .type = Type::I32, .width = 2, .a = use.read(o), .to = use.write({lm1(0, 2)})};
+        else
+            use.alu = {.op = AluOp::Pass, .type = Type::I32, .a = use.read(unit_id()), .to = use.write({o})};
         if (r.chance(0.5)) use.mask = {MaskMode::Write, uint8_t(16 + r.below(4)), r.chance(0.5)};
         emit(use);
         idle(4);
@@ -326,7 +354,10 @@ struct RandomProgram {
         emit(w);
         idle(3);
         Word use;
-        use.alu = {.op = AluOp::Pass, .type = Type::I32, .a = use.read(with_base(lm0(3, 2), b)), .to = use.write({with_base(lm1(1, 1), b)})};
+        use.alu = {.op = AluOp::Pass,
+                   .type = Type::I32,
+                   .a = use.read(with_base(lm0(3, 2), b)),
+                   .to = use.write({with_base(lm1(1, 1), b)})};
         emit(use);
         idle(4);
     }
@@ -334,11 +365,21 @@ struct RandomProgram {
     Program make(int parts) {
         for (int i = 0; i < parts; i++) {
             switch (r.below(8)) {
-            case 0: face(); break;
-            case 1: repeat(); break;
-            case 2: move(); break;
-            case 3: r.chance(0.5) ? by_t() : base(); break;
-            default: pair(word()); break;
+            case 0:
+                face();
+                break;
+            case 1:
+                repeat();
+                break;
+            case 2:
+                move();
+                break;
+            case 3:
+                r.chance(0.5) ? by_t() : base();
+                break;
+            default:
+                pair(word());
+                break;
             }
         }
         return program;
@@ -352,8 +393,10 @@ inline Word random_word(Random &r, const Config &c) {
     Word w = r.chance(0.2) ? Word{} : g.word();
     if (r.chance(0.3)) w.control.wait = uint8_t(r.below(16));
     if (r.chance(0.2)) w.control.repeat[0] = {uint32_t(r.between(1, UINT32_MAX)), uint8_t(r.between(1, 64))};
-    if (w.control.repeat[0].count && r.chance(0.5)) w.control.repeat[1] = {uint32_t(r.between(1, 9)), uint8_t(r.between(1, w.control.repeat[0].length))};
-    if (r.chance(0.2)) w.control.base = uint8_t(r.below(4)), w.control.base_value = int16_t(r()), w.control.base_add = r.chance(0.5);
+    if (w.control.repeat[0].count && r.chance(0.5))
+        w.control.repeat[1] = {uint32_t(r.between(1, 9)), uint8_t(r.between(1, w.control.repeat[0].length))};
+    if (r.chance(0.2))
+        w.control.base = uint8_t(r.below(4)), w.control.base_value = int16_t(r()), w.control.base_add = r.chance(0.5);
     w.control.end = r.chance(0.1);
     if (r.chance(0.2)) {
         Mv &m = w.mv;
@@ -363,7 +406,8 @@ inline Word random_word(Random &r, const Config &c) {
         m.tag = uint8_t(r.below(16)), m.child = uint8_t(r.below(32));
         m.groups = r.chance(0.5) ? uint16_t(0xffff) : uint16_t(r()), m.l2bs = r.chance(0.5) ? all_units : uint32_t(r());
         m.address = uint32_t(r()), m.stride = int32_t(r()), m.table = uint32_t(r());
-        m.blocks = uint16_t(r.between(1, 65535)), m.size = uint16_t(r.between(1, 65535)), m.l2bm = uint16_t(r()), m.to = uint16_t(r());
+        m.blocks = uint16_t(r.between(1, 65535)), m.size = uint16_t(r.between(1, 65535)), m.l2bm = uint16_t(r()),
+        m.to = uint16_t(r());
     }
     if (w.lm0.on && r.chance(0.3)) {
         w.lm0.address.base = uint8_t(r.below(5));
@@ -377,7 +421,8 @@ inline Word random_word(Random &r, const Config &c) {
     }
     if (w.grf0_read.on) w.grf0_read.address.repeat = {int16_t(r()), int16_t(r())};
     if (w.l1.op != L1Op::None) w.l1.at.repeat = {int16_t(r()), int16_t(r())};
-    if (r.chance(0.3)) w.note = r.pick(std::vector<std::string>{"C.mfma", "a \"quoted\" \\ note", "two\nlines", ";|, not syntax"});
+    if (r.chance(0.3))
+        w.note = r.pick(std::vector<std::string>{"C.mfma", "a \"quoted\" \\ note", "two\nlines", ";|, not syntax"});
     return canonical(w);
 }
 

@@ -58,16 +58,24 @@ inline uint64_t with_lane(uint64_t w, int bits, int i, uint64_t v) {
 // A value of any type as a number; all 16- and 32-bit values are exact in a double.
 inline double number(Type t, uint64_t bits) {
     switch (t) {
-    case Type::I16: return int16_t(bits);
-    case Type::U16: return uint16_t(bits);
-    case Type::F16: return half_to_float(uint16_t(bits));
-    case Type::I32: return int32_t(bits);
-    case Type::U32: return uint32_t(bits);
-    case Type::F32: return bits_to_float(uint32_t(bits));
+    case Type::I16:
+        return int16_t(bits);
+    case Type::U16:
+        return uint16_t(bits);
+    case Type::F16:
+        return half_to_float(uint16_t(bits));
+    case Type::I32:
+        return int32_t(bits);
+    case Type::U32:
+        return uint32_t(bits);
+    case Type::F32:
+        return bits_to_float(uint32_t(bits));
     }
     return 0;
 }
-inline uint64_t float_bits(Type t, double x) { return t == Type::F16 ? float_to_half(float(x)) : float_to_bits(float(x)); }
+inline uint64_t float_bits(Type t, double x) {
+    return t == Type::F16 ? float_to_half(float(x)) : float_to_bits(float(x));
+}
 inline bool is_float(Type t) { return t == Type::F16 || t == Type::F32; }
 
 inline uint64_t extremum(Type t, uint64_t a, uint64_t b, bool greatest) {
@@ -91,41 +99,68 @@ inline uint64_t alu_lane(AluOp op, Type t, uint64_t a, uint64_t b) {
     const bool is_signed = t == Type::I16 || t == Type::I32;
     const double x = number(t, a), y = number(t, b);
     switch (op) {
-    case AluOp::Pass: return a;
-    case AluOp::Not: return ~a;
-    case AluOp::And: return a & b;
-    case AluOp::Or: return a | b;
-    case AluOp::Xor: return a ^ b;
-    case AluOp::Add: return a + b;
-    case AluOp::Sub: return a - b;
-    case AluOp::Shl: return b >= uint64_t(width) ? 0 : a << b;
+    case AluOp::Pass:
+        return a;
+    case AluOp::Not:
+        return ~a;
+    case AluOp::And:
+        return a & b;
+    case AluOp::Or:
+        return a | b;
+    case AluOp::Xor:
+        return a ^ b;
+    case AluOp::Add:
+        return a + b;
+    case AluOp::Sub:
+        return a - b;
+    case AluOp::Shl:
+        return b >= uint64_t(width) ? 0 : a << b;
     case AluOp::Shr:
         if (is_signed) return uint64_t(int64_t(x) >> std::min<uint64_t>(b, 63));
         return b >= uint64_t(width) ? 0 : a >> b;
-    case AluOp::Max: return extremum(t, a, b, true);
-    case AluOp::Min: return extremum(t, a, b, false);
-    case AluOp::Eq: return x == y ? ones : 0;
-    case AluOp::Ne: return x == y ? 0 : ones;
-    case AluOp::Lt: return x < y ? ones : 0;
-    case AluOp::Le: return x <= y ? ones : 0;
-    case AluOp::Relu: return extremum(t, a, 0, true);
-    case AluOp::Relud: return x > 0 ? b : 0;
-    case AluOp::Rsqrt: return float_bits(t, rsqrt_seed(float(x)));
-    case AluOp::ToInt: return saturated(t, std::trunc(x));
-    case AluOp::Round: return saturated(t, std::nearbyint(x));
-    case AluOp::ToFloat: return width == 16 ? float_to_half(float(x)) : float_to_bits(float(x));
-    default: return 0;
+    case AluOp::Max:
+        return extremum(t, a, b, true);
+    case AluOp::Min:
+        return extremum(t, a, b, false);
+    case AluOp::Eq:
+        return x == y ? ones : 0;
+    case AluOp::Ne:
+        return x == y ? 0 : ones;
+    case AluOp::Lt:
+        return x < y ? ones : 0;
+    case AluOp::Le:
+        return x <= y ? ones : 0;
+    case AluOp::Relu:
+        return extremum(t, a, 0, true);
+    case AluOp::Relud:
+        return x > 0 ? b : 0;
+    case AluOp::Rsqrt:
+        return float_bits(t, rsqrt_seed(float(x)));
+    case AluOp::ToInt:
+        return saturated(t, std::trunc(x));
+    case AluOp::Round:
+        return saturated(t, std::nearbyint(x));
+    case AluOp::ToFloat:
+        return width == 16 ? float_to_half(float(x)) : float_to_bits(float(x));
+    default:
+        return 0;
     }
 }
 
 inline uint32_t reduce_lane(Reduction r, uint32_t a, uint32_t b) {
     switch (r) {
-    case Reduction::AddF32: return float_to_bits(bits_to_float(a) + bits_to_float(b));
-    case Reduction::MaxF32: return uint32_t(extremum(Type::F32, a, b, true));
-    case Reduction::MinF32: return uint32_t(extremum(Type::F32, a, b, false));
-    case Reduction::AddI32: return a + b;
-    case Reduction::MaxI32: return uint32_t(std::max(int32_t(a), int32_t(b)));
-    case Reduction::MinI32: return uint32_t(std::min(int32_t(a), int32_t(b)));
+    case Reduction::AddF32:
+        return float_to_bits(bits_to_float(a) + bits_to_float(b));
+    case Reduction::MaxF32:
+        return uint32_t(extremum(Type::F32, a, b, true));
+    case Reduction::MinF32:
+        return uint32_t(extremum(Type::F32, a, b, false));
+    case Reduction::AddI32:
+        return a + b;
+    case Reduction::MaxI32:
+        return uint32_t(std::max(int32_t(a), int32_t(b)));
+    case Reduction::MinI32:
+        return uint32_t(std::min(int32_t(a), int32_t(b)));
     }
     return 0;
 }
@@ -216,21 +251,32 @@ private:
     uint64_t source(const Word &w, Source s, int pe, int cycle, int j) const {
         const size_t p = size_t(pe);
         switch (s) {
-        case Source::Lm0: return lm[0][p].at(size_t(port(w.lm0, pe, cycle) + j));
-        case Source::Lm1: return lm[1][p].at(size_t(port(w.lm1, pe, cycle) + j));
-        case Source::Grf0: return grf[0][p].at(size_t(port(w.grf0_read, pe, cycle) + j));
-        case Source::Grf1: return grf[1][p].at(size_t(port(w.grf1_read, pe, cycle) + j));
-        case Source::T: return t[p][size_t(2 * cycle + j)];
-        case Source::Aluf: return forward[0][p][size_t(cycle)][size_t(j)];
-        case Source::Mauf: return forward[1][p][size_t(cycle)][size_t(j)];
-        case Source::Lbf: return forward[2][p][size_t(cycle)][size_t(j)];
-        case Source::Mreadf: return forward[3][p][size_t(cycle)][size_t(j)];
-        case Source::Imm: return w.immediate;
+        case Source::Lm0:
+            return lm[0][p].at(size_t(port(w.lm0, pe, cycle) + j));
+        case Source::Lm1:
+            return lm[1][p].at(size_t(port(w.lm1, pe, cycle) + j));
+        case Source::Grf0:
+            return grf[0][p].at(size_t(port(w.grf0_read, pe, cycle) + j));
+        case Source::Grf1:
+            return grf[1][p].at(size_t(port(w.grf1_read, pe, cycle) + j));
+        case Source::T:
+            return t[p][size_t(2 * cycle + j)];
+        case Source::Aluf:
+            return forward[0][p][size_t(cycle)][size_t(j)];
+        case Source::Mauf:
+            return forward[1][p][size_t(cycle)][size_t(j)];
+        case Source::Lbf:
+            return forward[2][p][size_t(cycle)][size_t(j)];
+        case Source::Mreadf:
+            return forward[3][p][size_t(cycle)][size_t(j)];
+        case Source::Imm:
+            return w.immediate;
         case Source::Id: {
             const int mab = pe / 4, l1b = mab / c.mabs, l2b = l1b / c.l1bs;
             return uint64_t(pe % 4) | uint64_t(mab % c.mabs) << 16 | uint64_t(l1b % c.l1bs) << 32 | uint64_t(l2b) << 48;
         }
-        case Source::None: break;
+        case Source::None:
+            break;
         }
         return 0;
     }
@@ -249,9 +295,15 @@ private:
         for (int lane = 0; lane < 4; lane++) { // of 16 bits in this word
             bool in = false;
             switch (form) {
-            case MaskForm::Lanes: in = masked_in(m, pe, cycle, lane); break;
-            case MaskForm::Pairs: in = masked_in(m, pe, cycle, lane / 2 * 2) && masked_in(m, pe, cycle, lane / 2 * 2 + 1); break;
-            case MaskForm::Wide: in = masked_in(m, pe, cycle, 2 * j + lane / 2); break;
+            case MaskForm::Lanes:
+                in = masked_in(m, pe, cycle, lane);
+                break;
+            case MaskForm::Pairs:
+                in = masked_in(m, pe, cycle, lane / 2 * 2) && masked_in(m, pe, cycle, lane / 2 * 2 + 1);
+                break;
+            case MaskForm::Wide:
+                in = masked_in(m, pe, cycle, 2 * j + lane / 2);
+                break;
             }
             if (in != m.invert) bits |= uint64_t(0xffff) << 16 * lane;
         }
@@ -270,9 +322,12 @@ private:
         };
         const auto store = [&](int pe, int cycle, int e, float y) {
             auto &words = out[size_t(pe)][size_t(cycle)];
-            if (!f16) words[0] = with_lane(words[0], 32, e, float_to_bits(y));
-            else if (m.narrow_y) words[0] = with_lane(words[0], 16, e, float_to_half(y));
-            else words[size_t(e / 2)] = with_lane(words[size_t(e / 2)], 32, e % 2, float_to_bits(y));
+            if (!f16)
+                words[0] = with_lane(words[0], 32, e, float_to_bits(y));
+            else if (m.narrow_y)
+                words[0] = with_lane(words[0], 16, e, float_to_half(y));
+            else
+                words[size_t(e / 2)] = with_lane(words[size_t(e / 2)], 32, e % 2, float_to_bits(y));
         };
         const auto element = [&](Source s, int pe, int cycle, int e) {
             const uint64_t word = source(w, s, pe, cycle, 0);
@@ -283,7 +338,8 @@ private:
         for (int pe = 0; pe < c.total_pes(); pe++) {
             for (int cycle = 0; cycle < 4; cycle++) {
                 if (m.op == MauOp::Pass && !m.narrow_y) {
-                    for (int j = 0; j < m.width; j++) out[size_t(pe)][size_t(cycle)][size_t(j)] = source(w, m.a, pe, cycle, j);
+                    for (int j = 0; j < m.width; j++)
+                        out[size_t(pe)][size_t(cycle)][size_t(j)] = source(w, m.a, pe, cycle, j);
                     continue;
                 }
                 for (int e = 0; e < lanes; e++) {
@@ -296,7 +352,8 @@ private:
                         for (int k = 0; k < (f16 ? 16 : 4); k++) {
                             const int p = f16 ? k / 4 : k;
                             const float x = sign * element(m.a, pe / 4 * 4 + p, cycle, f16 ? k % 4 : m.half);
-                            const float weight = f16 ? half_to_float(uint16_t(face[i][size_t(k)])) : bits_to_float(uint32_t(face[i][size_t(2 * p + m.half)]));
+                            const float weight = f16 ? half_to_float(uint16_t(face[i][size_t(k)]))
+                                                     : bits_to_float(uint32_t(face[i][size_t(2 * p + m.half)]));
                             terms.push_back(weight * x);
                         }
                         y = sum_tree(terms);
@@ -305,9 +362,12 @@ private:
                         y = bits_to_float(lane32(source(w, m.a, pe, cycle, e / 2), e % 2));
                     } else {
                         const float a = sign * element(m.a, pe, cycle, e);
-                        if (m.op == MauOp::Vfma) y = std::fma(a, element(m.b, pe, cycle, e), c_value(pe, cycle, e));
-                        else if (m.op == MauOp::Vmul) y = a * element(m.b, pe, cycle, e);
-                        else y = a + c_value(pe, cycle, e);
+                        if (m.op == MauOp::Vfma)
+                            y = std::fma(a, element(m.b, pe, cycle, e), c_value(pe, cycle, e));
+                        else if (m.op == MauOp::Vmul)
+                            y = a * element(m.b, pe, cycle, e);
+                        else
+                            y = a + c_value(pe, cycle, e);
                     }
                     store(pe, cycle, e, y);
                 }
@@ -339,7 +399,8 @@ private:
                             words[size_t(j)] = with_lane(words[size_t(j)], 32, e % 2, y);
                         } else {
                             const uint32_t x = lane32(source(w, a.a, pe, cycle, j), e % 2);
-                            words[0] = with_lane(words[0], 16, e, a.type == Type::F32 ? float_to_half(bits_to_float(x)) : x);
+                            words[0] =
+                                with_lane(words[0], 16, e, a.type == Type::F32 ? float_to_half(bits_to_float(x)) : x);
                         }
                     }
                     continue;
@@ -351,12 +412,14 @@ private:
                     }
                     const uint64_t x = source(w, a.a, pe, cycle, j), y = source(w, a.b, pe, cycle, j);
                     if (a.op == AluOp::Select) {
-                        const uint64_t take = mask_bits(w.mask, bits == 16 ? MaskForm::Lanes : MaskForm::Pairs, pe, cycle, j);
+                        const uint64_t take =
+                            mask_bits(w.mask, bits == 16 ? MaskForm::Lanes : MaskForm::Pairs, pe, cycle, j);
                         words[size_t(j)] = (x & take) | (y & ~take);
                         continue;
                     }
                     for (int e = 0; e < 64 / bits; e++) {
-                        const uint64_t la = bits == 16 ? lane16(x, e) : lane32(x, e), lb = bits == 16 ? lane16(y, e) : lane32(y, e);
+                        const uint64_t la = bits == 16 ? lane16(x, e) : lane32(x, e),
+                                       lb = bits == 16 ? lane16(y, e) : lane32(y, e);
                         words[size_t(j)] = with_lane(words[size_t(j)], bits, e, alu_lane(a.op, a.type, la, lb));
                     }
                 }
@@ -371,12 +434,16 @@ private:
     int64_t l1_offset(const L1 &l, int pe, int cycle, int j) const {
         const int i = pe % (4 * c.mabs), mab = i / 4, p = i % 4, w = l.width;
         switch (l.op) {
-        case L1Op::PeBroadcast: return w * cycle + j;
+        case L1Op::PeBroadcast:
+            return w * cycle + j;
         case L1Op::MabBroadcast:
-        case L1Op::MabReduce: return 4 * w * cycle + w * p + j;
+        case L1Op::MabReduce:
+            return 4 * w * cycle + w * p + j;
         case L1Op::MabBroadcast4:
-        case L1Op::MabReduce4: return w * c.mabs * cycle + 4 * w * (mab / 4) + w * p + j;
-        default: return 4 * c.mabs * cycle + i;
+        case L1Op::MabReduce4:
+            return w * c.mabs * cycle + 4 * w * (mab / 4) + w * p + j;
+        default:
+            return 4 * c.mabs * cycle + i;
         }
     }
 
@@ -395,7 +462,8 @@ private:
                         for (int e = 0; e < lanes; e++) {
                             auto &word = mr_result[size_t(pe)][size_t(cycle)][size_t(j)];
                             const size_t column = size_t(w.mr.part * 4 * w.mr.width + w.mr.width * cycle + j);
-                            word = with_lane(word, 64 / lanes, e, faces[w.mr.face][size_t(pe / 4)][size_t(lanes * (pe % 4) + e)][column]);
+                            word = with_lane(word, 64 / lanes, e,
+                                             faces[w.mr.face][size_t(pe / 4)][size_t(lanes * (pe % 4) + e)][column]);
                         }
         }
         auto new_l1bm = l1bm;
@@ -411,12 +479,15 @@ private:
                 for (int cycle = 0; cycle < 4; cycle++)
                     for (int j = 0; j < l1.width; j++) {
                         const int64_t address = at + l1_offset(l1, pe, cycle, j);
-                        if (is_upward(l1.op)) children[{l1b, address}].push_back(source(w, l1.from, pe, cycle, j));
-                        else l1_result[size_t(pe)][size_t(cycle)][size_t(j)] = l1bm[size_t(l1b)].at(size_t(address));
+                        if (is_upward(l1.op))
+                            children[{l1b, address}].push_back(source(w, l1.from, pe, cycle, j));
+                        else
+                            l1_result[size_t(pe)][size_t(cycle)][size_t(j)] = l1bm[size_t(l1b)].at(size_t(address));
                     }
             }
             for (const auto &[where, words] : children)
-                new_l1bm[size_t(where.first)].at(size_t(where.second)) = l1.op == L1Op::Gather ? words.at(0) : reduce(l1.reduction, words);
+                new_l1bm[size_t(where.first)].at(size_t(where.second)) =
+                    l1.op == L1Op::Gather ? words.at(0) : reduce(l1.reduction, words);
         }
         const L2 &l2 = w.l2;
         for (int u = 0; u < c.total_l2bs() && l2.op != L2Op::None; u++) {
@@ -431,10 +502,12 @@ private:
                     for (int j = 0; j < b; j++) {
                         const size_t i = size_t(b * cycle + j);
                         if (l2.op == L2Op::Broadcast && chosen) child.at(in_l1 + i) = old_parent.at(in_l2 + i);
-                        if (l2.op == L2Op::Broadcast2 && chosen) child.at(in_l1 + i) = old_parent.at((l < L / 2 ? in_l2 : second) + i);
+                        if (l2.op == L2Op::Broadcast2 && chosen)
+                            child.at(in_l1 + i) = old_parent.at((l < L / 2 ? in_l2 : second) + i);
                         if (l2.op == L2Op::UnicastDown && named) child.at(in_l1 + i) = old_parent.at(in_l2 + i);
                         if (l2.op == L2Op::UnicastUp && named) parent.at(in_l2 + i) = old_child.at(in_l1 + i);
-                        if (l2.op == L2Op::Multicast && chosen) child.at(in_l1 + i) = l1bm[size_t(u * L + l2.child)].at(second + i);
+                        if (l2.op == L2Op::Multicast && chosen)
+                            child.at(in_l1 + i) = l1bm[size_t(u * L + l2.child)].at(second + i);
                         if (l2.op == L2Op::Reduce && l == 0) {
                             std::vector<uint64_t> words;
                             for (int k = 0; k < L; k++)
@@ -443,7 +516,8 @@ private:
                         }
                     }
                     for (int j = 0; j < s; j++) {
-                        const size_t up = in_l2 + size_t(s * L * cycle + s * l + j), down = in_l1 + size_t(s * cycle + j);
+                        const size_t up = in_l2 + size_t(s * L * cycle + s * l + j),
+                                     down = in_l1 + size_t(s * cycle + j);
                         if (l2.op == L2Op::Scatter && chosen) child.at(down) = old_parent.at(up);
                         if (l2.op == L2Op::Gather && chosen) parent.at(up) = old_child.at(down);
                     }
@@ -456,7 +530,8 @@ private:
             if (w.mask.mode != MaskMode::Zero) return;
             for (int pe = 0; pe < c.total_pes(); pe++)
                 for (int cycle = 0; cycle < 4; cycle++)
-                    for (int j = 0; j < width; j++) r[size_t(pe)][size_t(cycle)][size_t(j)] &= mask_bits(w.mask, form, pe, cycle, j);
+                    for (int j = 0; j < width; j++)
+                        r[size_t(pe)][size_t(cycle)][size_t(j)] &= mask_bits(w.mask, form, pe, cycle, j);
         };
         if (!mau_result.empty()) zeroed(mau_result, mask_form(w.mau), mau_result_width(w.mau));
         if (!alu_result.empty()) zeroed(alu_result, mask_form(w.alu), alu_result_width(w.alu));
@@ -472,11 +547,14 @@ private:
                 if (l1_slot && !l1_serves(w, pe / 4)) continue;
                 for (int cycle = 0; cycle < 4; cycle++)
                     for (int j = 0; j < width; j++) {
-                        const uint64_t bits = form && w.mask.mode == MaskMode::Write ? mask_bits(w.mask, *form, pe, cycle, j) : ~uint64_t(0);
+                        const uint64_t bits = form && w.mask.mode == MaskMode::Write
+                                                  ? mask_bits(w.mask, *form, pe, cycle, j)
+                                                  : ~uint64_t(0);
                         const uint64_t value = r[size_t(pe)][size_t(cycle)][size_t(j)];
                         const size_t p = size_t(pe);
                         const auto put = [&](std::vector<uint64_t> &memory, int64_t at) {
-                            if (at >= 0 && at < int64_t(memory.size())) writes.push_back({&memory[size_t(at)], value, bits});
+                            if (at >= 0 && at < int64_t(memory.size()))
+                                writes.push_back({&memory[size_t(at)], value, bits});
                         };
                         if (to & ToLm0) put(lm[0][p], port(w.lm0, pe, cycle) + j);
                         if (to & ToLm1) put(lm[1][p], port(w.lm1, pe, cycle) + j);
@@ -500,16 +578,22 @@ private:
                         for (int e = 0; e < lanes; e++) {
                             const size_t row = size_t(w.mw.part * 4 * w.mw.width + w.mw.width * cycle + j);
                             const uint64_t word = source(w, w.mw.from, pe, cycle, j);
-                            new_faces[size_t(pe / 4)][row][size_t(lanes * (pe % 4) + e)] = lanes == 4 ? lane16(word, e) : lane32(word, e);
+                            new_faces[size_t(pe / 4)][row][size_t(lanes * (pe % 4) + e)] =
+                                lanes == 4 ? lane16(word, e) : lane32(word, e);
                         }
         }
         if (w.alu.mask) {
-            auto next = entries.count(w.alu.mask) ? entries[w.alu.mask] : std::vector<std::array<std::array<bool, 4>, 4>>(size_t(c.total_pes()));
+            auto next = entries.count(w.alu.mask)
+                            ? entries[w.alu.mask]
+                            : std::vector<std::array<std::array<bool, 4>, 4>>(size_t(c.total_pes()));
             for (int pe = 0; pe < c.total_pes(); pe++)
                 for (int cycle = 0; cycle < 4; cycle++)
                     for (int lane = 0; lane < 4; lane++) {
-                        const uint64_t bits = w.mask.mode == MaskMode::Write ? mask_bits(w.mask, alu_form, pe, cycle, 0) : ~uint64_t(0);
-                        if (lane16(bits, lane)) next[size_t(pe)][size_t(cycle)][size_t(lane)] = lane16(alu_result[size_t(pe)][size_t(cycle)][0], lane) != 0;
+                        const uint64_t bits =
+                            w.mask.mode == MaskMode::Write ? mask_bits(w.mask, alu_form, pe, cycle, 0) : ~uint64_t(0);
+                        if (lane16(bits, lane))
+                            next[size_t(pe)][size_t(cycle)][size_t(lane)] =
+                                lane16(alu_result[size_t(pe)][size_t(cycle)][0], lane) != 0;
                     }
             entries[w.alu.mask] = next;
         }
@@ -558,7 +642,8 @@ private:
                 if (m.indirect) {
                     uint64_t pair;
                     memory.read_dram(g, m.table + i / c.moves.granule / 2, {&pair, 1});
-                    address = m.address + int64_t(lane32(pair, int(i / c.moves.granule % 2))) * c.moves.granule + i % c.moves.granule;
+                    address = m.address + int64_t(lane32(pair, int(i / c.moves.granule % 2))) * c.moves.granule +
+                              i % c.moves.granule;
                 }
                 const int64_t deal = i / c.moves.block, n = int64_t(own.size());
                 const int dealt = own[size_t(deal % n)];

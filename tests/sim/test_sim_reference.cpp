@@ -24,7 +24,8 @@ template<typename Set>
 void fill(const Config &c, uint64_t seed, Set &&set) {
     Random r(seed);
     const int64_t sizes[] = {c.sizes.lm, c.sizes.lm, c.sizes.grf, c.sizes.grf, 8, c.sizes.l1bm, c.sizes.l2bm};
-    const int units[] = {c.total_pes(), c.total_pes(), c.total_pes(), c.total_pes(), c.total_pes(), c.total_l1bs(), c.total_l2bs()};
+    const int units[] = {c.total_pes(), c.total_pes(),  c.total_pes(), c.total_pes(),
+                         c.total_pes(), c.total_l1bs(), c.total_l2bs()};
     for (int place = 0; place < 7; place++)
         for (int u = 0; u < units[place]; u++)
             for (int64_t a = 0; a < sizes[place]; a++) set(Place(place), u, a, random_lw(r));
@@ -40,21 +41,25 @@ void fill_memory(const Config &c, uint64_t seed, HostMemory &m) {
     }
 }
 
-std::string first_difference(const Config &c, const Simulator &s, const reference::Chip &ref, const HostMemory &a, const HostMemory &b) {
-    const std::vector<std::vector<uint64_t>> *places[] = {&ref.lm[0], &ref.lm[1], &ref.grf[0], &ref.grf[1], &ref.t, &ref.l1bm, &ref.l2bm};
+std::string first_difference(const Config &c, const Simulator &s, const reference::Chip &ref, const HostMemory &a,
+                             const HostMemory &b) {
+    const std::vector<std::vector<uint64_t>> *places[] = {&ref.lm[0], &ref.lm[1], &ref.grf[0], &ref.grf[1],
+                                                          &ref.t,     &ref.l1bm,  &ref.l2bm};
     constexpr const char *names[] = {"LM0", "LM1", "GRF0", "GRF1", "T", "L1BM", "L2BM"};
     for (int place = 0; place < 7; place++)
         for (size_t u = 0; u < places[place]->size(); u++)
             for (size_t i = 0; i < (*places[place])[u].size(); i++) {
                 const uint64_t want = (*places[place])[u][i], found = s.read(Place(place), int(u), int64_t(i));
-                if (want != found) return fmt::format("{}[{}] of unit {}: {:016x}, expected {:016x}", names[place], i, u, found, want);
+                if (want != found)
+                    return fmt::format("{}[{}] of unit {}: {:016x}, expected {:016x}", names[place], i, u, found, want);
             }
     for (const auto space : {HostMemory::Space::Dram, HostMemory::Space::Pdm}) {
         std::vector<uint64_t> x(size_t(a.size(space))), y = x;
         for (int g = 0; g < c.groups; g++) {
             a.read(space, g, 0, x), b.read(space, g, 0, y);
             for (size_t i = 0; i < x.size(); i++)
-                if (x[i] != y[i]) return fmt::format("memory {} of group {}: {:016x}, expected {:016x}", i, g, x[i], y[i]);
+                if (x[i] != y[i])
+                    return fmt::format("memory {} of group {}: {:016x}, expected {:016x}", i, g, x[i], y[i]);
         }
     }
     return "";
@@ -76,7 +81,8 @@ std::string compare(uint64_t seed, const Config &c, int parts) {
     fill_memory(c, seed, expected_memory);
     reference::Chip ref(c, expected_memory);
     fill(c, seed, [&](Place place, int u, int64_t a, uint64_t v) {
-        std::vector<std::vector<uint64_t>> *places[] = {&ref.lm[0], &ref.lm[1], &ref.grf[0], &ref.grf[1], &ref.t, &ref.l1bm, &ref.l2bm};
+        std::vector<std::vector<uint64_t>> *places[] = {&ref.lm[0], &ref.lm[1], &ref.grf[0], &ref.grf[1],
+                                                        &ref.t,     &ref.l1bm,  &ref.l2bm};
         (*places[int(place)])[size_t(u)][size_t(a)] = v;
     });
     ref.run(p);
@@ -91,7 +97,8 @@ std::string compare(uint64_t seed, const Config &c, int parts) {
         fill_memory(c, seed, memory);
         try {
             const Run run = s.run(p, memory);
-            if (cycles && run.cycles() != cycles) return fmt::format("{}: {} cycles, before {}", host, run.cycles(), cycles);
+            if (cycles && run.cycles() != cycles)
+                return fmt::format("{}: {} cycles, before {}", host, run.cycles(), cycles);
             cycles = run.cycles();
         } catch (const std::exception &e) {
             return e.what();
@@ -109,7 +116,8 @@ void check(uint64_t seed, const Config &c) {
     int parts = 1;
     while (parts < 6 && compare(seed, c, parts).empty()) parts++;
     RandomProgram g(seed, c);
-    FAIL("seed " << seed << ", " << parts << " parts: " << compare(seed, c, parts) << "\n" << disassemble(g.make(parts)));
+    FAIL("seed " << seed << ", " << parts << " parts: " << compare(seed, c, parts) << "\n"
+                 << disassemble(g.make(parts)));
 }
 
 } // namespace

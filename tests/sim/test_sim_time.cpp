@@ -45,7 +45,7 @@ int gap(const std::string &first, const std::string &second, const std::string &
 TEST_CASE("a step is four cycles, and the tail lets results arrive") {
     CHECK(cycles("nop") == 4);
     CHECK(cycles("nop\nnop\nend") == 12);
-    CHECK(cycles("pass.i32 imm(1i)") == 4);             // a forward needs no more
+    CHECK(cycles("pass.i32 imm(1i)") == 4); // a forward needs no more
     CHECK(cycles("pass.i32 imm(1i) -> t") == 4 + 8);
     CHECK(cycles("pass.i32 imm(1i) -> grf0[0+1]") == 4 + 8);
     CHECK(cycles("pass.i32 imm(1i) -> lm1[0+1]") == 4 + 8);
@@ -109,11 +109,11 @@ TEST_CASE("moves: start, rate, turnaround, queue, ports") {
     CHECK(cycles("mv.gather l2bm[0] -> dram[0], size 1, tag 0\nwait 0") == 160 + 8 + 4);
     CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 1, tag 0\nwait 0") == 64 + 4 + 4);
     // Two in a row: the second's start overlaps with the first.
-    CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 32, tag 0\nnop\nnop\nnop\nmv.bcast dram[0] -> l2bm[2048], size 32, tag 1\nwait 1") ==
-          160 + 256 + 256 + 4);
+    CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 32, tag 0\nnop\nnop\nnop\nmv.bcast dram[0] -> l2bm[2048], size 32, "
+                 "tag 1\nwait 1") == 160 + 256 + 256 + 4);
     // Reading, then writing: 16 cycles between.
-    CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 32, tag 0\nnop\nnop\nnop\nmv.gather l2bm[2048] -> dram[4096], size 32, tag 1\nwait 1") ==
-          160 + 256 + 16 + 256 + 4);
+    CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 32, tag 0\nnop\nnop\nnop\nmv.gather l2bm[2048] -> dram[4096], size "
+                 "32, tag 1\nwait 1") == 160 + 256 + 16 + 256 + 4);
     CHECK(cycles("mv.copy l2bm[0] -> l2bm[1024], child 0, size 1, tag 0\nwait 0") == 64 + 4 + 4);
     // A wait on what is complete costs nothing more; an unwaited move ends the run late and warns.
     const Run late = run("mv.bcast dram[0] -> l2bm[0], size 1, tag 0\nend");
@@ -125,7 +125,8 @@ TEST_CASE("moves: start, rate, turnaround, queue, ports") {
 
 TEST_CASE("a full queue stalls the stream and is counted") {
     std::string text;
-    for (int i = 0; i < 6; i++) text += fmt::format("mv.bcast dram[0] -> l2bm[{}], size 8, tag {}\nnop\nnop\nnop\n", 512 * i, i);
+    for (int i = 0; i < 6; i++)
+        text += fmt::format("mv.bcast dram[0] -> l2bm[{}], size 8, tag {}\nnop\nnop\nnop\n", 512 * i, i);
     const Run r = run(text + "wait 5");
     // The first is in service until 160 + 64, four wait behind it; the sixth is issued when the first is complete.
     CHECK(r.idle_cycles[size_t(Idle::Queue)] == 160 + 64 - 5 * 16);
@@ -134,7 +135,8 @@ TEST_CASE("a full queue stalls the stream and is counted") {
 
 TEST_CASE("larger chips: groups work side by side, across costs more") {
     Config c = Config::load("full");
-    CHECK(cycles("mv.scatter dram[0] -> l2bm[0], size 2, tag 0\nwait 0", c) == 160 + 8 + 4);         // 128 LW a group, 16 a cycle
+    CHECK(cycles("mv.scatter dram[0] -> l2bm[0], size 2, tag 0\nwait 0", c) ==
+          160 + 8 + 4); // 128 LW a group, 16 a cycle
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 2, chip, groups {1}, tag 0\nwait 0", c) == 160 + 8 + 4);
     CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 2, chip, groups {1}, tag 0\nwait 0", c) == 64 + 16 + 4); // 8 across
     CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 2, groups {1}, tag 0\nwait 0", c) == 64 + 8 + 4);
@@ -144,22 +146,26 @@ TEST_CASE("larger chips: groups work side by side, across costs more") {
     // Two groups at once end when one does; the same group twice, one after the other.
     const auto two = [&](int second) {
         return cycles(fmt::format("mv.bcast dram[0] -> l2bm[0], size 64, groups {{0}}, tag 0\nnop\nnop\nnop\n"
-                                  "mv.bcast dram[0] -> l2bm[{}], size 64, groups {{{}}}, tag 1\nwait 0\nwait 1", second ? 0 : 8192, second), c);
+                                  "mv.bcast dram[0] -> l2bm[{}], size 64, groups {{{}}}, tag 1\nwait 0\nwait 1",
+                                  second ? 0 : 8192, second),
+                      c);
     };
     CHECK(two(1) == 16 + 160 + 256 + 4);
     CHECK(two(0) == 160 + 2 * 256 + 4);
 }
 
 TEST_CASE("the same program gives the same bits and cycles") {
-    const std::string text = "pass.i32 id -> lm0[0+1]\nnop\nnop\nl1.gather lm0[0+1] -> l1bm[0]\nnop\nnop\nl1.mab.2 l1bm[0] -> grf0[0+2]";
+    const std::string text =
+        "pass.i32 id -> lm0[0+1]\nnop\nnop\nl1.gather lm0[0+1] -> l1bm[0]\nnop\nnop\nl1.mab.2 l1bm[0] -> grf0[0+2]";
     const Run a = run(text), b = run(text);
     CHECK(a.cycles() == b.cycles());
     CHECK(a.json() == b.json());
 }
 
 TEST_CASE("the report counts what was done") {
-    const Run r = run("mwrite.f16.2 x.0, imm(1h)\nmwrite.f16.2 x.1, imm(1h)\nrep 10,1 | mmul.f16 x, lm1[0]\n"
-                      "vfma.f32 t, t, t\npass.i32 t\nl1.pe.1 l1bm[0]\nnop\nmv.scatter dram[0] -> l2bm[0], size 1, tag 3\nwait 3");
+    const Run r =
+        run("mwrite.f16.2 x.0, imm(1h)\nmwrite.f16.2 x.1, imm(1h)\nrep 10,1 | mmul.f16 x, lm1[0]\n"
+            "vfma.f32 t, t, t\npass.i32 t\nl1.pe.1 l1bm[0]\nnop\nmv.scatter dram[0] -> l2bm[0], size 1, tag 3\nwait 3");
     CHECK(r.matrix_f16_steps == 10);
     CHECK(r.matrix_macs() == 10 * 4 * 1024);
     CHECK(r.macs() == 10 * 4 * 1024 + 4 * 4 * 8);
@@ -186,7 +192,10 @@ TEST_CASE("the trace is JSON with a track for each slot, tag and group") {
     memory.write_dram(0, 0, words);
     SimulateOptions o;
     o.trace = true;
-    const Run r = simulate(assemble("mv.bcast dram[0] -> l2bm[0], size 1, tag 2 | note \"load \\\"A\\\"\"\nrep 5,1 | pass.i32 id\nwait 2", "t"), small, memory, o);
+    const Run r = simulate(
+        assemble("mv.bcast dram[0] -> l2bm[0], size 1, tag 2 | note \"load \\\"A\\\"\"\nrep 5,1 | pass.i32 id\nwait 2",
+                 "t"),
+        small, memory, o);
     const Json j = parse_json(r.trace(), "trace");
     std::vector<std::string> tracks, slices;
     for (const Json &e : j["traceEvents"]) {

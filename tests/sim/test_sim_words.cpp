@@ -44,7 +44,8 @@ TEST_CASE("random bits are a word that encodes to them, or an error") {
     int words = 0;
     for (int i = 0; i < 20000; i++) {
         EncodedWord bits = encode(random_word(r, tiny));
-        for (int flips = int(r.below(4)); flips >= 0; flips--) bits[r.below(encoded_words)] ^= uint64_t(1) << r.below(64);
+        for (int flips = int(r.below(4)); flips >= 0; flips--)
+            bits[r.below(encoded_words)] ^= uint64_t(1) << r.below(64);
         try {
             const Word w = decode(bits);
             REQUIRE(encode(w) == bits);
@@ -57,7 +58,10 @@ TEST_CASE("random bits are a word that encodes to them, or an error") {
 
 TEST_CASE("a word is built slot by slot") {
     Word w;
-    w.mau = {.op = MauOp::Mfma, .a = w.read(lm0(0, 1, {4, 0})), .c = w.read(grf0(0, 2)), .to = w.write({grf0(0, 2), t_register()})};
+    w.mau = {.op = MauOp::Mfma,
+             .a = w.read(lm0(0, 1, {4, 0})),
+             .c = w.read(grf0(0, 2)),
+             .to = w.write({grf0(0, 2), t_register()})};
     w.mw = {.on = true, .face = 1, .from = w.read(lbf())};
     w.note = "C";
     CHECK(disassemble(w) == "mwrite.f16.2 y.0, lbf | mfma.f16 x, lm0[0+1 ^4], grf0[0+2] -> grf0[0+2], t | note \"C\"");
