@@ -123,6 +123,33 @@ TEST_CASE("moves: start, rate, turnaround, queue, ports") {
     CHECK(late.warnings[0] == "nothing waits for the last moves with tag 0; the end did");
 }
 
+TEST_CASE("an indirect move takes the granules that its table names, at half the rate") {
+    HostMemory memory(small);
+    std::vector<uint64_t> words(1024);
+    for (size_t i = 0; i < words.size(); i++) words[i] = i;
+    memory.write_dram(0, 0, words);
+    const std::vector<uint64_t> table = {uint64_t(3) << 32 | 40, uint64_t(0) << 32 | 17}; // granules 40, 3, 17, 0
+    memory.write_dram(0, 4096, table);
+    Simulator chip(small);
+    const Program p = assemble("mv.bcast dram[0] -> l2bm[0], size 1, table 4096, tag 0\nwait 0", "p");
+    CHECK(chip.run(p, memory).cycles() == 160 + 16 + 4);
+    for (int i = 0; i < 64; i++) {
+        const uint64_t granule[] = {40, 3, 17, 0};
+        CHECK(chip.read(Simulator::Place::L2bm, 0, i) == 16 * granule[i / 16] + uint64_t(i) % 16);
+    }
+    // A move that touches a granule of the table's is in its way; one that does not is not.
+    const std::string load = "mv.bcast dram[0] -> l2bm[0], size 1, table 4096, tag 0\nnop\nnop\nnop\n";
+    CHECK_THROWS_AS(chip.run(assemble(load + "mv.gather l2bm[128] -> dram[272], size 1, tag 1", "p"), memory),
+                    HazardError);
+    chip.write(Simulator::Place::L2bm, 0, 128, 0);
+    for (int i = 128; i < 192; i++) chip.write(Simulator::Place::L2bm, 0, i, 0);
+    CHECK_NOTHROW(chip.run(assemble(load + "mv.gather l2bm[128] -> dram[64], size 1, tag 1\nend", "p"), memory));
+    memory.write_dram(0, 4096, std::vector<uint64_t>{131072});
+    CHECK_THROWS_WITH_AS(
+        chip.run(p, memory),
+        doctest::Contains("entry 0 of the table is granule 131072, which is outside DRAM of 2097152 LW"), UserError);
+}
+
 TEST_CASE("a full queue stalls the stream and is counted") {
     std::string text;
     for (int i = 0; i < 6; i++)
