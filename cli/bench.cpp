@@ -27,10 +27,10 @@ void run(Arguments a) {
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
-    bool compile = false;
+    bool compile = false, sim = false;
     for (const std::string &suite : a.suites) {
-        if (suite == "compile") {
-            compile = true;
+        if (suite == "compile" || suite == "sim-speed") {
+            (suite == "compile" ? compile : sim) = true;
             continue;
         }
         for (const bench::BenchCase &c :
@@ -53,6 +53,12 @@ void run(Arguments a) {
             progress.line("timing the compiler");
             for (const bench::BenchRow &r :
                  bench::run_compile_suite(target, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+        if (sim) {
+            progress.line("timing the simulator");
+            for (const bench::BenchRow &r :
+                 bench::run_sim_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
     }

@@ -22,6 +22,7 @@ void add_build(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_machine(CLI::App &app);
 void add_docs(CLI::App &app);
+void add_sim(CLI::App &app);
 
 // An op on the command line: its name in the registry, --shape and --type.
 struct OpArguments {

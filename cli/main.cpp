@@ -57,12 +57,14 @@ int main(int argc, char **argv) {
     cli::add_bench(app);
     cli::add_machine(app);
     cli::add_docs(app);
+    cli::add_sim(app);
     cli::examples(app, "  kumiko ops                                         which operators there are\n"
                        "  kumiko show softmax --shape m=64,n=128             a formula as a loop nest\n"
                        "  kumiko run matmul --shape m=512,n=512,k=512        compile, check against the formula, time\n"
                        "  kumiko tune matmul --shape m=512,n=512,k=512       search for a better schedule\n"
                        "  kumiko build kernels.json -o out                   a static library and a C header\n"
                        "  kumiko bench gemm-f32                              compare with OpenBLAS and oneDNN\n"
+                       "  kumiko sim program.kasm                            run a program on the simulated chip\n"
                        "`kumiko COMMAND --help` says more of each.");
     try {
         app.parse(argc, argv);

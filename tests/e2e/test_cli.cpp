@@ -52,7 +52,8 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 TEST_CASE("help and lists") {
     REQUIRE_MESSAGE(std::filesystem::exists(command), command << " is not built");
-    for (const char *sub : {"", "ops", "show", "run", "tune", "best", "db", "build", "bench", "machine", "docs"}) {
+    for (const char *sub :
+         {"", "ops", "show", "run", "tune", "best", "db", "build", "bench", "machine", "docs", "sim"}) {
         const Outcome o = run(std::string(sub) + " --help");
         CHECK(o.status == 0);
         CHECK_MESSAGE(has(o.out, "Examples:"), sub);
@@ -220,4 +221,35 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     const Outcome unwritable = run("machine --json /nonexistent/r.json"); // the report itself is printed before
     CHECK(unwritable.status == 1);
     CHECK(has(unwritable.err, "cannot write /nonexistent/r.json"));
+}
+
+TEST_CASE("sim runs a program, loads and prints memory, and says where a text goes wrong") {
+    const auto write = [](const std::string &name, const std::string &text) {
+        FILE *f = fopen((scratch() + "/" + name).c_str(), "wb");
+        fwrite(text.data(), 1, text.size(), f);
+        fclose(f);
+    };
+    std::string data(512, '\0');
+    data[0] = 7;
+    write("x.bin", data);
+    write("copy.kasm", "mv.bcast dram[0] -> l2bm[0], size 1, tag 0 | note \"load\"\nwait 0\nnop\nnop\n"
+                       "mv.gather l2bm[0] -> dram[64], size 1, tag 1\nwait 1 | end\n");
+    const Outcome o =
+        run("sim copy.kasm --load dram:0[0]=x.bin --dump dram:0[64..65] --report r.html --trace t.json --json r.json");
+    REQUIRE_MESSAGE(o.status == 0, o.err);
+    CHECK(has(o.out, "0000000000000007"));
+    CHECK(has(o.out, "idle: waiting for loads"));
+    CHECK(has(read(scratch() + "/r.html"), "<svg"));
+    CHECK(Json::parse(read(scratch() + "/t.json"))["traceEvents"].size() > 5);
+    CHECK(Json::parse(read(scratch() + "/r.json"))["cycles"] > 300);
+    CHECK(run("sim copy.kasm --assemble copy.bin").status == 0);
+    CHECK(has(run("sim copy.bin --disassemble").out, "note \"load\""));
+    const Outcome undefined = run("sim copy.kasm");
+    CHECK(undefined.status == 1);
+    CHECK(has(undefined.err, "reads DRAM[0] of group 0, which was never written"));
+    write("wrong.kasm", "nop\nadd.i32 t, lm9[0]\n");
+    CHECK(has(run("sim wrong.kasm").err, "wrong.kasm:2:12: there is no operand 'lm9'"));
+    CHECK(has(run("sim copy.kasm --machine smal").err, "there is no machine 'smal' (did you mean 'small'?)"));
+    CHECK(has(run("sim copy.kasm --zero --dump lm9:0[0]").err, "there is no memory 'lm9'"));
+    CHECK(has(run("sim copy.kasm --load dram:0=x").err, "names no part of a memory"));
 }

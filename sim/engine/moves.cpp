@@ -1,0 +1,266 @@
+#include "sim/engine/moves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kumiko::sim {
+
+namespace {
+
+HostMemory::Space space_of(const Mv &m) { return m.pdm ? HostMemory::Space::Pdm : HostMemory::Space::Dram; }
+int64_t rounds(int64_t words, int64_t rate) { return (words + rate - 1) / rate; }
+
+} // namespace
+
+Moves::Moves(const Config &config, ChipState &chip, HostMemory &memory)
+    : config_(config), chip_(chip), memory_(memory), groups_(size_t(config.groups)),
+      in_free_(size_t(config.total_l2bs())), out_free_(size_t(config.total_l2bs())), dram_busy_(size_t(config.groups)) {
+}
+
+std::vector<int> Moves::chosen(uint32_t l2bs) const {
+    std::vector<int> all;
+    for (int u = 0; u < config_.total_l2bs(); u++)
+        if (l2bs >> u & 1) all.push_back(u);
+    return all;
+}
+
+std::vector<Moves::Stream> Moves::streams(const Mv &m) const {
+    std::vector<Stream> all;
+    if (!is_load(m) && !is_store(m)) return all;
+    const std::vector<int> units = chosen(m.l2bs);
+    for (int g = 0; g < config_.groups; g++) {
+        if (!(m.groups >> g & 1)) continue;
+        Stream s{g, {}};
+        for (const int u : units)
+            if (m.chip || u / config_.l2bs == g) s.l2bs.push_back(u);
+        all.push_back(std::move(s));
+    }
+    return all;
+}
+
+Moves::Timed Moves::time(const Mv &m, uint64_t now) {
+    const std::vector<Stream> all = streams(m);
+    Timed r;
+    // A place in each group's queue.
+    for (const Stream &s : all) {
+        std::deque<uint64_t> &ends = groups_[size_t(s.group)].ends;
+        while (!ends.empty() && ends.front() <= now) ends.pop_front();
+        if (int(ends.size()) > config_.moves.queue) { // one in service, the others waiting
+            const uint64_t until = ends[ends.size() - size_t(config_.moves.queue) - 1];
+            r.stall = std::max(r.stall, until - now);
+        }
+    }
+    now += r.stall;
+    r.begin = now + uint64_t(m.pdm || all.empty() ? config_.moves.pdm_start : config_.moves.dram_start);
+
+    const int64_t n = words(m);
+    int64_t cycles = 0;
+    const auto in = [&](int u) { r.begin = std::max(r.begin, in_free_[size_t(u)]); };
+    const auto out = [&](int u) { r.begin = std::max(r.begin, out_free_[size_t(u)]); };
+    std::vector<int> ins, outs;
+    if (all.empty()) { // among L2BMs
+        const std::vector<int> units = chosen(m.l2bs);
+        const bool across =
+            std::any_of(units.begin(), units.end(), [&](int u) { return u / config_.l2bs != m.child / config_.l2bs; });
+        cycles = rounds(n, across ? config_.moves.across_rate : config_.moves.l2bm_rate);
+        (m.op == MvOp::Copy ? ins : outs) = units;
+        (m.op == MvOp::Copy ? outs : ins).push_back(m.child);
+    }
+    const int direction = is_load(m) ? 1 : 2;
+    for (const Stream &s : all) {
+        Group &g = groups_[size_t(s.group)];
+        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
+        const bool across =
+            std::any_of(s.l2bs.begin(), s.l2bs.end(), [&](int u) { return u / config_.l2bs != s.group; });
+        int rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
+        if (m.pdm) rate = across ? config_.moves.pdm_across_rate : config_.moves.pdm_rate;
+        const bool turns = !m.pdm && g.direction && g.direction != direction;
+        r.begin = std::max({r.begin, g.free, turns ? g.dram_end + uint64_t(config_.moves.turnaround) : 0});
+        const int64_t share = dealt ? n / int64_t(s.l2bs.size()) : n;
+        cycles = std::max({cycles, rounds(n, rate), rounds(share, config_.moves.l2bm_rate)});
+        (direction == 1 ? ins : outs).insert((direction == 1 ? ins : outs).end(), s.l2bs.begin(), s.l2bs.end());
+    }
+    std::for_each(ins.begin(), ins.end(), in);
+    std::for_each(outs.begin(), outs.end(), out);
+    r.end = r.begin + uint64_t(cycles);
+    for (const int u : ins) in_free_[size_t(u)] = r.end;
+    for (const int u : outs) out_free_[size_t(u)] = r.end;
+    for (const Stream &s : all) {
+        Group &g = groups_[size_t(s.group)];
+        g.free = r.end;
+        g.ends.push_back(r.end);
+        if (m.pdm) continue;
+        g.dram_end = r.end;
+        g.direction = direction;
+        dram_busy_[size_t(s.group)] += uint64_t(cycles);
+    }
+    return r;
+}
+
+std::vector<int64_t> Moves::granules(const Mv &m, int group) const {
+    const int64_t count = words(m) / config_.moves.granule;
+    std::vector<uint64_t> table(size_t(count + 1) / 2);
+    memory_.read(HostMemory::Space::Dram, group, m.table, table);
+    std::vector<int64_t> at;
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t entry = uint32_t(table[size_t(i / 2)] >> (i % 2 ? 32 : 0));
+        const int64_t address = int64_t(m.address) + int64_t(entry) * config_.moves.granule;
+        if (address + config_.moves.granule > config_.sizes.dram)
+            throw UserError(fmt::format("entry {} of the table is granule {}, which is outside DRAM of {} LW", i, entry,
+                                        config_.sizes.dram));
+        at.push_back(address);
+    }
+    return at;
+}
+
+template<typename F>
+void Moves::each_block(const Mv &m, int group, F &&f) const {
+    if (m.indirect) {
+        for (const int64_t at : granules(m, group)) f(at, int64_t(config_.moves.granule));
+        return;
+    }
+    for (int64_t i = 0; i < m.blocks; i++) f(int64_t(m.address) + i * m.stride, int64_t(m.size) * config_.moves.block);
+}
+
+void Moves::footprints(const Mv &m, PendingMove &out) const {
+    const int64_t n = words(m);
+    out.tag = m.tag;
+    out.in = is_load(m);
+    std::vector<MoveFootprint> &l2bm = is_load(m) ? out.writes : out.reads,
+                               &memory = is_load(m) ? out.reads : out.writes;
+    const auto l2bm_range = [](uint32_t l2bs, int64_t at, int64_t count) {
+        MoveFootprint f;
+        f.l2bs = l2bs, f.l2bm = at, f.l2bm_words = count;
+        return f;
+    };
+    if (!is_load(m) && !is_store(m)) {
+        const bool copy = m.op == MvOp::Copy;
+        out.reads.push_back(l2bm_range(copy ? 1u << m.child : m.l2bs, m.l2bm, n));
+        out.writes.push_back(l2bm_range(copy ? m.l2bs : 1u << m.child, m.to, n));
+        return;
+    }
+    for (const Stream &s : streams(m)) {
+        uint32_t set = 0;
+        for (const int u : s.l2bs) set |= 1u << u;
+        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
+        l2bm.push_back(l2bm_range(set, m.l2bm, dealt ? n / int64_t(s.l2bs.size()) : n));
+        MoveFootprint f;
+        f.groups = 1u << s.group;
+        f.pdm = m.pdm;
+        if (m.indirect) {
+            f.granules = granules(m, s.group);
+            f.block = config_.moves.granule;
+            std::sort(f.granules.begin(), f.granules.end());
+            if (is_store(m) && std::adjacent_find(f.granules.begin(), f.granules.end()) != f.granules.end())
+                throw UserError(fmt::format("the table names granule address {} twice, and the move writes it",
+                                            *std::adjacent_find(f.granules.begin(), f.granules.end())));
+            MoveFootprint table;
+            table.groups = f.groups;
+            table.address = m.table, table.blocks = 1, table.block = (n / config_.moves.granule + 1) / 2;
+            out.reads.push_back(table);
+        } else {
+            f.address = m.address, f.stride = m.stride, f.blocks = m.blocks,
+            f.block = int64_t(m.size) * config_.moves.block;
+        }
+        memory.push_back(std::move(f));
+    }
+}
+
+void Moves::carry(const Mv &m, bool zero) {
+    const int64_t n = words(m), block = config_.moves.block;
+    const auto need_l2bm = [&](int u, int64_t at, int64_t count) {
+        const int64_t missing = zero ? -1 : chip_.l2bm_defined.first_undefined(size_t(u), size_t(at), size_t(count));
+        if (missing >= 0)
+            throw UserError(fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, u));
+    };
+    const auto put_l2bm = [&](int u, int64_t at, const uint64_t *from, int64_t count) {
+        std::memcpy(chip_.l2bm_words(size_t(u)) + at, from, size_t(count) * 8);
+        chip_.l2bm_defined.set(size_t(u), size_t(at), size_t(count));
+    };
+    const Kernels &k = *baseline_kernels();
+    // Pairs by adjacent numbers, level by level; an odd one passes up.
+    const auto reduce = [&](const std::vector<int> &units) {
+        std::vector<std::vector<uint64_t>> level;
+        for (const int u : units) {
+            need_l2bm(u, m.l2bm, n);
+            const uint64_t *from = chip_.l2bm_words(size_t(u)) + m.l2bm;
+            level.emplace_back(from, from + n);
+        }
+        const auto bytes = [](std::vector<uint64_t> &v) { return reinterpret_cast<uint8_t *>(v.data()); };
+        while (level.size() > 1) {
+            std::vector<std::vector<uint64_t>> above;
+            for (size_t i = 0; i < level.size(); i += 2) {
+                if (i + 1 < level.size())
+                    k.combine[int(m.reduction)](bytes(level[i]), bytes(level[i + 1]), bytes(level[i]), size_t(n) * 8);
+                above.push_back(std::move(level[i]));
+            }
+            level = std::move(above);
+        }
+        return std::move(level.front());
+    };
+    if (m.op == MvOp::Copy) {
+        need_l2bm(m.child, m.l2bm, n);
+        const uint64_t *from = chip_.l2bm_words(m.child) + m.l2bm;
+        const std::vector<uint64_t> data(from, from + n);
+        for (const int u : chosen(m.l2bs)) put_l2bm(u, m.to, data.data(), n);
+    } else if (m.op == MvOp::ReduceTo) {
+        const std::vector<uint64_t> data = reduce(chosen(m.l2bs));
+        put_l2bm(m.child, m.to, data.data(), n);
+    }
+    for (const Stream &s : streams(m)) {
+        const int64_t units = int64_t(s.l2bs.size());
+        std::vector<uint64_t> data(static_cast<size_t>(n));
+        if (is_load(m)) {
+            int64_t at = 0;
+            each_block(m, s.group, [&](int64_t address, int64_t count) {
+                const int64_t missing = zero ? -1 : memory_.first_undefined(space_of(m), s.group, address, count);
+                if (missing >= 0)
+                    throw UserError(fmt::format("it reads {}[{}] of group {}, which was never written",
+                                                m.pdm ? "PDM" : "DRAM", missing, s.group));
+                memory_.read(space_of(m), s.group, address, {data.data() + at, size_t(count)});
+                at += count;
+            });
+            for (int64_t u = 0; u < units; u++) {
+                if (m.op == MvOp::Broadcast) {
+                    put_l2bm(s.l2bs[size_t(u)], m.l2bm, data.data(), n);
+                    continue;
+                }
+                for (int64_t b = u; b < n / block; b += units)
+                    put_l2bm(s.l2bs[size_t(u)], m.l2bm + b / units * block, data.data() + b * block, block);
+            }
+            continue;
+        }
+        if (m.op == MvOp::Reduce) {
+            data = reduce(s.l2bs);
+        } else {
+            for (int64_t b = 0; b < n / block; b++) {
+                const int u = s.l2bs[size_t(b % units)];
+                const int64_t at = m.l2bm + b / units * block;
+                need_l2bm(u, at, block);
+                std::memcpy(data.data() + b * block, chip_.l2bm_words(size_t(u)) + at, size_t(block) * 8);
+            }
+        }
+        int64_t at = 0;
+        each_block(m, s.group, [&](int64_t address, int64_t count) {
+            memory_.write(space_of(m), s.group, address, {data.data() + at, size_t(count)});
+            at += count;
+        });
+    }
+}
+
+Moves::Traffic Moves::traffic(const Mv &m) const {
+    Traffic t;
+    const uint64_t bytes = uint64_t(words(m)) * 8, units = chosen(m.l2bs).size();
+    if (m.op == MvOp::Copy) return {0, bytes * units, bytes};
+    if (m.op == MvOp::ReduceTo) return {0, bytes, bytes * units};
+    for (const Stream &s : streams(m)) {
+        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
+        t.memory += bytes;
+        (is_load(m) ? t.l2bm_in : t.l2bm_out) += dealt ? bytes : bytes * s.l2bs.size();
+    }
+    return t;
+}
+
+} // namespace kumiko::sim

@@ -1,0 +1,66 @@
+// Moves off the chip and among L2BMs: when they run, and what they carry.
+//
+// Moves start in the order of their issue, so a move's times are known when it is issued: it waits for the memories of its groups
+// and the L2BM ports that it uses, and for the start latency, which overlaps with the moves ahead. The data is copied at once: H9
+// keeps everyone else away from both ends until the wait.
+#pragma once
+
+#include "sim/engine/chip_state.h"
+#include "sim/engine/hazards.h"
+#include "sim/memory.h"
+
+#include <deque>
+
+namespace kumiko::sim {
+
+class Moves {
+public:
+    Moves(const Config &config, ChipState &chip, HostMemory &memory);
+
+    struct Timed {
+        uint64_t stall = 0; // cycles for which a full queue held the stream before the issue
+        uint64_t begin = 0, end = 0;
+    };
+    // Requires a checked word.
+    Timed time(const Mv &move, uint64_t now);
+    // Which words it reads and writes. Reads the table of an indirect move: throws UserError for an entry outside DRAM.
+    void footprints(const Mv &move, PendingMove &out) const;
+    // Throws UserError when a source word was never written, unless undefined words are zero.
+    void carry(const Mv &move, bool undefined_is_zero);
+
+    const std::vector<uint64_t> &dram_busy() const { return dram_busy_; }
+    // Bytes over DRAM or PDM and over the L2BM ports, over the chip.
+    struct Traffic {
+        uint64_t memory = 0, l2bm_in = 0, l2bm_out = 0;
+    };
+    Traffic traffic(const Mv &move) const;
+    static bool is_load(const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; }
+    static bool is_store(const Mv &m) { return m.op == MvOp::Gather || m.op == MvOp::Reduce; }
+
+private:
+    // A group's memory and the L2Bs that it serves.
+    struct Stream {
+        int group;
+        std::vector<int> l2bs;
+    };
+    std::vector<Stream> streams(const Mv &m) const;
+    std::vector<int> chosen(uint32_t l2bs) const;
+    int64_t words(const Mv &m) const { return int64_t(m.blocks) * m.size * config_.moves.block; }
+    std::vector<int64_t> granules(const Mv &m, int group) const;
+    template<typename F>
+    void each_block(const Mv &m, int group, F &&f) const; // f(address, words)
+
+    const Config &config_;
+    ChipState &chip_;
+    HostMemory &memory_;
+    struct Group {
+        uint64_t free = 0, dram_end = 0;
+        int direction = 0;         // of DRAM: 1 read, 2 written
+        std::deque<uint64_t> ends; // of the moves that are not complete
+    };
+    std::vector<Group> groups_;
+    std::vector<uint64_t> in_free_, out_free_; // of each L2BM
+    std::vector<uint64_t> dram_busy_;
+};
+
+} // namespace kumiko::sim

@@ -1,0 +1,98 @@
+// One run: the stream of words, step by step.
+#pragma once
+
+#include "sim/engine/chip_state.h"
+#include "sim/engine/hazards.h"
+#include "sim/engine/moves.h"
+#include "sim/engine/plan.h"
+#include "sim/simulator.h"
+
+namespace kumiko::sim {
+
+class Runner {
+public:
+    Runner(const Config &config, const SimulateOptions &options, const Kernels &kernels, ChipState &chip,
+           const Program &program, HostMemory &memory);
+    Run run();
+
+private:
+    // Where the tree slots read and write, in words.
+    struct Extent {
+        int64_t begin = 0, end = 0;
+    };
+
+    // step.cpp: one word. access.cpp: what it touches, and whether it may.
+    void step(uint32_t index);
+    void wait(const PlannedWord &p);
+    void issue_move(const PlannedWord &p);
+    void resolve_addresses(const PlannedWord &p);
+    void resolve_by_t(const PlannedWord &p);
+    void check_reads(const PlannedWord &p);
+    void check_writes(const PlannedWord &p);
+    void check_operand_defined(const PlannedWord &p, Source s, int width, Slot slot);
+    void resolve_rows(const PlannedWord &p);
+    void resolve_masks(const PlannedWord &p);
+    void stamp_writes(const PlannedWord &p);
+    void mark_written(const PlannedWord &p, int memory, const PlannedAccess &access);
+    Extent extent(const TreeAddress &a, int64_t words, int64_t size, const char *memory, Slot slot) const;
+    [[noreturn]] void fail(Slot slot, const std::string &message) const;
+    [[noreturn]] void hazard(Rule rule, const std::string &resource, const std::string &cause, Slot a, Slot b) const;
+    Stamp stamp(Slot slot) const { return {step_, index_, slot}; }
+    size_t plane_of(int memory, int t, int j) const;
+
+    // units.cpp: the PEs, block by block.
+    void run_units(const PlannedWord &p);
+    void run_block(const PlannedWord &p, size_t at, size_t bytes);
+    void mask_result(const PlannedWord &p, int forward, const Rows &mask, int width, size_t at, size_t bytes);
+    void commit(uint8_t to, int forward, int width, const Rows *mask, size_t at, size_t bytes);
+    void commit_mask_entry(const PlannedWord &p, size_t at, size_t bytes);
+
+    // tree.cpp: L1 and L2.
+    void l1_extent(const PlannedWord &p);
+    void check_l1_source(const PlannedWord &p);
+    void l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_t out_at) const;
+    void l1_up(const PlannedWord &p, size_t l1b, size_t at);
+    void l2_extents(const PlannedWord &p);
+    void l2_read(const PlannedWord &p);
+    void l2_write(const PlannedWord &p);
+
+    const Config &config_;
+    const SimulateOptions &options_;
+    const Kernels &kernels_;
+    ChipState &chip_;
+    Planned program_;
+    HostMemory &memory_;
+    Hazards hazards_;
+    Moves moves_;
+    Run run_;
+
+    // The step at hand.
+    int64_t step_ = 0;
+    uint64_t cycle_ = 0;
+    uint32_t index_ = 0;
+    int64_t iteration_[2] = {}; // of the outer and inner REP
+    int addresses_[port_count][4];
+    std::vector<int> by_t_[4]; // LM0 addressed by T: of each PE
+    Rows rows_[source_count];
+    Rows mau_mask_, alu_mask_;
+    Rows selected_rows_;      // selected_ in every row
+    bool l1_partial_ = false; // L1 leaves MABs out
+    RowsOut out_[forward_count];
+    size_t out_at_[forward_count] = {};
+    bool kept_[forward_count] = {}; // the result is kept for the next step
+    Extent l1_, l2_l2bm_, l2_l1bm_, l2_second_;
+    bool forward_partial_[forward_count] = {};
+
+    size_t l1b_bytes_, block_l1bs_;
+    Planes scratch_;      // [8·forward + row], a block
+    Planes gathered_;     // LM0 by T: 8 rows
+    Planes mask_scratch_; // 8 rows for MAU, 8 for ALU
+    Planes selected_;     // all ones in the MABs that L1 serves
+    uint32_t selected_set_ = 0;
+    bool selected_known_ = false;
+    std::vector<uint64_t> l2_data_, reduce_;
+    uint16_t tags_issued_ = 0;
+    Stamp last_move_;
+};
+
+} // namespace kumiko::sim

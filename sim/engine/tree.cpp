@@ -1,0 +1,291 @@
+// The moves along the tree: L1 (between L1BM and PEs) and L2 (between L2BM and L1BMs).
+#include "sim/engine/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace kumiko::sim {
+
+Runner::Extent Runner::extent(const TreeAddress &a, int64_t words, int64_t size, const char *memory, Slot slot) const {
+    const int64_t at = a.at + iteration_[0] * a.repeat[0] + iteration_[1] * a.repeat[1];
+    if (at < 0 || at + words > size)
+        fail(slot, fmt::format("addresses {}..{} are outside {} of {} LW", at, at + words - 1, memory, size));
+    return {at, at + words};
+}
+
+// ---- L1 --------------------------------------------------------------------------------------------------------------
+
+void Runner::l1_extent(const PlannedWord &p) {
+    const L1 &l = p.word.l1;
+    int64_t a_cycle = 0;
+    switch (l.op) {
+    case L1Op::PeBroadcast:
+        a_cycle = l.width;
+        break;
+    case L1Op::MabBroadcast:
+    case L1Op::MabReduce:
+        a_cycle = 4 * l.width;
+        break;
+    case L1Op::MabBroadcast4:
+    case L1Op::MabReduce4:
+        a_cycle = l.width * config_.mabs;
+        break;
+    default:
+        a_cycle = config_.pes_per_l1b();
+        break;
+    }
+    l1_ = extent(l.at, cycles_per_step * a_cycle, config_.sizes.l1bm, "L1BM", Slot::L1);
+    l1_partial_ = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
+    if (l1_partial_ && (!selected_known_ || selected_set_ != p.l1_mabs)) {
+        for (size_t m = 0; m < chip_.mabs; m++)
+            std::memset(selected_[0] + 32 * m, p.l1_mabs >> (m % size_t(config_.mabs)) & 1 ? 0xff : 0, 32);
+        selected_known_ = true, selected_set_ = p.l1_mabs;
+    }
+    if (is_upward(l.op)) return;
+    if (options_.hazards) hazards_.read_l1bm(l1_.begin, l1_.end, step_, index_, Slot::L1);
+    if (options_.undefined == Undefined::Error) check_l1_source(p);
+}
+
+void Runner::check_l1_source(const PlannedWord &p) {
+    for (size_t b = 0; b < size_t(config_.total_l1bs()); b++) {
+        int64_t missing = chip_.l1bm_defined.first_undefined(b, size_t(l1_.begin), size_t(l1_.end - l1_.begin));
+        if (missing >= 0 && p.word.l1.op == L1Op::Scatter) { // only what the chosen MABs get
+            missing = -1;
+            for (int t = 0; t < 4; t++)
+                for (int m = 0; m < config_.mabs && missing < 0; m++)
+                    if (p.l1_mabs >> m & 1)
+                        missing = chip_.l1bm_defined.first_undefined(
+                            b, size_t(l1_.begin + t * config_.pes_per_l1b() + 4 * m), 4);
+        }
+        if (missing >= 0)
+            fail(Slot::L1, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, b));
+    }
+}
+
+void Runner::l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_t out_at) const {
+    const L1 &l = p.word.l1;
+    const uint64_t *from = chip_.l1bm_words(l1b) + l1_.begin;
+    const size_t w = l.width, mabs = size_t(config_.mabs), pes = 4 * mabs;
+    for (size_t t = 0; t < 4; t++) {
+        for (size_t j = 0; j < w; j++) {
+            auto *to = reinterpret_cast<uint64_t *>(out.row[2 * t + j] + out_at);
+            switch (l.op) {
+            case L1Op::PeBroadcast:
+                std::fill_n(to, pes, from[w * t + j]);
+                break;
+            case L1Op::MabBroadcast:
+            case L1Op::MabBroadcast4: {
+                const bool four = l.op == L1Op::MabBroadcast4;
+                for (size_t m = 0; m < mabs; m++) {
+                    const uint64_t *source = from + (four ? w * mabs * t + 4 * w * (m / 4) : 4 * w * t) + j;
+                    for (size_t i = 0; i < 4; i++) to[4 * m + i] = source[w * i];
+                }
+                break;
+            }
+            default:
+                std::memcpy(to, from + pes * t, 8 * pes);
+                break; // Scatter
+            }
+            for (size_t m = 0; m < mabs; m++)
+                if (!(p.l1_mabs >> m & 1)) std::memset(to + 4 * m, 0, 32);
+        }
+    }
+}
+
+void Runner::l1_up(const PlannedWord &p, size_t l1b, size_t at) {
+    const L1 &l = p.word.l1;
+    const Rows &rows = rows_[int(l.from)];
+    uint64_t *to = chip_.l1bm_words(l1b) + l1_.begin;
+    const size_t w = l.width, mabs = size_t(config_.mabs);
+    const auto source = [&](size_t t, size_t j, size_t m) {
+        return reinterpret_cast<const uint64_t *>(rows.row[2 * t + j] + at) + 4 * m;
+    };
+    const auto defined = [&](size_t address, size_t count) {
+        chip_.l1bm_defined.set(l1b, size_t(l1_.begin) + address, count);
+    };
+    if (l.op == L1Op::Gather) {
+        for (size_t t = 0; t < 4; t++) {
+            for (size_t m = 0; m < mabs; m++) {
+                if (!(p.l1_mabs >> m & 1)) continue;
+                std::memcpy(to + 4 * mabs * t + 4 * m, source(t, 0, m), 32);
+                defined(4 * mabs * t + 4 * m, 4);
+            }
+        }
+        return;
+    }
+    // Pairs by adjacent numbers among the chosen MABs, level by level; an odd one passes up.
+    const bool four = l.op == L1Op::MabReduce4;
+    for (size_t first = 0; first < mabs; first += four ? 4 : mabs) {
+        for (size_t t = 0; t < 4; t++) {
+            for (size_t j = 0; j < w; j++) {
+                size_t count = 0;
+                for (size_t m = first; m < first + (four ? 4 : mabs); m++)
+                    if (p.l1_mabs >> m & 1) std::memcpy(&reduce_[4 * count++], source(t, j, m), 32);
+                if (!count) continue;
+                while (count > 1) {
+                    for (size_t i = 0; i < count / 2; i++)
+                        kernels_.combine[int(l.reduction)](reinterpret_cast<uint8_t *>(&reduce_[8 * i]),
+                                                           reinterpret_cast<uint8_t *>(&reduce_[8 * i + 4]),
+                                                           reinterpret_cast<uint8_t *>(&reduce_[4 * i]), 32);
+                    if (count % 2) std::memmove(&reduce_[4 * (count / 2)], &reduce_[4 * (count - 1)], 32);
+                    count = (count + 1) / 2;
+                }
+                const size_t base = four ? w * mabs * t + 4 * w * (first / 4) : 4 * w * t;
+                for (size_t i = 0; i < 4; i++) {
+                    to[base + w * i + j] = reduce_[i];
+                    defined(base + w * i + j, 1);
+                }
+            }
+        }
+    }
+}
+
+// ---- L2 --------------------------------------------------------------------------------------------------------------
+
+void Runner::l2_extents(const PlannedWord &p) {
+    const L2 &l = p.word.l2;
+    const int64_t broadcast = int64_t(cycles_per_step) * config_.links.l2_broadcast,
+                  scatter = int64_t(cycles_per_step) * config_.links.l2_scatter;
+    const bool dealt = l.op == L2Op::Scatter || l.op == L2Op::Gather, multicast = l.op == L2Op::Multicast;
+    const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
+    l2_l1bm_ = extent(l.l1bm, dealt ? scatter : broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
+    if (!multicast)
+        l2_l2bm_ = extent(l.l2bm, dealt ? scatter * config_.l1bs : broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
+    if (multicast) l2_second_ = extent(l.second, broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
+    if (l.op == L2Op::Broadcast2) l2_second_ = extent(l.second, broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
+    if (!options_.hazards) return;
+    if (multicast)
+        hazards_.read_l1bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
+    else if (up)
+        hazards_.read_l1bm(l2_l1bm_.begin, l2_l1bm_.end, step_, index_, Slot::L2);
+    else
+        hazards_.read_l2bm(l2_l2bm_.begin, l2_l2bm_.end, step_, index_, Slot::L2);
+    if (!multicast) hazards_.check_moves(l2_l2bm_.begin, l2_l2bm_.end, up, step_, index_);
+    if (l.op == L2Op::Broadcast2) {
+        hazards_.read_l2bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
+        hazards_.check_moves(l2_second_.begin, l2_second_.end, false, step_, index_);
+    }
+}
+
+// What the L2 slot carries, as it was before this step: for each L2B a piece of l2_data_.
+void Runner::l2_read(const PlannedWord &p) {
+    const L2 &l = p.word.l2;
+    const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
+                 L = size_t(config_.l1bs);
+    const size_t piece = std::max(2 * b, 4 * s * L);
+    const bool zero = options_.undefined == Undefined::Zero;
+    const auto from_l2bm = [&](size_t unit, const Extent &e) {
+        const int64_t missing =
+            zero ? -1 : chip_.l2bm_defined.first_undefined(unit, size_t(e.begin), size_t(e.end - e.begin));
+        if (missing >= 0)
+            fail(Slot::L2, fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, unit));
+        return chip_.l2bm_words(unit) + e.begin;
+    };
+    const auto from_l1bm = [&](size_t unit, const Extent &e) {
+        const int64_t missing =
+            zero ? -1 : chip_.l1bm_defined.first_undefined(unit, size_t(e.begin), size_t(e.end - e.begin));
+        if (missing >= 0)
+            fail(Slot::L2, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, unit));
+        return chip_.l1bm_words(unit) + e.begin;
+    };
+    for (size_t u = 0; u < size_t(config_.total_l2bs()); u++) {
+        uint64_t *data = &l2_data_[u * piece];
+        switch (l.op) {
+        case L2Op::Broadcast:
+        case L2Op::UnicastDown:
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b);
+            break;
+        case L2Op::Broadcast2:
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b);
+            std::memcpy(data + b, from_l2bm(u, l2_second_), 8 * b);
+            break;
+        case L2Op::Scatter:
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * 4 * s * L);
+            break;
+        case L2Op::Multicast:
+            std::memcpy(data, from_l1bm(u * L + l.child, l2_second_), 8 * b);
+            break;
+        case L2Op::UnicastUp:
+            std::memcpy(data, from_l1bm(u * L + l.child, l2_l1bm_), 8 * b);
+            break;
+        case L2Op::Gather:
+            for (size_t c = 0; c < L; c++) {
+                if (!(p.l2_l1bs >> c & 1)) continue;
+                const uint64_t *from = from_l1bm(u * L + c, l2_l1bm_);
+                for (size_t t = 0; t < 4; t++) std::memcpy(data + s * L * t + s * c, from + s * t, 8 * s);
+            }
+            break;
+        case L2Op::Reduce: {
+            std::vector<uint64_t> level(L * b);
+            size_t count = 0;
+            for (size_t c = 0; c < L; c++)
+                if (p.l2_l1bs >> c & 1) std::memcpy(&level[b * count++], from_l1bm(u * L + c, l2_l1bm_), 8 * b);
+            while (count > 1) {
+                for (size_t i = 0; i < count / 2; i++)
+                    kernels_.combine[int(l.reduction)](reinterpret_cast<uint8_t *>(&level[2 * i * b]),
+                                                       reinterpret_cast<uint8_t *>(&level[(2 * i + 1) * b]),
+                                                       reinterpret_cast<uint8_t *>(&level[i * b]), 8 * b);
+                if (count % 2) std::memmove(&level[count / 2 * b], &level[(count - 1) * b], 8 * b);
+                count = (count + 1) / 2;
+            }
+            std::memcpy(data, level.data(), 8 * b);
+            break;
+        }
+        case L2Op::None:
+            break;
+        }
+    }
+}
+
+void Runner::l2_write(const PlannedWord &p) {
+    const L2 &l = p.word.l2;
+    const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
+                 L = size_t(config_.l1bs);
+    const size_t piece = std::max(2 * b, 4 * s * L);
+    const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
+    if (up)
+        hazards_.write_l2bm(l2_l2bm_.begin, l2_l2bm_.end, stamp(Slot::L2));
+    else
+        hazards_.write_l1bm(l2_l1bm_.begin, l2_l1bm_.end, stamp(Slot::L2));
+    const auto to_l1bm = [&](size_t unit, const uint64_t *data, size_t words) {
+        std::memcpy(chip_.l1bm_words(unit) + l2_l1bm_.begin, data, 8 * words);
+        chip_.l1bm_defined.set(unit, size_t(l2_l1bm_.begin), words);
+    };
+    for (size_t u = 0; u < size_t(config_.total_l2bs()); u++) {
+        const uint64_t *data = &l2_data_[u * piece];
+        if (up) {
+            uint64_t *to = chip_.l2bm_words(u) + l2_l2bm_.begin;
+            if (l.op != L2Op::Gather) {
+                std::memcpy(to, data, 8 * b);
+                chip_.l2bm_defined.set(u, size_t(l2_l2bm_.begin), b);
+                continue;
+            }
+            for (size_t t = 0; t < 4; t++) {
+                for (size_t c = 0; c < L; c++) {
+                    if (!(p.l2_l1bs >> c & 1)) continue;
+                    std::memcpy(to + s * L * t + s * c, data + s * L * t + s * c, 8 * s);
+                    chip_.l2bm_defined.set(u, size_t(l2_l2bm_.begin) + s * L * t + s * c, s);
+                }
+            }
+            continue;
+        }
+        if (l.op == L2Op::UnicastDown) {
+            to_l1bm(u * L + l.child, data, b);
+            continue;
+        }
+        for (size_t c = 0; c < L; c++) {
+            if (!(p.l2_l1bs >> c & 1)) continue;
+            if (l.op == L2Op::Scatter) {
+                uint64_t slice[4 * 64];
+                for (size_t t = 0; t < 4; t++) std::memcpy(slice + s * t, data + s * L * t + s * c, 8 * s);
+                to_l1bm(u * L + c, slice, 4 * s);
+            } else {
+                to_l1bm(u * L + c, l.op == L2Op::Broadcast2 && c >= L / 2 ? data + b : data, b);
+            }
+        }
+    }
+}
+
+} // namespace kumiko::sim

@@ -1,0 +1,117 @@
+// The trace that ui.perfetto.dev opens (the JSON form): a track for each slot, each tag, each group's DRAM, and the words.
+#include "sim/assembler.h"
+#include "sim/run.h"
+#include "support/atomic_file.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace kumiko::sim {
+
+namespace {
+
+std::string quoted(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+class TraceWriter {
+public:
+    explicit TraceWriter(double microseconds_a_cycle) : scale_(microseconds_a_cycle) {}
+
+    void process(int id, const std::string &name) { meta(id, 0, "process_name", name); }
+    void track(int process, int id, const std::string &name) {
+        meta(process, id, "thread_name", name);
+        meta_sort(process, id);
+    }
+    void slice(int process, int track, uint64_t begin, uint64_t end, const std::string &name,
+               const std::string &arguments) {
+        fmt::format_to(
+            std::back_inserter(out_),
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f},\"name\":{},\"args\":{{{}}}}},\n",
+            process, track, double(begin) * scale_, double(end - begin) * scale_, name, arguments);
+    }
+    std::string finish(const std::string &title) {
+        return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":" + quoted(title) + "},\"traceEvents\":[\n" +
+               out_ +
+               "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":\"1 step = 4 cycles\"}}\n]}\n";
+    }
+
+private:
+    void meta(int process, int track, const char *kind, const std::string &name) {
+        fmt::format_to(std::back_inserter(out_),
+                       "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":{}}}}},\n", process,
+                       track, kind, quoted(name));
+    }
+    void meta_sort(int process, int track) {
+        fmt::format_to(
+            std::back_inserter(out_),
+            "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{}}}}},\n",
+            process, track, track);
+    }
+
+    double scale_;
+    std::string out_;
+};
+
+} // namespace
+
+std::string Run::trace() const {
+    if (!traced) throw UserError("this run kept no trace; ask for one before it (SimulateOptions::trace)");
+    TraceWriter out(1e-3 / config.clock_ghz);
+    enum { words = 1, moves = 2, dram = 3 };
+    out.process(words, "words");
+    out.process(moves, "moves, by tag");
+    out.process(dram, "DRAM");
+    // The words' notes and the slots. Steps that follow one another with the same text are one slice.
+    for (int s = -1; s < slot_count; s++) {
+        const int track = s + 2;
+        bool any = false;
+        for (const auto &slots : traced->slots) any |= s < 0 || !slots[size_t(s)].empty();
+        if (!any) continue;
+        out.track(words, track, s < 0 ? "word" : slot_name(Slot(s)));
+        const auto text = [&](uint32_t word) -> const std::string & {
+            return s < 0 ? traced->notes[word] : traced->slots[word][size_t(s)];
+        };
+        std::vector<std::string> names(traced->slots.size()); // quoted once
+        for (uint32_t w = 0; w < names.size(); w++) {
+            const std::string &full = text(w);
+            names[w] = quoted(s < 0 ? full : full.substr(0, full.find(' ')));
+        }
+        const auto &steps = traced->steps;
+        for (size_t i = 0; i < steps.size();) {
+            const std::string &name = text(steps[i].word);
+            size_t end = i + 1;
+            while (end < steps.size() && steps[end].cycle == steps[end - 1].cycle + cycles_per_step &&
+                   (steps[end].word == steps[i].word || text(steps[end].word) == name))
+                end++;
+            if (!name.empty())
+                out.slice(words, track, steps[i].cycle, steps[end - 1].cycle + cycles_per_step, names[steps[i].word],
+                          fmt::format("\"text\":{},\"step\":{},\"steps\":{},\"word\":{}", quoted(name), i, end - i,
+                                      steps[i].word));
+            i = end;
+        }
+    }
+    for (int tag = 0; tag < 16; tag++) {
+        bool any = false;
+        for (const TraceMove &m : traced->moves) {
+            if (m.tag != tag) continue;
+            if (!any) out.track(moves, tag + 1, fmt::format("tag {}", tag));
+            any = true;
+            out.slice(moves, tag + 1, m.begin, m.end, quoted(m.text.substr(0, m.text.find(' '))),
+                      fmt::format("\"text\":{},\"bytes\":{},\"issued\":{},\"begin\":{},\"end\":{},\"word\":{}",
+                                  quoted(m.text), m.bytes, m.issued, m.begin, m.end, m.word));
+        }
+    }
+    for (int g = 0; g < config.groups; g++) {
+        out.track(dram, g + 1, fmt::format("group {}", g));
+        for (const TraceMove &m : traced->moves)
+            if (m.groups >> g & 1 && m.text.find("dram[") != std::string::npos)
+                out.slice(dram, g + 1, m.begin, m.end, m.in ? "\"read\"" : "\"write\"",
+                          fmt::format("\"tag\":{},\"bytes\":{},\"text\":{}", m.tag, m.bytes, quoted(m.text)));
+    }
+    return out.finish(program.empty() ? config.name : program + " on " + config.name);
+}
+
+void Run::save_trace(const std::string &path) const { write_file_atomically(path, trace()); }
+
+} // namespace kumiko::sim
