@@ -103,6 +103,7 @@ private:
         }();
         if (std::find(extents.begin(), extents.end(), 0) == extents.end()) {
             b.allocate();
+            if (!b.data()) no_memory(type, extents);
             return b;
         }
         // With strides, the span of no elements is not what Halide takes it for: make room for one, and leave it out.
@@ -117,6 +118,11 @@ private:
             if (other.type() != halide_type_t(Halide::type_of<T>())) type_mismatch(other.type(), Halide::type_of<T>());
         }
         return other;
+    }
+    [[noreturn]] static void no_memory(Type type, const std::vector<int64_t> &extents) {
+        std::string shape;
+        for (int64_t e : extents) shape += (shape.empty() ? "" : ", ") + std::to_string(e);
+        throw UserError("there is no memory for a buffer of " + type_name(type) + " with extents {" + shape + "}");
     }
     [[noreturn]] static void type_mismatch(Type have, Type want) {
         throw UserError("a buffer of " + type_name(have) + " cannot be used as one of " + type_name(want));

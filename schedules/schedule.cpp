@@ -407,17 +407,23 @@ Schedule Schedule::from_json(const Op &op, const json &j) { return from_json(op,
 
 Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j,
                              std::shared_ptr<const InstructionSet> instructions) {
-    if (!j.is_object() || j.value("kumiko", "") != "schedule")
+    const auto text_at = [&](const char *name) {
+        return j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string("?");
+    };
+    if (!j.is_object() || text_at("kumiko") != "schedule")
         throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
     if (!j.contains("version") || !j["version"].is_number_integer())
         throw UserError("the saved schedule does not state its version");
-    if (const int version = j["version"]; version > format_version) {
+    const int64_t version = j["version"];
+    if (version < 1)
+        throw UserError("the saved schedule states version " + j["version"].dump() + "; versions count from 1");
+    if (version > format_version) {
         throw UserError("the saved schedule has format version " + std::to_string(version) + ", newer than " +
                         std::to_string(format_version) +
                         ", which this program reads; load it with the program that saved it, or a newer one");
     }
-    if (j.value("hash", "") != op.hash()) {
-        throw UserError("the saved schedule is one of op " + j.value("op", "?") + " with hash " + j.value("hash", "?") +
+    if (text_at("hash") != op.hash() || text_at("op") != op.name()) {
+        throw UserError("the saved schedule is one of op " + text_at("op") + " with hash " + text_at("hash") +
                         ", not of " + op.name() + " with hash " + op.hash() +
                         "; the formula, a shape or a type differs");
     }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,24 +19,50 @@ namespace {
     throw UserError("cannot write " + path + ": " + std::strerror(error) + "; no file was changed");
 }
 
+// Writes all; returns an error number, or 0.
+int write_all(int file, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(file, bytes.data(), bytes.size());
+        if (written >= 0) {
+            bytes.remove_prefix(size_t(written));
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+// Where a path leads: behind symbolic links stands the file that is to change.
+std::string target_of(const std::string &path) {
+    std::error_code none;
+    if (!std::filesystem::is_symlink(path, none)) return path;
+    const auto target = std::filesystem::weakly_canonical(path, none);
+    return none ? path : target.string();
+}
+
+// Devices and pipes are written into, never replaced. Returns false where the path leads to neither.
+bool write_through(const std::string &path, std::string_view bytes) {
+    std::error_code none;
+    const auto status = std::filesystem::status(path, none);
+    if (none || !std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return false;
+    const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0) fail(path, errno);
+    int error = write_all(file, bytes);
+    if (close(file) && !error) error = errno;
+    if (error) throw UserError("cannot write " + path + ": " + std::strerror(error));
+    return true;
+}
+
 // A file beside its place, removed unless it is moved there.
 class TemporaryFile {
 public:
-    TemporaryFile(const std::string &path, std::string_view bytes) : path_(path), name_(path + ".XXXXXX") {
+    TemporaryFile(const std::string &path, std::string_view bytes) : path_(target_of(path)), name_(path_ + ".XXXXXX") {
         int file = mkstemp(name_.data());
         if (file < 0) {
             name_.clear();
             fail(path, errno);
         }
-        int error = 0;
-        while (!bytes.empty() && !error) {
-            ssize_t written = ::write(file, bytes.data(), bytes.size());
-            if (written >= 0) {
-                bytes.remove_prefix(size_t(written));
-            } else if (errno != EINTR) {
-                error = errno;
-            }
-        }
+        int error = write_all(file, bytes);
         // mkstemp makes private files; give this one the usual permissions.
         mode_t mask = umask(0);
         umask(mask);
@@ -75,14 +103,14 @@ private:
 } // namespace
 
 void write_file_atomically(const std::string &path, std::string_view bytes) {
-    TemporaryFile(path, bytes).move_into_place();
+    if (!write_through(path, bytes)) TemporaryFile(path, bytes).move_into_place();
 }
 
 void write_files_atomically(const std::vector<std::pair<std::string, std::string>> &files) {
     std::vector<TemporaryFile> written;
     written.reserve(files.size());
     for (const auto &[path, bytes] : files) {
-        written.emplace_back(path, bytes);
+        if (!write_through(path, bytes)) written.emplace_back(path, bytes);
     }
     for (TemporaryFile &file : written) {
         file.move_into_place();

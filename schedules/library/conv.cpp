@@ -51,7 +51,8 @@ std::optional<Roles> roles(const Op &op) {
     }
     r.vector = sum.axes.back().name();
     for (const Expr &e : r.image.indices) {
-        const Expr next = Halide::Internal::substitute(r.vector, Halide::Internal::Variable::make(Int(32), r.vector) + 1, e);
+        const Expr next =
+            Halide::Internal::substitute(r.vector, Halide::Internal::Variable::make(Int(32), r.vector) + 1, e);
         const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - e));
         r.dense = r.dense && step && *step <= 1;
     }

@@ -81,7 +81,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.depth = Tile(std::max<int64_t>(depth, 1), depths);
 
     // Where all are large, B is copied once a block of depth for all rows, and the block of A leaves B's panels room.
-    const bool large = M >= 768 && N >= 512 && K > depth && machine.find_level("L3");
+    const bool large = M >= 768 && N >= 512 && K > depth && machine.find_level("L3") &&
+                       depth * (r.N ? N : 0) * type.bytes() <= cache_bytes(machine, "L3", 0);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * type.bytes());
     const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
     std::vector<int64_t> blocks;
@@ -94,10 +95,14 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         blocks.clear();
         for (int64_t n : {4, 8, 16, 32, 64}) blocks.push_back(n * p.rows);
     }
+    // A packed block has to fit, its last tile counted whole.
+    const int64_t fits = cache_bytes(machine, "L2", 512 << 10) / (depth * type.bytes());
+    while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
+    if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
     const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
     if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
-    p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : 192, blocks);
+    p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits), blocks);
     // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them; columns are worth
     // copying.
     p.pack_a = Flag(large || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows), {false, true});

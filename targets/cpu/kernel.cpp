@@ -206,7 +206,47 @@ void Codegen::check_door(const Nest &nest) {
         fail_unless(condition(a.condition), failed_assumption,
                     fmt::format("{}: the assumption {} does not hold", kernel_, a.text));
     }
+    check_strides(nest);
     check_overlap(nest);
+}
+
+// The elements of an output lie apart: each stride steps over all that the smaller ones reach. With sizes in the strides this
+// is tested for one and two dimensions, in either order.
+void Codegen::check_strides(const Nest &nest) {
+    for (const TensorArgument &t : nest.tensors) {
+        if (!t.output) continue;
+        std::vector<std::pair<Expr, Expr>> dims; // stride, extent
+        bool numbers = true;
+        for (size_t d = 0; d < t.strides.size(); d++) {
+            const Expr stride = Halide::Internal::simplify(t.strides[d]),
+                       extent = Halide::Internal::simplify(t.extents[d]);
+            numbers = numbers && is_const(stride) && is_const(extent);
+            if (!is_const_one(extent)) dims.emplace_back(Halide::cast(Int(64), stride), Halide::cast(Int(64), extent));
+        }
+        if (numbers) {
+            std::stable_sort(dims.begin(), dims.end(), [](const auto &a, const auto &b) {
+                return *Halide::Internal::as_const_int(Halide::Internal::simplify(a.first)) >
+                       *Halide::Internal::as_const_int(Halide::Internal::simplify(b.first));
+            });
+        }
+        const auto apart = [&](const std::vector<std::pair<Expr, Expr>> &dims) {
+            Expr ok = dims.empty() ? const_true() : dims.back().first >= 1 || dims.back().second <= 1;
+            for (size_t d = 0; d + 1 < dims.size(); d++) {
+                ok = ok && (dims[d].second <= 1 || dims[d + 1].second <= 1 ||
+                            dims[d].first > dims[d + 1].first * (dims[d + 1].second - 1));
+            }
+            return ok;
+        };
+        if (!numbers && dims.size() > 2) continue;
+        Expr ok = apart(dims);
+        if (!numbers) ok = ok || apart({dims.rbegin(), dims.rend()});
+        ok = Halide::Internal::simplify(ok);
+        if (is_const_one(ok)) continue;
+        const std::string text =
+            fmt::format("{}: the strides of output {} put different elements in one place", kernel_, t.name);
+        if (is_const_zero(ok)) throw UserError(text);
+        fail_unless(condition(ok), bad_size, text);
+    }
 }
 
 void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {

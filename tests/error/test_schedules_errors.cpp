@@ -410,6 +410,20 @@ TEST_CASE("saved schedules that do not fit") {
     CHECK(told([&] { Schedule::from_json(op, newer); }) == R"(
 the saved schedule has format version 99, newer than 1, which this program reads; load it with the program that saved it, or a newer one
 )");
+    newer["version"] = uint64_t(4294967297);
+    CHECK(told([&] { Schedule::from_json(op, newer); }).find("version 4294967297, newer than 1") != std::string::npos);
+    for (const nlohmann::json &version : {nlohmann::json(0), nlohmann::json(-1)}) {
+        nlohmann::json old = good;
+        old["version"] = version;
+        CHECK(told([&] { Schedule::from_json(op, old); }).find("versions count from 1") != std::string::npos);
+    }
+    nlohmann::json odd = good;
+    odd["hash"] = 7;
+    CHECK(told([&] { Schedule::from_json(op, odd); }).find("with hash ?") != std::string::npos);
+    odd = good;
+    odd["op"] = "product";
+    CHECK(told([&] { Schedule::from_json(op, odd); }).find("one of op product") != std::string::npos);
+    CHECK(told([&] { Schedule::from_json(op, {{"kumiko", 5}}); }).find("not a saved schedule") != std::string::npos);
     const std::string text = good.dump();
     CHECK(told([&] {
               Schedule::parse(op, text.substr(0, text.size() / 2));

@@ -5,6 +5,9 @@
 #include "tests/unit/test_cpu_builders.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -170,6 +173,27 @@ TEST_CASE("a 14x32 tile on AVX-512 spills nothing") {
     CHECK(spills == 0);
     options.contract = false;
     CHECK(compile_assembly({n}, options).find("vfmadd") == std::string::npos);
+}
+
+TEST_CASE("links are followed, and pipes and devices written into") {
+    const auto folder = scratch();
+    const std::filesystem::path kept = folder / "kept.txt", link = folder / "link.txt", pipe = folder / "pipe";
+    write_file_atomically(kept.string(), "first");
+    std::filesystem::create_symlink("kept.txt", link);
+    write_file_atomically(link.string(), "second");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(read(kept) == "second");
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    write_file_atomically(pipe.string(), "through");
+    char got[8] = {};
+    CHECK(::read(reader, got, 7) == 7);
+    CHECK(std::string(got) == "through");
+    close(reader);
+    CHECK(std::filesystem::is_fifo(pipe));
+    std::filesystem::remove_all(folder);
+    write_file_atomically("/dev/null", "gone");
+    CHECK(std::filesystem::is_character_file("/dev/null"));
 }
 
 TEST_CASE("a file that cannot be written leaves nothing behind") {

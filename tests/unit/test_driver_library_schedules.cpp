@@ -3,6 +3,7 @@
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
 #include "ops/ops.h"
+#include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
 
 #include <doctest/doctest.h>
@@ -139,4 +140,16 @@ TEST_CASE("anything else") {
     check_op(ops::reduction("sum", i32, {4, 5, 6}, {0, 1, 2}), "elementwise");
     Size N("N");
     for (int n : {0, 1, 15, 100}) check_op(ops::binary("mul", f32, N), "elementwise", true, {{"N", n}}, 1);
+}
+
+TEST_CASE("default schedules fit the machines that are compiled for") {
+    for (const std::string &name : Machine::names()) {
+        const Machine machine = Machine::named(name);
+        for (const Type type : {Float(32), Float(64), Int(32)}) {
+            INFO(name, " ", type_name(type));
+            for (const int n : {20, 1000, 3000}) CHECK_NOTHROW(library::matmul(ops::matmul(type, n, n, n), machine));
+            CHECK_NOTHROW(library::matmul(ops::matmul(type, Size("M"), Size("N"), Size("K")), machine));
+            CHECK_NOTHROW(library::matmul(ops::matmul(type, Size("M"), 3000, 3000), machine));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 // Every primitive, run: the scheduled kernel computes what the formula means, and a saved schedule replays to the same nest.
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
+#include "runtime/kumiko_runtime.h"
 #include "schedules/examples.h"
 
 #include <doctest/doctest.h>
@@ -392,4 +393,21 @@ TEST_CASE("a copy of what inlining leaves unread") {
         if (twice) copy.double_buffer();
         check_runs(s);
     }
+}
+
+TEST_CASE("outputs whose strides put elements in one place are refused") {
+    Axis i("i", 20), j("j", 20);
+    Tensor A = input("A", f32, {i, j});
+    const Op one("one", {A}, {compute("C", {i, j}, Expr(A(i, j)), ComputeOptions{.strides = {1, 1}})});
+    CHECK_THROWS_WITH(compile(Schedule(one)), doctest::Contains("put different elements in one place"));
+    Size ld("ld");
+    const Op any("any", {A}, {compute("C", {i, j}, Expr(A(i, j)), ComputeOptions{.strides = {ld, 1}})});
+    const Kernel k = compile(Schedule(any));
+    std::vector<float> a(400, 1), c(20 * 24);
+    std::vector<void *> tensors = {a.data(), c.data()};
+    int64_t size = 24;
+    CHECK(k.call_raw(tensors.data(), &size) == 0);
+    size = 19;
+    CHECK(k.call_raw(tensors.data(), &size) != 0);
+    CHECK(std::string(kumiko_error()).find("put different elements in one place") != std::string::npos);
 }
