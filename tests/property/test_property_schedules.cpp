@@ -229,7 +229,7 @@ int run(const Options &o) {
                 took);
     if (o.coverage) coverage.print(shared->covered);
     bool tried = true; // a run of some length tries everything that there is
-    for (size_t row = 0; row < coverage.size() && o.pairs >= 500 && !failures; row++) {
+    for (size_t row = 0; row < coverage.size() && o.pairs >= 2000 && !failures; row++) {
         if (shared->covered[row]) continue;
         std::printf("%s was never drawn\n", coverage.name(row).c_str());
         tried = false;
