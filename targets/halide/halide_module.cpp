@@ -120,6 +120,7 @@ int HalideModule::call(void *const *tensors, const int64_t *sizes) const {
             return kumiko_fail(KUMIKO_FAILED_ASSUMPTION, ("the assumption " + a.text + " does not hold").c_str());
         }
     }
+    JITSharedRuntime::set_num_threads(kumiko_num_threads()); // Halide's pool, as many as ours
     return contents_->entry(args.data());
 }
 

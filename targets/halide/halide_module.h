@@ -26,7 +26,7 @@ public:
 
     // As the packed form of our own kernels: pointers in the order of Nest::tensors, sizes in the order of Nest::sizes.
     // Returns 0, or a code of runtime/kumiko_runtime.h with its text in kumiko_error(): null pointers, sizes out of range and
-    // assumptions that fail are found at the door.
+    // assumptions that fail are found at the door. Parallel loops take as many threads as kumiko_num_threads() says.
     int call(void *const *tensors, const int64_t *sizes) const;
 
 private:
