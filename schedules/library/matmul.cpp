@@ -70,9 +70,11 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.rows = Tile::nearest(most_rows, row_choices);
     p.vectors = Tile::nearest(vectors, vector_choices);
 
-    // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second.
+    // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits
+    // to it cost more than reading the panel from the second cache.
     const int64_t columns = vectors * lanes;
-    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / 2 / (columns * type.bytes());
+    const bool tall = M >= 768 && K >= 1024;
+    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * type.bytes());
     const int64_t depth = even_block(K, std::clamp<int64_t>(panel, 64, 512), 1);
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
     depths.push_back(std::max<int64_t>(depth, 1));
@@ -81,7 +83,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.depth = Tile(std::max<int64_t>(depth, 1), depths);
 
     // Where all are large, B is copied once a block of depth for all rows, and the block of A leaves B's panels room.
-    const bool large = M >= 768 && N >= 512 && K > depth && machine.find_level("L3") &&
+    const bool large = M >= 384 && N >= 256 && K > depth && machine.find_level("L3") &&
                        depth * (r.N ? N : 0) * type.bytes() <= cache_bytes(machine, "L3", 0);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * type.bytes());
     const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
@@ -103,9 +105,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
     if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
     p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits), blocks);
-    // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them; columns are worth
-    // copying.
-    p.pack_a = Flag(large || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows), {false, true});
+    // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them or they are so far
+    // apart that they crowd each other out of the caches; columns are worth copying.
+    p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows), {false, true});
     const bool pack = M > 4 * p.rows && K * N > 4096;
     std::vector<std::string> ways = {"panel"};
     if (contiguous_in(r.b, r.j)) ways.insert(ways.begin(), "none");
@@ -114,7 +116,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.outer = Choice(large ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
-    p.unroll_depth = Tile(1, {1, 2, 4});
+    p.unroll_depth = Tile(large && r.K && K % 2 == 0 ? 2 : 1, {1, 2, 4, 8});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
                                                               : "columns",
@@ -151,16 +153,24 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         order.insert(order.end(), {ic, ko, jo, io, ki});
     else
         order.insert(order.end(), {ko, ic, jo, io, ki});
-    if (p.unroll_depth > 1) {
-        auto [kio, kii] = C.split(ki, p.unroll_depth, {k + ".s", k + ".u"});
-        order.back() = kio;
-        order.push_back(kii);
-        order.insert(order.end(), {ii, ji});
-        C.reorder(order).unroll(kii);
-    } else {
-        order.insert(order.end(), {ii, ji});
-        C.reorder(order);
+    // A copied from rows keeps a vector's worth of each row together, so that copying it takes whole vectors; not where the
+    // depth leaves a rest, for which all tiles would stand in the code once more.
+    const int64_t run = p.pack_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % lanes == 0 ? lanes : 1;
+    LoopName step = ki;
+    if (run > 1) {
+        auto [kb, km] = C.split(ki, run, {k + ".b", k + ".m"});
+        order.back() = kb;
+        order.push_back(step = km);
     }
+    const int64_t copies = run > 1 ? std::min<int64_t>(run, p.unroll_depth) : int64_t(p.unroll_depth);
+    if (copies > 1) {
+        auto [ks, ku] = C.split(step, copies, {k + ".s", k + ".u"});
+        order.back() = ks;
+        order.push_back(ku);
+    }
+    order.insert(order.end(), {ii, ji});
+    C.reorder(order);
+    if (copies > 1) C.unroll(k + ".u");
     C.unroll(ii);
     if (lanes > 1) C.vectorize(ji, lanes);
     if (by_columns)
@@ -174,7 +184,11 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         for (const std::string &b : r.batches) {
             if (r.a.axes.count(b)) layout.push_back(b);
         }
-        layout.insert(layout.end(), {i + "/" + std::to_string(p.rows), k, i + "%" + std::to_string(p.rows)});
+        const std::string rows = std::to_string(p.rows), together = std::to_string(run);
+        if (run > 1)
+            layout.insert(layout.end(), {i + "/" + rows, k + "/" + together, i + "%" + rows, k + "%" + together});
+        else
+            layout.insert(layout.end(), {i + "/" + rows, k, i + "%" + rows});
         A.layout(layout);
         if (contiguous_in(r.a, k)) {
             auto [o, in] = A.split(i, p.rows);
@@ -182,8 +196,14 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
             for (const std::string &b : r.batches) {
                 if (r.a.axes.count(b)) loops.push_back(b);
             }
-            loops.insert(loops.end(), {o, k, in});
-            A.reorder(loops).unroll(in);
+            if (run > 1) {
+                auto [kb, km] = A.split(k, run);
+                loops.insert(loops.end(), {o, kb, in, km});
+                A.reorder(loops).unroll(in).vectorize(km);
+            } else {
+                loops.insert(loops.end(), {o, k, in});
+                A.reorder(loops).unroll(in);
+            }
         }
     }
     if (!p.pack_b.is("none")) {
