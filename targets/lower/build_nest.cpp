@@ -530,7 +530,8 @@ private:
             if (!above || above->inner != split.parent || above->tail != Tail::Auto ||
                 above->factor % split.factor != 0)
                 continue;
-            const bool whole = f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer);
+            const bool whole =
+                f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer) && s.position(above->outer) < outer;
             if (whole && !proves(f.extent(above->parent) % static_cast<int>(above->factor) == 0, bounds_)) return r;
         }
         return {};

@@ -184,6 +184,18 @@ private:
         return LetStmt::make(op->name, v, mutate(op->body));
     }
 
+    // What lanes that do not run bring to a joined value.
+    static Expr neutral(VectorReduce::Operator how, Type t) {
+        const double inf = std::numeric_limits<double>::infinity();
+        switch (how) {
+        case VectorReduce::Add: return make_zero(t);
+        case VectorReduce::Mul: return make_one(t);
+        case VectorReduce::Min: return t.is_float() ? FloatImm::make(t, inf) : t.max();
+        case VectorReduce::Max: return t.is_float() ? FloatImm::make(t, -inf) : t.min();
+        default: throw InternalError("lanes are joined by an operator without a neutral element");
+        }
+    }
+
     // acc = acc + term, term by lanes: acc + the sum of its lanes; also where a padded tail chooses between that and the
     // identity.
     Stmt join(const Store *op, const Expr &index) {
@@ -202,7 +214,10 @@ private:
             const Load *acc = binary->a.template as<Load>();
             if (!acc || acc->name != op->name || !equal(acc->index, op->index)) return Stmt();
             using Node = std::decay_t<decltype(*binary)>;
-            const Expr term = VectorReduce::make(how, widen(mutate(binary->b)), 1);
+            Expr lanes = widen(mutate(binary->b));
+            if (tail_.defined())
+                lanes = Select::make(tail_, lanes, widen(neutral(how, lanes.type().element_of())));
+            const Expr term = VectorReduce::make(how, lanes, 1);
             return Store::make(op->name, Node::make(mutate(binary->a), term), index, op->param, op->predicate,
                                op->alignment);
         };
@@ -215,7 +230,7 @@ private:
 
     Stmt visit(const Store *op) override {
         const Expr i = index(op->index);
-        if (i.type().is_scalar() && l_.joined.count(variable_) && !tail_.defined()) {
+        if (i.type().is_scalar() && l_.joined.count(variable_)) {
             if (Stmt s = join(op, i); s.defined()) return s;
         }
         const Expr value = mutate(op->value);

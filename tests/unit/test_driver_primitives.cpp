@@ -328,6 +328,34 @@ TEST_CASE("lanes that reduce into storage with a padded tail") {
     }
 }
 
+TEST_CASE("a whole loop of lanes that reduces, split so that its last vector is not full") {
+    for (int n : {9, 33, 36}) {
+        for (const Type t : {i32, f32, bf16}) {
+            Axis i("i", 5), j("j", n);
+            Tensor X = input("X", t, {i, j});
+            Tensor S = compute("S", {i}, sum(X(i, j), j)), P = compute("P", {i}, product(X(i, j), j));
+            Tensor M = compute("M", {i}, maximum(X(i, j), j)), L = compute("L", {i}, minimum(X(i, j), j));
+            Schedule s(Op("joined", {X}, {S, P, M, L}));
+            for (const char *stage : {"S", "P", "M", "L"}) {
+                if (t != i32 && stage[0] == 'P') continue; // products of so many are not exact
+                s.stage(stage).split("j", 8);
+                s.stage(stage).vectorize("j.i", 8);
+            }
+            check_runs(s);
+        }
+    }
+}
+
+TEST_CASE("blocks of blocks: the outer blocks may stand inside the inner ones") {
+    Axis i("i", 12), j("j", 5);
+    Tensor X = input("X", i32, {i, j});
+    Schedule s(Op("inside_out", {X}, {compute("Y", {i, j}, X(i, j) * 2)}));
+    s.stage("Y").split("i", 8);
+    s.stage("Y").reorder({"i.i", "i.o", "j"});
+    s.stage("Y").unroll("i.i", 8);
+    check_runs(s);
+}
+
 TEST_CASE("what a finished consumer reads, computed where it is") {
     Axis i("i", 10), k("k", 6);
     Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});
