@@ -14,6 +14,7 @@ constexpr Pass passes[] = {
     {"build", build_nest, "a schedule", "loops, indexed"},
     {"flatten", flatten_storage, "loops, indexed", "loops, flat"},
     {"tensorize", tensorize_blocks, "loops, flat", "loops, flat"},
+    {"partition", partition_loops, "loops, flat", "loops, flat"},
     {"vectorize", vectorize_loops, "loops, flat", "no vector loops"},
     {"unroll", unroll_loops, "no vector loops", "no unrolled loops"},
     {"simplify", simplify_indices, "no unrolled loops", "no unrolled loops"},

@@ -4,6 +4,7 @@
 //   build      stages become loops over regions, with their tails; reads and writes still by index
 //   flatten    indices become offsets into storage
 //   tensorize  blocks that are a tensor instruction become a call of it
+//   partition  loops are split into border and interior, where padding is not tested
 //   vectorize  vector loops become vectors, conditions on lanes become predicates
 //   unroll     unrolled loops become copies
 //   simplify   index arithmetic, conditions and extents are simplified; values never are

@@ -53,6 +53,7 @@ struct Pass {
 void build_nest(Lowering &);       // build_nest.cpp
 void flatten_storage(Lowering &);  // flatten.cpp
 void tensorize_blocks(Lowering &); // tensorize.cpp
+void partition_loops(Lowering &);  // partition.cpp
 void vectorize_loops(Lowering &);  // vectorize.cpp
 void unroll_loops(Lowering &);     // unroll.cpp
 void simplify_indices(Lowering &); // simplify.cpp
