@@ -2,6 +2,8 @@
 
 #include "support/error.h"
 
+#include <numeric>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -25,6 +27,10 @@ bool proves(const Expr &condition, const Bounds &bounds) {
     }
     const Interval i = bounds_of_expr_in_scope(simplify(a - b), loops);
     return i.has_upper_bound() && can_prove(le ? i.max <= 0 : i.max < 0, bounds);
+}
+
+Expr Region::end(size_t d) const {
+    return step_of(d) == 1 ? min[d] + extent[d] : min[d] + (extent[d] - 1) * step_of(d) + 1;
 }
 
 Region whole_region(const Stage &stage) {
@@ -101,7 +107,10 @@ Expr Frame::value(const std::string &loop) const {
 
 Expr Frame::index(const std::string &axis) const {
     for (size_t d = 0; d < stage_->def.axes.size(); d++) {
-        if (stage_->def.axes[d].name() == axis) return region_.min[d] + value(axis);
+        if (stage_->def.axes[d].name() == axis) {
+            const Expr v = value(axis);
+            return region_.min[d] + (region_.step_of(d) == 1 ? v : v * region_.step_of(d));
+        }
     }
     return value(axis);
 }
@@ -151,15 +160,17 @@ Region region_union(const Region &a, const Region &b, const Bounds &known) {
     Region u;
     for (size_t d = 0; d < a.min.size(); d++) {
         const Expr lo = simplify_index(Min::make(a.min[d], b.min[d]), known);
-        const Expr hi = simplify_index(Max::make(a.min[d] + a.extent[d], b.min[d] + b.extent[d]), known);
+        const Expr hi = simplify_index(Max::make(a.end(d), b.end(d)), known);
         u.min.push_back(lo);
         u.extent.push_back(simplify_index(hi - lo, known));
     }
     return u;
 }
 
-std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
-                                  const Bounds &known) {
+namespace {
+
+// The indices of every read of a tensor.
+std::vector<std::vector<Expr>> reads_of(const Expr &e, const std::string &tensor) {
     struct Reads : IRGraphVisitor {
         using IRGraphVisitor::visit;
         const std::string *tensor;
@@ -171,12 +182,36 @@ std::optional<Region> region_read(const Expr &e, const std::string &tensor, cons
     } reads;
     reads.tensor = &tensor;
     e.accept(&reads);
+    return reads.found;
+}
+
+// An index as a sum: the value where all variables of the scope that vary have their first value, and the greatest common
+// divisor of what it grows by when one of them does by one; 1 when that is not constant.
+std::pair<Expr, int64_t> lattice_of(const Expr &index, const Bounds &scope, const Bounds &known) {
+    Expr first = index;
+    int64_t step = 0;
+    for (auto v = scope.cbegin(); v != scope.cend(); ++v) {
+        if (!expr_uses_var(index, v.name())) continue;
+        const Interval &i = v.value();
+        first = substitute(v.name(), i.min, first);
+        if (i.is_single_point() || proves(i.max <= i.min, known)) continue;
+        const Expr x = Variable::make(Int(32), v.name());
+        const auto grows = as_const_int(simplify(substitute(v.name(), x + 1, index) - index));
+        step = grows ? std::gcd(step, *grows) : 1;
+    }
+    return {first, step};
+}
+
+} // namespace
+
+std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
+                                  const Bounds &known) {
     std::optional<Region> all;
-    for (const auto &args : reads.found) {
+    for (const auto &args : reads_of(e, tensor)) {
         Region r;
         for (size_t d = 0; d < args.size(); d++) {
-            Interval i =
-                tensors_read(args[d]).empty() ? bounds_of_expr_in_scope(args[d], scope) : Interval::everything();
+            Interval i = tensors_read(args[d]).empty() ? bounds_of_expr_in_scope(simplify(args[d]), scope)
+                                                       : Interval::everything();
             if (!i.is_bounded()) i = Interval(whole.min[d], whole.min[d] + whole.extent[d] - 1);
             const Expr lo = simplify_index(i.min, known);
             r.min.push_back(lo);
@@ -185,6 +220,41 @@ std::optional<Region> region_read(const Expr &e, const std::string &tensor, cons
         all = all ? region_union(*all, r, known) : r;
     }
     return all;
+}
+
+std::optional<Region> lattice_read(const std::vector<Expr> &all, const std::string &tensor, const Bounds &scope,
+                                   const Region &whole, const Bounds &known) {
+    std::optional<Region> region;
+    std::vector<std::vector<Expr>> reads;
+    for (const Expr &e : all) {
+        if (auto read = region_read(e, tensor, scope, whole, known))
+            region = region ? region_union(*region, *read, known) : read;
+        for (auto &args : reads_of(e, tensor)) reads.push_back(args);
+    }
+    if (!region) return region;
+    std::vector<int> steps;
+    for (size_t d = 0; d < whole.min.size(); d++) {
+        int64_t step = 0;
+        Expr first;
+        for (const auto &args : reads) {
+            if (!tensors_read(args[d]).empty()) step = 1; // wherever data say
+            if (step == 1) break;
+            const auto [at, grows] = lattice_of(args[d], scope, known);
+            step = std::gcd(step, grows);
+            if (first.defined()) {
+                const auto distance = as_const_int(simplify_index(at - first, known));
+                step = distance ? std::gcd(step, *distance) : 1;
+            }
+            first = at;
+        }
+        // One index has no distance to the next, and the first that is stored has to be one that is read.
+        const bool apart =
+            step > 1 && step < (1 << 20) && proves((first - region->min[d]) % static_cast<int>(step) == 0, known);
+        steps.push_back(apart ? static_cast<int>(step) : 1);
+        if (steps[d] > 1) region->extent[d] = simplify_index((region->extent[d] - 1) / steps[d] + 1, known);
+    }
+    if (std::any_of(steps.begin(), steps.end(), [](int s) { return s > 1; })) region->step = steps;
+    return region;
 }
 
 } // namespace kumiko

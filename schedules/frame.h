@@ -11,9 +11,14 @@ namespace kumiko {
 using Interval = Halide::Internal::Interval;
 using Bounds = Halide::Internal::Scope<Interval>;
 
-// For each axis of a tensor: the first index and the number of indices.
+// For each axis of a tensor: the first index, the number of indices, and the distance between them.
 struct Region {
     std::vector<Expr> min, extent;
+    std::vector<int> step; // empty: 1 everywhere
+
+    int step_of(size_t d) const { return step.empty() ? 1 : step[d]; }
+    // One more than the last index.
+    Expr end(size_t d) const;
 };
 
 // The stage's whole domain.
@@ -66,7 +71,12 @@ private:
 std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
                                   const Bounds &known);
 
-// The smallest region that holds both.
+// What the expressions read together, on the coarsest lattice that holds it: of an axis that is read at 2 * i + 1 every second
+// index. Nothing when they read none of it.
+std::optional<Region> lattice_read(const std::vector<Expr> &all, const std::string &tensor, const Bounds &scope,
+                                   const Region &whole, const Bounds &known);
+
+// The smallest region of step 1 that holds both.
 Region region_union(const Region &a, const Region &b, const Bounds &known);
 
 // Simplification of index expressions, knowing how variables range.

@@ -107,7 +107,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits), blocks);
     // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them or they are so far
     // apart that they crowd each other out of the caches; columns are worth copying.
-    p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows), {false, true});
+    p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
+                    {false, true});
     const bool pack = M > 4 * p.rows && K * N > 4096;
     std::vector<std::string> ways = {"panel"};
     if (contiguous_in(r.b, r.j)) ways.insert(ways.begin(), "none");
@@ -116,7 +117,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.outer = Choice(large ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
-    p.unroll_depth = Tile(large && r.K && K % 2 == 0 ? 2 : 1, {1, 2, 4, 8});
+    p.unroll_depth = Tile(1, {1, 2, 4, 8});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
                                                               : "columns",

@@ -69,20 +69,16 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
         whole.min.push_back(0);
         whole.extent.push_back(a.extent());
     }
-    int64_t most = 0;
-    for (const Expr &e : reader.def.expressions()) {
-        const auto region = region_read(e, tensor, scope, whole, known);
-        if (!region) continue;
-        int64_t bytes = state.type_of(tensor).bytes();
-        for (const Expr &extent : region->extent) {
-            const Expr bound = find_constant_bound(extent, Direction::Upper, known);
-            const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
-            if (!n) return std::nullopt;
-            bytes *= *n;
-        }
-        most = std::max(most, bytes);
+    const auto region = lattice_read(reader.def.expressions(), tensor, scope, whole, known);
+    int64_t bytes = region ? state.type_of(tensor).bytes() : 0;
+    if (!region) return bytes;
+    for (const Expr &extent : region->extent) {
+        const Expr bound = find_constant_bound(extent, Direction::Upper, known);
+        const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
+        if (!n) return std::nullopt;
+        bytes *= *n;
     }
-    return most;
+    return bytes;
 }
 
 void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,

@@ -50,7 +50,8 @@ public:
         if (!region) return Expr();
         std::vector<Expr> indices, extents;
         for (size_t d = 0; d < names.size(); d++) {
-            indices.push_back(simplify_index(read->args[d] - region->min[d], bounds_));
+            const Expr index = simplify_index(read->args[d] - region->min[d], bounds_);
+            indices.push_back(simplify_index(index / region->step_of(d), bounds_));
             Expr extent = region->extent[d];
             if (const Expr most = find_constant_bound(extent, Direction::Upper, bounds_);
                 most.defined() && as_const_int(most))
@@ -86,9 +87,13 @@ private:
         for (const Axis &a : stage_.def.axes) scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
         for (const Axis &a : stage_.def.reduction_axes)
             scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
+        std::vector<Expr> reads;
+        for (const Expr &e : stage_.def.expressions()) reads.push_back(inlined(state_, e));
+        if (p.is_copy && state_.consumers(p.name()).size() == 1)
+            return lattice_read(reads, tensor, scope, whole_region(p.def), bounds_);
         std::optional<Region> all;
-        for (const Expr &e : stage_.def.expressions()) {
-            if (auto read = region_read(inlined(state_, e), tensor, scope, whole_region(p.def), bounds_))
+        for (const Expr &e : reads) {
+            if (auto read = region_read(e, tensor, scope, whole_region(p.def), bounds_))
                 all = all ? region_union(*all, *read, bounds_) : read;
         }
         return all;

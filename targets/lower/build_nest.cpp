@@ -107,10 +107,7 @@ private:
             const StageState *by = finisher_of(reader);
             const StageState &r = by ? *by : state_.stage(reader);
             const Frame f(r, domain(r), "");
-            Bounds scope;
-            for (const auto *axes : {&r.def.axes, &r.def.reduction_axes}) {
-                for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), 0, bounds_));
-            }
+            const Bounds scope = scope_of(f, 0);
             for (const Expr &e : expressions_of(r)) {
                 if (auto read = region_read(e, s.name(), scope, whole_region(s.def), bounds_)) {
                     all = all ? region_union(*all, *read, bounds_) : read;
@@ -157,7 +154,8 @@ private:
                 for (size_t d = 0; d < s.def.axes.size(); d++) {
                     if (s.def.axes[d].name() != axis) continue;
                     const Interval i = f.axis_interval(axis, 0, bounds_);
-                    stored.extent[d] = simplify_index(max(stored.extent[d], i.max - region.min[d] + 1), bounds_);
+                    stored.extent[d] =
+                        simplify_index(max(stored.extent[d], (i.max - region.min[d]) / region.step_of(d) + 1), bounds_);
                 }
             }
         }
@@ -311,7 +309,15 @@ private:
     }
 
     // What is needed of `p` below depth `depth` of the stage in `f`; nothing where all that would read it was inlined without.
+    // A copy that only that stage reads keeps to the lattice that is read.
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth) {
+        if (p.is_copy) {
+            const auto readers = state_.consumers(p.name());
+            const StageState *by = readers.size() == 1 ? finisher_of(readers[0]) : nullptr;
+            if (readers.size() == 1 && (by ? by->name() : readers[0]) == f.stage().name())
+                return lattice_read(expressions_of(f.stage()), p.name(), scope_of(f, depth), whole_region(p.def),
+                                    bounds_);
+        }
         std::optional<Region> all;
         const auto add = [&](const StageState &reader, const Bounds &scope) {
             for (const Expr &e : expressions_of(reader)) {
@@ -328,18 +334,14 @@ private:
             if (!done.insert(reader->name()).second) continue;
             Bounds scope;
             if (reader->name() == f.stage().name()) {
-                for (const Axis &a : f.stage().def.axes)
-                    scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
-                for (const Axis &a : f.stage().def.reduction_axes)
-                    scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+                scope = scope_of(f, depth);
             } else {
                 // Loops that end with a consumer that is finished in them run where that is needed.
                 const std::optional<Region> r =
                     needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth);
                 if (!r) continue;
                 for (size_t d = 0; d < reader->def.axes.size(); d++) {
-                    scope.push(reader->def.axes[d].name(),
-                               Interval(r->min[d], simplify_index(r->min[d] + r->extent[d] - 1, bounds_)));
+                    scope.push(reader->def.axes[d].name(), Interval(r->min[d], simplify_index(r->end(d) - 1, bounds_)));
                 }
                 for (const Axis &a : reader->def.reduction_axes)
                     scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
@@ -347,6 +349,15 @@ private:
             add(*reader, scope);
         }
         return all;
+    }
+
+    // What the axes of a stage range over below a depth.
+    Bounds scope_of(const Frame &f, size_t depth) const {
+        Bounds scope;
+        for (const auto *axes : {&f.stage().def.axes, &f.stage().def.reduction_axes}) {
+            for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+        }
+        return scope;
     }
 
     static std::vector<std::string> names_of(const StageState &p) {
@@ -424,7 +435,7 @@ private:
         if (s.def.kind != Stage::Kind::Padding) {
             for (size_t d = 0; d < s.def.axes.size(); d++) {
                 const Axis &a = s.def.axes[d];
-                const Expr end = f.region().min[d] + f.region().extent[d];
+                const Expr end = f.region().end(d);
                 const Expr index = f.index(a.name());
                 if (!proves(end <= a.extent(), bounds_)) add(a.name(), index, index < a.extent(), a.extent());
                 if (!proves(f.region().min[d] >= 0, bounds_)) add(a.name(), Expr(), index >= 0, Expr());
@@ -790,9 +801,7 @@ private:
         if (found == buffers_.end())
             throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
         const Storage &stored = l_.storage.at(found->second);
-        Bounds scope;
-        for (const Axis &a : s.def.axes) scope.push(a.name(), f.axis_interval(a.name(), depth + 1, bounds_));
-        for (const Axis &a : s.def.reduction_axes) scope.push(a.name(), f.axis_interval(a.name(), depth + 1, bounds_));
+        const Bounds scope = scope_of(f, depth + 1);
         std::optional<Region> region;
         for (const Expr &e : expressions_of(s)) {
             if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_))
@@ -825,7 +834,7 @@ private:
         std::vector<Expr> index;
         std::vector<std::pair<std::string, Expr>> loops;
         for (size_t d = 0; d < stored.axes.size(); d++) {
-            const Expr first = stored.region.min[d], end = first + stored.region.extent[d];
+            const Expr first = stored.region.min[d], end = stored.region.end(d);
             Expr lo = substitute(f.prefix() + loop, ahead, region->min[d]);
             const Expr hi =
                 simplify_index(min(lo + substitute(f.prefix() + loop, ahead, region->extent[d]), end), bounds_);
@@ -903,8 +912,10 @@ private:
         }
         for (size_t d = 0; d < s.def.axes.size(); d++) {
             const Expr extent = s.def.axes[d].extent();
-            if (!proves(region.min[d] + region.extent[d] <= extent, bounds_))
-                region.extent[d] = simplify_index(min(region.extent[d], extent - region.min[d]), bounds_);
+            const int step = region.step_of(d);
+            if (!proves(region.end(d) <= extent, bounds_))
+                region.extent[d] =
+                    simplify_index(min(region.extent[d], (extent - region.min[d] + step - 1) / step), bounds_);
         }
         return region;
     }

@@ -43,7 +43,11 @@ private:
             for (size_t d = 0; d < args.size(); d++) add(index(args[d]) * extent(s.strides[d]));
         } else {
             std::vector<Expr> indices;
-            for (size_t d = 0; d < args.size(); d++) indices.push_back(args[d] - s.region.min[d]);
+            for (size_t d = 0; d < args.size(); d++) {
+                const Expr e = args[d] - s.region.min[d];
+                const int step = s.region.step_of(d);
+                indices.push_back(step == 1 ? e : simplify(simplify(e) / step)); // exact: only such are stored
+            }
             const Expr at = storage_offset(s.layout, s.axes, s.region.extent, indices, wide ? Int(64) : Int(32));
             if (!s.copy.defined()) return at;
             Expr size = extent(1);

@@ -185,7 +185,8 @@ private:
         }
         std::vector<Stmt> pieces;
         const Expr start = simplify_index(min(first, last), known_), stop = simplify_index(min(end, last), known_);
-        for (const Stmt &s : {piece(op->min, start, op->body), piece(start, stop, mutate(interior)), piece(stop, last, op->body)}) {
+        for (const Stmt &s :
+             {piece(op->min, start, op->body), piece(start, stop, mutate(interior)), piece(stop, last, op->body)}) {
             if (s.defined()) pieces.push_back(s);
         }
         return Block::make(pieces);

@@ -188,11 +188,16 @@ private:
     static Expr neutral(VectorReduce::Operator how, Type t) {
         const double inf = std::numeric_limits<double>::infinity();
         switch (how) {
-        case VectorReduce::Add: return make_zero(t);
-        case VectorReduce::Mul: return make_one(t);
-        case VectorReduce::Min: return t.is_float() ? FloatImm::make(t, inf) : t.max();
-        case VectorReduce::Max: return t.is_float() ? FloatImm::make(t, -inf) : t.min();
-        default: throw InternalError("lanes are joined by an operator without a neutral element");
+        case VectorReduce::Add:
+            return make_zero(t);
+        case VectorReduce::Mul:
+            return make_one(t);
+        case VectorReduce::Min:
+            return t.is_float() ? FloatImm::make(t, inf) : t.max();
+        case VectorReduce::Max:
+            return t.is_float() ? FloatImm::make(t, -inf) : t.min();
+        default:
+            throw InternalError("lanes are joined by an operator without a neutral element");
         }
     }
 
@@ -215,8 +220,7 @@ private:
             if (!acc || acc->name != op->name || !equal(acc->index, op->index)) return Stmt();
             using Node = std::decay_t<decltype(*binary)>;
             Expr lanes = widen(mutate(binary->b));
-            if (tail_.defined())
-                lanes = Select::make(tail_, lanes, widen(neutral(how, lanes.type().element_of())));
+            if (tail_.defined()) lanes = Select::make(tail_, lanes, widen(neutral(how, lanes.type().element_of())));
             const Expr term = VectorReduce::make(how, lanes, 1);
             return Store::make(op->name, Node::make(mutate(binary->a), term), index, op->param, op->predicate,
                                op->alignment);

@@ -356,6 +356,60 @@ TEST_CASE("blocks of blocks: the outer blocks may stand inside the inner ones") 
     check_runs(s);
 }
 
+TEST_CASE("copies of strided and dilated reads hold only what is read") {
+    Axis y("y", 11), x("x", 13), k("k", 3);
+    Tensor X = input("X", i32, {Axis("h", 40), Axis("w", 40)}), W = input("W", i32, {Axis("p", 3)});
+    const auto copied = [&](const Expr &row, const Expr &column, const char *at) {
+        Schedule s(Op("strided", {X, W}, {compute("Y", {y, x}, sum(X(row, column) * W(k), k))}));
+        s.stage("Y").split("x", 4);
+        s.stage("Y").reorder({"y", "x.o", "k", "x.i"});
+        s.place_in("X", "L1", "Y", at);
+        s.stage("X.L1").vectorize("w", 4);
+        check_runs(s);
+        const std::string body = body_of(s), from = "allocate X.L1[";
+        const size_t start = body.find(from) + from.size();
+        return body.substr(start, body.find(']') - start);
+    };
+    CHECK(copied(y * 2 + 1, x * 3, "x.o") == "int32 * 1 * 4");     // every third of ten columns
+    CHECK(copied(y + k * 2, x, "y") == "int32 * 3 * 16");          // three of five rows
+    CHECK(copied(y, x * 2 + k, "x.o") == "int32 * 1 * 9");         // the lattice is dense
+    CHECK(copied(y * 2 + 1, 38 - x * 2, "y") == "int32 * 1 * 16"); // backwards
+    CHECK(copied(y, x * 4 - x * 2, "x.o") == "int32 * 1 * 4");     // the variable stands twice
+    CHECK(copied(y * 2, (x * 2) % 20, "y") == "int32 * 1 * 19");   // no lattice is known
+}
+
+TEST_CASE("padding computed where it is read is tested at the border only") {
+    const auto selects = [](const std::string &body) {
+        size_t n = 0;
+        for (size_t at = body.find("select("); at != std::string::npos; at = body.find("select(", at + 1)) n++;
+        return n;
+    };
+    for (const bool any : {false, true}) {
+        const Expr n = any ? Expr(Size("N")) : Expr(12);
+        Axis y("y", n), x("x", 32), k("k", 3), l("l", 3);
+        Tensor X = input("X", i32, {Axis("h", n), Axis("w", 32)});
+        Tensor P = zero_padded(X);
+        Schedule s(Op("stencil", {X}, {compute("Y", {y, x}, sum(P(y + k - 1, x + l * 2 - 2), {k, l}))}));
+        s.stage("Y").split("x", 8);
+        s.stage("Y").reorder({"y", "x.o", "k", "l", "x.i"}).vectorize("x.i", 8);
+        CHECK(selects(body_of(s)) == 4); // first and last row, first and last vector; none inside
+        for (int rows : {12, 2, 1, 0}) {
+            if (any || rows == 12) check_runs(s, {{"N", rows}});
+        }
+        s.stage("Y").parallel("y");
+        for (int rows : {12, 2, 1, 0}) {
+            if (any || rows == 12) check_runs(s, {{"N", rows}});
+        }
+    }
+    // A condition that stands in several loops has to hold in all of them.
+    Axis i("i", 9), r("r", 5);
+    Tensor X = input("X", i32, {Axis("a", 20)});
+    Tensor P = zero_padded(X);
+    Schedule s(Op("peeled", {X}, {compute("Y", {i}, sum(P(i * 2 + r * 2), r))}));
+    s.stage("Y").peel("r", 2, 2);
+    check_runs(s);
+}
+
 TEST_CASE("what a finished consumer reads, computed where it is") {
     Axis i("i", 10), k("k", 6);
     Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});
