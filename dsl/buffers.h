@@ -77,6 +77,32 @@ public:
     int64_t stride(size_t axis) const { return axis_stride(this->raw_buffer(), axis); }
     std::vector<int64_t> extents() const { return axis_extents(this->raw_buffer()); }
 
+    // Memory of its own with the same values, extents and strides.
+    Buffer copy() const {
+        Buffer b(this->type(), extents(), strides());
+        if (this->number_of_elements() > 0) b.copy_from(*this);
+        return b;
+    }
+    // The same memory seen with two axes exchanged, or with axis order[d] as axis d. Throws UserError unless the axes are
+    // the buffer's, each once.
+    Buffer transposed(size_t a, size_t b) const {
+        std::vector<size_t> order(rank());
+        for (size_t d = 0; d < order.size(); d++) order[d] = d == a ? b : d == b ? a : d;
+        if (a >= rank() || b >= rank()) bad_order(raw(), {a, b});
+        return transposed(order);
+    }
+    Buffer transposed(const std::vector<size_t> &order) const {
+        std::vector<size_t> sorted = order;
+        std::sort(sorted.begin(), sorted.end());
+        bool good = order.size() == rank();
+        for (size_t d = 0; d < order.size(); d++) good = good && sorted[d] == d;
+        if (!good) bad_order(raw(), order);
+        Buffer b = *this;
+        for (size_t d = 0; d < order.size(); d++)
+            b.raw_buffer()->dim[order.size() - 1 - d] = raw()->dim[order.size() - 1 - order[d]];
+        return b;
+    }
+
     // The element at the given index, outermost axis first; not checked.
     template<typename... Index>
     Value &operator()(Index... index) const requires(!std::is_void_v<T>) {
@@ -88,6 +114,19 @@ public:
 
 private:
     std::shared_ptr<const void> owner_;
+
+    const halide_buffer_t *raw() const { return this->raw_buffer(); }
+    std::vector<int64_t> strides() const {
+        std::vector<int64_t> all;
+        for (size_t d = 0; d < rank(); d++) all.push_back(stride(d));
+        return all;
+    }
+    [[noreturn]] static void bad_order(const halide_buffer_t *buffer, const std::vector<size_t> &axes) {
+        std::string given;
+        for (size_t a : axes) given += (given.empty() ? "" : ", ") + std::to_string(a);
+        throw UserError("axes {" + given + "} cannot transpose " + describe(buffer) + "; its axes are 0 to " +
+                        std::to_string(kumiko::rank(buffer)) + " exclusive, each once");
+    }
 
     static Base allocated(Type type, const std::vector<int64_t> &extents, const std::vector<int64_t> &strides) {
         if constexpr (!std::is_void_v<T>) {

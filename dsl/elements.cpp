@@ -1,5 +1,7 @@
 #include "dsl/elements.h"
 
+#include "dsl/half.h"
+
 #include <cstring>
 
 namespace kumiko {
@@ -39,17 +41,12 @@ double read_element(Type t, const uint8_t *p) {
         std::memcpy(&zero, p, sizeof zero);
         return static_cast<double>(zero);
     };
-    if (t.is_bfloat()) {
-        uint16_t bits;
-        std::memcpy(&bits, p, 2);
-        return static_cast<double>(static_cast<float>(bfloat16_t::make_from_bits(bits)));
-    }
     if (t.is_float()) {
         if (t.bits() == 64) return as(0.0);
         if (t.bits() == 32) return as(0.0f);
         uint16_t bits;
         std::memcpy(&bits, p, 2);
-        return static_cast<double>(static_cast<float>(float16_t::make_from_bits(bits)));
+        return static_cast<double>(half_value(t, bits));
     }
     if (t.is_int())
         return t.bits() == 8    ? as(int8_t{})
@@ -64,11 +61,10 @@ double read_element(Type t, const uint8_t *p) {
 
 void write_element(Type t, uint8_t *p, double v) {
     const auto put = [&](auto value) { std::memcpy(p, &value, sizeof value); };
-    if (t.is_bfloat()) return put(bfloat16_t(v).to_bits());
     if (t.is_float()) {
         if (t.bits() == 64) return put(v);
         if (t.bits() == 32) return put(static_cast<float>(v));
-        return put(float16_t(v).to_bits());
+        return put(half_bits(t, v));
     }
     const auto n = static_cast<int64_t>(v);
     if (t.is_bool()) return put(static_cast<uint8_t>(n != 0));

@@ -30,15 +30,13 @@ uint64_t to_bits(Type t, double f, int64_t i) {
     if (!t.is_float()) return static_cast<uint64_t>(i);
     if (t.bits() == 64) return std::bit_cast<uint64_t>(f);
     if (t.bits() == 32) return std::bit_cast<uint32_t>(static_cast<float>(f));
-    return t.is_bfloat() ? bfloat16_t(f).to_bits() : float16_t(f).to_bits();
+    return half_bits(t, f);
 }
 
 double from_bits(Type t, uint64_t bits) {
     if (t.bits() == 64) return std::bit_cast<double>(bits);
     if (t.bits() == 32) return std::bit_cast<float>(static_cast<uint32_t>(bits));
-    const auto half = static_cast<uint16_t>(bits);
-    return static_cast<double>(t.is_bfloat() ? static_cast<float>(bfloat16_t::make_from_bits(half))
-                                             : static_cast<float>(float16_t::make_from_bits(half)));
+    return static_cast<double>(half_value(t, static_cast<uint16_t>(bits)));
 }
 
 } // namespace
@@ -74,7 +72,9 @@ void Machine::convert(const Instruction &op) {
                  [t](int64_t x) { return t.is_bool() ? int64_t{x != 0} : wrapped(x, t); });
             break;
         case Domain::Float:
-            map1(floats(op.dst), n, ints(op.a), ra, [u64](int64_t x) {
+            map1(floats(op.dst), n, ints(op.a), ra, [u64, t](int64_t x) {
+                if (t.bits() == 16) // one rounding, not two
+                    return half_value(t, u64 ? half_bits(t, static_cast<uint64_t>(x)) : half_bits(t, x));
                 return u64 ? static_cast<float>(static_cast<uint64_t>(x)) : static_cast<float>(x);
             });
             break;
@@ -95,9 +95,8 @@ void Machine::convert(const Instruction &op) {
             break;
         case Domain::Float:
             if (std::is_same_v<From, double> && t.bits() == 16) { // one rounding, not two
-                map1(floats(op.dst), n, a, ra, [t](From x) {
-                    return t.is_bfloat() ? static_cast<float>(bfloat16_t(x)) : static_cast<float>(float16_t(x));
-                });
+                map1(floats(op.dst), n, a, ra,
+                     [t](From x) { return half_value(t, half_bits(t, static_cast<double>(x))); });
             } else {
                 map1(floats(op.dst), n, a, ra, [](From x) { return static_cast<float>(x); });
             }

@@ -31,6 +31,7 @@ void Machine::throw_overflow(const Instruction &op) {
     for (int64_t l = 0; l < n; l++) {
         if (mask && !open(*mask, l, in)) continue;
         const int64_t a = ints(op.a)[row(op.a) ? l : 0], b = op.b >= 0 ? ints(op.b)[row(op.b) ? l : 0] : 0;
+        if (op.code == Code::Div && b != -1) continue;
         const __int128 exact = op.code == Code::Add   ? static_cast<__int128>(a) + b
                                : op.code == Code::Sub ? static_cast<__int128>(a) - b
                                : op.code == Code::Mul ? static_cast<__int128>(a) * b

@@ -1,7 +1,7 @@
 // Loops over rows, and the C++ types of stored elements.
 #pragma once
 
-#include "dsl/halide.h"
+#include "dsl/half.h"
 
 #include <type_traits>
 
@@ -62,10 +62,13 @@ To value_as(From v) {
     if constexpr (half) {
         return static_cast<To>(static_cast<float>(v));
     } else if constexpr (to_half) {
-        if constexpr (std::is_same_v<From, float> || std::is_same_v<From, double>) {
-            return To(v);
+        const Type t = std::is_same_v<To, float16_t> ? Float(16) : BFloat(16);
+        if constexpr (std::is_floating_point_v<From>) {
+            return To::make_from_bits(half_bits(t, static_cast<double>(v)));
+        } else if constexpr (std::is_signed_v<From>) {
+            return To::make_from_bits(half_bits(t, static_cast<int64_t>(v)));
         } else {
-            return To(static_cast<double>(v));
+            return To::make_from_bits(half_bits(t, static_cast<uint64_t>(v)));
         }
     } else {
         return static_cast<To>(v);

@@ -53,6 +53,32 @@ TEST_CASE("strides, wrapping and conversion") {
     CHECK(std::isnan(element(s.raw_buffer(), {2, 3})));
 }
 
+TEST_CASE("a copy and a transposed view are buffers like any other") {
+    Buffer<float> b(f32, {2, 3}, {8, 1});
+    for (int i = 0; i < 6; i++) b(i / 3, i % 3) = static_cast<float>(i);
+    Buffer<float> c = b.copy();
+    static_assert(std::is_same_v<decltype(b.copy()), Buffer<float>>);
+    static_assert(std::is_same_v<decltype(Buffer<>(b).transposed(0, 1)), Buffer<>>);
+    CHECK(c.stride(0) == 8);
+    CHECK(c.data() != b.data());
+    CHECK(difference(b, c) == "");
+    b(1, 2) = 50;
+    CHECK(c(1, 2) == 5);
+    Buffer<float> t = b.transposed(0, 1);
+    CHECK(t.extents() == std::vector<int64_t>{3, 2});
+    CHECK(t.stride(0) == 1);
+    CHECK(t(2, 1) == 50);
+    CHECK(t.data() == b.data());
+    Buffer<int> d({2, 3, 4});
+    CHECK(d.transposed({2, 0, 1}).extents() == std::vector<int64_t>{4, 2, 3});
+    CHECK(Buffer<float>({0, 3}).copy().extents() == std::vector<int64_t>{0, 3});
+    CHECK(error_of([&] { b.transposed(0, 2); }) ==
+          "axes {0, 2} cannot transpose f32[2, 3] with strides [8, 1]; its axes are 0 to 2 exclusive, each once");
+    CHECK(error_of([&] {
+              d.transposed({0, 0, 1});
+          }) == "axes {0, 0, 1} cannot transpose i32[2, 3, 4]; its axes are 0 to 3 exclusive, each once");
+}
+
 TEST_CASE("random buffers repeat") {
     Buffer<float> a = random({5, 7}), b = random({5, 7}), c = random({5, 7}, 2);
     CHECK(equal_bits(a, b));

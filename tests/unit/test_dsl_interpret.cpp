@@ -150,6 +150,63 @@ TEST_CASE("f16 and bf16 round after every operation") {
     }
 }
 
+TEST_CASE("f64 and wide integers become 16-bit floats by one rounding") {
+    // One step beyond the middle between 1 and the next number: float would drop the step, and 1 is the even neighbour.
+    Axis i("i", 4);
+    Tensor X = input("X", f64, {i}), N = input("N", i64, {i}), U = input("U", u64, {i});
+    for (Type t : {f16, bf16}) {
+        const double place = t == f16 ? 0x1p-10 : 0x1p-7; // the last place of 1
+        const int64_t one = int64_t{1} << 62, middle = one + static_cast<int64_t>(0x1p62 * place / 2);
+        Buffer<double> x({4});
+        Buffer<int64_t> n({4});
+        Buffer<uint64_t> u({4});
+        const double step[] = {-1, 0, 1, 2};
+        for (int l = 0; l < 4; l++) {
+            x(l) = 1 + place / 2 + step[l] * 0x1p-40;
+            n(l) = (middle + static_cast<int64_t>(step[l])) * (l == 3 ? -1 : 1);
+            u(l) = static_cast<uint64_t>(middle + static_cast<int64_t>(step[l])) << 1;
+        }
+        const auto f64s = interpret(Op("f", {X}, {compute("Y", {i}, cast(t, X(i)))}), x)[0];
+        const double expected[] = {1, 1, 1 + place, 1 + place};
+        for (int l = 0; l < 4; l++) {
+            CHECK(element(f64s.raw_buffer(), {l}) == expected[l]);
+        }
+        if (t == f16) continue; // these integers are beyond f16
+        const auto i64s = interpret(Op("i", {N}, {compute("Y", {i}, cast(t, N(i)))}), n)[0];
+        const auto u64s = interpret(Op("u", {U}, {compute("Y", {i}, cast(t, U(i)))}), u)[0];
+        for (int l = 0; l < 4; l++) {
+            CHECK(element(i64s.raw_buffer(), {l}) == 0x1p62 * expected[l] * (l == 3 ? -1 : 1));
+            CHECK(element(u64s.raw_buffer(), {l}) == 0x1p63 * expected[l]);
+        }
+    }
+    // Subnormal f16: 2^-24 is the least; a step beyond its half rounds up, the half itself to 0. And the largest.
+    Buffer<double> edge({4});
+    edge(0) = 0x1p-25, edge(1) = 0x1p-25 * (1 + 0x1p-30), edge(2) = 65520 * (1 - 0x1p-40), edge(3) = -65520;
+    const auto y = interpret(Op("e", {X}, {compute("Y", {i}, cast(f16, X(i)))}), edge)[0];
+    CHECK(element(y.raw_buffer(), {0}) == 0);
+    CHECK(element(y.raw_buffer(), {1}) == 0x1p-24);
+    CHECK(element(y.raw_buffer(), {2}) == 65504);
+    CHECK(element(y.raw_buffer(), {3}) == -INFINITY);
+    // Elements that are filled in or written by tests round the same way.
+    Buffer<> filled(bf16, {1});
+    fill_random(filled, 1, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40);
+    CHECK(element(filled.raw_buffer(), {0}) == 1 + 0x1p-7);
+}
+
+TEST_CASE("a quotient that overflows is named by its own operands") {
+    Axis i("i", 3);
+    Tensor X = input("X", i32, {i}), D = input("D", i32, {i});
+    Buffer<int32_t> x({3}), d({3});
+    x(0) = x(1) = x(2) = INT32_MIN;
+    d(0) = 5, d(1) = 2, d(2) = -1;
+    try {
+        interpret(Op("q", {X, D}, {compute("Y", {i}, X(i) / D(i))}), x, d);
+        FAIL("no error");
+    } catch (const UserError &e) {
+        CHECK(std::string(e.what()) == "stage \"Y\": i32 overflow in -2147483648 / -1; cast to a wider type");
+    }
+}
+
 TEST_CASE("a read outside is an error that says where") {
     Axis i("i", 4), j("j", 5);
     Tensor X = input("X", f32, {i});
@@ -161,14 +218,20 @@ TEST_CASE("a read outside is an error that says where") {
     }
     CHECK(message == "stage \"Y\" reads \"X\" outside: index 4 along axis 0, whose extent is 4 (at j = 0…4)");
     Tensor I = input("I", i32, {j});
-    Op gather("gather", {X, I}, {compute("Y", {j}, X(I(j)))});
+    Op gather("gather", {X, I}, {compute("Y", {j}, X(clamp(I(j), 0, 3)))});
     Buffer<int32_t> index({5});
     for (int l = 0; l < 5; l++) index(l) = 3 - l % 4;
+    index(2) = -1;
     Buffer<float> x = random({4}), y = interpret(gather, x, index);
     CHECK(y(1) == x(2));
+    CHECK(y(2) == x(0));
     CHECK(y(4) == x(3));
-    index(2) = -1;
-    CHECK_THROWS_AS(interpret(gather, x, index), UserError);
+    // Sizes count as 1 or more in the proof: of nothing there is no element to clamp to.
+    Axis n("n", Size("N"));
+    Tensor Z = input("Z", f32, {n});
+    Op empty("empty", {Z, I}, {compute("Y", {j}, Z(clamp(I(j), 0, Size("N") - 1)))});
+    CHECK(Buffer<float>(interpret(empty, x, index))(1) == x(2));
+    CHECK_THROWS_AS(interpret(empty, Buffer<float>({0}), index), UserError);
 }
 
 TEST_CASE("clamped, strided and dynamic reads") {
