@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
+#include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/rows.h"
 #include "schedules/schedule.h"

@@ -79,7 +79,15 @@ void check_buffer(const Op &op, const std::string &name, Type type, const std::v
 
 std::vector<int64_t> evaluate_strides(const std::vector<Expr> &strides, const Sizes &sizes) {
     std::vector<int64_t> values;
-    for (const Expr &s : strides) values.push_back(evaluate_size(s, sizes));
+    for (const Expr &s : strides) {
+        values.push_back(evaluate_size(s, sizes));
+        if (values.back() < 0) {
+            std::ostringstream text;
+            text << s;
+            throw UserError("the stride " + text.str() + " is " + std::to_string(values.back()) +
+                            " at these sizes; legal is 0 or more");
+        }
+    }
     return values;
 }
 
@@ -170,6 +178,43 @@ Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_
     return b;
 }
 
+namespace {
+
+// In 64 bits; nothing where the expression is of another form, or overflows even these.
+std::optional<int64_t> evaluated(const Expr &e, const Sizes &sizes) {
+    using namespace Halide::Internal;
+    if (const auto *i = e.as<IntImm>()) return i->value;
+    if (const auto *v = e.as<Variable>()) {
+        const auto it = sizes.find(v->name);
+        return it == sizes.end() ? std::nullopt : std::optional<int64_t>(it->second);
+    }
+    const auto both = [&](const auto *op, auto f) -> std::optional<int64_t> {
+        const auto a = evaluated(op->a, sizes), b = evaluated(op->b, sizes);
+        int64_t r = 0;
+        if (!a || !b || f(*a, *b, &r)) return std::nullopt;
+        return r;
+    };
+    if (const auto *op = e.as<Add>())
+        return both(op, [](int64_t a, int64_t b, int64_t *r) { return __builtin_add_overflow(a, b, r); });
+    if (const auto *op = e.as<Sub>())
+        return both(op, [](int64_t a, int64_t b, int64_t *r) { return __builtin_sub_overflow(a, b, r); });
+    if (const auto *op = e.as<Mul>())
+        return both(op, [](int64_t a, int64_t b, int64_t *r) { return __builtin_mul_overflow(a, b, r); });
+    const auto exact = [&](const auto *op, auto f) {
+        return both(op, [&](int64_t a, int64_t b, int64_t *r) {
+            *r = f(a, b);
+            return false;
+        });
+    };
+    if (const auto *op = e.as<Div>()) return exact(op, [](int64_t a, int64_t b) { return b ? div_imp(a, b) : 0; });
+    if (const auto *op = e.as<Mod>()) return exact(op, [](int64_t a, int64_t b) { return b ? mod_imp(a, b) : 0; });
+    if (const auto *op = e.as<Min>()) return exact(op, [](int64_t a, int64_t b) { return std::min(a, b); });
+    if (const auto *op = e.as<Max>()) return exact(op, [](int64_t a, int64_t b) { return std::max(a, b); });
+    return std::nullopt;
+}
+
+} // namespace
+
 int64_t evaluate_size(const Expr &e, const Sizes &sizes) {
     std::map<std::string, Expr> values;
     for (const auto &[name, v] : sizes) {
@@ -178,6 +223,7 @@ int64_t evaluate_size(const Expr &e, const Sizes &sizes) {
         }
         values[name] = Expr(static_cast<int32_t>(v));
     }
+    if (const auto n = evaluated(e, sizes)) return *n;
     const Expr result = Halide::Internal::simplify(Halide::Internal::substitute(values, e));
     const auto n = Halide::Internal::as_const_int(result);
     if (!n) {
@@ -195,6 +241,10 @@ std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes
         if (extents.back() < 0) {
             throw UserError("axis " + a.name() + " has the negative extent " + std::to_string(extents.back()) +
                             " at these sizes");
+        }
+        if (extents.back() > INT32_MAX) {
+            throw UserError("axis " + a.name() + " has the extent " + std::to_string(extents.back()) +
+                            " at these sizes; legal is 0 to 2147483647");
         }
     }
     return extents;

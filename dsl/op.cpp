@@ -1,6 +1,7 @@
 #include "dsl/op.h"
 
 #include "dsl/definition.h"
+#include "dsl/legal.h"
 #include "support/error.h"
 
 #include <map>
@@ -42,6 +43,10 @@ struct FreeVariables : IRGraphVisitor {
     using IRGraphVisitor::visit;
     std::set<std::string> names;
     void visit(const Variable *v) override { names.insert(v->name); }
+    void visit(const Let *l) override {
+        IRGraphVisitor::visit(l);
+        names.erase(l->name);
+    }
 };
 
 std::set<std::string> variables_of(const Expr &e) {
@@ -91,8 +96,14 @@ void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
 std::vector<Expr> row_major(const std::vector<Axis> &axes) {
     std::vector<Expr> strides(axes.size());
     Expr stride = 1;
+    int64_t number = 1; // of the extents that are numbers
     for (size_t d = axes.size(); d-- > 0;) {
         strides[d] = simplify(stride);
+        if (number > INT32_MAX) {
+            throw Unsupported("axis " + axes[d].name() + " has a stride of " + std::to_string(number) +
+                              " elements and more; legal is up to 2147483647");
+        }
+        if (const auto n = as_const_int(axes[d].extent())) number *= std::max<int64_t>(*n, 1);
         stride = stride * axes[d].extent();
     }
     return strides;
@@ -187,6 +198,7 @@ private:
             }
             inner.push_back(a);
         }
+        check_fold(r, stage.name, where_);
         const Expr e = rewrite(r.term, stage.name, inner);
         check_variables(e, stage.name, inner);
         define_components(stage, r, e);
@@ -195,6 +207,7 @@ private:
 
     // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
+        check_formula(e, owner, where_);
         struct Rewriter : IRGraphMutator {
             using IRGraphMutator::visit;
             Builder *builder;
@@ -274,7 +287,7 @@ void Builder::check_variables(const Expr &e, const std::string &owner, const std
 Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
        std::source_location where) {
     try {
-        Size(name, where);
+        check_name(name, "op", where);
         auto contents = std::make_shared<Contents>();
         contents->name = name;
         if (outputs.empty()) throw UserError(where, "op \"" + name + "\" has no outputs");
@@ -316,11 +329,23 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                                        "\"; only arrays that the caller passes have strides of their own");
         }
 
+        const auto axes_read_inside = [&](const std::string &tensor) -> const std::vector<Axis> * {
+            for (const Input &in : contents->inputs) {
+                if (in.name == tensor) return &in.axes;
+            }
+            for (const Stage &s : contents->stages) {
+                if (s.name == tensor && s.kind != Stage::Kind::Padding) return &s.axes;
+            }
+            return nullptr;
+        };
+        for (const Stage &s : contents->stages) check_indices(s, axes_read_inside, where);
+
         // Sizes: every variable of an extent or stride, and what the expressions use beyond axes, in order of first use.
         std::set<std::string> seen;
         auto note_sizes = [&](const Expr &e, const std::set<std::string> &axes) {
             for (const std::string &v : variables_of(e)) {
                 if (v.starts_with("kumiko.") || axes.count(v)) continue;
+                check_name(v, "size", where);
                 if (builder.axis_names.count(v)) {
                     throw UserError(where, "op \"" + name + "\" uses \"" + v +
                                                "\" both as an axis and as a size; give one of them another name");

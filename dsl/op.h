@@ -65,7 +65,9 @@ class Op {
 public:
     // `inputs` fixes the order of the arguments, `outputs` follow. Throws UserError when a tensor that is read is
     // neither a stage nor named in `inputs`, when two tensors share a name, when a stage reads itself, when an expression
-    // uses an axis that it does not range over, or when an output is an input or may be read outside its axes.
+    // uses an axis that it does not range over, when an output is an input or may be read outside its axes, or when an
+    // expression holds what dsl/legal.h refuses: what is Halide's own, and indices read from tensors that may lie outside.
+    // Throws Unsupported for functions that formulas do not know.
     Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
        std::source_location where = std::source_location::current());
 

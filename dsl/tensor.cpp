@@ -1,6 +1,8 @@
 #include "dsl/tensor.h"
 
 #include "dsl/definition.h"
+#include "dsl/legal.h"
+#include "dsl/print.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -22,9 +24,19 @@ void check_axes(const std::string &name, const std::vector<Axis> &axes, const st
 
 void check_strides(const char *what, const std::string &name, const std::vector<Axis> &axes,
                    const std::vector<Expr> &strides, const std::source_location &where) {
-    if (strides.empty() || strides.size() == axes.size()) return;
-    throw UserError(where, std::string(what) + " \"" + name + "\" has " + std::to_string(axes.size()) + " axes but " +
-                               std::to_string(strides.size()) + " strides; state one per axis, in elements");
+    if (strides.empty()) return;
+    if (strides.size() != axes.size()) {
+        throw UserError(where, std::string(what) + " \"" + name + "\" has " + std::to_string(axes.size()) +
+                                   " axes but " + std::to_string(strides.size()) +
+                                   " strides; state one per axis, in elements");
+    }
+    for (size_t d = 0; d < axes.size(); d++) {
+        const std::string which = "the stride of axis \"" + axes[d].name() + "\" of " + what + " \"" + name + "\"";
+        if (!strides[d].defined()) throw UserError(where, which + " is undefined");
+        check_size_expression(strides[d], which, where);
+        if (const auto n = Halide::Internal::as_const_int(Halide::Internal::simplify(strides[d])); n && *n < 0)
+            throw UserError(where, which + " is " + std::to_string(*n) + "; legal is 0 or more");
+    }
 }
 
 // The positions of `axes` in x, all when empty.
@@ -73,8 +85,9 @@ Element Tensor::at(const std::vector<Expr> &indices) const {
 
 Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, const InputOptions &options,
              std::source_location where) {
-    Size(name, where); // the same rule for names
+    check_name(name, "input", where);
     check_axes(name, axes, where);
+    check_element_type(type, "input \"" + name + "\"", where);
     check_strides("input", name, axes, options.strides, where);
     return make({TensorContents::Kind::Input, name, type, axes, options.strides, Expr()});
 }
@@ -85,10 +98,11 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
 
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, const ComputeOptions &options,
                std::source_location where) {
-    Size(name, where);
+    check_name(name, "tensor", where);
     check_axes(name, axes, where);
     check_strides("tensor", name, axes, options.strides, where);
     if (!value.defined()) throw UserError(where, "the value of tensor \"" + name + "\" is undefined");
+    check_element_type(value.type(), "tensor \"" + name + "\"", where);
     return make({TensorContents::Kind::Compute, name, value.type(), axes, options.strides, value});
 }
 

@@ -24,7 +24,14 @@ void check(const char *op, int KH, int KW, const Conv2dOptions &o) {
     for (int p : {o.pad_top, o.pad_left, o.pad_bottom, o.pad_right}) at_least("a padding", p, 0);
 }
 
-Expr out_extent(const Expr &in, int before, int after, int kernel, int dilation, int stride) {
+Expr out_extent(const char *what, const Expr &in, int before, int after, int kernel, int dilation, int stride) {
+    const int covered = dilation * (kernel - 1) + 1;
+    if (const auto n = Halide::Internal::as_const_int(in); n && *n + before + after < covered) {
+        throw UserError(
+            fmt::format("the {} of the input is {}, and {} with its padding, but the weights cover {}; legal "
+                        "is an input no smaller than that",
+                        what, *n, *n + before + after, covered));
+    }
     const Expr last = in + (before + after - dilation * (kernel - 1) - 1);
     return stride == 1 ? last + 1 : last / stride + 1;
 }
@@ -45,9 +52,9 @@ struct Parts {
 
     Parts(Type t, const Expr &N, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &o)
         : o(o), t(t), acc(accumulator_type(t)), out(t.is_float() ? t : acc), n("n", N),
-          y("y", out_extent(H, o.pad_top, o.pad_bottom, KH, o.dilation_y, o.stride_y)),
-          x("x", out_extent(W, o.pad_left, o.pad_right, KW, o.dilation_x, o.stride_x)), ky("ky", KH), kx("kx", KW),
-          in_y("y", H), in_x("x", W) {}
+          y("y", out_extent("height", H, o.pad_top, o.pad_bottom, KH, o.dilation_y, o.stride_y)),
+          x("x", out_extent("width", W, o.pad_left, o.pad_right, KW, o.dilation_x, o.stride_x)), ky("ky", KH),
+          kx("kx", KW), in_y("y", H), in_x("x", W) {}
 
     bool nhwc() const { return o.layout == ImageLayout::NHWC; }
 

@@ -24,9 +24,9 @@ const char *what_is_needed(ArgumentKind kind) {
     case ArgumentKind::Level:
         return "the name of a memory level";
     case ArgumentKind::Integer:
-        return "a whole number";
+        return "a whole number below 2^63";
     case ArgumentKind::Integers:
-        return "a list of whole numbers";
+        return "a list of whole numbers below 2^63";
     case ArgumentKind::Text:
         return "a string";
     case ArgumentKind::Names:
@@ -39,13 +39,18 @@ const char *what_is_needed(ArgumentKind kind) {
     return "";
 }
 
+// In 64 bits: a larger one would come out negative.
+bool is_whole(const nlohmann::json &v) {
+    return v.is_number_integer() && (!v.is_number_unsigned() || v.get<uint64_t>() <= INT64_MAX);
+}
+
 bool fits(ArgumentKind kind, const nlohmann::json &v) {
     const auto all = [&](auto test) { return v.is_array() && std::all_of(v.begin(), v.end(), test); };
     switch (kind) {
     case ArgumentKind::Integer:
-        return v.is_number_integer();
+        return is_whole(v);
     case ArgumentKind::Integers:
-        return all([](const auto &x) { return x.is_number_integer(); });
+        return all(is_whole);
     case ArgumentKind::Loops:
     case ArgumentKind::Names:
         return all([](const auto &x) { return x.is_string(); });

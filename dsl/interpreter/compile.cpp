@@ -368,11 +368,18 @@ private:
                                     : binary(code, args[0], args[1], c->type, mask);
         }
         // Those that are short for others.
-        const auto wide = [&](const Expr &e) { return Cast::make(c->type, e); };
-        if (c->is_intrinsic(Call::widening_add)) return compile(Add::make(wide(args[0]), wide(args[1])), mask);
-        if (c->is_intrinsic(Call::widening_sub)) return compile(Sub::make(wide(args[0]), wide(args[1])), mask);
-        if (c->is_intrinsic(Call::widening_mul)) return compile(Mul::make(wide(args[0]), wide(args[1])), mask);
-        if (c->is_intrinsic(Call::saturating_cast)) return compile(Halide::saturating_cast(c->type, args[0]), mask);
+        for (auto each :
+             {Call::widening_add, Call::widening_sub, Call::widening_mul, Call::widen_right_add, Call::widen_right_sub,
+              Call::widen_right_mul, Call::widening_shift_left, Call::widening_shift_right, Call::rounding_shift_left,
+              Call::rounding_shift_right, Call::saturating_add, Call::saturating_sub, Call::saturating_cast,
+              Call::halving_add, Call::halving_sub, Call::rounding_halving_add, Call::mul_shift_right,
+              Call::rounding_mul_shift_right, Call::sorted_avg}) {
+            if (c->is_intrinsic(each)) return compile(lower_intrinsic(c), mask);
+        }
+        if (c->is_intrinsic(Call::lerp)) return compile(lower_lerp(c->type, args[0], args[1], args[2], {}), mask);
+        if (c->is_intrinsic(Call::mux)) return compile(lower_mux(c), mask);
+        if (c->is_intrinsic(Call::extract_bits)) return compile(lower_extract_bits(c), mask);
+        if (c->is_intrinsic(Call::concat_bits)) return compile(lower_concat_bits(c), mask);
         if (c->is_intrinsic(Call::absd)) {
             const Type w = args[0].type().is_float() ? args[0].type() : Int(64);
             Expr d = Sub::make(cast(w, args[0]), cast(w, args[1]));

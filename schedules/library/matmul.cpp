@@ -1,6 +1,7 @@
 #include "schedules/library/matmul.h"
 
 #include "schedules/library/structure.h"
+#include "support/error.h"
 
 namespace kumiko::library {
 
@@ -15,13 +16,6 @@ struct Roles {
     std::optional<int64_t> M, N, K;
 };
 
-bool plain(const Operand &o) {
-    for (const Expr &e : o.indices) {
-        if (!e.as<Halide::Internal::Variable>()) return false;
-    }
-    return true;
-}
-
 std::optional<Roles> roles(const Op &op) {
     auto c = find_contraction(op);
     if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.size() < 2) return std::nullopt;
@@ -34,9 +28,9 @@ std::optional<Roles> roles(const Op &op) {
     const size_t of_columns = c->has(0, r.j) ? 0 : 1;
     r.b = c->operands[of_columns];
     r.a = c->operands[1 - of_columns];
-    const bool good = plain(r.a) && plain(r.b) && r.a.axes.count(r.i) && r.a.axes.count(r.k) && !r.a.axes.count(r.j) &&
-                      r.b.axes.count(r.j) && r.b.axes.count(r.k) && !r.b.axes.count(r.i) && r.a.tensor != r.b.tensor &&
-                      op.find_input(r.a.tensor) && op.find_input(r.b.tensor);
+    const bool good = is_plain(r.a) && is_plain(r.b) && r.a.axes.count(r.i) && r.a.axes.count(r.k) &&
+                      !r.a.axes.count(r.j) && r.b.axes.count(r.j) && r.b.axes.count(r.k) && !r.b.axes.count(r.i) &&
+                      r.a.tensor != r.b.tensor && op.find_input(r.a.tensor) && op.find_input(r.b.tensor);
     if (!good) return std::nullopt;
     r.M = constant_extent(*find_axis(*c->sum, r.i));
     r.N = constant_extent(*find_axis(*c->sum, r.j));
@@ -238,6 +232,8 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
 }
 
 Schedule matmul(const Op &op, const Machine &machine) {
+    if (!is_matmul(op))
+        throw UserError("op \"" + op.name() + "\" is no product of matrices; it is:\n" + op.to_string());
     return schedule_matmul(op, machine, matmul_parameters(op, machine));
 }
 

@@ -62,36 +62,6 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
-// The reduction of a row in vectors of partial results, joined at the end.
-void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators) {
-    StageHandle R = s.stage(name);
-    const Axis axis = R.state().def.reduction_axes[0];
-    const auto extent = constant_extent(axis);
-    const int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
-    if (lanes < 2 || (extent && *extent < 2 * lanes)) return;
-    auto [o, i] = R.split(axis.name(), lanes * vectors);
-    StageHandle P = R.rfactor(i); // partial results
-    const std::string lane = P.state().def.axes.back().name();
-    if (P.state().def.axes.size() > 1) P.compute_at(name, R.state().order[P.state().def.axes.size() - 2]);
-    std::vector<LoopName> order;
-    for (const std::string &l : P.state().order) {
-        if (l != lane) order.push_back(l);
-    }
-    order.push_back(lane);
-    P.reorder(order);
-    if (vectors > 1) {
-        P.vectorize(lane, lanes);
-        P.unroll(lane + ".o");
-    } else {
-        P.vectorize(lane);
-    }
-    if (order.size() > 2)
-        s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
-    else
-        P.place_in("registers");
-    R.vectorize(R.state().order.back());
-}
-
 } // namespace
 
 bool is_rows(const Op &op) { return roles(op).has_value(); }

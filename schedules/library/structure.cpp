@@ -63,6 +63,10 @@ std::optional<Contraction> find_contraction(const Op &op) {
     return c;
 }
 
+bool is_plain(const Operand &o) {
+    return std::all_of(o.indices.begin(), o.indices.end(), [](const Expr &e) { return e.as<Variable>() != nullptr; });
+}
+
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
 
 const Axis *find_axis(const Stage &stage, const std::string &name) {
@@ -83,6 +87,36 @@ int accumulator_registers(const Machine &machine) {
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise) {
     const MemoryLevel *l = machine.find_level(level);
     return l && l->bytes > 0 ? l->bytes : otherwise;
+}
+
+void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
+    StageHandle R = s.stage(name);
+    const Axis axis = R.state().def.reduction_axes[0];
+    const auto extent = constant_extent(axis);
+    const int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
+    if (lanes < 2 || (extent && *extent < 2 * lanes)) return;
+    auto [o, i] = R.split(axis.name(), lanes * vectors);
+    StageHandle P = R.rfactor(i); // partial results
+    const std::string lane = P.state().def.axes.back().name();
+    if (P.state().def.axes.size() > 1)
+        P.compute_at(name, at.empty() ? R.state().order[P.state().def.axes.size() - 2] : at);
+    std::vector<LoopName> order;
+    for (const std::string &l : P.state().order) {
+        if (l != lane) order.push_back(l);
+    }
+    order.push_back(lane);
+    P.reorder(order);
+    if (vectors > 1) {
+        P.vectorize(lane, lanes);
+        P.unroll(lane + ".o");
+    } else {
+        P.vectorize(lane);
+    }
+    if (order.size() > 2)
+        s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
+    else
+        P.place_in("registers");
+    R.vectorize(R.state().order.back());
 }
 
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {

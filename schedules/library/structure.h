@@ -20,6 +20,9 @@ struct Contraction {
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
 
+// Each index is an axis.
+bool is_plain(const Operand &o);
+
 // The op's contraction: exactly one sum whose term is a product of two reads (through casts), and beyond it at most
 // padding stages of its operands and one elementwise consumer. Nothing when the op is built otherwise.
 std::optional<Contraction> find_contraction(const Op &op);
@@ -33,6 +36,11 @@ int vector_lanes(const Machine &machine, Type type);
 // How many accumulators of one vector each fit the registers, leaving room for operands.
 int accumulator_registers(const Machine &machine);
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
+
+// The reduction of a row, along the stage's one reduction axis, in vectors of partial results that are joined at the end. `at`:
+// the loop in which a row stands; the last pure one when empty.
+void reduce_row(Schedule &schedule, const std::string &stage, int lanes, int64_t accumulators,
+                const std::string &at = "");
 
 // The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the last may be smaller).
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit);

@@ -2,6 +2,7 @@
 
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
+#include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/rows.h"
 #include "schedules/library/structure.h"
@@ -28,6 +29,8 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 
 const std::vector<LibraryTemplate> &templates() {
     static const std::vector<LibraryTemplate> table = {
+        make_template<GemvParameters>("gemv", "products of a matrix with a vector", is_gemv, gemv_parameters,
+                                      schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
                                         matmul_parameters, schedule_matmul, against_matmul),
         make_template<ConvParameters>("conv", "direct convolutions, dense, grouped and depthwise", is_conv,

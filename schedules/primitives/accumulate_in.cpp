@@ -28,6 +28,12 @@ std::string unbounded_axis(const ScheduleState &state, const std::string &name, 
     return "";
 }
 
+// A reduction loop stands inside `loop`.
+bool reduces_inside(const StageState &stage, const std::string &loop) {
+    return std::any_of(stage.order.begin() + stage.position(loop) + 1, stage.order.end(),
+                       [&](const std::string &l) { return stage.loop(l).reduction; });
+}
+
 std::string not_in_registers(const std::string &axis, const std::string &loop) {
     return "how much of axis " + axis + " is touched inside loop " + loop +
            " is known only at run time, and registers have no index";
@@ -45,10 +51,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     }
     const std::string level = text_argument(d, "level");
     level_argument(state, d);
-    bool reduces = false;
-    for (size_t i = stage.position(loop.name) + 1; i < stage.order.size(); i++)
-        reduces = reduces || stage.loop(stage.order[i]).reduction;
-    if (!reduces) {
+    if (!reduces_inside(stage, loop.name)) {
         refuse(state, d, "no reduction loop stands inside loop " + loop.name + ", so nothing accumulates there", &stage,
                loop.name, "a loop outside of a reduction loop");
     }
@@ -71,10 +74,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                                      const StageState *stage = s.find(name);
                                      if (!stage->has_loop(l))
                                          return "loop " + l + " of stage " + name + " no longer stands";
-                                     bool reduces = false;
-                                     for (size_t i = stage->position(l) + 1; i < stage->order.size(); i++)
-                                         reduces = reduces || stage->loop(stage->order[i]).reduction;
-                                     if (!reduces) return "no reduction loop stands inside loop " + l + " any more";
+                                     if (!reduces_inside(*stage, l))
+                                         return "no reduction loop stands inside loop " + l + " any more";
                                      if (!stage->accumulate || stage->accumulate->level != "registers") return "";
                                      const std::string axis = unbounded_axis(s, name, l);
                                      return axis.empty() ? "" : not_in_registers(axis, l);

@@ -24,7 +24,7 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive compute_root_primitive = {
     "compute_root",
     "stages",
-    "Computes all of a stage, before everything that reads it.",
+    "Computes all of a stage, before everything that reads it. An output stands so unless compute_at moved it.",
     "Nothing.",
     {{"stage", ArgumentKind::Stage, "the stage"}},
     apply,

@@ -26,6 +26,12 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
         refuse(state, d, "stage " + stage.name() + " already has a loop named " + name, &stage, outer.name,
                "a name that is not taken");
     }
+    const auto a = known_extent(state, outer), b = known_extent(state, inner);
+    if (a && b && *a * *b > INT32_MAX) {
+        refuse(state, d, "the fused loop would have " + std::to_string(*a * *b) + " iterations", &stage, inner.name,
+               "at most 2147483647");
+    }
+    check_loop_name(state, d, stage, outer.name, name);
     stage.loops.push_back(
         {name, Halide::Internal::simplify(outer.extent * inner.extent), outer.reduction, LoopKind::Serial});
     stage.relations.push_back(FuseRelation{outer.name, inner.name, name});

@@ -20,13 +20,26 @@ bool ends_with_axis(const StageState &stage, const std::string &loop) {
 
 } // namespace
 
+void check_loop_name(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
+                     const std::string &fresh) {
+    bool good = !fresh.empty() && !isdigit(static_cast<unsigned char>(fresh[0])) && fresh[0] != '.';
+    for (char c : fresh) good = good && (isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.');
+    if (good) return;
+    refuse(state, d, "\"" + fresh + "\" is no name for a loop", &stage, loop,
+           "letters, digits, _ and ., not starting with a digit or a .");
+}
+
 // The order keeps its place: outer then inner stand where the loop stood.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &name, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail) {
     const LoopState loop = stage.loop(name);
-    if (factor < 1 || factor > (1 << 30)) {
+    if (factor < 1) {
         refuse(state, d, "the factor " + std::to_string(factor) + " is not positive", &stage, name,
                "a factor of 1 or more");
+    }
+    if (factor > (1 << 30)) {
+        refuse(state, d, "the factor " + std::to_string(factor) + " is larger than loops may be long", &stage, name,
+               "a factor of 1 to 1073741824");
     }
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + name + " is already " + kind_name(loop.kind), &stage, name,
@@ -67,6 +80,7 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
                    "names that are not taken");
         }
     }
+    for (const std::string &fresh : {outer, inner}) check_loop_name(state, d, stage, name, fresh);
     using Halide::Internal::simplify;
     const Expr f = static_cast<int>(factor);
     stage.loops.push_back({outer, simplify((loop.extent + f - 1) / f), loop.reduction, LoopKind::Serial});

@@ -16,6 +16,9 @@ extern const Primitive assume_primitive, specialize_primitive;
 // Steps that several records perform.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &loop, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail);
+// Refuses a name for a new loop that could not be written back: legal are letters, digits, _ and dots.
+void check_loop_name(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
+                     const std::string &fresh);
 // A pointwise stage `name` over all of `tensor` that holds it as it is.
 StageState copy_of(const ScheduleState &state, const std::string &tensor, const std::string &name);
 // Makes the stage read `to` where it read `from`.

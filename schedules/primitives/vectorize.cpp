@@ -99,10 +99,9 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     if (loop.reduction) return vectorize_reduction(state, stage, d, loop, width ? width : *extent, index);
     std::string lanes = loop.name;
     if (width && !(extent && *extent == width)) {
-        if (const Tail tail = tail_from_name(text_argument(d, "tail", "auto"));
-            tail != Tail::Auto && tail != Tail::Mask) {
-            refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage,
-                   loop.name, "no tail, or Tail::Mask");
+        if (tail == Tail::Guard) {
+            refuse(state, d, "a guard skips iterations one by one, and the lanes of a vector run together", &stage,
+                   loop.name, "no tail, or the tails mask, shift and pad");
         }
         split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", tail);
         lanes = loop.name + ".v";

@@ -263,8 +263,8 @@ Value *Codegen::intrinsic(const Call *op) {
                                                         : ir_.CreateFDiv(a, b);
         return narrow ? narrow_to_half(r, t) : r;
     }
-    if (op->is_intrinsic(Call::lerp)) {
-        throw Unsupported("kernel " + kernel_ + ": lerp; write it as a + (b - a) * w");
+    if (op->is_intrinsic(Call::lerp)) { // of no target in particular, as the interpreter does
+        return value(lower_lerp(t, op->args[0], op->args[1], op->args[2], {}));
     }
     static const std::set<Call::IntrinsicOp> known = {Call::widen_right_add,
                                                       Call::widen_right_mul,
@@ -292,6 +292,12 @@ Value *Codegen::intrinsic(const Call *op) {
     }
     if (op->is_intrinsic(Call::mux)) {
         return value(lower_mux(op));
+    }
+    if (op->is_intrinsic(Call::extract_bits)) {
+        return value(lower_extract_bits(op));
+    }
+    if (op->is_intrinsic(Call::concat_bits)) {
+        return value(lower_concat_bits(op));
     }
     throw Unsupported("kernel " + kernel_ + ": intrinsic \"" + op->name + "\", which code generation does not know");
 }

@@ -1,6 +1,7 @@
 #include "targets/cpu/entry.h"
 
 #include "support/error.h"
+#include "targets/cpu/codegen.h"
 #include "targets/cpu/optimize.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -96,11 +97,25 @@ private:
         ir_.CreateRet(ir_.CreateCall(callee, arguments));
     }
 
+    void refuse_null(llvm::Function *f, unsigned argument, const std::string &text) {
+        auto *bad = llvm::BasicBlock::Create(context_, "null", f),
+             *good = llvm::BasicBlock::Create(context_, "given", f);
+        ir_.CreateCondBr(ir_.CreateIsNull(f->getArg(argument)), bad, good);
+        ir_.SetInsertPoint(bad);
+        llvm::Function *fail = hook("fail", ir_.getInt32Ty(), {ir_.getInt32Ty(), ir_.getPtrTy()});
+        ir_.CreateRet(ir_.CreateCall(fail, {ir_.getInt32(cpu::null_pointer), ir_.CreateGlobalStringPtr(text)}));
+        ir_.SetInsertPoint(good);
+    }
+
     void packed(const Entry &entry, llvm::Function *f) {
         if (entry.counts) return;
         llvm::Function *p = begin(entry.name + "_packed", ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getPtrTy()});
-        std::vector<llvm::Value *> arguments;
         unsigned tensors = 0, sizes = 0;
+        for (const EntryParameter &parameter : entry.parameters) (parameter.pointer ? tensors : sizes)++;
+        if (tensors) refuse_null(p, 0, entry.name + "_packed: the array of tensors is a null pointer");
+        if (sizes) refuse_null(p, 1, entry.name + "_packed: the array of sizes is a null pointer");
+        std::vector<llvm::Value *> arguments;
+        tensors = sizes = 0;
         for (const EntryParameter &parameter : entry.parameters) {
             llvm::Type *t = type_of(parameter);
             llvm::Value *at = parameter.pointer ? ir_.CreateConstInBoundsGEP1_64(t, p->getArg(0), tensors++)

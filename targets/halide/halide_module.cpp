@@ -100,6 +100,10 @@ int HalideModule::call(void *const *tensors, const int64_t *sizes) const {
     const Nest &nest = contents_->nest;
     std::vector<const void *> args;
     std::vector<int32_t> narrow(nest.sizes.size());
+    if (!tensors && !nest.tensors.empty())
+        return kumiko_fail(KUMIKO_NULL_POINTER, (nest.name + ": the array of tensors is a null pointer").c_str());
+    if (!sizes && !nest.sizes.empty())
+        return kumiko_fail(KUMIKO_NULL_POINTER, (nest.name + ": the array of sizes is a null pointer").c_str());
     for (size_t t = 0; t < nest.tensors.size(); t++) {
         if (!tensors[t]) return kumiko_fail(KUMIKO_NULL_POINTER, (nest.tensors[t].name + " is a null pointer").c_str());
         args.push_back(&tensors[t]);

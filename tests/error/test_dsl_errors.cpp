@@ -125,6 +125,173 @@ TEST_CASE("a tensor cannot be defined by itself") {
           "here: two different tensors are named \"C\"");
 }
 
+TEST_CASE("what is Halide's stays Halide's") {
+    Names n;
+    const auto op_of = [&](const Expr &e) { return error_of([&] { Op("op", {}, {compute("Y", {n.i}, e)}); }); };
+    const auto variable = [](Type t, const std::string &name) { return Halide::Internal::Variable::make(t, name); };
+    CHECK(
+        op_of(variable(f32, "alpha")) ==
+        "here: tensor \"Y\" uses \"alpha\", a variable of type f32; variables are axes and sizes, which are i32; other "
+        "numbers come in as input(…)");
+    CHECK(op_of(cast<float>(variable(u8, "b"))) == "here: tensor \"Y\" uses \"b\", a variable of type u8; variables "
+                                                   "are axes and sizes, which are i32; other numbers "
+                                                   "come in as input(…)");
+    CHECK(op_of(variable(i32, "x$2") + n.i) ==
+          "here: tensor \"Y\" uses \"x$2\", which is neither an Axis nor a Size; name it as one of them");
+    CHECK(op_of(Halide::Param<float>("alpha") * 2.f) == "here: tensor \"Y\" uses the Halide parameter \"alpha\"; legal "
+                                                        "is a Size, for an int32, or an input without axes: "
+                                                        "input(\"alpha\", f32, {})");
+    Halide::RDom r(0, 4, "r");
+    CHECK(op_of(r + n.i).starts_with("here: tensor \"Y\" uses \"r"));
+    CHECK(op_of(r + n.i).ends_with("\" of a Halide reduction domain; reduce over an Axis, as in sum(…, k)"));
+    CHECK(op_of(Halide::ImageParam(f32, 1, "image")(n.i))
+              .starts_with("here: tensor \"Y\" calls the Halide Func \"image"));
+    CHECK(op_of(Halide::Buffer<float>(4, "buffer")(n.i)) ==
+          "here: tensor \"Y\" reads the Halide image \"buffer\"; read a tensor made by input(…)");
+    Halide::Var x("x");
+    Halide::Func f("f");
+    f(x) = x;
+    CHECK(op_of(f(n.i)) == "here: tensor \"Y\" calls the Halide Func \"f\"; write it as a tensor, by compute(…)");
+    CHECK(error_of([&] { compute("Y", {n.i}, Halide::Internal::Broadcast::make(n.i, 4)); }) ==
+          "here: tensor \"Y\" has elements of type i32x4; legal are bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, "
+          "bf16, "
+          "f32, f64");
+    CHECK(
+        op_of(Halide::Internal::VectorReduce::make(Halide::Internal::VectorReduce::Add,
+                                                   Halide::Internal::Broadcast::make(n.i, 4), 1)) ==
+        "here: tensor \"Y\" holds a vector, i32x4; a formula says what one element is, and vectorize(…) of a schedule "
+        "makes vectors of it");
+    CHECK(error_of([&] { input("X", f32.with_lanes(4), {n.i}); }) ==
+          "here: input \"X\" has elements of type f32x4; legal are bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, "
+          "bf16, "
+          "f32, f64");
+    CHECK(error_of([&] { input("X", Int(24), {n.i}); }).starts_with("here: input \"X\" has elements of type "));
+}
+
+TEST_CASE("functions that no machine here evaluates") {
+    Names n;
+    const auto unsupported = [&](const Expr &e) {
+        try {
+            Op("op", {n.A}, {compute("Y", {n.i, n.k}, e)});
+        } catch (const Unsupported &error) {
+            const std::string text = error.what();
+            return text.substr(text.find("tensor"));
+        }
+        return std::string("none");
+    };
+    const Expr a = n.A(n.i, n.k);
+    const std::string because =
+        ", which a formula cannot: a value may depend on nothing but what the formula reads, and "
+        "functions are those of dsl/math.h and dsl/halide.h";
+    CHECK(unsupported(Halide::print(a)) == "tensor \"Y\" calls \"halide_print\"" + because);
+    CHECK(unsupported(Halide::require(a > 0.f, a, "positive")) == "tensor \"Y\" calls \"require\"" + because);
+    CHECK(unsupported(Halide::random_float()) == "tensor \"Y\" calls \"random\"" + because);
+    CHECK(unsupported(Halide::Internal::Call::make(f32, "mine", {a}, Halide::Internal::Call::PureExtern)) ==
+          "tensor \"Y\" calls \"mine\"" + because);
+    CHECK(unsupported(Halide::lerp(a, a, 0.5f)) == "none");
+    CHECK(unsupported(Halide::fast_exp(a) + Halide::fast_sin(a) + Halide::atan2(a, a)) == "none");
+}
+
+TEST_CASE("what a reduce folds with") {
+    Names n;
+    const auto folded = [&](const Expr &identity, const std::function<Expr(Expr, Expr)> &combiner) {
+        return error_of([&] {
+            Op("op", {n.A, n.I}, {compute("Y", {n.i}, reduce(combiner, identity, n.A(n.i, n.k), n.k))});
+        });
+    };
+    CHECK(
+        folded(0.f, [&](Expr a, Expr b) { return a + b * cast<float>(n.i); }) ==
+        "here: tensor \"Y\" uses \"i\" in the combiner of a reduce, which may use its two arguments and numbers only");
+    CHECK(folded(0.f, [&](Expr a, Expr b) { return a + b * cast<float>(n.I(n.i)); }) ==
+          "here: tensor \"Y\" reads a tensor in the combiner of a reduce, which may use its two arguments and numbers "
+          "only");
+    CHECK(
+        folded(cast<float>(n.i), [&](Expr a, Expr b) { return a + b; }) ==
+        "here: tensor \"Y\" uses \"i\" in the combiner of a reduce, which may use its two arguments and numbers only");
+    CHECK(folded(1.f, [&](Expr a, Expr b) { return a * b + a * 2.f; }) == "no error");
+}
+
+TEST_CASE("extents and strides") {
+    Names n;
+    CHECK(error_of([&] { Axis("y", n.I(n.i)); }) ==
+          "here: the extent of axis \"y\" reads a tensor; legal are int32 numbers and sizes under + - * / %");
+    CHECK(error_of([&] { Axis("y", sum(n.I(n.i), n.i)); }) ==
+          "here: the extent of axis \"y\" holds a reduction, which cannot stand there");
+    CHECK(error_of([&] { Axis("y", cast<int>(sqrt(cast<float>(Size("M"))))); }) ==
+          "here: the extent of axis \"y\" is of type f32 within; legal are int32 numbers and sizes under + - * / %");
+    CHECK(error_of([&] {
+              Axis("y", Halide::Param<int>("p"));
+          }).starts_with("here: the extent of axis \"y\" uses the Halide parameter \"p\""));
+    CHECK(error_of([&] {
+              input("X", f32, {n.i, n.j}, {.strides = {5, -1}});
+          }) == "here: the stride of axis \"j\" of input \"X\" is -1; legal is 0 or more");
+    CHECK(error_of([&] { compute("Y", {n.i}, n.i + 0, {.strides = {-1}}); }) ==
+          "here: the stride of axis \"i\" of tensor \"Y\" is -1; legal is 0 or more");
+    CHECK(
+        error_of([&] { input("X", f32, {n.i}, {.strides = {Expr(2.5f)}}); }) ==
+        "here: the stride of axis \"i\" of input \"X\" is of type f32 within; legal are int32 numbers and sizes under "
+        "+ - * / %");
+    CHECK(error_of([&] { input("X", f32, {n.i}, {.strides = {Expr()}}); }) ==
+          "here: the stride of axis \"i\" of input \"X\" is undefined");
+    Tensor X = input("X", f32, {n.i}, {.strides = {Size("L") - 5}});
+    CHECK(error_of([&] {
+              interpret(Op("op", {X}, {compute("Y", {n.i}, X(n.i))}), {Buffer<float>({4})}, {.sizes = {{"L", 2}}});
+          }) == "the stride (L - 5) is -3 at these sizes; legal is 0 or more");
+}
+
+TEST_CASE("names") {
+    Names n;
+    const Tensor Y = compute("Y", {n.i}, n.i + 0);
+    CHECK(error_of([&] { Op("", {}, {Y}); }) ==
+          "here: op name \"\" is not an identifier; legal are letters, digits and _, not starting with a digit");
+    CHECK(
+        error_of([&] { compute("C.sum", {n.i}, n.i + 0); }) ==
+        "here: tensor name \"C.sum\" is not an identifier; legal are letters, digits and _, not starting with a digit");
+    CHECK(error_of([&] { input("a b", f32, {n.i}); }) ==
+          "here: input name \"a b\" is not an identifier; legal are letters, digits and _, not starting with a digit");
+}
+
+TEST_CASE("extents beyond 32 bits") {
+    Size M("M");
+    CHECK(error_of([] {
+              Axis i("i", Halide::Internal::Variable::make(i32, "x.y"));
+              Op("op", {}, {compute("Y", {i}, i + 0)});
+          }) ==
+          "here: size name \"x.y\" is not an identifier; legal are letters, digits and _, not starting with a digit");
+    CHECK(error_of([] { Axis("i", Expr(65536) * 65536); }) ==
+          "here: the extent of axis \"i\" overflows 32 bits; legal is up to 2147483647");
+    Axis i("i", M * M), a("a", 3), b("b", 70000), c("c", 70000);
+    CHECK(error_of([&] {
+              interpret(Op("op", {}, {compute("Y", {i}, i + 0)}), {}, {.sizes = {{"M", 65536}}});
+          }) == "axis i has the extent 4294967296 at these sizes; legal is 0 to 2147483647");
+    Tensor X = input("X", f32, {a, b, c});
+    CHECK_THROWS_WITH_AS(Op("op", {X}, {compute("Y", {a}, X(a, 0, 0))}),
+                         "axis a has a stride of 4900000000 elements and more; legal is up to 2147483647", Unsupported);
+}
+
+TEST_CASE("an index that is read stays inside for all values") {
+    Size N("N");
+    Axis i("i", 4), v("v", N), w("w", 10);
+    Tensor E = input("E", f32, {v}), T = input("T", f32, {w}), I = input("I", i32, {i}), U = input("U", u8, {i});
+    const auto gather = [&](const Expr &e) {
+        return error_of([&] { Op("gather", {E, T, I, U}, {compute("Y", {i}, e)}); });
+    };
+    CHECK(gather(E(I(i))) ==
+          "here: tensor \"Y\" reads \"E\" at I(i), a value that is known only when it is read and may lie "
+          "outside of axis \"v\"; legal is what cannot: clamp(…, 0, N - 1), … % N, or a read of "
+          "zero_padded(E) or clamped(E)");
+    CHECK(gather(T(I(i) % 11)).find("reads \"T\" at I(i) % 11, a value") != std::string::npos);
+    CHECK(gather(T(U(i))).find("of axis \"w\"; legal is what cannot: clamp(…, 0, 9), … % 10") != std::string::npos);
+    CHECK(gather(T(clamp(I(i), -1, 9))).find("may lie outside") != std::string::npos);
+    CHECK(gather(T(argmax(E(v), v))).find("may lie outside") != std::string::npos);
+    CHECK(gather(select(I(i) >= 0 && I(i) < 10, T(I(i)), 0.f)).find("may lie outside") != std::string::npos);
+    for (const Expr &good :
+         {E(clamp(I(i), 0, N - 1)), E(I(i) % N), T(I(i) % 10), T(clamp(I(i) + i, 2, 7) + 2), T(cast<int>(U(i)) / 26),
+          T(cast<int>(U(i) & 7)), T(max(min(I(i), 9), 0)), zero_padded(E)(I(i)), clamped(T)(I(i) * 3)}) {
+        CHECK(gather(good) == "no error");
+    }
+}
+
 TEST_CASE("interpreting") {
     Names n;
     Op op("op", {n.A, n.B}, {compute("C", {n.i, n.j}, sum(n.A(n.i, n.k) * n.B(n.k, n.j), n.k))});

@@ -39,8 +39,12 @@ TEST_CASE("what a wrong request for an op is told") {
           "conv2d: 4 groups do not divide the 6 input channels");
     CHECK(made("conv2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"stride", 0}}) ==
           "conv2d: stride_y is 0; legal is 1 or more");
-    CHECK(made("conv2d", {{"c", 6}, {"h", 1}, {"w", 8}, {"o", 4}})
-              .ends_with("axis \"y\" has the negative extent -1; legal is 0 or more"));
+    CHECK(made("conv2d", {{"c", 6}, {"h", 1}, {"w", 8}, {"o", 4}}) ==
+          "the height of the input is 1, and 1 with its padding, but the weights cover 3; legal is an input no smaller "
+          "than that");
+    CHECK(made("depthwise_conv2d", {{"c", 6}, {"h", 8}, {"w", 2}, {"dilation", 2}, {"padding", 1}}) ==
+          "the width of the input is 2, and 4 with its padding, but the weights cover 5; legal is an input no smaller "
+          "than that");
     CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {2}}}) == "reduction: axis 2 is not one of the 2 axes");
     CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {1, -1}}}) == "reduction: axis -1 stands twice");
 }

@@ -55,7 +55,7 @@ there is no primitive "splitt" (did you mean 'split'?)
     CHECK(told([&] {
               s.apply({"split", {{"stage", "C"}, {"loop", "i"}, {"factor", "4"}}, {}});
           }) == R"(
-directive split: the argument "factor" must be a whole number
+directive split: the argument "factor" must be a whole number below 2^63
 )");
     CHECK(s.directives().empty());
 }
@@ -86,6 +86,59 @@ FILE:LINE: error: split("k", 0): the factor 0 is not positive
                 for k in 0..256 (reduction)  ← split asked here
   legal here: a factor of 1 or more
 )");
+}
+
+TEST_CASE("factors and names that are none") {
+    Schedule s = matmul();
+    auto C = s.stage("C");
+    CHECK(told([&] { C.split("k", int64_t{1} << 31); }) == R"(
+FILE:LINE: error: split("k", 2147483648): the factor 2147483648 is larger than loops may be long
+  stage C   for i in 0..128
+              for j in 0..128
+                for k in 0..256 (reduction)  ← split asked here
+  legal here: a factor of 1 to 1073741824
+)");
+    CHECK(told([&] {
+              s.apply({"split", {{"stage", "C"}, {"loop", "k"}, {"factor", uint64_t{1} << 63}}, {}});
+          }) == R"(
+directive split: the argument "factor" must be a whole number below 2^63
+)");
+    CHECK(told([&] { C.unroll("k", -1); }).find("unroll(\"k\", -1): the factor -1 is not positive") !=
+          std::string::npos);
+    CHECK(told([&] { C.split("k", 4, {.outer = "a b"}); }) == R"(
+FILE:LINE: error: split("k", 4, "a b"): "a b" is no name for a loop
+  stage C   for i in 0..128
+              for j in 0..128
+                for k in 0..256 (reduction)  ← split asked here
+  legal here: letters, digits, _ and ., not starting with a digit or a .
+)");
+    CHECK(told([&] {
+              s.apply({"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}, {"inner", ""}}, {}});
+          }).find("\"\" is no name for a loop") != std::string::npos);
+    CHECK(told([&] { C.fuse("i", "j", "i,j"); }).find("\"i,j\" is no name for a loop") != std::string::npos);
+    CHECK(s.directives().empty());
+}
+
+TEST_CASE("a fused loop that is too long") {
+    Axis i("i", 70000), j("j", 70000);
+    Schedule s(Op("large", {}, {compute("C", {i, j}, i + j)}));
+    CHECK(told([&] { s.stage("C").fuse("i", "j"); }) == R"(
+FILE:LINE: error: fuse("i", "j"): the fused loop would have 4900000000 iterations
+  stage C   for i in 0..70000
+              for j in 0..70000  ← fuse asked here
+  legal here: at most 2147483647
+)");
+}
+
+TEST_CASE("tails of vectors") {
+    Schedule s(example_op("add"));
+    auto C = s.stage("C");
+    CHECK(told([&] {
+              C.vectorize("j", 12, Tail::Guard);
+          }).find("a guard skips iterations one by one, and the lanes of a vector run together") != std::string::npos);
+    CHECK(told([&] { C.vectorize("j", 12, Tail::Pad); }).find("is an output with storage of the caller's") !=
+          std::string::npos);
+    C.vectorize("j", 12, Tail::Shift);
 }
 
 TEST_CASE("a padded tail inside of a block") {

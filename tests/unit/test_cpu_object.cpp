@@ -85,6 +85,10 @@ int main(void) {
     if (demo_axpy_packed(tensors, &n) || y[99] != 199.f) return 3;
     if (demo_axpy(NULL, y, 100) != 1) return 4;
     if (strcmp(demo_error(), "demo_axpy: tensor x is a null pointer")) return 5;
+    if (demo_axpy_packed(NULL, &n) != 1) return 6;
+    if (strcmp(demo_error(), "demo_axpy_packed: the array of tensors is a null pointer")) return 7;
+    if (demo_axpy_packed(tensors, NULL) != 1) return 8;
+    if (strcmp(demo_error(), "demo_axpy_packed: the array of sizes is a null pointer")) return 9;
     return 0;
 }
 )");

@@ -3,6 +3,7 @@
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
 #include "ops/ops.h"
+#include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
 
@@ -77,7 +78,7 @@ void check_op(const Op &op, const std::string &expected_template, bool exact = t
 } // namespace
 
 TEST_CASE("products of matrices of every size and storage") {
-    for (int n : {1, 3, 16, 37, 64}) check_op(ops::matmul(f32, n, n + 1, n + 2), "matmul");
+    for (int n : {3, 16, 37, 64}) check_op(ops::matmul(f32, n, n + 1, n + 2), "matmul");
     check_op(ops::matmul(f64, 33, 20, 17), "matmul");
     check_op(ops::matmul(f32, 130, 70, 300), "matmul");
     for (bool ta : {false, true}) {
@@ -94,6 +95,41 @@ TEST_CASE("products of matrices of every size and storage") {
     batched.batch = 3;
     check_op(ops::matmul(f32, 20, 18, 24, batched), "matmul");
     check_op(ops::matmul(i8, 20, 18, 24), "matmul");
+}
+
+TEST_CASE("products of a matrix with a vector") {
+    for (bool transposed : {false, true}) {
+        ops::MatmulOptions o;
+        o.transpose_b = transposed;
+        for (int n : {1, 7, 40, 130}) check_op(ops::matmul(f32, 1, n, 2 * n + 1, o), "gemv");
+        check_op(ops::matmul(f32, 70, 1, 33, o), "gemv"); // the vector is B
+        o.bias = true;
+        o.activation = "relu";
+        check_op(ops::matmul(f32, 1, 100, 300, o), "gemv");
+        o.batch = 3;
+        check_op(ops::matmul(f64, 1, 20, 50, o), "gemv");
+    }
+    check_op(ops::matmul(i8, 1, 20, 50), "gemv");
+    Axis i("i", 33), k("k", 75);
+    Tensor A = input("A", f32, {i, k}), T = input("T", f32, {k, i}), x = input("x", f32, {k});
+    check_op(Op("mv", {A, x}, {compute("y", {i}, sum(A(i, k) * x(k), k))}), "gemv");
+    check_op(Op("vm", {x, T}, {compute("y", {i}, sum(x(k) * T(k, i), k))}), "gemv");
+    CHECK_THROWS_WITH_AS(library::gemv(ops::softmax(f32, 3, 4)),
+                         doctest::Contains("is no product of a matrix with a vector, nor of two matrices"), UserError);
+    CHECK_THROWS_WITH_AS(library::matmul(ops::softmax(f32, 3, 4)), doctest::Contains("is no product of matrices"),
+                         UserError);
+}
+
+TEST_CASE("story 8: any number of rows, with schedules of their own for some") {
+    Size M("M");
+    for (bool transposed : {false, true}) {
+        ops::MatmulOptions o;
+        o.transpose_b = transposed;
+        const Op op = ops::matmul(f32, M, 96, 70, o);
+        Schedule s = library::matmul(op);
+        s.specialize(M % 14 == 0).specialize(M == 1, library::gemv(op));
+        for (int m : {0, 1, 2, 13, 14, 15, 28}) check_schedule(s, {{"M", m}}, true);
+    }
 }
 
 TEST_CASE("products whose sizes are known only at run time") {

@@ -477,6 +477,44 @@ TEST_CASE("a copy of what inlining leaves unread") {
     }
 }
 
+TEST_CASE("null arrays of pointers and sizes are told, not followed") {
+    Axis i("i", Size("N"));
+    Tensor A = input("A", f32, {i});
+    const Op op("twice", {A}, {compute("C", {i}, A(i) * 2.f)});
+    std::vector<float> a(5, 1), c(5);
+    std::vector<void *> tensors = {a.data(), c.data()};
+    const int64_t size = 5;
+    for (const bool through_halide : {false, true}) {
+        CompileOptions options;
+        options.through_halide = through_halide;
+        const Kernel k = compile(Schedule(op), Target::host(), options);
+        CHECK(k.call_raw(tensors.data(), &size) == 0);
+        CHECK(k.call_raw(nullptr, &size) == KUMIKO_NULL_POINTER);
+        CHECK(std::string(kumiko_error()).find("the array of tensors is a null pointer") != std::string::npos);
+        CHECK(k.call_raw(tensors.data(), nullptr) == KUMIKO_NULL_POINTER);
+        CHECK(std::string(kumiko_error()).find("the array of sizes is a null pointer") != std::string::npos);
+    }
+}
+
+TEST_CASE("extents made of sizes are checked at the door") {
+    Size M("M"), N("N");
+    Axis i("i", M), j("j", N), k("k", M - 5), l("l", M * M);
+    float a = 0, c = 0;
+    void *tensors[] = {&a, &c};
+    const auto told = [&](const Schedule &s, std::vector<int64_t> sizes) {
+        CHECK(compile(s).call_raw(tensors, sizes.data()) == KUMIKO_BAD_SIZE);
+        return std::string(kumiko_error());
+    };
+    Tensor A = input("A", f32, {i, j}), K = input("K", f32, {k}), L = input("L", f32, {l});
+    Schedule fused(Op("fused", {A}, {compute("C", {i, j}, A(i, j) + 1.f)}));
+    fused.stage("C").fuse("i", "j");
+    CHECK(told(fused, {65536, 65536}).find(" is larger than 2147483647") != std::string::npos);
+    CHECK(told(Schedule(Op("square", {L}, {compute("C", {l}, L(l) + 1.f)})), {65536}) ==
+          "square: M * M is larger than 2147483647");
+    CHECK(told(Schedule(Op("short", {K}, {compute("C", {k}, K(k) + 1.f)})), {2}) ==
+          "short: the extent M + -5 of tensor K is outside [0, 2147483647]");
+}
+
 TEST_CASE("outputs whose strides put elements in one place are refused") {
     Axis i("i", 20), j("j", 20);
     Tensor A = input("A", f32, {i, j});

@@ -26,7 +26,7 @@ TEST_CASE("only the taken side of if_then_else reads") {
     Buffer<int32_t> index({n});
     for (int l = 0; l < n; l++) index(l) = l % 7 == 3 ? -l - 1 : n - 1 - l;
     // A condition on values, one on indices, and both nested; the side not taken would read outside.
-    Expr by_value = if_then_else(I(i) >= 0, X(I(i)), 7.f);
+    Expr by_value = if_then_else(I(i) >= 0, X(i + 1), 7.f);
     Expr by_index = if_then_else(i >= 10 && 2 * i < n + 5, X(i - 10), X(n - 1 - i));
     Expr nested = if_then_else(i < n - 2, if_then_else(I(i + 1) >= 0, X(i + 2), by_value), 0.f);
     Expr never = if_then_else(i + n < 0, X(i - n), X(i));
@@ -36,7 +36,7 @@ TEST_CASE("only the taken side of if_then_else reads") {
     Buffer<float> d = interpret(Op("d", {X}, {compute("Y", {i}, never)}), x);
     int wrong = 0;
     for (int l = 0; l < n; l++) {
-        const float value = index(l) >= 0 ? x(index(l)) : 7.f;
+        const float value = index(l) >= 0 ? x(l + 1) : 7.f; // n % 7 is 4: the last is negative
         wrong += a(l) != value;
         wrong += b(l) != (l >= 10 && 2 * l < n + 5 ? x(l - 10) : x(n - 1 - l));
         wrong += c(l) != (l < n - 2 ? (index(l + 1) >= 0 ? x(l + 2) : value) : 0.f);

@@ -1,0 +1,317 @@
+#include "dsl/legal.h"
+
+#include "dsl/definition.h"
+#include "dsl/interpreter/program.h"
+#include "dsl/print.h"
+#include "dsl/types.h"
+#include "support/error.h"
+#include "support/names.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr Call::IntrinsicOp known_intrinsics[] = {
+    Call::abs,
+    Call::absd,
+    Call::bitwise_and,
+    Call::bitwise_not,
+    Call::bitwise_or,
+    Call::bitwise_xor,
+    Call::concat_bits,
+    Call::count_leading_zeros,
+    Call::count_trailing_zeros,
+    Call::div_round_to_zero,
+    Call::extract_bits,
+    Call::halving_add,
+    Call::halving_sub,
+    Call::if_then_else,
+    Call::lerp,
+    Call::likely,
+    Call::likely_if_innermost,
+    Call::mod_round_to_zero,
+    Call::mul_shift_right,
+    Call::mux,
+    Call::popcount,
+    Call::promise_clamped,
+    Call::return_second,
+    Call::round,
+    Call::rounding_halving_add,
+    Call::rounding_mul_shift_right,
+    Call::rounding_shift_left,
+    Call::rounding_shift_right,
+    Call::saturating_add,
+    Call::saturating_cast,
+    Call::saturating_sub,
+    Call::shift_left,
+    Call::shift_right,
+    Call::sorted_avg,
+    Call::strict_add,
+    Call::strict_div,
+    Call::strict_eq,
+    Call::strict_le,
+    Call::strict_lt,
+    Call::strict_max,
+    Call::strict_min,
+    Call::strict_mul,
+    Call::strict_sub,
+    Call::undef,
+    Call::unsafe_promise_clamped,
+    Call::widen_right_add,
+    Call::widen_right_mul,
+    Call::widen_right_sub,
+    Call::widening_add,
+    Call::widening_mul,
+    Call::widening_shift_left,
+    Call::widening_shift_right,
+    Call::widening_sub,
+};
+
+// "exp_f32" and the like, by the tables of the interpreter.
+bool known_function(const Call *c) {
+    if (c->call_type != Call::PureExtern) return false;
+    const size_t dash = c->name.rfind('_');
+    if (dash == std::string::npos) return false;
+    const std::string name = c->name.substr(0, dash), suffix = c->name.substr(dash + 1);
+    if (suffix != "f16" && suffix != "bf16" && suffix != "f32" && suffix != "f64") return false;
+    if (c->args.size() == 1) {
+        for (const char *test : {"is_nan", "is_inf", "is_finite", "abs"}) {
+            if (name == test) return true;
+        }
+        for (const interpreter::NamedUnary &f : interpreter::unary_functions()) {
+            if (name == f.name) return true;
+        }
+    }
+    if (c->args.size() == 2) {
+        for (const auto &[each, f] : interpreter::binary_functions()) {
+            if (name == each) return true;
+        }
+    }
+    return false;
+}
+
+bool is_identifier(const std::string &name) {
+    bool good = !name.empty() && !isdigit(static_cast<unsigned char>(name[0]));
+    for (char c : name) good = good && (isalnum(static_cast<unsigned char>(c)) || c == '_');
+    return good;
+}
+
+class Check : public IRGraphVisitor {
+public:
+    Check(std::string owner, const std::source_location &where) : owner_(std::move(owner)), where_(where) {}
+    bool in_combiner = false, in_size = false;
+
+    void run(const Expr &e) { include(e); }
+
+protected:
+    using IRGraphVisitor::visit;
+
+    void include(const Expr &e) override {
+        if (e.type().lanes() != 1) {
+            refuse("holds a vector, " + type_name(e.type()) +
+                   "; a formula says what one element is, and vectorize(…) of a schedule makes vectors of it");
+        }
+        if (in_size && e.type() != Int(32) && !e.type().is_bool()) {
+            refuse("is of type " + type_name(e.type()) + " within; legal are int32 numbers and sizes under + - * / %");
+        }
+        if (e.type().is_handle()) {
+            if (!e.as<StringImm>()) refuse("holds a pointer; legal are numbers");
+        } else {
+            check_element_type(e.type(), owner_, where_);
+        }
+        IRGraphVisitor::include(e);
+    }
+
+    void visit(const Variable *v) override {
+        if (lets_.count(v->name)) return;
+        const bool of_fold = v->name.starts_with(accumulator_name) || v->name.starts_with(term_name);
+        if (in_combiner) {
+            if (!of_fold)
+                refuse("uses \"" + v->name +
+                       "\" in the combiner of a reduce, which may use its two arguments and numbers only");
+            return;
+        }
+        if (v->reduction_domain.defined()) {
+            refuse("uses \"" + v->name + "\" of a Halide reduction domain; reduce over an Axis, as in sum(…, k)");
+        }
+        if (v->param.defined()) {
+            refuse("uses the Halide parameter \"" + v->name +
+                   "\"; legal is a Size, for an int32, or an input without axes: input(\"" + v->name + "\", " +
+                   type_name(v->type) + ", {})");
+        }
+        if (v->image.defined() || v->type.is_handle()) refuse("uses the buffer \"" + v->name + "\"; name an input(…)");
+        if (v->type != Int(32)) {
+            refuse("uses \"" + v->name + "\", a variable of type " + type_name(v->type) +
+                   "; variables are axes and sizes, which are i32; other numbers come in as input(…)");
+        }
+        if (!in_size && !is_identifier(v->name)) { // of sizes: what facts derive from them has other names; Op looks
+            refuse("uses \"" + v->name + "\", which is neither an Axis nor a Size; name it as one of them");
+        }
+    }
+
+    void visit(const Let *l) override {
+        l->value.accept(this);
+        lets_.insert(l->name);
+        l->body.accept(this);
+    }
+
+    void visit(const Call *c) override {
+        if (is_reference(c)) {
+            if (in_combiner)
+                refuse("reads a tensor in the combiner of a reduce, which may use its two arguments and numbers only");
+            if (in_size) refuse("reads a tensor; legal are int32 numbers and sizes under + - * / %");
+            for (size_t a = 0; a + 1 < c->args.size(); a++) include(c->args[a]);
+            return;
+        }
+        if (kumiko::is_reduction(c)) {
+            if (in_combiner || in_size) refuse("holds a reduction, which cannot stand there");
+            return; // its parts are checked where they become a stage
+        }
+        if (c->is_intrinsic(Call::signed_integer_overflow)) refuse("overflows 32 bits; legal is up to 2147483647");
+        switch (c->call_type) {
+        case Call::Image:
+            refuse("reads the Halide image \"" + c->name + "\"; read a tensor made by input(…)");
+        case Call::Halide:
+            refuse("calls the Halide Func \"" + c->name + "\"; write it as a tensor, by compute(…)");
+        default:
+            break;
+        }
+        bool known = known_function(c);
+        for (Call::IntrinsicOp each : known_intrinsics) known = known || c->is_intrinsic(each);
+        if (!known) {
+            throw Unsupported(where_,
+                              owner_ + " calls \"" + c->name +
+                                  "\", which a formula cannot: a value may depend on nothing but what the formula "
+                                  "reads, and functions are those of dsl/math.h and dsl/halide.h");
+        }
+        IRGraphVisitor::visit(c);
+    }
+
+    void visit(const Load *op) override { refuse("loads from \"" + op->name + "\"; read a tensor made by input(…)"); }
+
+private:
+    std::string owner_;
+    const std::source_location &where_;
+    std::set<std::string> lets_;
+
+    [[noreturn]] void refuse(const std::string &what) const { throw UserError(where_, owner_ + " " + what); }
+};
+
+std::string tensor_text(const std::string &name) { return "tensor \"" + name + "\""; }
+
+// Whether a value that is read decides what the expression is.
+bool reads_data(const Expr &e) {
+    struct Reads : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        bool found = false;
+        void visit(const Call *c) override {
+            found = found || c->call_type == Call::Image;
+            IRGraphVisitor::visit(c);
+        }
+    } reads;
+    e.accept(&reads);
+    return reads.found;
+}
+
+class CheckIndices : public IRGraphVisitor {
+public:
+    using AxesOf = std::function<const std::vector<Axis> *(const std::string &)>;
+    CheckIndices(const Stage &stage, const AxesOf &axes_of, const std::source_location &where)
+        : stage_(stage), axes_of_(axes_of), where_(where) {
+        for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
+            for (const Axis &a : *axes) scope_.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+        }
+    }
+
+private:
+    using IRGraphVisitor::visit;
+    const Stage &stage_;
+    const AxesOf &axes_of_;
+    const std::source_location &where_;
+    Scope<Interval> scope_;
+
+    void visit(const Call *c) override {
+        IRGraphVisitor::visit(c);
+        if (c->call_type != Call::Image) return;
+        const std::vector<Axis> *axes = axes_of_(c->name);
+        if (!axes) return;
+        for (size_t d = 0; d < axes->size(); d++) {
+            if (!reads_data(c->args[d])) continue;
+            const Expr extent = (*axes)[d].extent();
+            if (inside(c->args[d], extent)) continue;
+            const auto number = as_const_int(extent);
+            const std::string last = number ? std::to_string(*number - 1) : to_string(extent) + " - 1";
+            throw UserError(where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " +
+                                        to_string(c->args[d]) +
+                                        ", a value that is known only when it is read and may lie outside of axis \"" +
+                                        (*axes)[d].name() + "\"; legal is what cannot: clamp(…, 0, " + last +
+                                        "), … % " + to_string(extent) + ", or a read of zero_padded(" + c->name +
+                                        ") or clamped(" + c->name + ")");
+        }
+    }
+
+    bool inside(const Expr &index, const Expr &extent) const {
+        const Interval range = bounds_of_expr_in_scope(simplify(index), scope_);
+        if (!range.is_bounded()) return false;
+        Scope<Interval> sizes;
+        struct Sizes : IRVisitor {
+            using IRVisitor::visit;
+            Scope<Interval> *sizes;
+            void visit(const Variable *v) override {
+                if (!sizes->contains(v->name)) sizes->push(v->name, Interval(1, Interval::pos_inf()));
+            }
+        } visitor;
+        visitor.sizes = &sizes;
+        for (const Expr &e : {range.min, range.max, extent}) e.accept(&visitor);
+        return is_const_one(simplify(0 <= range.min && range.max < extent, true, sizes));
+    }
+};
+
+} // namespace
+
+const std::string &check_name(const std::string &name, const char *what, const std::source_location &where) {
+    if (is_identifier(name)) return name;
+    throw UserError(where, std::string(what) + " name \"" + name +
+                               "\" is not an identifier; legal are letters, digits and _, not starting with a digit");
+}
+
+void check_element_type(Type type, const std::string &what, const std::source_location &where) {
+    static const Type known[] = {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64};
+    for (Type t : known) {
+        if (t == type) return;
+    }
+    throw UserError(where, what + " has elements of type " + type_name(type) +
+                               "; legal are bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64");
+}
+
+void check_formula(const Expr &e, const std::string &owner, const std::source_location &where) {
+    Check(tensor_text(owner), where).run(e);
+}
+
+void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where) {
+    if (r.kind != "reduce") return;
+    Check check(tensor_text(owner), where);
+    check.in_combiner = true;
+    check.run(r.combined);
+    check.run(r.identity);
+    if (!is_const(simplify(r.identity))) {
+        throw UserError(where, tensor_text(owner) + " reduces from the identity " + to_string(r.identity) +
+                                   "; legal is a number");
+    }
+}
+
+void check_size_expression(const Expr &e, const std::string &what, const std::source_location &where) {
+    Check check(what, where);
+    check.in_size = true;
+    check.run(e);
+}
+
+void check_indices(const Stage &stage, const std::function<const std::vector<Axis> *(const std::string &)> &axes_of,
+                   const std::source_location &where) {
+    CheckIndices check(stage, axes_of, where);
+    for (const Expr &e : stage.expressions()) e.accept(&check);
+}
+
+} // namespace kumiko

@@ -1,0 +1,35 @@
+// What may stand in a formula. Op asks this of everything that its outputs reach, so that whatever has no meaning here is
+// refused where it was written, and never met later by a machine that does not know it.
+#pragma once
+
+#include "dsl/op.h"
+
+#include <functional>
+
+namespace kumiko {
+
+// Throws UserError unless `name` is an identifier. `what`: "axis", "op", …
+const std::string &check_name(const std::string &name, const char *what, const std::source_location &where);
+
+// Throws UserError unless `type` is one of those that type_name names, of one lane. `what`: "input \"X\"", ….
+void check_element_type(Type type, const std::string &what, const std::source_location &where);
+
+// Throws UserError for what cannot mean anything in a formula: Halide's parameters, functions, images, reduction domains and
+// vectors, and variables that are neither int32 nor named like an axis or a Size; Unsupported for functions that are not
+// evaluated here (print, require, random numbers, functions of the user's). Reads of tensors are legal; the definitions of
+// the tensors and the terms of reductions inside `e` are left alone.
+void check_formula(const Expr &e, const std::string &owner, const std::source_location &where);
+
+// The same for what a reduction folds with: the combiner uses its two arguments and numbers only, the identity is a number.
+void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where);
+
+// An extent or a stride: integers and sizes under integer arithmetic.
+void check_size_expression(const Expr &e, const std::string &what, const std::source_location &where);
+
+// Every read whose index depends on a value that is read must be proved to stay inside for all values. `axes_of`: the axes of
+// a tensor that may only be read inside, null for one that may be read anywhere. Sizes are taken to be 1 or more.
+void check_indices(const Stage &stage,
+                   const std::function<const std::vector<Axis> *(const std::string &tensor)> &axes_of,
+                   const std::source_location &where);
+
+} // namespace kumiko
