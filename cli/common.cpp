@@ -40,6 +40,23 @@ Op OpArguments::op() const { return ops::make(name, parameters()); }
 
 std::map<std::string, int64_t> OpArguments::bound_sizes() const { return parse_sizes(sizes); }
 
+void OpArguments::require_sizes(const Op &op) const {
+    const auto given = bound_sizes();
+    for (const std::string &s : op.sizes()) {
+        if (!given.count(s))
+            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it one, as --sizes " + s +
+                            "=100");
+    }
+}
+
+std::string OpArguments::text() const {
+    std::string all = name;
+    if (!shape.empty()) all += " --shape " + shape;
+    if (!type.empty()) all += " --type " + type;
+    if (!sizes.empty()) all += " --sizes " + sizes;
+    return all;
+}
+
 void ScheduleArguments::add_to(CLI::App &command) {
     auto *f = command.add_option("--schedule", file, "a saved schedule (JSON)")->type_name("FILE");
     auto *d =

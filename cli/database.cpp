@@ -39,7 +39,7 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     }
     throw UserError(database +
                     " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                    a.name + (a.shape.empty() ? "" : " --shape " + a.shape) + " --db " + database);
+                    a.text() + " --db " + database + (threads == 1 ? "" : fmt::format(" --threads {}", threads)));
 }
 
 // For an op that this program does not know, one of somebody's shared object: what the database has under its name.
@@ -127,7 +127,10 @@ void add_db(CLI::App &app) {
         std::string database = "tuning.db", json;
     };
     auto a = std::make_shared<Arguments>();
-    command->add_option("file", a->database, "the database")->capture_default_str();
+    auto *file = command->add_option("file", a->database, "the database")->capture_default_str();
+    command->add_option("--db", a->database, "the same, as the other commands name it")
+        ->type_name("FILE")
+        ->excludes(file);
     add_json_option(*command, a->json);
     examples(*command, "  kumiko db tuning.db");
     command->callback([a] {

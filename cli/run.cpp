@@ -42,11 +42,7 @@ void run(Arguments a) {
     options.perf_map = a.perf;
     const Kernel kernel = compile(schedule, target, options);
 
-    for (const std::string &s : op.sizes()) {
-        if (!sizes.count(s))
-            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it one, as --sizes " + s +
-                            "=100");
-    }
+    a.op.require_sizes(op);
     std::optional<CheckArrays> reference;
     std::vector<Buffer<>> arrays;
     if (a.check) {

@@ -49,6 +49,7 @@ struct Task {
 void tune_all(Arguments a) {
     const Target target = Target::host();
     std::vector<Task> tasks;
+    std::vector<std::string> left_out;
     if (a.op.name.ends_with(".json")) {
         if (!a.op.shape.empty() || !a.op.type.empty())
             throw UserError("--shape and --type belong to one op; " + a.op.name + " states its own");
@@ -56,11 +57,15 @@ void tune_all(Arguments a) {
             if (k.op.sizes().empty())
                 tasks.push_back({k.name, k.op});
             else
-                std::cerr << "kumiko: " << k.name << " is left out: its sizes are known only at run time\n";
+                left_out.push_back(k.name);
         }
+        for (const std::string &name : left_out)
+            std::cerr << "kumiko: " << name << " is left out: its sizes are known only at run time; tune the op at "
+                      << "some of them: kumiko tune OP --shape ... --sizes ...\n";
         if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
     } else {
         tasks.push_back({a.op.name, a.op.op()});
+        a.op.require_sizes(tasks[0].op);
         a.options.sizes = a.op.bound_sizes();
     }
     const InterruptHandler handler;
@@ -101,6 +106,7 @@ void tune_all(Arguments a) {
     }
     if (a.json != "-") {
         std::cout << table.text();
+        for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
         if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
     }
     write_json(a.json, all);

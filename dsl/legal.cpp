@@ -253,19 +253,36 @@ private:
     }
 
     bool inside(const Expr &index, const Expr &extent) const {
-        const Interval range = bounds_of_expr_in_scope(simplify(index), scope_);
-        if (!range.is_bounded()) return false;
-        Scope<Interval> sizes;
+        // As it is written, where clamps stand outermost, or made simpler.
+        const Expr simpler = simplify(index);
+        return (not_negative(index) || not_negative(simpler)) && (below(index, extent) || below(simpler, extent));
+    }
+
+    // By the form of the expression where it is a clamp, else by its range.
+    bool not_negative(const Expr &e) const {
+        if (const auto *op = e.as<Max>()) return not_negative(op->a) || not_negative(op->b);
+        if (const auto *op = e.as<Min>()) return not_negative(op->a) && not_negative(op->b);
+        const Interval range = bounds_of_expr_in_scope(e, scope_);
+        return range.has_lower_bound() && holds(0 <= range.min);
+    }
+    bool below(const Expr &e, const Expr &extent) const {
+        if (const auto *op = e.as<Max>()) return below(op->a, extent) && below(op->b, extent);
+        if (const auto *op = e.as<Min>()) return below(op->a, extent) || below(op->b, extent);
+        const Interval range = bounds_of_expr_in_scope(e, scope_);
+        return range.has_upper_bound() && holds(range.max < extent);
+    }
+
+    // For all sizes of 1 or more.
+    static bool holds(const Expr &condition) {
         struct Sizes : IRVisitor {
             using IRVisitor::visit;
-            Scope<Interval> *sizes;
+            Scope<Interval> sizes;
             void visit(const Variable *v) override {
-                if (!sizes->contains(v->name)) sizes->push(v->name, Interval(1, Interval::pos_inf()));
+                if (!sizes.contains(v->name)) sizes.push(v->name, Interval(1, Interval::pos_inf()));
             }
         } visitor;
-        visitor.sizes = &sizes;
-        for (const Expr &e : {range.min, range.max, extent}) e.accept(&visitor);
-        return is_const_one(simplify(0 <= range.min && range.max < extent, true, sizes));
+        condition.accept(&visitor);
+        return is_const_one(simplify(condition, true, visitor.sizes));
     }
 };
 

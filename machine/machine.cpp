@@ -121,12 +121,22 @@ std::string Machine::to_string() const {
     if (fmas_per_cycle > 0) out += fmt::format(", {} multiply-adds a cycle", fmas_per_cycle);
     if (clock_ghz > 0) out += fmt::format(", {:.2f} GHz", clock_ghz);
     out += "\n";
-    Table table({"memory", "bytes", "of each", "shared by", "placed by", "GB/s", "ns"});
+    // Detection finds no speeds: a column stands only where some level has a number for it.
+    const auto any = [&](double MemoryLevel::*number) {
+        return std::any_of(memory.begin(), memory.end(), [&](const MemoryLevel &m) { return m.*number > 0; });
+    };
+    const bool bandwidths = any(&MemoryLevel::bandwidth), latencies = any(&MemoryLevel::latency);
+    std::vector<std::string> columns = {"memory", "bytes", "of each", "shared by", "placed by"};
+    if (bandwidths) columns.push_back("GB/s");
+    if (latencies) columns.push_back("ns");
+    Table table(columns);
     auto known = [](double x) { return x > 0 ? fmt::format("{:.4g}", x) : std::string("-"); };
     for (const MemoryLevel &m : memory) {
-        table.row({m.name, m.bytes > 0 ? bytes_text(static_cast<double>(m.bytes)) : "-", m.scope,
-                   std::to_string(m.shared_by), m.explicit_placement ? "program" : "hardware", known(m.bandwidth),
-                   known(m.latency)});
+        std::vector<std::string> row = {m.name, m.bytes > 0 ? bytes_text(static_cast<double>(m.bytes)) : "-", m.scope,
+                                        std::to_string(m.shared_by), m.explicit_placement ? "program" : "hardware"};
+        if (bandwidths) row.push_back(known(m.bandwidth));
+        if (latencies) row.push_back(known(m.latency));
+        table.row(row);
     }
     out += table.text() + "features:";
     for (const std::string &f : features) out += " " + f;

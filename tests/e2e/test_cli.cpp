@@ -106,7 +106,10 @@ TEST_CASE("tune, best, db and build work together") {
     REQUIRE_MESSAGE(tuned.status == 0, tuned.err);
     CHECK(Json::parse(read(scratch() + "/tuned.json")).size() == 1);
     CHECK(json_of(run("db t.db --json -")).size() == 1);
+    CHECK(json_of(run("db --db t.db --json -")).size() == 1);
     CHECK(run("best matmul --shape m=32,n=32,k=32 --db t.db").status == 0);
+    CHECK(has(run("best matmul --shape m=M,n=32,k=32 --type f64 --sizes M=5 --threads 2 --db t.db").err,
+              "kumiko tune matmul --shape m=M,n=32,k=32 --type f64 --sizes M=5 --db t.db --threads 2\n"));
     CHECK(run("best matmul --shape m=32,n=32,k=32 --db t.db --as json").status == 0);
     if (FILE *f = fopen((scratch() + "/k.json").c_str(), "w")) {
         fputs(
@@ -114,6 +117,16 @@ TEST_CASE("tune, best, db and build work together") {
             f);
         fclose(f);
     }
+    if (FILE *f = fopen((scratch() + "/open.json").c_str(), "w")) {
+        fputs(R"({"name": "o", "kernels": [{"name": "some", "op": "gelu", "parameters": {"n": 64}},
+                                           {"name": "any", "op": "gelu", "parameters": {"n": "N"}}]})",
+              f);
+        fclose(f);
+    }
+    const Outcome open = run("tune open.json --trials 1 --db t.db --quiet");
+    CHECK(open.status == 0);
+    CHECK(has(open.err, "kumiko: any is left out: its sizes are known only at run time"));
+    CHECK(has(open.out, "any: left out, for its sizes are open\n"));
     const Json built = json_of(run("build k.json -o lib --quiet --expected lib/expected --json -"));
     CHECK(built["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"] == "tuned");
     CHECK(built["manifest"]["kernels"][0]["targets"][0]["measured"]["seconds"].get<double>() > 0);
@@ -206,6 +219,10 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("show matmul --shape m=4,n=4,k=4 --schedule no.json", "no.json");
     bad("show matmul --shape m=4,n=4,k=4 --type f31", "f31");
     bad("run matmul --shape m=M,n=4,k=4", "size M has no value");
+    bad("tune matmul --shape m=M,n=4,k=4", "size M has no value; give it one, as --sizes M=100");
+    bad("db t.db --db t.db", "--db");
+    bad("show conv2d --shape c=4,h=2,w=9,o=4",
+        "the height of the input is 2, and 2 with its padding, but the weights cover 3");
     bad("run matmul --shape m=4,n=4,k=4 --sizes M=4", "no size \"M\"");
     bad("run matmul --shape m=4,n=4,k=4 --tuned no.db", "no.db");
     bad("bench gemm-f23", "did you mean 'gemm-f32'?");

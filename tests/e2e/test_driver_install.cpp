@@ -1,33 +1,17 @@
 // Timeout: 300
 // `cmake --install` into an empty prefix, and programs of people who have nothing but that: CMake, pkg-config, the command.
 #include "support/atomic_file.h"
+#include "tests/e2e/shell.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <string>
-#include <sys/wait.h>
 
 namespace fs = std::filesystem;
+using namespace kumiko::e2e;
 
 namespace {
-
-int run(const std::string &command, std::string &text) {
-    FILE *pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
-    REQUIRE(pipe);
-    text.clear();
-    char part[4096];
-    while (const size_t n = fread(part, 1, sizeof part, pipe)) text.append(part, n);
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-std::string must_run(const std::string &command) {
-    std::string text;
-    const int status = run(command, text);
-    REQUIRE_MESSAGE(status == 0, command << "\n" << text);
-    return text;
-}
 
 const char *const formula = R"(
 using namespace kumiko;

@@ -3,52 +3,22 @@
 #include "driver/runtime_objects.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "tests/e2e/shell.h"
 
 #include <doctest/doctest.h>
 
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 using namespace kumiko;
+using namespace kumiko::e2e;
 namespace fs = std::filesystem;
 
 namespace {
 
-std::string read(const fs::path &path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream s;
-    s << in.rdbuf();
-    return s.str();
-}
-
-fs::path scratch(const std::string &name) {
-    const fs::path path = fs::path(KUMIKO_BINARY_DIR) / "test_driver_library.scratch" / name;
-    fs::remove_all(path);
-    fs::create_directories(path);
-    return path;
-}
-
-// Runs a command; what it printed is left in `text`.
-int run(const std::string &command, std::string &text) {
-    FILE *pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
-    REQUIRE(pipe);
-    text.clear();
-    char part[4096];
-    while (const size_t n = fread(part, 1, sizeof part, pipe)) text.append(part, n);
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-void must_run(const std::string &command) {
-    std::string text;
-    const int status = run(command, text);
-    REQUIRE_MESSAGE(status == 0, command << "\n" << text);
-}
+fs::path scratch(const std::string &name) { return e2e::scratch("test_driver_library", name); }
 
 LibraryDescription small(const std::string &name) {
     return LibraryDescription::from_json(parse_json(R"({"name": ")" + name + R"(", "version": "2.1", "kernels": [
@@ -103,8 +73,8 @@ TEST_CASE("two libraries link into one C program, and each checks itself") {
         const LibraryReport report = build_library(small(name), folder);
         CHECK(report.files.size() == 7);
         const std::string at = (folder / name).string(), archive = (folder / ("lib" + name + ".a")).string();
-        must_run("cc -std=c11 -Wall -Wextra -Werror -O1 " + at + "_selftest.c " + archive + " -lm -lpthread -o " + at +
-                 "_selftest");
+        must_run("cc -std=c99 -pedantic -Wall -Wextra -Werror -O1 " + at + "_selftest.c " + archive +
+                 " -lm -lpthread -o " + at + "_selftest");
         CHECK(run(at + "_selftest", text) == 0);
         CHECK(text == "8 of 8 kernels are right\n");
         must_run("c++ -fsyntax-only -Wall -x c++ " + at + ".h");

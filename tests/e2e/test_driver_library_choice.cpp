@@ -4,42 +4,19 @@
 #include "ops/registry.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "tests/e2e/shell.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <sys/wait.h>
 
 using namespace kumiko;
+using namespace kumiko::e2e;
 namespace fs = std::filesystem;
 
 namespace {
 
-fs::path scratch(const std::string &name) {
-    const fs::path path = fs::path(KUMIKO_BINARY_DIR) / "test_driver_library_choice.scratch" / name;
-    fs::remove_all(path);
-    fs::create_directories(path);
-    return path;
-}
-
-std::string read(const fs::path &path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream s;
-    s << in.rdbuf();
-    return s.str();
-}
-
-int run(const std::string &command, std::string &text) {
-    FILE *pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
-    REQUIRE(pipe);
-    text.clear();
-    char part[4096];
-    while (const size_t n = fread(part, 1, sizeof part, pipe)) text.append(part, n);
-    const int status = pclose(pipe);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+fs::path scratch(const std::string &name) { return e2e::scratch("test_driver_library_choice", name); }
 
 // Compiles a C program against the library in `folder`, runs it and gives back what it printed; it must end well.
 std::string output_of(const fs::path &folder, const std::string &library, const std::string &program) {
@@ -222,6 +199,7 @@ int main(void) {
     void *tensors[] = {a, b, c};
     int64_t sizes[] = {8, 64, 64, 4, 64, 8};
     if (sgemm_packed(tensors, sizes)) return 6;
+    if (sgemm_packed(NULL, sizes) != ANY_NULL_POINTER || sgemm_packed(tensors, NULL) != ANY_NULL_POINTER) return 14;
     float x[35], y[35], z[35];
     for (int i = 0; i < 35; i++) x[i] = (float)(i % 3);
     if (rows(x, y, 5, 7) || rows_5(x, z) || memcmp(y, z, sizeof y)) return 7;

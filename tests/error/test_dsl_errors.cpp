@@ -273,8 +273,9 @@ TEST_CASE("an index that is read stays inside for all values") {
     Size N("N");
     Axis i("i", 4), v("v", N), w("w", 10);
     Tensor E = input("E", f32, {v}), T = input("T", f32, {w}), I = input("I", i32, {i}), U = input("U", u8, {i});
+    Tensor F = input("F", f32, {i}), L = input("L", u64, {i});
     const auto gather = [&](const Expr &e) {
-        return error_of([&] { Op("gather", {E, T, I, U}, {compute("Y", {i}, e)}); });
+        return error_of([&] { Op("gather", {E, T, I, U, F, L}, {compute("Y", {i}, e)}); });
     };
     CHECK(gather(E(I(i))) ==
           "here: tensor \"Y\" reads \"E\" at I(i), a value that is known only when it is read and may lie "

@@ -251,7 +251,7 @@ private:
         for (size_t d = 0; d < known.extents.size(); d++) {
             if (!may_leave && known.extents[d] > 1 && random_.chance(0.03)) { // an index that depends on data
                 const Value data = to(i32, leaf(i32, scope, 0));
-                at.push_back(Halide::max(Halide::min(data.e, static_cast<int>(known.extents[d] - 1)), 0));
+                at.push_back(clamp(data.e, 0, known.tensor.axes()[d].extent() - 1));
                 continue;
             }
             at.push_back(index_within(scope, known.extents[d], known.tensor.axes()[d].extent(), may_leave));
