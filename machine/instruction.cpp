@@ -58,6 +58,18 @@ Instruction dot_product(const std::string &name, const std::string &description,
              {"b", b_type, groups * depth, {depth, 1}}}};
 }
 
+// y(i) += Σ_k W(i, k) · x(k): the chip's matrix unit, its face W times the vector of four neighbouring elements.
+Instruction face_times_vector(const std::string &name, const std::string &description, int rows, int columns, Type t) {
+    Axis i("i", rows), k("k", columns);
+    Tensor W = input("W", t, {i, k}), x = input("x", t, {k});
+    const auto wide = [&](const Element &e) { return t == f32 ? Expr(e) : cast(f32, e); };
+    Tensor y = compute("y", {i}, sum(wide(W(i, k)) * wide(x(k)), k));
+    Instruction made(name, description, {"mfma"}, Op("face_times_vector", {W, x}, {y}),
+                     {{"y", f32, rows, {1}, true}, {"W", t, rows * columns, {columns, 1}}, {"x", t, columns, {1}}});
+    made.placed = true;
+    return made;
+}
+
 } // namespace
 
 Instruction::Instruction(const std::string &name, const Tensor &accumulator)
@@ -159,6 +171,7 @@ const InstructionSet &InstructionSet::builtin() {
         // meaning holds for normal numbers.
         s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,
                           bf16, bf16, f32));
+        s.add(face_times_vector("mfma.f16", "a 16 x 16 matrix times a vector, in fp16 with fp32 sums", 16, 16, f16));
         return s;
     }();
     return set;

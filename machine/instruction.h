@@ -44,6 +44,8 @@ struct Instruction {
     std::vector<InstructionOperand> operands; // in the order of the emitter's arguments: accumulator, then inputs
     // How a target writes it, an Emitter of targets/cpu/emit.h; null: the target knows an instruction of this name.
     std::shared_ptr<const void> emitter;
+    // The target lays the operands out for it: tensorize proves what they are, not where they lie.
+    bool placed = false;
 
     Instruction(std::string name, std::string description, std::vector<std::string> features, Op meaning,
                 std::vector<InstructionOperand> operands, std::shared_ptr<const void> emitter = nullptr)

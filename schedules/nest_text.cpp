@@ -18,6 +18,7 @@ std::string loop_text(const StageState &s, const std::string &name) {
     const LoopState &l = s.loop(name);
     std::string text = l.kind == LoopKind::Serial ? "for " : std::string(kind_name(l.kind)) + " ";
     text += name + " in 0.." + expr_text(l.extent);
+    if (l.kind == LoopKind::Bound) text += " over " + l.unit;
     if (l.reduction) text += " (reduction)";
     for (const Relation &r : s.relations) {
         if (const auto *split = std::get_if<SplitRelation>(&r);
@@ -88,6 +89,7 @@ private:
                 line(depth, "accumulate " + s.name() + " in " + s.accumulate->level);
                 accumulating = depth;
             }
+            if (s.write_back == loop) line(depth, "write back under the next " + loop);
             if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
         }
         std::string indices;

@@ -94,6 +94,14 @@ StageHandle &StageHandle::parallel(LoopName loop, Place where) {
     return apply("parallel", {{"loop", loop.name}}, where);
 }
 
+StageHandle &StageHandle::bind(LoopName loop, const std::string &level, Place where) {
+    return apply("bind", {{"loop", loop.name}, {"level", level}}, where);
+}
+
+StageHandle &StageHandle::write_back(LoopName loop, Place where) {
+    return apply("write_back", {{"loop", loop.name}}, where);
+}
+
 StageHandle &StageHandle::peel(LoopName loop, int64_t first, int64_t last, Place where) {
     return apply("peel", {{"loop", loop.name}, {"first", first}, {"last", last}}, where);
 }

@@ -56,6 +56,8 @@ public:
     StageHandle &unroll(LoopName loop, int64_t factor = 0, Place where = Place::current());
     StageHandle &vectorize(LoopName loop, int64_t width = 0, Tail tail = Tail::Auto, Place where = Place::current());
     StageHandle &parallel(LoopName loop, Place where = Place::current());
+    // Spreads a loop over the units of a level of the machine.
+    StageHandle &bind(LoopName loop, const std::string &level, Place where = Place::current());
     StageHandle &peel(LoopName loop, int64_t first, int64_t last, Place where = Place::current());
 
     // stages
@@ -74,6 +76,7 @@ public:
                                Place where = Place::current());
     StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
     StageHandle &double_buffer(Place where = Place::current());
+    StageHandle &write_back(LoopName loop, Place where = Place::current());
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
 
     // machine

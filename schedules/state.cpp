@@ -18,6 +18,8 @@ const char *kind_name(LoopKind kind) {
         return "vectorized";
     case LoopKind::Unrolled:
         return "unrolled";
+    case LoopKind::Bound:
+        return "bound";
     }
     return "";
 }

@@ -16,7 +16,7 @@ namespace kumiko {
 struct Machine;
 class InstructionSet; // machine/instruction.h
 
-enum class LoopKind { Serial, Parallel, Vectorized, Unrolled };
+enum class LoopKind { Serial, Parallel, Vectorized, Unrolled, Bound };
 const char *kind_name(LoopKind kind); // "serial", …
 
 // What happens where a split does not divide the extent.
@@ -35,6 +35,7 @@ struct LoopState {
     Expr extent;      // when the stage is computed whole; over the sizes
     bool reduction = false;
     LoopKind kind = LoopKind::Serial;
+    std::string unit = {}; // Bound: the unit level that its iterations are spread over
 };
 
 // loop(parent) = loop(outer) * factor + loop(inner)
@@ -103,6 +104,7 @@ struct StageState {
     std::vector<Prefetch> prefetches;
     std::vector<Peel> peels;
     std::optional<Tensorize> tensorize;
+    std::string write_back; // results leave while the next iteration of this loop is computed; "": at once
     bool double_buffered = false;
     bool prepacked = false; // made by prepack: a copy that the caller makes ahead of time
 

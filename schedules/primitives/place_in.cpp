@@ -81,6 +81,17 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     return bytes;
 }
 
+// How many of the level's memories share a region: where memories belong to the innermost units and no loop is bound to
+// those, vectors and tensor instructions deal the region out among them.
+int64_t instances(const ScheduleState &state, const StageState &reader, const MemoryLevel &level) {
+    const std::vector<UnitLevel> &units = state.machine->units;
+    if (units.size() < 2 || level.scope != units.back().name) return 1;
+    for (const std::string &l : reader.order) {
+        if (reader.loop(l).unit == level.scope) return 1;
+    }
+    return units.back().count;
+}
+
 void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,
                 const MemoryLevel &level, const std::string &loop) {
     const auto bytes = bytes_below(state, reader, tensor, loop);
@@ -91,7 +102,7 @@ void check_room(const ScheduleState &state, const Directive &d, const StageState
                    " is known only at run time, and registers have no index",
                &reader, loop, "a loop further in, or splits by constants first");
     }
-    if (bytes && level.bytes > 0 && *bytes > level.bytes) {
+    if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(state, reader, level)) {
         refuse(state, d,
                "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) +
                    " bytes, but " + level.name + " holds " + std::to_string(level.bytes),
@@ -172,7 +183,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
                                      const auto bytes = bytes_below(s, *c, copy, loop);
-                                     if (bytes && level.bytes > 0 && *bytes > level.bytes) {
+                                     if (bytes && level.bytes > 0 &&
+                                         *bytes > level.bytes * instances(s, *c, level)) {
                                          return "the region below loop " + loop + " is now " + std::to_string(*bytes) +
                                                 " bytes, but " + level.name + " holds " + std::to_string(level.bytes);
                                      }

@@ -11,6 +11,7 @@ extern const Primitive compute_at_primitive, compute_root_primitive, inline_into
     rfactor_primitive, interleave_primitive;
 extern const Primitive place_in_primitive, accumulate_in_primitive, layout_primitive;
 extern const Primitive prepack_primitive, double_buffer_primitive, prefetch_primitive, tensorize_primitive;
+extern const Primitive bind_primitive, write_back_primitive;
 extern const Primitive assume_primitive, specialize_primitive;
 
 // Steps that several records perform.

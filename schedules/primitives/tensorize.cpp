@@ -180,7 +180,7 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
         {{accumulator_variable(0), block.target}, {term_variable(0), substitute(index, inlined(known, c.term))}},
         c.combined);
     const Offsets offsets(known, s, frame, bounds);
-    block.offset = [&](const Expr &read) { return offsets.of(read); };
+    block.offset = [&](const Expr &read) { return instruction.placed ? Expr() : offsets.of(read); };
     return match_tensor(instruction, block).difference;
 }
 

@@ -490,6 +490,7 @@ private:
             return ForType::Vectorized;
         case LoopKind::Unrolled:
             return ForType::Unrolled;
+        case LoopKind::Bound: // a machine whose units are not cores; one after another is the same
         case LoopKind::Serial:
             break;
         }

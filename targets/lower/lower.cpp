@@ -149,6 +149,11 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
     try {
         const Op &op = schedule.op();
         Nest head;
+        for (const StageState &stage : schedule.state().stages) {
+            if (!stage.write_back.empty())
+                throw Unsupported("write_back of stage " + stage.name() +
+                                  ": this target writes results before it begins the next iteration");
+        }
         head.name = options.kernel_name.empty() ? op.name() : options.kernel_name;
         head.instructions = schedule.state().instructions;
         std::vector<const StageState *> packed;

@@ -1,0 +1,49 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+// Why results cannot leave while the next iteration of the loop is computed; "" when they can.
+std::string impossible(const ScheduleState &state, const std::string &name, const std::string &loop) {
+    const StageState &s = *state.find(name);
+    if (!s.accumulate) return "stage " + name + " accumulates in no level";
+    if (!s.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer stands";
+    if (s.loop(loop).reduction) return "loop " + loop + " reduces, so results are not complete in it";
+    if (s.loop(loop).kind != LoopKind::Serial)
+        return "loop " + loop + " of stage " + name + " is " + kind_name(s.loop(loop).kind);
+    if (s.has_loop(s.accumulate->loop) && s.position(s.accumulate->loop) < s.position(loop))
+        return "the accumulators of " + name + " are kept over all iterations of loop " + loop;
+    return "";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    if (const std::string why = impossible(state, stage.name(), loop.name); !why.empty()) {
+        refuse(state, d, why, &stage, loop.name,
+               "accumulate_in first, then write_back at its loop or one around it that is serial and does not reduce");
+    }
+    stage.write_back = loop.name;
+    state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) {
+                                     return impossible(s, name, l);
+                                 }});
+}
+
+} // namespace
+
+const Primitive write_back_primitive = {
+    "write_back",
+    "machine",
+    "Keeps two sets of accumulators in turn, so that the results of one iteration leave while the next one is computed.",
+    "The stage accumulates in a level at this loop or inside of it; the loop is serial and does not reduce.",
+    {{"stage", ArgumentKind::Stage, "the stage"},
+     {"loop", ArgumentKind::Loop, "the loop under whose next iteration results leave"}},
+    apply,
+    {"matmul",
+     {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
+      {"accumulate_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i"}}, {}}},
+     {"write_back", {{"stage", "C"}, {"loop", "i"}}, {}}},
+};
+
+} // namespace kumiko

@@ -1,0 +1,184 @@
+#include "targets/chip/compile.h"
+
+#include "machine/machine.h"
+#include "support/error.h"
+#include "targets/chip/stage/stages.h"
+
+#include <chrono>
+#include <fmt/format.h>
+
+namespace kumiko {
+
+using namespace chip;
+
+struct ChipProgram::Contents {
+    Op op;
+    sim::Config config;
+    sim::Program program;
+    std::vector<HostTensor> tensors;
+    std::string l3, l2;
+    sim::Bounds bounds;
+    std::shared_ptr<const ScheduleState> state; // that the plans refer to
+    int64_t operations = 0;
+    double seconds = 0;
+};
+
+const Op &ChipProgram::op() const { return contents_->op; }
+const sim::Config &ChipProgram::config() const { return contents_->config; }
+const sim::Program &ChipProgram::program() const { return contents_->program; }
+std::string ChipProgram::l3() const { return contents_->l3; }
+std::string ChipProgram::l2() const { return contents_->l2; }
+std::string ChipProgram::words() const { return sim::disassemble(contents_->program); }
+int64_t ChipProgram::operations() const { return contents_->operations; }
+double ChipProgram::seconds() const { return contents_->seconds; }
+
+namespace {
+
+double product(const std::vector<Axis> &axes) {
+    double n = 1;
+    for (const Axis &a : axes) n *= double(evaluate_size(a.extent(), {}));
+    return n;
+}
+
+// Where elements of a dense row-major tensor stand in the caller's array, in bytes.
+class Elements {
+public:
+    explicit Elements(const Buffer<> &b) : data_(reinterpret_cast<uint8_t *>(b.data())), bytes_(b.type().bytes()) {
+        for (size_t d = 0; d < b.rank(); d++) {
+            extents_.push_back(b.extent(d));
+            strides_.push_back(b.stride(d));
+        }
+        dense_ = strides_ == dense_strides(extents_);
+    }
+    uint8_t *at(int64_t element) const {
+        if (dense_) return data_ + element * bytes_;
+        int64_t offset = 0;
+        for (size_t d = extents_.size(); d-- > 0;) {
+            offset += element % extents_[d] * strides_[d];
+            element /= extents_[d];
+        }
+        return data_ + offset * bytes_;
+    }
+    int bytes() const { return bytes_; }
+
+private:
+    uint8_t *data_;
+    int bytes_;
+    std::vector<int64_t> extents_, strides_;
+    bool dense_ = true;
+};
+
+void write_input(const HostTensor &t, const Buffer<> &array, sim::HostMemory &memory, int groups) {
+    const Elements from(array);
+    std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups));
+    t.route->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
+        std::vector<uint64_t> &image = images[size_t(group)];
+        if (image.empty()) image.resize(size_t(t.route->dram_words()));
+        uint64_t bits = 0;
+        for (size_t e = 0; e < elements.size(); e++) {
+            if (elements[e] < 0) continue; // padding is zero
+            uint64_t lane = 0;
+            std::memcpy(&lane, from.at(elements[e]), size_t(from.bytes()));
+            bits |= lane << (8 * size_t(from.bytes()) * e);
+        }
+        image[size_t(word)] = bits;
+    });
+    for (int g = 0; g < groups; g++) {
+        if (!images[size_t(g)].empty()) memory.write_dram(g, t.dram, images[size_t(g)]);
+    }
+}
+
+void read_output(const HostTensor &t, const Buffer<> &array, const sim::HostMemory &memory, int groups) {
+    const Elements to(array);
+    std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups));
+    t.route->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
+        std::vector<uint64_t> &image = images[size_t(group)];
+        if (image.empty()) {
+            image.resize(size_t(t.route->dram_words()));
+            memory.read_dram(group, t.dram, image);
+        }
+        for (size_t e = 0; e < elements.size(); e++) {
+            if (elements[e] < 0) continue;
+            const uint64_t lane = image[size_t(word)] >> (8 * size_t(to.bytes()) * e);
+            std::memcpy(to.at(elements[e]), &lane, size_t(to.bytes()));
+        }
+    });
+}
+
+} // namespace
+
+sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::SimulateOptions &options) const {
+    const Contents &c = *contents_;
+    const size_t inputs = c.op.inputs().size(), outputs = c.op.outputs().size();
+    if (arrays.size() != inputs + outputs)
+        throw UserError(fmt::format("op {} takes {} arrays, {} inputs and {} outputs; {} are given", c.op.name(), inputs + outputs,
+                                    inputs, outputs, arrays.size()));
+    sim::HostMemory memory(c.config);
+    for (size_t i = 0; i < inputs; i++) {
+        const Input &in = c.op.inputs()[i];
+        check_input(c.op, in, arrays[i].raw_buffer(), {});
+        for (const HostTensor &t : c.tensors) {
+            if (!t.output && t.name == in.name) write_input(t, arrays[i], memory, c.config.groups);
+        }
+    }
+    for (size_t o = 0; o < outputs; o++) check_output(c.op, c.op.outputs()[o], arrays[inputs + o].raw_buffer(), {});
+    sim::Run run = sim::simulate(c.program, c.config, memory, options);
+    run.program = c.op.name();
+    run.bounds = c.bounds;
+    for (size_t o = 0; o < outputs; o++) {
+        for (const HostTensor &t : c.tensors) {
+            if (t.output && t.name == c.op.outputs()[o]) read_output(t, arrays[inputs + o], memory, c.config.groups);
+        }
+    }
+    return run;
+}
+
+ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Op &op = schedule.op();
+    if (schedule.machine().architecture != "chip")
+        throw UserError("the schedule is one for machine " + schedule.machine().name + ", not for the chip");
+    if (!op.sizes().empty())
+        throw UserError("op " + op.name() + " has size " + op.sizes().front() +
+                        ", known only at run time; programs of the chip are made for given sizes");
+    if (!schedule.specializations().empty())
+        throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
+    try {
+        auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
+        contents->state = std::make_shared<ScheduleState>(schedule.state());
+        const ScheduleState &state = *contents->state;
+        Context c(contents->config);
+        for (const StageState &s : state.stages) {
+            if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
+            if (s.placement.kind == Placement::Kind::At)
+                throw Unsupported("stage " + s.name() + " is computed at a loop of " + s.placement.consumer +
+                                  "; on the chip stages are computed at the root, inlined, or finished in a reduction");
+            const bool leaves = op.is_output(s.finished_into.empty() ? s.name() : s.finished_into);
+            if (!leaves)
+                throw Unsupported("stage " + s.name() + " is read by another stage; programs of several stages are not built yet: inline it, "
+                                  "or finish it in the reduction before");
+            if (!s.def.is_reduction())
+                lower_pointwise(c, state, s);
+            else if (s.tensorize)
+                lower_contraction(c, state, s, s.finished_into.empty() ? nullptr : &state.stage(s.finished_into));
+            else
+                throw Unsupported("stage " + s.name() + " is a reduction without tensorize; only products of the matrix unit are built");
+            if (s.def.is_reduction() && s.tensorize)
+                contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
+        }
+        for (const Input &in : op.inputs()) contents->bounds.compulsory_dram_bytes += product(in.axes) * in.type.bytes();
+        for (const std::string &o : op.outputs())
+            contents->bounds.compulsory_dram_bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
+        contents->program = c.packer.finish();
+        contents->tensors = std::move(c.tensors);
+        contents->l3 = c.l3;
+        contents->l2 = c.l2;
+        contents->operations = c.packer.operations();
+        contents->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        return ChipProgram(contents);
+    } catch (const Halide::Error &e) {
+        throw InternalError(std::string("compile_chip: ") + e.what());
+    }
+}
+
+} // namespace kumiko

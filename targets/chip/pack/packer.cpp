@@ -1,0 +1,289 @@
+#include "targets/chip/pack/packer.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kumiko::chip {
+
+using sim::Mv;
+using sim::MvOp;
+
+namespace {
+
+constexpr uint32_t lm0_any = bit(Unit::Lm0Read) | bit(Unit::Lm0Write), lm1_any = bit(Unit::Lm1Read) | bit(Unit::Lm1Write);
+constexpr uint32_t lm_bits = lm0_any | lm1_any;
+constexpr uint32_t precisions = bit(Unit::F16) | bit(Unit::F32);
+
+} // namespace
+
+Packer::Packer(const sim::Config &config) : config_(config), moves_(config), tags_(16) {
+    const auto size = [&](Space s, int64_t n) { times_[size_t(s)].resize(size_t(n)); };
+    size(Space::Lm0, config.sizes.lm);
+    size(Space::Lm1, config.sizes.lm);
+    size(Space::Grf0, config.sizes.grf);
+    size(Space::Grf1, config.sizes.grf);
+    size(Space::T, 8);
+    size(Space::Mask, 32);
+    size(Space::Face, 2);
+    size(Space::L1bm, config.sizes.l1bm);
+    size(Space::L2bm, config.sizes.l2bm);
+}
+
+void Packer::reserve(int64_t steps) {
+    if (int64_t(words_.size()) >= steps) return;
+    words_.resize(size_t(steps));
+    used_.resize(size_t(steps) + 64);
+}
+
+// The step from which its data allows it.
+int64_t Packer::ready(const Micro &m) const {
+    int64_t step = 0;
+    for (const Touch &t : m.touches()) {
+        const std::vector<Times> &all = times_[size_t(t.space)];
+        int64_t own = 0;
+        for (int i = 0; i < t.times; i++) {
+            const int64_t first = int64_t(t.at) + int64_t(i) * t.stride;
+            if (first < 0 || first + t.width > int64_t(all.size()))
+                throw InternalError(fmt::format("an operation touches word {} of a memory of {}", first + t.width - 1,
+                                                all.size()));
+            for (int64_t a = first; a < first + t.width; a++) {
+                const Times &w = all[size_t(a)];
+                if (t.write) { // after earlier reads (in their step is early enough), and after earlier writes
+                    const int64_t after = std::max<int64_t>(w.read + (t.space == Space::Face ? 1 : 0), w.written + 1);
+                    own = std::max({own, after, int64_t(w.ready)});
+                    continue;
+                }
+                int gap = 0;
+                switch (t.space) {
+                case Space::Lm0:
+                case Space::Lm1:
+                    gap = config_.gaps.lm;
+                    break;
+                case Space::Grf0:
+                case Space::Grf1:
+                    gap = config_.gaps.grf;
+                    break;
+                case Space::T:
+                    gap = config_.gaps.t;
+                    break;
+                case Space::Mask:
+                    gap = config_.gaps.mask;
+                    break;
+                case Space::Face:
+                    gap = config_.gaps.matrix;
+                    break;
+                case Space::L1bm:
+                    gap = !w.by_l2 ? config_.gaps.l1bm_by_pe
+                                   : t.by_l2 ? config_.gaps.l1bm_l2_l2 : config_.gaps.l1bm_by_l2;
+                    break;
+                case Space::L2bm:
+                    gap = config_.gaps.l2bm_l2;
+                    break;
+                }
+                own = std::max({own, int64_t(w.written) + 1 + gap, int64_t(w.ready)});
+            }
+        }
+        step = std::max(step, own - t.part);
+    }
+    return step;
+}
+
+bool Packer::fits_part(uint32_t uses, int64_t s) const {
+    const auto at = [&](int64_t step) { return step >= 0 && step < int64_t(used_.size()) ? used_[size_t(step)] : 0u; };
+    const uint32_t have = at(s);
+    if (have & uses & ~precisions) return false;
+    if ((uses & lm0_any) && (have & lm0_any)) return false;
+    if ((uses & lm1_any) && (have & lm1_any)) return false;
+    // One precision for MAU and MW.
+    if ((uses & precisions) && (have & precisions) && (uses & precisions) != (have & precisions)) return false;
+    const auto matrix_units = [](uint32_t u) {
+        return int((u & bit(Unit::Mau)) != 0) + int((u & bit(Unit::Mw)) != 0) + int((u & bit(Unit::Mr)) != 0);
+    };
+    if (matrix_units(have | uses) > 2) return false;
+    // An LM that was just written is not read for a while, at any address.
+    if (uses & lm_bits) {
+        const int gap = config_.gaps.lm;
+        for (int g = 1; g <= gap; g++) {
+            const uint32_t before = at(s - g), after = at(s + g);
+            if ((uses & bit(Unit::Lm0Read)) && (before & bit(Unit::Lm0Write))) return false;
+            if ((uses & bit(Unit::Lm1Read)) && (before & bit(Unit::Lm1Write))) return false;
+            if ((uses & bit(Unit::Lm0Write)) && (after & bit(Unit::Lm0Read))) return false;
+            if ((uses & bit(Unit::Lm1Write)) && (after & bit(Unit::Lm1Read))) return false;
+        }
+    }
+    return true;
+}
+
+bool Packer::fits(const Micro &m, int64_t step) const {
+    for (int p = 0; p < m.parts(); p++) {
+        if (!fits_part(m.uses(p), step + p)) return false;
+    }
+    return true;
+}
+
+// What is taken stays taken, so a step where such a combination did not fit need not be looked at again.
+int64_t Packer::first_fit(const Micro &m, int64_t from) {
+    const uint64_t key = uint64_t(m.uses(0)) | (m.parts() > 1 ? uint64_t(m.uses(1)) << 32 : 0);
+    std::vector<int32_t> &next = free_[key];
+    const auto grow = [&](int64_t n) {
+        for (int64_t i = int64_t(next.size()); i <= n; i++) next.push_back(int32_t(i));
+    };
+    const auto find = [&](int64_t s) {
+        grow(s);
+        int64_t root = s;
+        while (next[size_t(root)] != root) {
+            root = next[size_t(root)];
+            grow(root);
+        }
+        for (int64_t i = s; i != root;) { // all on the way lead there at once
+            const int64_t after = next[size_t(i)];
+            next[size_t(i)] = int32_t(root);
+            i = after;
+        }
+        return root;
+    };
+    int64_t step = find(from);
+    while (!fits(m, step)) {
+        grow(step + 1);
+        next[size_t(step)] = int32_t(step + 1);
+        step = find(step + 1);
+    }
+    return step;
+}
+
+void Packer::commit(const Micro &m, int64_t step) {
+    reserve(step + m.parts());
+    for (int p = 0; p < m.parts(); p++) {
+        const size_t s = size_t(step + p);
+        if (const auto why = sim::merge(words_[s], m.word(p)))
+            throw InternalError("two operations packed into one word do not go together: " + *why);
+        used_[s] |= m.uses(p);
+        for (int u = 0; u < 32; u++) busy_[size_t(u)] += m.uses(p) >> u & 1;
+    }
+    for (const Touch &t : m.touches()) {
+        const int32_t s = int32_t(step + t.part);
+        std::vector<Times> &all = times_[size_t(t.space)];
+        for (int i = 0; i < t.times; i++) {
+            const int64_t first = int64_t(t.at) + int64_t(i) * t.stride;
+            for (int64_t a = first; a < first + t.width; a++) {
+                Times &w = all[size_t(a)];
+                if (t.write) {
+                    w.written = s;
+                    w.by_l2 = t.by_l2;
+                } else {
+                    w.read = std::max(w.read, s);
+                }
+            }
+        }
+    }
+}
+
+int64_t Packer::place(const Micro &m, int64_t earliest) {
+    operations_++;
+    const int64_t step = first_fit(m, std::max(earliest, ready(m)));
+    commit(m, step);
+    return step;
+}
+
+int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
+    int64_t from = earliest;
+    std::vector<Times> &l2bm = times_[size_t(Space::L2bm)];
+    const auto is_load = [](const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; };
+    const auto words = [&](const Mv &m) { return int64_t(m.blocks) * m.size * config_.moves.block; };
+    for (const Mv &m : moves) {
+        if (m.l2bm + words(m) > int64_t(l2bm.size())) throw InternalError("a move leaves L2BM");
+        for (int64_t a = m.l2bm; a < m.l2bm + words(m); a++) {
+            const Times &w = l2bm[size_t(a)];
+            const int64_t data = is_load(m) ? std::max(w.read, w.written) + 1 : w.written + 1 + config_.gaps.l2bm_mv;
+            from = std::max({from, data, int64_t(w.ready)});
+        }
+    }
+    int64_t all = 0;
+    std::vector<int64_t> issued;
+    for (const Mv &m : moves) {
+        const int64_t at = place_move(m, from);
+        issued.push_back(last_issue_);
+        all = std::max(all, at);
+    }
+    for (size_t i = 0; i < moves.size(); i++) {
+        const Mv &m = moves[i];
+        for (int64_t a = m.l2bm; a < m.l2bm + words(m); a++) {
+            Times &w = l2bm[size_t(a)];
+            if (is_load(m)) {
+                w.written = int32_t(issued[i]);
+                w.by_l2 = false;
+            } else {
+                w.read = std::max(w.read, int32_t(all));
+            }
+            w.ready = std::max(w.ready, int32_t(all));
+        }
+    }
+    return all;
+}
+
+int64_t Packer::place_move(Mv move, int64_t from) {
+    operations_++;
+    const int near = config_.moves.issue_steps - 1;
+    for (int64_t s = from;;) {
+        bool room = true;
+        for (int64_t i = s - near; room && i <= s + near; i++) {
+            if (i >= 0 && i < int64_t(used_.size()) && (used_[size_t(i)] & bit(Unit::Mv))) room = false;
+        }
+        if (!room) {
+            s++;
+            continue;
+        }
+        Micro wait;
+        wait.use(Unit::Control);
+        int64_t at = 0;
+        int tag = -1;
+        // The wait stands in the first word after the move's end that has room for it.
+        const auto times = moves_.enter(move, s, [&](const MoveTimes::Timed &t) {
+            const int64_t done = int64_t((t.end + sim::cycles_per_step - 1) / sim::cycles_per_step);
+            at = first_fit(wait, std::max(done, s + 1));
+            tag = free_tag(s, at);
+            return tag >= 0;
+        });
+        if (!times) {
+            s = moves_.next_try(s);
+            continue;
+        }
+        tags_[size_t(tag)].push_back({s, at});
+        move.tag = uint8_t(tag);
+        wait.word().control.wait = uint8_t(tag);
+        commit(wait, at);
+        Micro issue;
+        issue.use(Unit::Mv);
+        issue.word().mv = move;
+        commit(issue, s);
+        last_issue_ = s;
+        return at;
+    }
+}
+
+int Packer::free_tag(int64_t begin, int64_t end) const {
+    for (int t = 0; t < int(tags_.size()); t++) {
+        const auto &taken = tags_[size_t(t)];
+        bool free = true;
+        // Entered about in the order of time: those far back are over.
+        for (size_t i = taken.size(); free && i-- > 0 && taken.size() - i < 64;)
+            free = taken[i].first > end || begin > taken[i].second;
+        if (free) return t;
+    }
+    return -1;
+}
+
+sim::Program Packer::finish() {
+    sim::Program program;
+    program.machine = config_.name;
+    Micro end;
+    end.use(Unit::Control);
+    end.word().control.end = true;
+    commit(end, first_fit(end, int64_t(words_.size())));
+    program.words = std::move(words_);
+    return program;
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,68 @@
+// The packer: operations in program order become words, each operation in the earliest step in which its operands are ready,
+// its slots and ports are free, and nothing that stands already is disturbed.
+//
+// Program order is what the program means, and it is the priority: an operation that comes later takes what earlier ones left
+// over, and may stand before them in time where no data forbids it. So loops that are written out one iteration after another
+// overlap by themselves, and transfers for the next tile fill the gaps of the current one. All gaps of the machine's hazard rules
+// are kept; the simulator's checker proves it.
+//
+// Moves off the chip are issued at steps that are foreseen (move_times.h), and a wait is put in the first word after a move's end,
+// so that no wait stalls the stream.
+#pragma once
+
+#include "sim/program.h"
+#include "targets/chip/pack/micro.h"
+#include "targets/chip/pack/move_times.h"
+
+#include <unordered_map>
+
+namespace kumiko::chip {
+
+class Packer {
+public:
+    explicit Packer(const sim::Config &config);
+
+    // Returns the step of the first fragment. `earliest`: not before.
+    int64_t place(const Micro &micro, int64_t earliest = 0);
+    // Moves between DRAM and L2BM that belong together: they touch the same words of L2BM, each in L2Bs of its own. Tags are chosen
+    // here. Returns the step from which all are waited for.
+    int64_t place(const std::vector<sim::Mv> &moves, int64_t earliest = 0);
+
+    // The words, with an end behind which nothing is under way.
+    sim::Program finish();
+
+    int64_t steps() const { return int64_t(words_.size()); }
+    // Steps in which a unit works, so far.
+    int64_t busy(Unit u) const { return busy_[size_t(u)]; }
+    int64_t operations() const { return operations_; }
+
+private:
+    struct Times {                 // of one word of a memory, in steps
+        int32_t written = -1000;   // last
+        int32_t read = -1;         // last
+        int32_t ready = 0;         // may be read from here on, whoever reads
+        bool by_l2 = false;        // last written by the L2 slot
+    };
+    const sim::Config &config_;
+    std::vector<sim::Word> words_;
+    std::vector<uint32_t> used_; // units of each step
+    std::array<std::vector<Times>, space_count> times_;
+    // For each combination of units that was asked for: from which step on to look, when one begins to look at a step.
+    std::unordered_map<uint64_t, std::vector<int32_t>> free_;
+    MoveTimes moves_;
+    std::vector<std::vector<std::pair<int64_t, int64_t>>> tags_; // steps in which each is taken
+    std::array<int64_t, 32> busy_{};
+    int64_t operations_ = 0, last_issue_ = 0;
+
+    void reserve(int64_t steps);
+    int gap(const Touch &write_then, const Times &t, bool read_by_l2) const;
+    int64_t ready(const Micro &m) const;
+    bool fits(const Micro &m, int64_t step) const;
+    bool fits_part(uint32_t uses, int64_t step) const;
+    int64_t first_fit(const Micro &m, int64_t from);
+    void commit(const Micro &m, int64_t step);
+    int64_t place_move(sim::Mv move, int64_t from);
+    int free_tag(int64_t begin, int64_t end) const; // not taken in any of these steps; −1 when all are
+};
+
+} // namespace kumiko::chip

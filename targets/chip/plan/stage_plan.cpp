@@ -1,0 +1,222 @@
+#include "targets/chip/plan/stage_plan.h"
+
+#include "dsl/print.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::chip {
+
+using namespace Halide::Internal;
+
+int units_of(const sim::Config &c, Level level) {
+    switch (level) {
+    case Level::Group:
+        return c.groups;
+    case Level::L2b:
+        return c.l2bs;
+    case Level::L1b:
+        return c.l1bs;
+    case Level::Mab:
+        return c.mabs;
+    case Level::Pe:
+        return sim::pes_per_mab;
+    }
+    return 1;
+}
+
+namespace {
+
+int64_t number(const Expr &e, const std::string &what) {
+    const auto n = as_const_int(simplify(e));
+    if (!n)
+        throw UserError(what + " is " + to_string(e) + ", known only at run time; programs of the chip are made for given sizes");
+    return *n;
+}
+
+} // namespace
+
+StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::Config &config) : stage_(&stage) {
+    std::map<std::string, int64_t> extents;
+    std::map<std::string, bool> reduces;
+    for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
+        for (const Axis &a : *axes)
+            extents[a.name()] = number(a.extent(), "the extent of axis " + a.name() + " of stage " + stage.name());
+    }
+    for (const Relation &r : stage.relations) {
+        if (const auto *s = std::get_if<SplitRelation>(&r)) {
+            const int64_t n = extents.at(s->parent);
+            if (s->tail == Tail::Shift && n % s->factor != 0)
+                throw Unsupported("stage " + stage.name() + ": the chip pads tails, it does not shift them; loop " + s->parent);
+            extents[s->outer] = (n + s->factor - 1) / s->factor;
+            extents[s->inner] = s->factor;
+        } else {
+            const auto &f = std::get<FuseRelation>(r);
+            throw Unsupported("stage " + stage.name() + ": the chip runs no fused loop, such as " + f.fused +
+                              "; split, reorder and bind the loops themselves");
+        }
+    }
+    bool lanes = false;
+    for (const std::string &name : stage.order) {
+        const LoopState &l = stage.loop(name);
+        PlannedLoop p;
+        p.name = name;
+        p.extent = extents.at(name);
+        p.reduction = l.reduction;
+        lanes = lanes || (stage.tensorize && stage.tensorize->loop == name);
+        if (lanes || l.kind == LoopKind::Vectorized) {
+            p.kind = PlannedLoop::Kind::Lane;
+        } else if (l.kind == LoopKind::Bound) {
+            p.kind = PlannedLoop::Kind::Unit;
+            for (int v = 0; v < level_count; v++) {
+                if (l.unit == level_names[size_t(v)]) p.level = Level(v);
+            }
+            if (l.reduction)
+                throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
+                                  "; a tree reduction over units is not built yet");
+        } else if (l.kind == LoopKind::Parallel) {
+            throw UserError("stage " + stage.name() + ": loop " + name + " is parallel; on the chip, bind it to a level");
+        }
+        loops_.push_back(p);
+    }
+    for (int v = 0; v < level_count; v++) {
+        if (used(Level(v)) > units_of(config, Level(v)))
+            throw UserError(fmt::format("stage {}: the loops bound to {} have {} iterations together, but {} has {}", stage.name(),
+                                        level_names[size_t(v)], used(Level(v)), config.name, units_of(config, Level(v))));
+    }
+    // Every loop as a sum of those that stand.
+    std::map<std::string, Affine> values;
+    for (size_t l = 0; l < loops_.size(); l++) {
+        Affine a;
+        a.coefficients.resize(loops_.size());
+        a.coefficients[l] = 1;
+        values[loops_[l].name] = a;
+    }
+    for (size_t r = stage.relations.size(); r-- > 0;) {
+        const auto &s = std::get<SplitRelation>(stage.relations[r]);
+        Affine a = values.at(s.inner);
+        const Affine &outer = values.at(s.outer);
+        a.constant += outer.constant * s.factor;
+        for (size_t l = 0; l < loops_.size(); l++) a.coefficients[l] += outer.coefficients[l] * s.factor;
+        values[s.parent] = a;
+        if (extents.at(s.parent) % s.factor != 0) guards_.push_back({a, extents.at(s.parent)});
+    }
+    for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
+        for (const Axis &a : *axes) axes_[a.name()] = values.at(a.name());
+    }
+}
+
+size_t StagePlan::loop(const std::string &name) const {
+    for (size_t l = 0; l < loops_.size(); l++) {
+        if (loops_[l].name == name) return l;
+    }
+    throw InternalError("loop " + name + " of stage " + stage_->name() + " does not stand");
+}
+
+Affine StagePlan::affine(const Expr &e) const {
+    Affine r;
+    r.coefficients.resize(loops_.size());
+    const auto add = [&](const Affine &a, int64_t times) {
+        r.constant += a.constant * times;
+        for (size_t l = 0; l < loops_.size(); l++) r.coefficients[l] += a.coefficients[l] * times;
+    };
+    if (const auto n = as_const_int(e)) {
+        r.constant = *n;
+        return r;
+    }
+    if (const Variable *v = e.as<Variable>()) {
+        const auto it = axes_.find(v->name);
+        if (it != axes_.end()) return it->second;
+    }
+    if (const Add *op = e.as<Add>()) {
+        add(affine(op->a), 1);
+        add(affine(op->b), 1);
+        return r;
+    }
+    if (const Sub *op = e.as<Sub>()) {
+        add(affine(op->a), 1);
+        add(affine(op->b), -1);
+        return r;
+    }
+    if (const Mul *op = e.as<Mul>()) {
+        if (const auto n = as_const_int(op->b)) {
+            add(affine(op->a), *n);
+            return r;
+        }
+        if (const auto n = as_const_int(op->a)) {
+            add(affine(op->b), *n);
+            return r;
+        }
+    }
+    throw Unsupported("stage " + stage_->name() + ": index " + to_string(e) +
+                      " is not a sum of axes times numbers, which is what the chip's addresses are");
+}
+
+TensorAccess StagePlan::access(const ScheduleState &state, const Expr &read) const {
+    const Call *call = read.as<Call>();
+    TensorAccess t{call->name, read.type(), {}, {}};
+    for (const Expr &i : call->args) t.index.push_back(affine(i));
+    for (const Axis &a : state.axes_of(call->name))
+        t.extents.push_back(number(a.extent(), "the extent of axis " + a.name() + " of " + call->name));
+    return t;
+}
+
+TensorAccess StagePlan::own() const {
+    TensorAccess t{stage_->name(), stage_->def.type, {}, {}};
+    if (stage_->def.is_reduction()) t.type = stage_->def.components.front().type;
+    for (const Axis &a : stage_->def.axes) {
+        t.index.push_back(axes_.at(a.name()));
+        t.extents.push_back(number(a.extent(), "the extent of axis " + a.name()));
+    }
+    return t;
+}
+
+bool StagePlan::inside(const Values &values) const {
+    for (const Guard &g : guards_) {
+        if (g.value.at(values) >= g.limit) return false;
+    }
+    return true;
+}
+
+int64_t StagePlan::used(Level level) const {
+    int64_t n = 1;
+    for (const PlannedLoop &l : loops_) {
+        if (l.kind == PlannedLoop::Kind::Unit && l.level == level) n *= l.extent;
+    }
+    return n;
+}
+
+void StagePlan::set_unit(Values &values, Level level, int unit) const {
+    int64_t u = unit % used(level);
+    for (size_t l = loops_.size(); l-- > 0;) {
+        const PlannedLoop &p = loops_[l];
+        if (p.kind != PlannedLoop::Kind::Unit || p.level != level) continue;
+        values[l] = u % p.extent;
+        u /= p.extent;
+    }
+}
+
+int64_t StagePlan::part(const TensorAccess &access, Level level, int unit) const {
+    int64_t u = unit % used(level), number = 0, weight = 1;
+    for (size_t l = loops_.size(); l-- > 0;) {
+        const PlannedLoop &p = loops_[l];
+        if (p.kind != PlannedLoop::Kind::Unit || p.level != level) continue;
+        if (access.depends(l)) {
+            number += u % p.extent * weight;
+            weight *= p.extent;
+        }
+        u /= p.extent;
+    }
+    return number;
+}
+
+int64_t StagePlan::parts(const TensorAccess &access, Level level) const {
+    int64_t n = 1;
+    for (size_t l = 0; l < loops_.size(); l++) {
+        const PlannedLoop &p = loops_[l];
+        if (p.kind == PlannedLoop::Kind::Unit && p.level == level && access.depends(l)) n *= p.extent;
+    }
+    return n;
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,97 @@
+// One stage of a schedule as the chip runs it: its loops divided among time, units and lanes, every index an affine function
+// of them, all extents numbers.
+//
+// The program is one for all units. A unit's place in the tree gives the values of the loops bound to its levels; loops of lanes
+// (vectorized, or inside a tensor instruction) stand in the words of one access; all others follow one another in time.
+#pragma once
+
+#include "schedules/state.h"
+#include "sim/config.h"
+
+#include <array>
+
+namespace kumiko::chip {
+
+// Unit levels, outermost first, as Machine::units of a chip has them.
+enum class Level : uint8_t { Group, L2b, L1b, Mab, Pe };
+constexpr int level_count = 5;
+constexpr std::array<const char *, level_count> level_names = {"group", "L2B", "L1B", "MAB", "PE"};
+int units_of(const sim::Config &config, Level level); // of the level above
+
+using Values = std::vector<int64_t>; // by loop
+
+// constant + Σ coefficient · loop
+struct Affine {
+    int64_t constant = 0;
+    std::vector<int64_t> coefficients;
+
+    int64_t at(const Values &values) const {
+        int64_t v = constant;
+        for (size_t l = 0; l < coefficients.size(); l++) v += coefficients[l] * values[l];
+        return v;
+    }
+    bool depends(size_t loop) const { return coefficients[loop] != 0; }
+};
+
+struct PlannedLoop {
+    enum class Kind { Time, Unit, Lane };
+    std::string name;
+    int64_t extent = 1;
+    Kind kind = Kind::Time;
+    Level level = Level::Group; // of Unit
+    bool reduction = false;
+};
+
+// A tensor at the indices that one expression uses.
+struct TensorAccess {
+    std::string tensor; // the name under which the stage reads it: a copy's, where there is one
+    Type type;
+    std::vector<Affine> index;     // one per axis, of the tensor itself
+    std::vector<int64_t> extents;  // of the tensor: indices beyond are padding
+
+    bool depends(size_t loop) const {
+        for (const Affine &a : index) {
+            if (a.depends(loop)) return true;
+        }
+        return false;
+    }
+};
+
+class StagePlan {
+public:
+    // Throws UserError or Unsupported when the chip cannot run the stage so: an extent known only at run time, loops of a kind that
+    // the chip has no use for.
+    StagePlan(const ScheduleState &state, const StageState &stage, const sim::Config &config);
+
+    const StageState &stage() const { return *stage_; }
+    const std::vector<PlannedLoop> &loops() const { return loops_; } // outermost first
+    size_t loop(const std::string &name) const;                      // position
+    const Affine &axis(const std::string &name) const { return axes_.at(name); }
+    // An index expression over the stage's axes. Throws Unsupported when it is not affine.
+    Affine affine(const Expr &index) const;
+    // A read of a tensor by the stage (a Call of type Image).
+    TensorAccess access(const ScheduleState &state, const Expr &read) const;
+    // The stage's own element.
+    TensorAccess own() const;
+
+    // True when no split runs beyond its end at these values.
+    bool inside(const Values &values) const;
+    // Sets the values of the loops bound to a level for unit u of that level; units beyond the bound ones do what others do.
+    void set_unit(Values &values, Level level, int unit) const;
+    // A number for what the loops of `access` bound to this level make of unit u; equal numbers, equal data. Below distinct().
+    int64_t part(const TensorAccess &access, Level level, int unit) const;
+    int64_t parts(const TensorAccess &access, Level level) const;
+    int64_t used(Level level) const; // units of a level that the bound loops fill
+
+private:
+    const StageState *stage_;
+    std::vector<PlannedLoop> loops_;
+    std::map<std::string, Affine> axes_;
+    struct Guard {
+        Affine value;
+        int64_t limit;
+    };
+    std::vector<Guard> guards_;
+};
+
+} // namespace kumiko::chip

@@ -1,0 +1,81 @@
+#include "targets/chip/road/planner.h"
+
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::chip {
+
+const char *memory_name(Memory m) {
+    constexpr const char *names[] = {"LM", "LM0", "LM1", "GRF0", "GRF1", "L1BM", "L2BM", "DRAM"};
+    return names[int(m)];
+}
+
+int64_t Planner::size(Memory m) const {
+    switch (m) {
+    case Memory::Lm:
+        return 2 * config_.sizes.lm;
+    case Memory::Lm0:
+    case Memory::Lm1:
+        return config_.sizes.lm;
+    case Memory::Grf0:
+    case Memory::Grf1:
+        return config_.sizes.grf;
+    case Memory::L1bm:
+        return config_.sizes.l1bm;
+    case Memory::L2bm:
+        return config_.sizes.l2bm;
+    case Memory::Dram:
+        return config_.sizes.dram;
+    }
+    return 0;
+}
+
+namespace {
+
+// LM0 and LM1 are parts of LM: what is held in either counts for both.
+bool shares(Memory a, Memory b) {
+    const auto lm = [](Memory m) { return m == Memory::Lm || m == Memory::Lm0 || m == Memory::Lm1; };
+    return a == b || (lm(a) && lm(b) && (a == Memory::Lm || b == Memory::Lm));
+}
+
+} // namespace
+
+int64_t Planner::taken(Memory m) const {
+    int64_t n = 0;
+    for (const Held &h : held_) {
+        if (shares(h.memory, m)) n += h.words;
+    }
+    return n;
+}
+
+int64_t Planner::take(Memory m, int64_t words, const std::string &name) {
+    const int64_t at = taken(m);
+    if (at + words > size(m)) {
+        std::string others;
+        for (const Held &h : held_) {
+            if (shares(h.memory, m)) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", h.name, h.words);
+        }
+        throw UserError(fmt::format("{} needs {} LW of {}, which has {}{}; smaller tiles, a loop further in, or a larger level", name, words,
+                                    memory_name(m), size(m),
+                                    others.empty() ? "" : fmt::format(", {} of them free ({})", size(m) - at, others)));
+    }
+    held_.push_back({name, m, at, words});
+    return at;
+}
+
+std::string Planner::to_string() const {
+    std::string text;
+    for (int m = 0; m < memory_count; m++) {
+        bool first = true;
+        for (const Held &h : held_) {
+            if (int(h.memory) != m) continue;
+            if (first) text += fmt::format("{}: {} of {} LW\n", memory_name(Memory(m)), taken(Memory(m)), size(Memory(m)));
+            first = false;
+            text += fmt::format("  {:>8}..{:<8} {}\n", h.at, h.at + h.words - 1, h.name);
+        }
+    }
+    return text;
+}
+
+} // namespace kumiko::chip

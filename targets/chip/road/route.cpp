@@ -1,0 +1,325 @@
+#include "targets/chip/road/route.h"
+
+#include "dsl/print.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+#include <numeric>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+namespace {
+
+constexpr int64_t face_words = 64;
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+} // namespace
+
+Route::Route(const StagePlan &plan, const Config &config, RouteShape shape)
+    : plan_(plan), config_(config), shape_(std::move(shape)) {
+    const RouteShape &s = shape_;
+    const int bytes = s.type.bytes();
+    if (bytes != 2 && bytes != 4)
+        throw Unsupported(s.name + " has elements of " + kumiko::type_name(s.type) + "; the chip has types of 16 and 32 bits");
+    per_word_ = 8 / bytes;
+    const auto &loops = plan.loops();
+    for (const size_t k : s.keys) tiles_ *= loops[k].extent;
+    for (const size_t d : s.digits) accesses_ *= loops[d].extent;
+    int64_t lanes = 1;
+    for (const size_t l : s.lanes) lanes *= loops[l].extent;
+    if (s.form == Form::Pe) {
+        if (lanes % per_word_ != 0 || lanes / per_word_ > 2)
+            throw UserError(fmt::format("{}: its vectorized loops have {} iterations, but a long word holds {} elements of {}", s.name,
+                                        lanes, per_word_, kumiko::type_name(s.type)));
+        words_ = int(lanes / per_word_);
+    } else if (s.form == Form::Result) {
+        words_ = 4 / per_word_;
+    }
+    const int64_t pes = config.pes_per_l1b();
+    int64_t per_address = pes;
+    if (s.form == Form::Face) {
+        deal_ = Deal::Face;
+        l1_words_ = accesses_ * face_words;
+        chunk_ = face_words;
+    } else {
+        if (!s.store && plan.parts(s.access, Level::Mab) == 1)
+            deal_ = s.form == Form::Vector || plan.parts(s.access, Level::Pe) > 1 ? Deal::Mab : Deal::Pe;
+        per_address = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
+        chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address);
+        const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
+        l1_words_ = round_up(addresses * per_address, chunk_);
+    }
+    unit_words_ = s.form == Form::Face ? l1_words_ : l1_words_ / per_address;
+    // At L2: all L1Bs at once where each has its own, else one part after the other.
+    const int64_t l1_parts = s.store ? plan.used(Level::L1b) : plan.parts(s.access, Level::L1b);
+    interleaved_ = l1_parts == config.l1bs;
+    l2_times_ = l1_parts;
+    l1b_of_part_.assign(size_t(l1_parts), -1);
+    for (int u = config.l1bs; u-- > 0;) {
+        const int64_t part = s.store ? u % l1_parts : plan.part(s.access, Level::L1b, u);
+        l1b_of_part_[size_t(part)] = u;
+    }
+    local_ = s.store || config.groups == 1 || plan.parts(s.access, Level::Group) == config.groups;
+}
+
+int64_t Route::key(const Values &values) const {
+    int64_t k = 0;
+    for (const size_t l : shape_.keys) k = k * plan_.loops()[l].extent + values[l];
+    return k;
+}
+
+int64_t Route::index(const Values &values) const {
+    int64_t k = 0;
+    for (const size_t l : shape_.digits) k = k * plan_.loops()[l].extent + values[l];
+    return k;
+}
+
+int64_t Route::access_stride(size_t loop) const {
+    int64_t stride = 1;
+    for (size_t d = shape_.digits.size(); d-- > 0;) {
+        if (shape_.digits[d] == loop) return stride;
+        stride *= plan_.loops()[shape_.digits[d]].extent;
+    }
+    return 0;
+}
+
+uint32_t Route::l1bs_of_part(int64_t part) const {
+    uint32_t set = 0;
+    for (int u = 0; u < config_.l1bs; u++) {
+        if (plan_.part(shape_.access, Level::L1b, u) == part) set |= 1u << u;
+    }
+    return set;
+}
+
+int64_t Route::slots() const {
+    if (shape_.store) return plan_.used(Level::L2b);
+    const int64_t l2 = plan_.parts(shape_.access, Level::L2b);
+    return local_ ? l2 : l2 * plan_.parts(shape_.access, Level::Group);
+}
+
+int64_t Route::dram_words() const { return tiles_ * slots() * l2_words(); }
+
+std::vector<Route::Home> Route::homes(int64_t key) const {
+    std::vector<Home> all;
+    const TensorAccess &t = shape_.access;
+    if (shape_.store) {
+        for (int g = 0; g < plan_.used(Level::Group); g++) {
+            for (int l = 0; l < plan_.used(Level::L2b); l++) all.push_back({g, key * slots() + l, g, l});
+        }
+        return all;
+    }
+    const auto l2b_with = [&](int64_t part) {
+        int l = 0;
+        while (plan_.part(t, Level::L2b, l) != part) l++;
+        return l;
+    };
+    for (int64_t pl = 0; pl < plan_.parts(t, Level::L2b); pl++) {
+        if (local_) {
+            for (int g = 0; g < config_.groups; g++) all.push_back({g, key * slots() + pl, g, l2b_with(pl)});
+            continue;
+        }
+        for (int64_t pg = 0; pg < plan_.parts(t, Level::Group); pg++) {
+            std::vector<int> members;
+            for (int g = 0; g < config_.groups; g++) {
+                if (plan_.part(t, Level::Group, g) == pg) members.push_back(g);
+            }
+            const int64_t slot = key * slots() + pl * plan_.parts(t, Level::Group) + pg;
+            all.push_back({members[size_t(slot) % members.size()], slot, members.front(), l2b_with(pl)});
+        }
+    }
+    return all;
+}
+
+int64_t Route::l2_offset(int64_t part, int64_t x) const {
+    if (interleaved_) return x / 8 * 8 * config_.l1bs + 8 * part + x % 8;
+    return x / chunk_ * l2_chunk() + part * chunk_ + x % chunk_;
+}
+
+void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm) const {
+    const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
+    std::vector<Mv> all;
+    Mv base;
+    base.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+    base.size = uint16_t(words / config_.moves.block);
+    base.l2bm = uint16_t(l2bm);
+    const std::vector<Home> homes = this->homes(key);
+    if (local_) { // the same in each group
+        const int groups = shape_.store ? int(plan_.used(Level::Group)) : config_.groups;
+        for (const Home &h : homes) {
+            if (h.g != 0) continue;
+            Mv m = base;
+            m.groups = uint16_t((1u << groups) - 1);
+            m.l2bs = 0;
+            for (int g = 0; g < groups; g++) {
+                for (int l = 0; l < config_.l2bs; l++) {
+                    const bool takes = shape_.store ? l == h.l
+                                                    : plan_.part(shape_.access, Level::L2b, l) ==
+                                                          plan_.part(shape_.access, Level::L2b, h.l);
+                    if (takes) m.l2bs |= 1u << (g * config_.l2bs + l);
+                }
+            }
+            m.address = uint32_t(dram + h.slot * l2_words() + begin);
+            all.push_back(m);
+        }
+    } else {
+        for (const Home &h : homes) {
+            Mv m = base;
+            m.chip = true;
+            m.groups = uint16_t(1u << h.group);
+            m.l2bs = 0;
+            for (int g = 0; g < config_.groups; g++) {
+                for (int l = 0; l < config_.l2bs; l++) {
+                    if (plan_.part(shape_.access, Level::Group, g) == plan_.part(shape_.access, Level::Group, h.g) &&
+                        plan_.part(shape_.access, Level::L2b, l) == plan_.part(shape_.access, Level::L2b, h.l))
+                        m.l2bs |= 1u << (g * config_.l2bs + l);
+                }
+            }
+            m.address = uint32_t(dram + h.slot * l2_words() + begin);
+            all.push_back(m);
+        }
+    }
+    p.place(all);
+}
+
+void Route::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
+    const bool up = shape_.store;
+    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count) {
+        Micro m;
+        m.use(Unit::L2);
+        slot.l2bm.at = uint16_t(from);
+        slot.l1bm.at = uint16_t(at);
+        m.word().l2 = slot;
+        m.touch_range(Space::L2bm, from, l2_count, up, true);
+        m.touch_range(Space::L1bm, at, l1_count, !up, true);
+        p.place(m);
+    };
+    if (interleaved_) {
+        const int64_t per_step = int64_t(config_.links.l2_scatter) * cycles_per_step;
+        for (int64_t x = 0; x < n; x += per_step) {
+            L2 s;
+            s.op = up ? L2Op::Gather : L2Op::Scatter;
+            one(s, l2bm + x * config_.l1bs, l1bm + x, per_step * config_.l1bs, per_step);
+        }
+        return;
+    }
+    const int64_t per_step = int64_t(config_.links.l2_broadcast) * cycles_per_step;
+    for (int64_t c = 0; c < n; c += chunk_) {
+        for (int64_t part = 0; part < l2_times_; part++) {
+            for (int64_t x = 0; x < chunk_; x += per_step) {
+                L2 s;
+                if (up) {
+                    s.op = L2Op::UnicastUp;
+                    s.child = uint8_t(l1b_of_part_[size_t(part)]);
+                } else {
+                    s.op = L2Op::Broadcast;
+                    if (const uint32_t set = l1bs_of_part(part); set != (1u << config_.l1bs) - 1) s.l1bs = set;
+                }
+                one(s, l2bm + c * l2_times_ + part * chunk_ + x, l1bm + c + x, per_step, per_step);
+            }
+        }
+    }
+}
+
+void Route::l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const {
+    const int64_t per_address = l1_words_ / unit_words_, per_step = per_address * cycles_per_step;
+    for (int64_t x = 0; x < n; x += per_step, at += cycles_per_step) {
+        Micro m;
+        m.use(Unit::L1);
+        L1 &l1 = m.word().l1;
+        l1.op = deal_ == Deal::Scatter ? L1Op::Scatter : deal_ == Deal::Mab ? L1Op::MabBroadcast : L1Op::PeBroadcast;
+        l1.at.at = uint16_t(l1bm + x);
+        m.touch_range(Space::L1bm, l1bm + x, per_step, false);
+        const bool second = at >= config_.sizes.lm;
+        const int address = int(second ? at - config_.sizes.lm : at);
+        m.word().l1.to = m.write(second ? lm1(address, 1) : lm0(address, 1), 1);
+        p.place(m);
+    }
+}
+
+void Route::each_word(const std::function<void(int, int64_t, const std::vector<int64_t> &)> &f) const {
+    const auto &loops = plan_.loops();
+    const RouteShape &s = shape_;
+    std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
+    for (size_t d = axis_stride.size(); d-- > 1;) axis_stride[d - 1] = axis_stride[d] * s.access.extents[d];
+    const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
+    std::vector<int64_t> elements(static_cast<size_t>(per_word_));
+    Values values(loops.size(), 0);
+    for (int64_t k = 0; k < tiles_; k++) {
+        int64_t rest = k;
+        for (size_t i = s.keys.size(); i-- > 0;) {
+            values[s.keys[i]] = rest % loops[s.keys[i]].extent;
+            rest /= loops[s.keys[i]].extent;
+        }
+        for (const Home &h : homes(k)) {
+            plan_.set_unit(values, Level::Group, h.g);
+            plan_.set_unit(values, Level::L2b, h.l);
+            for (int64_t part = 0; part < l2_times_; part++) {
+                plan_.set_unit(values, Level::L1b, l1b_of_part_[size_t(part)]);
+                for (int64_t x = 0; x < l1_words_; x++) {
+                    int64_t access, w = 0, p = 0, m = 0, row = 0;
+                    if (s.form == Form::Face) {
+                        const int64_t y = x % face_words;
+                        access = x / face_words;
+                        row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
+                        p = y % 8 / 2;
+                    } else {
+                        const int64_t a = x / per_address, i = x % per_address;
+                        m = i / pes_per_mab, p = i % pes_per_mab;
+                        access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
+                        w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
+                    }
+                    plan_.set_unit(values, Level::Mab, int(m));
+                    plan_.set_unit(values, Level::Pe, int(p));
+                    int64_t digit = access;
+                    for (size_t i = s.digits.size(); i-- > 0;) {
+                        values[s.digits[i]] = digit % loops[s.digits[i]].extent;
+                        digit /= loops[s.digits[i]].extent;
+                    }
+                    for (int e = 0; e < per_word_; e++) {
+                        if (s.form == Form::Pe) {
+                            int64_t lane = w * per_word_ + e;
+                            for (size_t i = s.lanes.size(); i-- > 0;) {
+                                values[s.lanes[i]] = lane % loops[s.lanes[i]].extent;
+                                lane /= loops[s.lanes[i]].extent;
+                            }
+                        } else if (s.form == Form::Result) {
+                            values[s.row] = 4 * p + w * per_word_ + e;
+                        } else {
+                            if (s.form == Form::Face) values[s.row] = row;
+                            values[s.column] = 4 * p + e;
+                        }
+                        int64_t &offset = elements[size_t(e)] = access < accesses_ && plan_.inside(values) ? 0 : -1;
+                        for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
+                            const int64_t at = s.access.index[d].at(values);
+                            offset = at < 0 || at >= s.access.extents[d] ? -1 : offset + at * axis_stride[d];
+                        }
+                    }
+                    f(h.group, h.slot * l2_words() + l2_offset(part, x), elements);
+                }
+            }
+        }
+    }
+}
+
+std::string Route::to_string() const {
+    const auto &loops = plan_.loops();
+    std::string text;
+    const auto add = [&](int64_t n, const std::string &what) { text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", n, what); };
+    for (const size_t k : shape_.keys) add(loops[k].extent, loops[k].name);
+    if (slots() > 1) add(slots(), local_ ? "L2B" : "group and L2B");
+    for (const size_t d : shape_.digits) add(loops[d].extent, loops[d].name);
+    if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (dealt by 8 LW)" : "L1B");
+    if (deal_ == Deal::Face)
+        add(face_words, "matrix");
+    else if (deal_ == Deal::Scatter)
+        add(config_.mabs, "MAB"), add(pes_per_mab, "PE");
+    else if (deal_ == Deal::Mab)
+        add(pes_per_mab, "PE");
+    if (words_ > 1) add(words_, "word");
+    add(per_word_, "lane");
+    return "(" + text + ")" + (local_ && config_.groups > 1 ? " in each group" : "");
+}
+
+} // namespace kumiko::chip

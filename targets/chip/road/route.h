@@ -1,0 +1,92 @@
+// The road of a tensor between DRAM and the units, for one stage: in which order its words lie in DRAM, L2BM and L1BM, and the
+// operations that carry them.
+//
+// The order comes from the use: the loops of the stage that a unit runs through below the place of the copy are the addresses in
+// its memory; L1BM, L2BM and DRAM hold the same words in the order in which the tree deals them out. So each step of the road is
+// one kind of tree operation at its full rate: broadcast where the levels below need the same, scatter or gather where each needs
+// its own. Where the loops outside choose the tile, DRAM holds tile behind tile, in the order of the loops.
+#pragma once
+
+#include "targets/chip/pack/packer.h"
+#include "targets/chip/plan/stage_plan.h"
+#include "targets/chip/road/planner.h"
+
+#include <functional>
+
+namespace kumiko::chip {
+
+// How the elements of one access lie in the words of a unit (a PE, or a MAB's four).
+enum class Form : uint8_t {
+    Pe,     // the lanes of the vectorized loops, in each PE its own
+    Vector, // 16 elements over the four PEs: x of the matrix unit
+    Face,   // 16 × 16 elements in 64 words of L1BM, as matrix writes take them
+    Result  // 16 elements over the four PEs: y of the matrix unit, in one word (fp16) or two (fp32) each
+};
+
+struct RouteShape {
+    std::string name; // for people: "A.LM0"
+    TensorAccess access;
+    Type type; // of an element as it travels
+    Form form = Form::Pe;
+    std::vector<size_t> keys;   // time loops that choose the tile, outermost first
+    std::vector<size_t> digits; // time loops inside a tile on which the tensor depends, outermost first
+    size_t row = SIZE_MAX, column = SIZE_MAX; // lane loops: of the vector's elements, or the face's rows and columns
+    std::vector<size_t> lanes;                // of Pe: lane loops, outermost first
+    bool store = false;
+};
+
+class Route {
+public:
+    Route(const StagePlan &plan, const sim::Config &config, RouteShape shape);
+
+    const RouteShape &shape() const { return shape_; }
+    int words() const { return words_; }                       // LW of an access in a unit
+    int64_t accesses() const { return accesses_; }             // of a tile
+    int64_t unit_words() const { return unit_words_; }         // LW of a tile in a unit; of Face: in L1BM
+    int64_t key(const Values &values) const;                   // number of the tile
+    int64_t index(const Values &values) const;                 // of the access in its tile
+    int64_t access_stride(size_t loop) const;                  // what a step of the loop adds to index; 0 when it is no digit
+    int64_t l1_words() const { return l1_words_; }             // LW of a tile in L1BM
+    int64_t l2_words() const { return l1_words_ * l2_times_; } // in L2BM
+    int64_t chunk() const { return chunk_; }                   // LW of L1BM that are carried at once
+    int64_t l2_chunk() const { return chunk_ * l2_times_; }
+    int64_t dram_words() const; // of each group
+    int64_t tiles() const { return tiles_; }
+
+    // The steps of the road, for words [x, x + n) of the tile in L1BM's order (multiples of chunk()).
+    void moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm) const;
+    void l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const;
+    // Downwards into LM at `at`, counted over LM0 and LM1.
+    void l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const;
+
+    // Every word of DRAM that the tensor has: its group, its address from the tensor's first, and for each of its elements the
+    // offset in the row-major tensor, or −1 for padding. Several words may hold one element.
+    void each_word(const std::function<void(int group, int64_t word, const std::vector<int64_t> &elements)> &f) const;
+
+    std::string to_string() const; // the order of the words in DRAM, outermost first
+
+private:
+    const StagePlan &plan_;
+    const sim::Config &config_;
+    RouteShape shape_;
+    int words_ = 1;
+    int per_word_ = 1; // elements
+    int64_t accesses_ = 1, unit_words_ = 1, l1_words_ = 1, chunk_ = 64, tiles_ = 1;
+    enum class Deal { Scatter, Mab, Pe, Face } deal_ = Deal::Scatter; // at L1
+    bool interleaved_ = false;                                        // at L2: scatter or gather, not L1Bs one by one
+    int64_t l2_times_ = 1;
+    bool local_ = true; // each group keeps what its L2Bs use
+
+    std::vector<int> l1b_of_part_;
+    uint32_t l1bs_of_part(int64_t part) const;
+    int64_t slots() const; // words of a tile in a group's DRAM, in l2_words()
+    struct Home {
+        int group;
+        int64_t slot;
+        int g, l; // an L2B whose data it is
+    };
+    std::vector<Home> homes(int64_t key) const;
+    int64_t l2_offset(int64_t part, int64_t x) const;
+};
+
+} // namespace kumiko::chip

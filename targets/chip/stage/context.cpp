@@ -1,0 +1,196 @@
+#include "targets/chip/stage/context.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+int64_t Context::take_dram(const Route &route, const std::string &name) {
+    const int64_t words = (route.dram_words() + 63) / 64 * 64;
+    const int64_t at = planner.take(Memory::Dram, words, name);
+    l3 += fmt::format("{} in DRAM at {}, {} LW of a group: {}\n", name, at, words, route.to_string());
+    return at;
+}
+
+namespace {
+
+Memory memory_named(const std::string &level, const std::string &who) {
+    for (const Memory m : {Memory::Lm, Memory::Lm0, Memory::Lm1, Memory::L1bm, Memory::L2bm}) {
+        if (level == memory_name(m)) return m;
+    }
+    throw Unsupported(who + " is placed in " + level + "; copies of inputs may stand in L2BM, L1BM, LM, LM0 and LM1");
+}
+
+} // namespace
+
+std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor, std::string &source) {
+    std::vector<Copy> all;
+    source = tensor;
+    while (!state.is_input(source)) {
+        const StageState *s = state.producer(source);
+        if (!s || !s->is_copy)
+            throw Unsupported("stage " + plan.stage().name() + " reads " + source +
+                              ", which another stage computes; the chip runs one stage with what is inlined or finished in it");
+        if (!s->relations.empty() || !s->layout.empty())
+            throw Unsupported("copy " + s->name() + " has loops or a layout of its own; on the chip the use decides them");
+        for (const std::string &l : s->order) {
+            if (s->loop(l).kind != LoopKind::Serial)
+                throw Unsupported("loop " + l + " of copy " + s->name() + " is " + kind_name(s->loop(l).kind) +
+                                  "; on the chip the use decides how a copy is dealt out");
+        }
+        if (s->placement.kind != Placement::Kind::At || s->placement.consumer != plan.stage().name())
+            throw Unsupported("copy " + s->name() + " is not made at a loop of stage " + plan.stage().name());
+        all.push_back({s, memory_named(s->level, s->name()), plan.loop(s->placement.loop)});
+        source = s->copied;
+    }
+    if (all.empty())
+        throw UserError("stage " + plan.stage().name() + " reads " + tensor +
+                        " in DRAM, which no unit reaches; place_in(\"" + tensor + "\", …) copies it to where the unit can");
+    if (all.size() > 2 || (all.size() == 2 && (all[1].memory != Memory::L2bm || all[1].at > all[0].at)))
+        throw Unsupported("the copies of " + source + " for stage " + plan.stage().name() +
+                          " stand in another order than L2BM at a loop outside, then LM or L1BM");
+    return all;
+}
+
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Route *, std::pair<bool, bool>>> &users) {
+    std::vector<Rings> all(users.size());
+    int64_t l1_users = 0, l2_users = 0;
+    for (const auto &[route, through] : users) l1_users += through.first, l2_users += through.second;
+    const int64_t l1_share = l1_users ? c.planner.free_words(Memory::L1bm) / l1_users : 0;
+    const int64_t l2_share = l2_users ? c.planner.free_words(Memory::L2bm) / l2_users : 0;
+    for (size_t i = 0; i < users.size(); i++) {
+        const Route &r = *users[i].first;
+        if (users[i].second.first) {
+            const int64_t wanted = std::min<int64_t>({l1_share, 16 * r.chunk(), r.l1_words()}) / r.chunk() * r.chunk();
+            const int64_t words = std::max(wanted, r.chunk());
+            all[i].l1 = Ring(c.planner.take(Memory::L1bm, words, "the way of " + r.shape().name), words);
+        }
+        if (users[i].second.second) {
+            // Three moves at a time: one that is used, one that arrives, one to come.
+            const int64_t chunks = std::max<int64_t>(1, std::min<int64_t>({l2_share / r.l2_chunk() / 3, 4096 / r.l2_chunk(),
+                                                                            r.l1_words() / r.chunk()}));
+            all[i].move = chunks * r.chunk();
+            const int64_t step = chunks * r.l2_chunk();
+            const int64_t words = std::max(step, l2_share / step * step);
+            all[i].l2 = Ring(c.planner.take(Memory::L2bm, words, "the way of " + r.shape().name), words);
+        } else {
+            const int64_t chunks = std::max<int64_t>(1, 4096 / r.l2_chunk());
+            all[i].move = chunks * r.chunk();
+        }
+    }
+    return all;
+}
+
+Operand lm_operand(const Config &config, int64_t at, int64_t stride) {
+    return at >= config.sizes.lm ? lm1(int(at - config.sizes.lm), int(stride)) : lm0(int(at), int(stride));
+}
+
+Loader::Loader(Context &c, std::shared_ptr<const Route> route, std::vector<Copy> copies, int64_t dram, const StagePlan &plan)
+    : c_(c), route_(std::move(route)), copies_(std::move(copies)), dram_(dram) {
+    const Copy &own = copies_.front();
+    const int64_t words = route_->unit_words();
+    const int64_t lm = c.config.sizes.lm;
+    const int n = own.stage->double_buffered ? 2 : 1;
+    for (int i = 0; i < n; i++) {
+        Memory m = own.memory;
+        // An LM has one port: the second copy stands in the other one.
+        if (i == 1 && (m == Memory::Lm0 || m == Memory::Lm1)) m = m == Memory::Lm0 ? Memory::Lm1 : Memory::Lm0;
+        const int64_t at = c.planner.take(m, words, own.stage->name() + (i ? " (second)" : ""));
+        slots_.push_back({m == Memory::Lm1 ? at + lm : at});
+    }
+    if (copies_.size() < 2) return;
+    const Copy &l2 = copies_.back();
+    for (const size_t k : route_->shape().keys) {
+        if (k > l2.at) between_ *= plan.loops()[k].extent;
+    }
+    for (int i = 0; i < (l2.stage->double_buffered ? 2 : 1); i++) {
+        const int64_t at = c.planner.take(Memory::L2bm, between_ * route_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
+        l2_slots_.push_back({at});
+    }
+}
+
+int Loader::find(std::vector<Slot> &slots, int64_t key, bool &there) {
+    int oldest = 0;
+    there = true;
+    for (int i = 0; i < int(slots.size()); i++) {
+        if (slots[size_t(i)].key == key) {
+            slots[size_t(i)].used = ++clock_;
+            return i;
+        }
+        if (slots[size_t(i)].used < slots[size_t(oldest)].used) oldest = i;
+    }
+    there = false;
+    slots[size_t(oldest)].key = key;
+    slots[size_t(oldest)].used = ++clock_;
+    return oldest;
+}
+
+void Loader::ensure(const Values &values) {
+    const int64_t key = route_->key(values);
+    bool there;
+    current_ = find(slots_, key, there);
+    if (!there) load(key, base());
+}
+
+void Loader::load(int64_t key, int64_t at) {
+    const Route &r = *route_;
+    Packer &p = c_.packer;
+    const int64_t per_address = r.l1_words() / r.unit_words();
+    int64_t resident = -1;
+    if (!through_l2()) {
+        bool there;
+        const int64_t tile = key / between_;
+        const Slot &slot = l2_slots_[size_t(find(l2_slots_, tile, there))];
+        for (int64_t b = 0; b < between_ && !there; b++) {
+            for (int64_t x = 0; x < r.l1_words(); x += rings_.move) {
+                const int64_t n = std::min(rings_.move, r.l1_words() - x);
+                r.moves(p, tile * between_ + b, x, n, dram_, slot.at + b * r.l2_words() + x / r.chunk() * r.l2_chunk());
+            }
+        }
+        resident = slot.at + key % between_ * r.l2_words();
+    }
+    for (int64_t x = 0; x < r.l1_words(); x += rings_.move) {
+        const int64_t n = std::min(rings_.move, r.l1_words() - x);
+        int64_t l2bm = resident + x / r.chunk() * r.l2_chunk();
+        if (resident < 0) {
+            l2bm = rings_.l2.next(n / r.chunk() * r.l2_chunk());
+            r.moves(p, key, x, n, dram_, l2bm);
+        }
+        if (!through_l1()) {
+            r.l2(p, n, l2bm, at + x);
+            continue;
+        }
+        for (int64_t y = 0; y < n; y += r.chunk()) {
+            const int64_t l1bm = rings_.l1.next(r.chunk());
+            r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
+            r.l1_down(p, r.chunk(), l1bm, at + (x + y) / per_address);
+        }
+    }
+}
+
+void store_tile(Context &c, const Route &r, Rings &rings, int64_t dram, int64_t key,
+                const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
+    Packer &p = c.packer;
+    const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
+    const int64_t groups = (r.accesses() + cycles_per_step - 1) / cycles_per_step;
+    for (int64_t x = 0; x < r.l1_words(); x += rings.move) {
+        const int64_t n = std::min(rings.move, r.l1_words() - x);
+        const int64_t l2bm = rings.l2.next(n / r.chunk() * r.l2_chunk());
+        for (int64_t y = 0; y < n; y += r.chunk()) {
+            const int64_t l1bm = rings.l1.next(r.chunk());
+            for (int64_t z = 0; z < r.chunk(); z += per_step) {
+                const int64_t number = (x + y + z) / per_step, group = number / r.words();
+                // What fills the last chunk up is read by nobody, but must be defined.
+                gather(group < groups ? group : 0, int(number % r.words()), l1bm + z);
+            }
+            r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
+        }
+        r.moves(p, key, x, n, dram, l2bm);
+    }
+}
+
+} // namespace kumiko::chip

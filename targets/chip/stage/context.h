@@ -1,0 +1,95 @@
+// What the stages of a program share while they become words: the packer, the planner of addresses, the place of each tensor in DRAM.
+#pragma once
+
+#include "targets/chip/road/route.h"
+
+#include <memory>
+
+namespace kumiko::chip {
+
+// A tensor that the host writes or reads: in DRAM from `dram` on, in the order of `route`.
+struct HostTensor {
+    std::string name;
+    bool output = false;
+    int64_t dram = 0;
+    std::shared_ptr<const StagePlan> plan; // that the route refers to
+    std::shared_ptr<const Route> route;
+};
+
+struct Context {
+    explicit Context(const sim::Config &config) : config(config), packer(config), planner(config) {}
+
+    const sim::Config &config;
+    Packer packer;
+    Planner planner;
+    std::vector<HostTensor> tensors;
+    std::string l3, l2; // for people
+
+    // A place in DRAM, the same in each group.
+    int64_t take_dram(const Route &route, const std::string &name);
+};
+
+// A copy that place_in made for the stage, and where the unit finds it.
+struct Copy {
+    const StageState *stage = nullptr;
+    Memory memory = Memory::Lm0;
+    size_t at = 0; // position of the loop at which it is made
+};
+
+// The copies through which the stage reads `tensor`, the one that it reads first; the last is one of an input, whose name becomes
+// `source`. Throws UserError where the stage reads an input itself, Unsupported for what else stands between.
+std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor, std::string &source);
+
+// Words in L1BM and L2BM through which tiles pass.
+struct Rings {
+    Ring l1, l2;
+    int64_t move = 0; // LW of L1BM in the tile's order that one move carries
+};
+// Deals what L1BM and L2BM have left to the roads that pass through them.
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Route *, std::pair<bool, bool>>> &users);
+
+// Brings tiles of an input to the units, when they are needed and not there yet.
+class Loader {
+public:
+    // `copies` as copies_of gives them.
+    Loader(Context &c, std::shared_ptr<const Route> route, std::vector<Copy> copies, int64_t dram, const StagePlan &plan);
+
+    const Route &route() const { return *route_; }
+    const Copy &copy() const { return copies_.front(); }
+    bool through_l1() const { return copies_.front().memory != Memory::L1bm; }
+    bool through_l2() const { return copies_.size() < 2; }
+    void set_rings(const Rings &rings) { rings_ = rings; }
+
+    // The tile for these values is there, or on its way.
+    void ensure(const Values &values);
+    // Where it begins, in the copy's memory; LM0 and LM1 count through.
+    int64_t base() const { return slots_[size_t(current_)].at; }
+
+private:
+    struct Slot {
+        int64_t at = 0, key = -1;
+        int64_t used = 0; // when last
+    };
+    Context &c_;
+    std::shared_ptr<const Route> route_;
+    std::vector<Copy> copies_;
+    int64_t dram_;
+    Rings rings_;
+    std::vector<Slot> slots_, l2_slots_;
+    int64_t between_ = 1; // tiles of a unit in one of L2BM
+    int current_ = 0;
+    int64_t clock_ = 0;
+
+    int find(std::vector<Slot> &slots, int64_t key, bool &there);
+    void load(int64_t key, int64_t at);
+};
+
+// The operand that reads four words of LM0 and LM1, counted through, or writes them.
+sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);
+
+// Carries the tile of a result away: `gather` places the operation that brings the words of accesses [4n, 4n + 4), word w, from the
+// units to L1BM at the address given.
+void store_tile(Context &c, const Route &route, Rings &rings, int64_t dram, int64_t key,
+                const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
+
+} // namespace kumiko::chip

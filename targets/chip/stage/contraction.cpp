@@ -1,0 +1,327 @@
+#include "targets/chip/stage/stages.h"
+
+#include "dsl/print.h"
+#include "support/error.h"
+
+#include <deque>
+#include <fmt/format.h>
+
+namespace kumiko::chip {
+
+using namespace sim;
+namespace ir = Halide::Internal;
+
+namespace {
+
+std::vector<Expr> reads_in(const Expr &e) {
+    struct Reads : ir::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::vector<Expr> all;
+        void visit(const ir::Call *op) override {
+            if (op->call_type == ir::Call::Image) all.push_back(Expr(op));
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    e.accept(&reads);
+    return reads.all;
+}
+
+class Contraction {
+public:
+    Contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished)
+        : c_(c), stage_(stage), finished_(finished), plan_(std::make_shared<StagePlan>(state, stage, c.config)) {
+        const auto &loops = plan_->loops();
+        for (size_t l = 0; l < loops.size(); l++) {
+            if (loops[l].kind == PlannedLoop::Kind::Time) time_.push_back(l);
+            if (loops[l].kind == PlannedLoop::Kind::Lane) (loops[l].reduction ? column_ : row_) = l;
+        }
+        const Component &component = stage.def.components.front();
+        const std::vector<Expr> reads = reads_in(component.term);
+        if (reads.size() != 2) throw InternalError("a tensorized block reads other than two operands");
+        for (const Expr &e : reads) {
+            const TensorAccess a = plan_->access(state, e);
+            (a.depends(row_) ? matrix_ : vector_) = a;
+        }
+        if (!stage.accumulate)
+            throw UserError("stage " + stage.name() + " is tensorized, but its sums have no place; accumulate_in(\"GRF0\", …)");
+        result_ = plan_->own();
+        accumulate_at_ = plan_->loop(stage.accumulate->loop);
+        for (const size_t t : time_) {
+            if (loops[t].reduction && t <= accumulate_at_)
+                throw Unsupported("stage " + stage.name() + ": reduction loop " + loops[t].name + " stands outside of " +
+                                  stage.accumulate->loop +
+                                  ", so sums would leave and come back; the chip keeps them until they are complete");
+            if (matrix_.depends(t)) last_matrix_loop_ = t, has_matrix_loop_ = true;
+        }
+        for (const size_t t : time_) {
+            if (!has_matrix_loop_ || t > last_matrix_loop_) vectors_.push_back(t);
+        }
+        if (vectors_.empty() || loops[vectors_.back()].extent % cycles_per_step != 0 || !result_.depends(vectors_.back()))
+            throw Unsupported(fmt::format("stage {}: the matrix of {} is used for vectors of the loops inside those on which it depends; "
+                                          "the innermost of them has to run over the result, a multiple of {} times",
+                                          stage.name(), matrix_.tensor, cycles_per_step));
+        if (stage.accumulate->level != "GRF0" && stage.accumulate->level != "GRF1")
+            throw Unsupported("stage " + stage.name() + " accumulates in " + stage.accumulate->level +
+                              "; the matrix unit's sums stand in GRF0 or GRF1");
+        bank_ = stage.accumulate->level == "GRF1";
+
+        x_ = loader(state, vector_, Form::Vector, f16, {Memory::Lm, Memory::Lm0, Memory::Lm1}, "LM, LM0 or LM1");
+        w_ = loader(state, matrix_, Form::Face, f16, {Memory::L1bm}, "L1BM");
+        store_ = store_route();
+        store_dram_ = c_.take_dram(*store_, output_name());
+        c_.tensors.push_back({output_name(), true, store_dram_, plan_, store_});
+        const int64_t sums = store_->accesses() * 2;
+        const int banks = stage.write_back.empty() ? 1 : 2;
+        for (int b = 0; b < banks; b++)
+            c_.planner.take((bank_ ^ b) ? Memory::Grf1 : Memory::Grf0, sums, stage.name() + (b ? " (second)" : ""));
+        const auto rings = share_rings(c_, {{&x_->route(), {true, x_->through_l2()}},
+                                            {&w_->route(), {false, w_->through_l2()}},
+                                            {store_.get(), {true, true}}});
+        x_->set_rings(rings[0]);
+        w_->set_rings(rings[1]);
+        store_rings_ = rings[2];
+        describe();
+    }
+
+    void run() {
+        values_.assign(plan_->loops().size(), 0);
+        enter(SIZE_MAX);
+        walk(0);
+        drain_pending();
+    }
+
+private:
+    Context &c_;
+    const StageState &stage_;
+    const StageState *finished_;
+    std::shared_ptr<StagePlan> plan_;
+    std::vector<size_t> time_, vectors_;
+    size_t row_ = 0, column_ = 0, accumulate_at_ = 0, last_matrix_loop_ = 0;
+    bool has_matrix_loop_ = false;
+    TensorAccess matrix_, vector_, result_;
+    std::unique_ptr<Loader> x_, w_;
+    std::shared_ptr<const Route> store_;
+    int64_t store_dram_ = 0;
+    Rings store_rings_;
+    Values values_;
+    int face_ = 0;
+    bool bank_ = false; // where the sums are: GRF1
+    std::deque<std::function<void()>> pending_; // drains that wait for the next tile
+
+    std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
+
+    std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form, kumiko::Type type,
+                                   const std::vector<Memory> &legal, const std::string &names) {
+        std::string source;
+        const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source);
+        if (std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
+            throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source, stage_.name(),
+                                          memory_name(copies.front().memory), form == Form::Face ? "matrix" : "vectors", names));
+        RouteShape s;
+        s.name = copies.front().stage->name();
+        s.access = access;
+        s.type = type;
+        s.form = form;
+        s.row = row_;
+        s.column = column_;
+        for (const size_t t : time_) {
+            if (!access.depends(t)) continue;
+            (t <= copies.front().at ? s.keys : s.digits).push_back(t);
+        }
+        const auto route = std::make_shared<const Route>(*plan_, c_.config, s);
+        const int64_t dram = c_.take_dram(*route, source);
+        c_.tensors.push_back({source, false, dram, plan_, route});
+        return std::make_unique<Loader>(c_, route, copies, dram, *plan_);
+    }
+
+    std::shared_ptr<const Route> store_route() {
+        kumiko::Type type = stage_.def.type;
+        if (finished_) {
+            const Expr &v = finished_->def.value;
+            const ir::Cast *cast = v.as<ir::Cast>();
+            const Expr inner = cast ? cast->value : v;
+            const ir::Call *read = inner.as<ir::Call>();
+            const bool plain = read && read->call_type == ir::Call::Image && read->name == stage_.name();
+            if (!plain || (v.type() != f16 && v.type() != f32))
+                throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " + to_string(v) +
+                                  "; behind the matrix unit only a cast to f16 is built");
+            type = v.type();
+        }
+        for (size_t l = 0; l < plan_->loops().size(); l++) {
+            const PlannedLoop &p = plan_->loops()[l];
+            if (p.kind == PlannedLoop::Kind::Unit && !result_.depends(l))
+                throw Unsupported("stage " + stage_.name() + ": its result does not depend on loop " + p.name + ", bound to " +
+                                  level_names[size_t(p.level)]);
+        }
+        RouteShape s;
+        s.name = output_name();
+        s.access = result_;
+        s.type = type;
+        s.form = Form::Result;
+        s.row = row_;
+        s.store = true;
+        for (const size_t t : time_) {
+            if (result_.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
+        }
+        return std::make_shared<const Route>(*plan_, c_.config, s);
+    }
+
+    // What is copied at the loop at position `at` (SIZE_MAX: outside of all time loops) now.
+    void enter(size_t at) {
+        for (Loader *l : {x_.get(), w_.get()}) {
+            size_t place = SIZE_MAX; // the innermost time loop that stands no deeper
+            for (const size_t t : time_) {
+                if (t <= l->copy().at) place = t;
+            }
+            if (place == at) l->ensure(values_);
+        }
+    }
+
+    void walk(size_t depth) {
+        if (depth == time_.size() - vectors_.size()) {
+            block();
+            return;
+        }
+        const size_t loop = time_[depth];
+        for (int64_t v = 0; v < plan_->loops()[loop].extent; v++) {
+            values_[loop] = v;
+            enter(loop);
+            walk(depth + 1);
+            if (loop == accumulate_at_) leave();
+        }
+        values_[loop] = 0;
+    }
+
+    Operand sums(int64_t at, int64_t stride, bool bank) const { return bank ? grf1(int(at), int(stride)) : grf0(int(at), int(stride)); }
+
+    // One matrix and its vectors.
+    void block() {
+        const int64_t from = w_->base() + w_->route().index(values_) * 64;
+        for (int h = 0; h < 2; h++) {
+            Micro m;
+            m.use(Unit::L1);
+            m.word().l1.op = L1Op::MabBroadcast;
+            m.word().l1.width = 2;
+            m.word().l1.at.at = uint16_t(from + 32 * h);
+            m.touch_range(Space::L1bm, from + 32 * h, 32, false);
+            m.next().use(Unit::Mw).use(Unit::F16);
+            MatrixWrite &mw = m.word().mw;
+            mw.on = true;
+            mw.face = uint8_t(face_);
+            mw.part = uint8_t(h);
+            mw.from = Source::Lbf;
+            m.touch(Space::Face, face_, true);
+            c_.packer.place(m);
+        }
+        vectors(0);
+        face_ ^= 1;
+    }
+
+    void vectors(size_t depth) {
+        const size_t loop = vectors_[depth];
+        const bool innermost = depth + 1 == vectors_.size();
+        for (int64_t v = 0; v < plan_->loops()[loop].extent; v += innermost ? cycles_per_step : 1) {
+            values_[loop] = v;
+            if (!innermost) {
+                vectors(depth + 1);
+                continue;
+            }
+            Micro m;
+            m.use(Unit::Mau).use(Unit::F16);
+            bool first = true;
+            for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
+            const int64_t at = 2 * store_->index(values_), stride = 2 * store_->access_stride(loop);
+            Mau mau;
+            mau.op = first ? MauOp::Mmul : MauOp::Mfma;
+            mau.face = uint8_t(face_);
+            mau.a = m.read(lm_operand(c_.config, x_->base() + x_->route().index(values_), x_->route().access_stride(loop)), 1);
+            if (!first) mau.c = m.read(sums(at, stride, bank_), 2);
+            mau.to = m.write(sums(at, stride, bank_), 2);
+            m.word().mau = mau;
+            m.touch(Space::Face, face_, false);
+            c_.packer.place(m);
+        }
+        values_[loop] = 0;
+    }
+
+    // The sums of a tile are complete.
+    void leave() {
+        const int64_t key = store_->key(values_);
+        const bool bank = bank_;
+        drain_pending(); // of the tile before
+        pending_.push_back([this, key, bank] { drain(key, bank); });
+        if (stage_.write_back.empty())
+            drain_pending();
+        else
+            bank_ = !bank_;
+    }
+
+    void drain_pending() {
+        for (; !pending_.empty(); pending_.pop_front()) pending_.front()();
+    }
+
+    void drain(int64_t key, bool bank) {
+        const bool narrow = store_->words() == 1;
+        const int64_t words = store_->l1_words() / store_->unit_words() * cycles_per_step;
+        store_tile(c_, *store_, store_rings_, store_dram_, key, [&](int64_t n, int w, int64_t l1bm) {
+            Micro m;
+            const int64_t at = 2 * cycles_per_step * n;
+            if (narrow) {
+                m.use(Unit::Alu);
+                Alu alu;
+                alu.op = AluOp::Narrow;
+                alu.type = sim::Type::F32;
+                alu.a = m.read(sums(at, 2, bank), 2);
+                m.word().alu = alu;
+                m.next();
+            }
+            m.use(Unit::L1);
+            L1 l1;
+            l1.op = L1Op::Gather;
+            l1.at.at = uint16_t(l1bm);
+            l1.from = narrow ? Source::Aluf : m.read(sums(at + w, 2, bank), 1);
+            m.word().l1 = l1;
+            m.touch_range(Space::L1bm, l1bm, words, true);
+            c_.packer.place(m);
+        });
+    }
+
+    void describe() {
+        std::string indent;
+        const auto line = [&](const std::string &t) { c_.l2 += indent + t + "\n"; };
+        line("stage " + output_name());
+        const auto &loops = plan_->loops();
+        for (size_t l = 0; l < loops.size(); l++) {
+            indent += "  ";
+            const PlannedLoop &p = loops[l];
+            if (p.kind == PlannedLoop::Kind::Unit)
+                line(fmt::format("on each {} {} in 0..{}", level_names[size_t(p.level)], p.name, p.extent));
+            else if (p.kind == PlannedLoop::Kind::Lane)
+                line(fmt::format("lanes {} in 0..{}", p.name, p.extent));
+            else
+                line(fmt::format("for {} in 0..{}{}", p.name, p.extent, p.reduction ? " (reduction)" : ""));
+            const std::string before = indent;
+            indent += "  ";
+            for (const Loader *loader : {x_.get(), w_.get()}) {
+                if (loader->copy().at == l)
+                    line(fmt::format("move to {}, {} LW: {}", loader->copy().stage->name(), loader->route().unit_words(),
+                                     loader->route().to_string()));
+            }
+            if (stage_.accumulate->loop == p.name)
+                line(fmt::format("sums in {}, {} LW; at the end: move to {}: {}", stage_.accumulate->level, 2 * store_->accesses(),
+                                 output_name(), store_->to_string()));
+            indent = before;
+        }
+        indent += "  ";
+        line(fmt::format("{}: {} times {}", stage_.tensorize->instruction, matrix_.tensor, vector_.tensor));
+        c_.l2 += c_.planner.to_string();
+    }
+};
+
+} // namespace
+
+void lower_contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished) {
+    Contraction(c, state, stage, finished).run();
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,114 @@
+// Whole ops from formula and schedule to results of the simulated chip.
+// Links: ops
+#include "dsl/interpret.h"
+#include "ops/ops.h"
+#include "targets/chip/compile.h"
+
+#include <doctest/doctest.h>
+#include <iostream>
+
+using namespace kumiko;
+
+namespace {
+
+Op add(Type t, int n) {
+    Axis i("i", n);
+    Tensor A = input("A", t, {i}), B = input("B", t, {i});
+    return Op("add", {A, B}, {compute("C", {i}, A(i) + B(i))});
+}
+
+// Elements dealt to the PEs of `small`: lanes, addresses, units, tiles.
+Schedule add_schedule(const Op &op, const sim::Config &config, int lanes, int words) {
+    Schedule s(op, chip_machine(config));
+    auto C = s.stage("C");
+    C.split("i", lanes, {"io", "lane"});
+    C.split("io", sim::pes_per_mab, {"im", "pe"});
+    C.split("im", config.mabs, {"il1", "mab"});
+    C.split("il1", config.l1bs, {"il2", "l1b"});
+    C.split("il2", config.l2bs, {"ig", "l2b"});
+    C.split("ig", config.groups, {"it", "group"});
+    C.split("it", words, {"tile", "word"});
+    C.reorder({"tile", "group", "l2b", "l1b", "mab", "pe", "word", "lane"});
+    C.bind("group", "group").bind("l2b", "L2B").bind("l1b", "L1B").bind("mab", "MAB").bind("pe", "PE");
+    C.vectorize("lane");
+    s.place_in("A", "LM0", "C", "tile").double_buffer();
+    s.place_in("B", "LM1", "C", "tile").double_buffer();
+    return s;
+}
+
+} // namespace
+
+TEST_CASE("an elementwise add from DRAM to DRAM") {
+    const sim::Config config = sim::Config::load("small");
+    for (const Type t : {f32, f16}) {
+        for (const int n : {4096, 1000, 5}) {
+            CAPTURE(n);
+            const Op op = add(t, n);
+            const ChipProgram p = compile_chip(add_schedule(op, config, 8 / t.bytes(), 16), config);
+            const Buffer<> a = random_buffer(t, {n}, 1), b = random_buffer(t, {n}, 2), c(t, {n});
+            fill_unwritten(c);
+            const sim::Run run = p.run({a, b, c});
+            CHECK(difference(c, interpret(op, {a, b}).front()) == "");
+            MESSAGE(n << " of " << t.bits() << " bits: " << run.cycles() << " cycles, of the bound " << run.efficiency());
+        }
+    }
+}
+
+namespace {
+
+struct Tiles {
+    int rows = 16, columns = 2; // of one MAB: vectors, and matrices of 16 columns
+    int depth = 4;              // matrices of 16 along k that stand in L1BM
+    bool write_back = true;
+};
+
+// C = A · Bᵀ with k contiguous in both: rows over MABs, columns over L1Bs.
+Schedule matmul_schedule(const Op &op, const sim::Config &config, const Tiles &t) {
+    Schedule s(op, chip_machine(config));
+    const std::string stage = op.stages().front().name;
+    auto C = s.stage(stage);
+    C.split("i", t.rows, {"im", "iv"});
+    C.split("im", config.mabs, {"it", "mab"});
+    C.split("j", 16, {"jb", "ji"});
+    C.split("jb", t.columns, {"jl", "jv"});
+    C.split("jl", config.l1bs, {"jt", "l1b"});
+    C.split("k", 16, {"kb", "ki"});
+    C.split("kb", t.depth, {"kt", "kv"});
+    C.reorder({"mab", "l1b", "it", "jt", "kt", "kv", "jv", "iv", "ji", "ki"});
+    C.bind("mab", "MAB").bind("l1b", "L1B");
+    s.place_in("A", "LM", stage, "it");
+    s.place_in("B", "L1BM", stage, "kt").double_buffer();
+    s.accumulate_in(stage, "GRF0", "jt");
+    if (t.write_back) C.write_back("jt");
+    C.tensorize("ji", "mfma.f16");
+    if (op.stages().size() > 1) C.finish_in(op.stages()[1].name);
+    return s;
+}
+
+void check_matmul(const sim::Config &config, int M, int N, int K, kumiko::Type out, const Tiles &tiles) {
+    CAPTURE(M);
+    CAPTURE(N);
+    CAPTURE(K);
+    ops::MatmulOptions o;
+    o.transpose_b = true;
+    o.output = out;
+    const Op op = ops::matmul(f16, M, N, K, o);
+    const ChipProgram p = compile_chip(matmul_schedule(op, config, tiles), config);
+    const Buffer<> a = random_integers(f16, {M, K}, 1), b = random_integers(f16, {N, K}, 2), c(out, {M, N});
+    fill_unwritten(c);
+    const sim::Run run = p.run({a, b, c});
+    CHECK(difference(c, interpret(op, {a, b}).front()) == "");
+    MESSAGE(M << "x" << N << "x" << K << ": " << p.operations() << " operations in " << p.seconds() << " s, " << run.cycles()
+              << " cycles, of the bound " << run.efficiency());
+}
+
+} // namespace
+
+TEST_CASE("a matrix product with the matrix unit") {
+    const sim::Config config = sim::Config::load("small");
+    check_matmul(config, 32, 64, 64, f32, {});
+    check_matmul(config, 32, 64, 64, f16, {});
+    check_matmul(config, 50, 70, 90, f32, {});
+    check_matmul(config, 128, 128, 256, f32, {.write_back = false});
+    check_matmul(config, 512, 512, 512, f16, {});
+}
