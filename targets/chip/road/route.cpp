@@ -126,7 +126,8 @@ std::vector<Route::Home> Route::homes(int64_t key) const {
                 if (plan_.part(t, Level::Group, g) == pg) members.push_back(g);
             }
             const int64_t slot = key * slots() + pl * plan_.parts(t, Level::Group) + pg;
-            all.push_back({members[size_t(slot) % members.size()], slot, members.front(), l2b_with(pl)});
+            const size_t turn = size_t(key / shape_.together * slots() + slot % slots());
+            all.push_back({members[turn % members.size()], slot, members.front(), l2b_with(pl)});
         }
     }
     return all;
@@ -137,13 +138,15 @@ int64_t Route::l2_offset(int64_t part, int64_t x) const {
     return x / chunk_ * l2_chunk() + part * chunk_ + x % chunk_;
 }
 
-void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm) const {
+void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles) const {
     const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
     std::vector<Mv> all;
     Mv base;
     base.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
     base.size = uint16_t(words / config_.moves.block);
     base.l2bm = uint16_t(l2bm);
+    base.blocks = uint16_t(tiles);
+    base.stride = tiles > 1 ? int32_t(slots() * l2_words()) : 0;
     const std::vector<Home> homes = this->homes(key);
     if (local_) { // the same in each group
         const int groups = shape_.store ? int(plan_.used(Level::Group)) : config_.groups;

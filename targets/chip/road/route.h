@@ -33,6 +33,7 @@ struct RouteShape {
     size_t row = SIZE_MAX, column = SIZE_MAX; // lane loops: of the vector's elements, or the face's rows and columns
     std::vector<size_t> lanes;                // of Pe: lane loops, outermost first
     bool store = false;
+    int64_t together = 1; // tiles that one copy in L2BM holds
 };
 
 class Route {
@@ -53,8 +54,9 @@ public:
     int64_t dram_words() const; // of each group
     int64_t tiles() const { return tiles_; }
 
-    // The steps of the road, for words [x, x + n) of the tile in L1BM's order (multiples of chunk()).
-    void moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm) const;
+    // The steps of the road, for words [x, x + n) of the tile in L1BM's order (multiples of chunk()); or for so many whole tiles from
+    // `key` on.
+    void moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles = 1) const;
     void l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const;
     // Downwards into LM at `at`, counted over LM0 and LM1.
     void l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const;

@@ -104,9 +104,7 @@ Loader::Loader(Context &c, std::shared_ptr<const Route> route, std::vector<Copy>
     }
     if (copies_.size() < 2) return;
     const Copy &l2 = copies_.back();
-    for (const size_t k : route_->shape().keys) {
-        if (k > l2.at) between_ *= plan.loops()[k].extent;
-    }
+    between_ = route_->shape().together;
     for (int i = 0; i < (l2.stage->double_buffered ? 2 : 1); i++) {
         const int64_t at = c.planner.take(Memory::L2bm, between_ * route_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
         l2_slots_.push_back({at});
@@ -145,11 +143,15 @@ void Loader::load(int64_t key, int64_t at) {
         bool there;
         const int64_t tile = key / between_;
         const Slot &slot = l2_slots_[size_t(find(l2_slots_, tile, there))];
-        for (int64_t b = 0; b < between_ && !there; b++) {
-            for (int64_t x = 0; x < r.l1_words(); x += rings_.move) {
-                const int64_t n = std::min(rings_.move, r.l1_words() - x);
-                r.moves(p, tile * between_ + b, x, n, dram_, slot.at + b * r.l2_words() + x / r.chunk() * r.l2_chunk());
+        const int64_t tiles = std::max<int64_t>(1, rings_.move / r.l1_words());
+        for (int64_t b = 0; b < between_ && !there; b += tiles) {
+            const int64_t key = tile * between_ + b, at = slot.at + b * r.l2_words();
+            if (r.l1_words() <= rings_.move) {
+                r.moves(p, key, 0, r.l1_words(), dram_, at, std::min(tiles, between_ - b));
+                continue;
             }
+            for (int64_t x = 0; x < r.l1_words(); x += rings_.move)
+                r.moves(p, key, x, std::min(rings_.move, r.l1_words() - x), dram_, at + x / r.chunk() * r.l2_chunk());
         }
         resident = slot.at + key % between_ * r.l2_words();
     }

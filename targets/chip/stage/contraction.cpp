@@ -128,6 +128,9 @@ private:
             if (!access.depends(t)) continue;
             (t <= copies.front().at ? s.keys : s.digits).push_back(t);
         }
+        for (const size_t k : s.keys) {
+            if (copies.size() > 1 && k > copies.back().at) s.together *= plan_->loops()[k].extent;
+        }
         const auto route = std::make_shared<const Route>(*plan_, c_.config, s);
         const int64_t dram = c_.take_dram(*route, source);
         c_.tensors.push_back({source, false, dram, plan_, route});

@@ -60,6 +60,9 @@ public:
             for (const size_t t : time_) {
                 if (access.depends(t)) (t <= copies.front().at ? s.keys : s.digits).push_back(t);
             }
+            for (const size_t k : s.keys) {
+                if (copies.size() > 1 && k > copies.back().at) s.together *= loops[k].extent;
+            }
             const auto route = std::make_shared<const Route>(*plan_, c_.config, s);
             if (route->words() != 1)
                 throw Unsupported("stage " + stage.name() + " reads elements of " + type_name(e.type()) +
