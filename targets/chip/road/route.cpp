@@ -61,6 +61,24 @@ Route::Route(const StagePlan &plan, const Config &config, RouteShape shape)
         const int64_t part = s.store ? u % l1_parts : plan.part(s.access, Level::L1b, u);
         l1b_of_part_[size_t(part)] = u;
     }
+    // A broadcast may have two sources, one for the lower half of the L1Bs and one for the upper.
+    std::vector<int64_t> lower, upper;
+    for (int64_t part = 0; part < l1_parts; part++) {
+        const uint32_t set = s.store ? 0 : l1bs_of_part(part), low = (1u << config.l1bs / 2) - 1;
+        if (set && !(set & ~low) && config.l1bs % 2 == 0)
+            lower.push_back(part);
+        else if (set && !(set & low) && config.l1bs % 2 == 0)
+            upper.push_back(part);
+        else
+            pairs_.push_back({part, -1});
+    }
+    while (!lower.empty() || !upper.empty()) {
+        std::vector<int64_t> &first = lower.empty() ? upper : lower;
+        const bool both = !lower.empty() && !upper.empty();
+        pairs_.push_back({first.back(), both ? upper.back() : -1});
+        first.pop_back();
+        if (both) upper.pop_back();
+    }
     local_ = s.store || config.groups == 1 || plan.parts(s.access, Level::Group) == config.groups;
 }
 
@@ -148,8 +166,16 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
     base.blocks = uint16_t(tiles);
     base.stride = tiles > 1 ? int32_t(slots() * l2_words()) : 0;
     const std::vector<Home> homes = this->homes(key);
-    if (local_) { // the same in each group
-        const int groups = shape_.store ? int(plan_.used(Level::Group)) : config_.groups;
+    if (shape_.store) { // each group by itself, when its memory has time
+        for (const Home &h : homes) {
+            Mv m = base;
+            m.groups = uint16_t(1u << h.g);
+            m.l2bs = 1u << (h.g * config_.l2bs + h.l);
+            m.address = uint32_t(dram + h.slot * l2_words() + begin);
+            all.push_back(m);
+        }
+    } else if (local_) { // the same in each group
+        const int groups = config_.groups;
         for (const Home &h : homes) {
             if (h.g != 0) continue;
             Mv m = base;
@@ -157,10 +183,8 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
             m.l2bs = 0;
             for (int g = 0; g < groups; g++) {
                 for (int l = 0; l < config_.l2bs; l++) {
-                    const bool takes = shape_.store ? l == h.l
-                                                    : plan_.part(shape_.access, Level::L2b, l) ==
-                                                          plan_.part(shape_.access, Level::L2b, h.l);
-                    if (takes) m.l2bs |= 1u << (g * config_.l2bs + l);
+                    if (plan_.part(shape_.access, Level::L2b, l) == plan_.part(shape_.access, Level::L2b, h.l))
+                        m.l2bs |= 1u << (g * config_.l2bs + l);
                 }
             }
             m.address = uint32_t(dram + h.slot * l2_words() + begin);
@@ -188,8 +212,10 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
 
 void Route::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     const bool up = shape_.store;
-    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count) {
+    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count,
+                         int64_t second = -1) {
         Micro m;
+        if (second >= 0) m.touch_range(Space::L2bm, second, l2_count, up, true);
         m.use(Unit::L2);
         slot.l2bm.at = uint16_t(from);
         slot.l1bm.at = uint16_t(at);
@@ -209,7 +235,8 @@ void Route::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     }
     const int64_t per_step = int64_t(config_.links.l2_broadcast) * cycles_per_step;
     for (int64_t c = 0; c < n; c += chunk_) {
-        for (int64_t part = 0; part < l2_times_; part++) {
+        const auto from = [&](int64_t part) { return l2bm + c * l2_times_ + part * chunk_; };
+        for (const auto &[part, other] : pairs_) {
             for (int64_t x = 0; x < chunk_; x += per_step) {
                 L2 s;
                 if (up) {
@@ -217,9 +244,15 @@ void Route::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
                     s.child = uint8_t(l1b_of_part_[size_t(part)]);
                 } else {
                     s.op = L2Op::Broadcast;
-                    if (const uint32_t set = l1bs_of_part(part); set != (1u << config_.l1bs) - 1) s.l1bs = set;
+                    uint32_t set = l1bs_of_part(part);
+                    if (other >= 0) {
+                        s.op = L2Op::Broadcast2;
+                        s.second.at = uint16_t(from(other) + x);
+                        set |= l1bs_of_part(other);
+                    }
+                    if (set != (1u << config_.l1bs) - 1) s.l1bs = set;
                 }
-                one(s, l2bm + c * l2_times_ + part * chunk_ + x, l1bm + c + x, per_step, per_step);
+                one(s, from(part) + x, l1bm + c + x, per_step, per_step, other >= 0 ? from(other) + x : -1);
             }
         }
     }

@@ -79,6 +79,7 @@ private:
     int64_t l2_times_ = 1;
     bool local_ = true; // each group keeps what its L2Bs use
 
+    std::vector<std::pair<int64_t, int64_t>> pairs_; // parts that L2 sends at once; second: −1, or the one for the upper half
     std::vector<int> l1b_of_part_;
     uint32_t l1bs_of_part(int64_t part) const;
     int64_t slots() const; // words of a tile in a group's DRAM, in l2_words()

@@ -71,15 +71,17 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Rou
         }
         if (users[i].second.second) {
             // Three moves at a time: one that is used, one that arrives, one to come.
-            const int64_t chunks = std::max<int64_t>(1, std::min<int64_t>({l2_share / r.l2_chunk() / 3, 4096 / r.l2_chunk(),
-                                                                            r.l1_words() / r.chunk()}));
+            const int64_t most = std::max<int64_t>(1, std::min<int64_t>(l2_share / r.l2_chunk() / 3, 4096 / r.l2_chunk()));
+            const int64_t total = r.l1_words() / r.chunk(), pieces = (total + most - 1) / most;
+            const int64_t chunks = (total + pieces - 1) / pieces; // of about equal size
             all[i].move = chunks * r.chunk();
             const int64_t step = chunks * r.l2_chunk();
             const int64_t words = std::max(step, l2_share / step * step);
             all[i].l2 = Ring(c.planner.take(Memory::L2bm, words, "the way of " + r.shape().name), words);
         } else {
-            const int64_t chunks = std::max<int64_t>(1, 4096 / r.l2_chunk());
-            all[i].move = chunks * r.chunk();
+            // Half a copy at a time, so that the first half is replaced while the second is used.
+            const int64_t most = std::min<int64_t>(128 * c.config.moves.dram_rate, r.shape().together * r.l2_words() / 2);
+            all[i].move = std::max<int64_t>(1, most / r.l2_chunk()) * r.chunk();
         }
     }
     return all;
@@ -131,10 +133,19 @@ void Loader::ensure(const Values &values) {
     const int64_t key = route_->key(values);
     bool there;
     current_ = find(slots_, key, there);
-    if (!there) load(key, base());
+    if (!there) slots_[size_t(current_)].loaded = 0;
 }
 
-void Loader::load(int64_t key, int64_t at) {
+void Loader::need(int64_t access) {
+    Slot &slot = slots_[size_t(current_)];
+    const Route &r = *route_;
+    const int64_t words_of_access = r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.l1_words() / r.unit_words();
+    if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
+}
+
+// Goes on until so many words of L1BM are under way.
+void Loader::load(Slot &slot, int64_t until) {
+    const int64_t key = slot.key, at = slot.at;
     const Route &r = *route_;
     Packer &p = c_.packer;
     const int64_t per_address = r.l1_words() / r.unit_words();
@@ -142,10 +153,10 @@ void Loader::load(int64_t key, int64_t at) {
     if (!through_l2()) {
         bool there;
         const int64_t tile = key / between_;
-        const Slot &slot = l2_slots_[size_t(find(l2_slots_, tile, there))];
+        const Slot &l2 = l2_slots_[size_t(find(l2_slots_, tile, there))];
         const int64_t tiles = std::max<int64_t>(1, rings_.move / r.l1_words());
         for (int64_t b = 0; b < between_ && !there; b += tiles) {
-            const int64_t key = tile * between_ + b, at = slot.at + b * r.l2_words();
+            const int64_t key = tile * between_ + b, at = l2.at + b * r.l2_words();
             if (r.l1_words() <= rings_.move) {
                 r.moves(p, key, 0, r.l1_words(), dram_, at, std::min(tiles, between_ - b));
                 continue;
@@ -153,10 +164,11 @@ void Loader::load(int64_t key, int64_t at) {
             for (int64_t x = 0; x < r.l1_words(); x += rings_.move)
                 r.moves(p, key, x, std::min(rings_.move, r.l1_words() - x), dram_, at + x / r.chunk() * r.l2_chunk());
         }
-        resident = slot.at + key % between_ * r.l2_words();
+        resident = l2.at + key % between_ * r.l2_words();
     }
-    for (int64_t x = 0; x < r.l1_words(); x += rings_.move) {
-        const int64_t n = std::min(rings_.move, r.l1_words() - x);
+    while (slot.loaded < std::min(until, r.l1_words())) {
+        const int64_t x = slot.loaded, n = std::min(rings_.move, r.l1_words() - x);
+        slot.loaded += n;
         int64_t l2bm = resident + x / r.chunk() * r.l2_chunk();
         if (resident < 0) {
             l2bm = rings_.l2.next(n / r.chunk() * r.l2_chunk());
@@ -174,25 +186,25 @@ void Loader::load(int64_t key, int64_t at) {
     }
 }
 
-void store_tile(Context &c, const Route &r, Rings &rings, int64_t dram, int64_t key,
-                const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
+int64_t store_parts(const Route &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
+
+std::function<void()> store_part(Context &c, const Route &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
+                                 const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
     const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
     const int64_t groups = (r.accesses() + cycles_per_step - 1) / cycles_per_step;
-    for (int64_t x = 0; x < r.l1_words(); x += rings.move) {
-        const int64_t n = std::min(rings.move, r.l1_words() - x);
-        const int64_t l2bm = rings.l2.next(n / r.chunk() * r.l2_chunk());
-        for (int64_t y = 0; y < n; y += r.chunk()) {
-            const int64_t l1bm = rings.l1.next(r.chunk());
-            for (int64_t z = 0; z < r.chunk(); z += per_step) {
-                const int64_t number = (x + y + z) / per_step, group = number / r.words();
-                // What fills the last chunk up is read by nobody, but must be defined.
-                gather(group < groups ? group : 0, int(number % r.words()), l1bm + z);
-            }
-            r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
+    const int64_t x = part * rings.move, n = std::min(rings.move, r.l1_words() - x);
+    const int64_t l2bm = rings.l2.next(n / r.chunk() * r.l2_chunk());
+    for (int64_t y = 0; y < n; y += r.chunk()) {
+        const int64_t l1bm = rings.l1.next(r.chunk());
+        for (int64_t z = 0; z < r.chunk(); z += per_step) {
+            const int64_t number = (x + y + z) / per_step, group = number / r.words();
+            // What fills the last chunk up is read by nobody, but must be defined.
+            gather(group < groups ? group : 0, int(number % r.words()), l1bm + z);
         }
-        r.moves(p, key, x, n, dram, l2bm);
+        r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
     }
+    return [&c, &r, key, x, n, dram, l2bm] { r.moves(c.packer, key, x, n, dram, l2bm); };
 }
 
 } // namespace kumiko::chip

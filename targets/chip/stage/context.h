@@ -60,8 +60,11 @@ public:
     bool through_l2() const { return copies_.size() < 2; }
     void set_rings(const Rings &rings) { rings_ = rings; }
 
-    // The tile for these values is there, or on its way.
+    // The tile for these values has a place from now on. Its words are brought when they are first needed, in order, so that the
+    // roads of several operands take turns.
     void ensure(const Values &values);
+    // The words of the accesses up to and with this one are there, or on their way.
+    void need(int64_t access);
     // Where it begins, in the copy's memory; LM0 and LM1 count through.
     int64_t base() const { return slots_[size_t(current_)].at; }
 
@@ -69,6 +72,7 @@ private:
     struct Slot {
         int64_t at = 0, key = -1;
         int64_t used = 0; // when last
+        int64_t loaded = 0; // words, in L1BM's order
     };
     Context &c_;
     std::shared_ptr<const Route> route_;
@@ -81,15 +85,21 @@ private:
     int64_t clock_ = 0;
 
     int find(std::vector<Slot> &slots, int64_t key, bool &there);
-    void load(int64_t key, int64_t at);
+    void load(Slot &slot, int64_t until);
 };
 
 // The operand that reads four words of LM0 and LM1, counted through, or writes them.
 sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);
 
-// Carries the tile of a result away: `gather` places the operation that brings the words of accesses [4n, 4n + 4), word w, from the
+// Carries a part of the tile of a result away: `gather` places the operation that brings the words of accesses [4n, 4n + 4), word w, from the
 // units to L1BM at the address given.
-void store_tile(Context &c, const Route &route, Rings &rings, int64_t dram, int64_t key,
-                const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
+// It goes in parts, one move each; [0, store_parts) are all. Brings it to L2BM, and returns what places the move, which has to be
+// called before the ring comes round to the same words: store_ahead parts later at most.
+std::function<void()> store_part(Context &c, const Route &route, Rings &rings, int64_t dram, int64_t key, int64_t part,
+                                 const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
+inline int64_t store_ahead(const Route &r, const Rings &rings) {
+    return rings.l2.words() / (rings.move / r.chunk() * r.l2_chunk()) - 1;
+}
+int64_t store_parts(const Route &route, const Rings &rings);
 
 } // namespace kumiko::chip

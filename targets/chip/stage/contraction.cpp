@@ -80,6 +80,10 @@ public:
         x_->set_rings(rings[0]);
         w_->set_rings(rings[1]);
         store_rings_ = rings[2];
+        // As many blocks as L2BM holds matrices ahead.
+        lag_ = stage.write_back.empty() ? 0
+               : w_->through_l2()       ? rings[1].l2.words() / w_->route().l2_chunk()
+                                        : 2 * w_->route().shape().together * w_->route().accesses();
         describe();
     }
 
@@ -88,6 +92,7 @@ public:
         enter(SIZE_MAX);
         walk(0);
         drain_pending();
+        release_stores(0);
     }
 
 private:
@@ -106,7 +111,16 @@ private:
     Values values_;
     int face_ = 0;
     bool bank_ = false; // where the sums are: GRF1
-    std::deque<std::function<void()>> pending_; // drains that wait for the next tile
+    struct Drain { // of a complete tile
+        int64_t key;
+        bool bank;
+        int64_t part = 0; // the next
+    };
+    std::optional<Drain> pending_;
+    // Moves of results, each with the block behind which it is placed: behind the loads that come before in time, which matter more.
+    std::deque<std::pair<int64_t, std::function<void()>>> stores_;
+    int64_t block_ = 0, lag_ = 0;
+    int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
 
@@ -199,6 +213,7 @@ private:
 
     // One matrix and its vectors.
     void block() {
+        w_->need(w_->route().index(values_));
         const int64_t from = w_->base() + w_->route().index(values_) * 64;
         for (int h = 0; h < 2; h++) {
             Micro m;
@@ -218,6 +233,12 @@ private:
         }
         vectors(0);
         face_ ^= 1;
+        block_++;
+        release_stores(INT64_MAX);
+        if (pending_ && ++blocks_ % pace_ == 0)
+            drain_part();
+        else if (!pending_)
+            blocks_++;
     }
 
     void vectors(size_t depth) {
@@ -233,6 +254,7 @@ private:
             m.use(Unit::Mau).use(Unit::F16);
             bool first = true;
             for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
+            x_->need(x_->route().index(values_) + (cycles_per_step - 1) * x_->route().access_stride(loop));
             const int64_t at = 2 * store_->index(values_), stride = 2 * store_->access_stride(loop);
             Mau mau;
             mau.op = first ? MauOp::Mmul : MauOp::Mfma;
@@ -249,10 +271,11 @@ private:
 
     // The sums of a tile are complete.
     void leave() {
-        const int64_t key = store_->key(values_);
-        const bool bank = bank_;
         drain_pending(); // of the tile before
-        pending_.push_back([this, key, bank] { drain(key, bank); });
+        pending_ = Drain{store_->key(values_), bank_};
+        // Spread over the first half of the next tile's blocks.
+        pace_ = std::max<int64_t>(1, blocks_ / (2 * store_parts(*store_, store_rings_)));
+        blocks_ = 0;
         if (stage_.write_back.empty())
             drain_pending();
         else
@@ -260,13 +283,23 @@ private:
     }
 
     void drain_pending() {
-        for (; !pending_.empty(); pending_.pop_front()) pending_.front()();
+        while (pending_) drain_part();
     }
 
-    void drain(int64_t key, bool bank) {
+    // Places the moves that are due, and all but so many.
+    void release_stores(int64_t keep) {
+        while (!stores_.empty() && (int64_t(stores_.size()) > keep || stores_.front().first <= block_)) {
+            stores_.front().second();
+            stores_.pop_front();
+        }
+    }
+
+    void drain_part() {
+        const bool bank = pending_->bank;
         const bool narrow = store_->words() == 1;
         const int64_t words = store_->l1_words() / store_->unit_words() * cycles_per_step;
-        store_tile(c_, *store_, store_rings_, store_dram_, key, [&](int64_t n, int w, int64_t l1bm) {
+        release_stores(store_ahead(*store_, store_rings_));
+        auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part, [&](int64_t n, int w, int64_t l1bm) {
             Micro m;
             const int64_t at = 2 * cycles_per_step * n;
             if (narrow) {
@@ -287,6 +320,8 @@ private:
             m.touch_range(Space::L1bm, l1bm, words, true);
             c_.packer.place(m);
         });
+        stores_.push_back({block_ + lag_, std::move(store)});
+        if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
     }
 
     void describe() {

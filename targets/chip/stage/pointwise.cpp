@@ -183,7 +183,7 @@ private:
         const auto &digits = store_->shape().digits;
         const auto &loops = plan_->loops();
         const int64_t words = store_->l1_words() / store_->unit_words() * cycles_per_step;
-        store_tile(c_, *store_, store_rings_, store_dram_, store_->key(values_), [&](int64_t n, int, int64_t l1bm) {
+        const auto gather = [&](int64_t n, int, int64_t l1bm) {
             int64_t access = n * cycles_per_step;
             for (size_t i = digits.size(); i-- > 0;) {
                 values_[digits[i]] = access % loops[digits[i]].extent;
@@ -201,7 +201,10 @@ private:
             m.word().l1 = l1;
             m.touch_range(Space::L1bm, l1bm, words, true);
             c_.packer.place(m);
-        });
+        };
+        const int64_t key = store_->key(values_);
+        for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++)
+            store_part(c_, *store_, store_rings_, store_dram_, key, part, gather)();
         for (const size_t d : digits) values_[d] = 0;
     }
 
@@ -327,6 +330,7 @@ private:
                 const Route &r = o.loader->route();
                 const auto &digits = store_->shape().digits;
                 const int64_t stride = digits.empty() ? 0 : r.access_stride(digits.back());
+                o.loader->need(r.index(values_) + (cycles_per_step - 1) * stride);
                 v.at = lm_operand(c_.config, o.loader->base() + r.index(values_), stride);
                 v.made = true;
                 return v;
