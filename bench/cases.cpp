@@ -77,6 +77,7 @@ const std::vector<Suite> &suites() {
           {"add", {{"n", 1 << 20}}},
           {"add", {{"rows", 512}, {"n", 3072}}}}},
         {"compile", "time to compile, size of a call", "", {}},
+        {"chip-gemm", "matrix products on the simulated chip: how near to the bound", "", {}},
         {"sim-speed", "how fast the chip is simulated", "", {}},
     };
     return all;

@@ -33,7 +33,7 @@ struct BenchOptions {
 struct BenchRow {
     std::string suite, name;
     int threads = 1;
-    std::string unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in the suite `compile`; "GMAC/s", "Mstep/s" in `sim-speed`
+    std::string unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in the suite `compile`; "GMAC/s", "Mstep/s" in `sim-speed`, "MAC/cycle" of the chip
     double ours = 0;  // of the tuned schedule where there is one, else of the default one
     double untuned = 0;
     bool tuned = false;
@@ -51,11 +51,11 @@ struct BenchRow {
     Json json() const;
 };
 
-// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "sim-speed"
+// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "chip-gemm", "sim-speed"
 std::vector<std::string> suite_names();
 std::string suite_summary(const std::string &suite);
 // The cases of a suite; with `shape` ("m=300,n=300,k=300"; parameters of the suite's op) that one alone. Throws UserError for
-// an unknown suite, with a suggestion. `compile` and `sim-speed` have none.
+// an unknown suite, with a suggestion. `compile`, `chip-gemm` and `sim-speed` have none.
 std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &shape = "");
 // The kernels of a kernels.json (driver/library.h).
 std::vector<BenchCase> library_cases(const std::string &file);
@@ -67,6 +67,10 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
 // Compilation: schedule → callable code, with the lowering's part; a library of 50 kernels; the cost of a call.
 std::vector<BenchRow> run_compile_suite(const Target &target,
                                         const std::function<void(const std::string &)> &progress = {});
+
+// Programs of the chip: multiply-adds a cycle; the peer is the bound, what the matrix units and DRAM allow together.
+std::vector<BenchRow> run_chip_suite(const BenchOptions &options,
+                                     const std::function<void(const std::string &)> &progress = {});
 
 // The chip's simulator: how fast it simulates, with all checks on.
 std::vector<BenchRow> run_sim_suite(const BenchOptions &options,

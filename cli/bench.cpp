@@ -27,10 +27,10 @@ void run(Arguments a) {
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
-    bool compile = false, sim = false;
+    bool compile = false, sim = false, chip = false;
     for (const std::string &suite : a.suites) {
-        if (suite == "compile" || suite == "sim-speed") {
-            (suite == "compile" ? compile : sim) = true;
+        if (suite == "compile" || suite == "sim-speed" || suite == "chip-gemm") {
+            (suite == "compile" ? compile : suite == "chip-gemm" ? chip : sim) = true;
             continue;
         }
         for (const bench::BenchCase &c :
@@ -53,6 +53,12 @@ void run(Arguments a) {
             progress.line("timing the compiler");
             for (const bench::BenchRow &r :
                  bench::run_compile_suite(target, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+        if (chip) {
+            progress.line("running programs of the chip");
+            for (const bench::BenchRow &r :
+                 bench::run_chip_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
         if (sim) {

@@ -87,7 +87,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
                         op.name() + " --shape ... --db " + database);
     }
     if (!parameters.empty()) {
-        const LibraryTemplate *found = library::find_template(op);
+        const LibraryTemplate *found = library::find_template(op, machine);
         if (!found)
             throw UserError("no schedule of the library fits op \"" + op.name() +
                             "\", so there are no parameters to set");

@@ -3,6 +3,8 @@
 
 #include "bench/peak.h"
 #include "bench/timer.h"
+#include "driver/machines.h"
+#include "targets/chip/compile.h"
 
 #include <fmt/format.h>
 
@@ -27,11 +29,17 @@ void add_machine(CLI::App &app) {
         const bool text = a->json != "-";
         if (a->list) {
             Json names = Json::array();
-            for (const std::string &n : Machine::names()) {
+            for (const std::string &n : machine_names()) {
                 if (text) std::cout << n << "\n";
                 names.push_back(n);
             }
             return write_json(a->json, names);
+        }
+        if (is_chip(a->name)) {
+            const Machine chip = machine_named(a->name);
+            if (a->measure) throw UserError("only this machine can be measured, not " + a->name);
+            if (text) std::cout << chip.to_string();
+            return write_json(a->json, {{"machine", parse_json(chip.save(), "machine")}, {"id", chip.id()}});
         }
         const Target target = Target::named(a->name);
         Json report = {{"machine", parse_json(target.machine.save(), "machine")},

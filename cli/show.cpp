@@ -1,6 +1,9 @@
 // kumiko show OP: what becomes of it on the way to machine code.
+#include "cli/chip.h"
 #include "cli/common.h"
 
+#include "driver/machines.h"
+#include "targets/chip/compile.h"
 #include "targets/cpu/object.h"
 #include "targets/lower/lower.h"
 
@@ -32,7 +35,11 @@ std::string with_newline(std::string text) { return text.empty() || text.back() 
 
 void show(const Arguments &a) {
     const Op op = a.op.op();
-    const Target target = Target::named(a.target);
+    const bool chip = is_chip(a.target), of_chip = a.stage == "l3" || a.stage == "l2" || a.stage == "words";
+    if (of_chip && !chip) throw UserError("--stage " + a.stage + " is of the chip; give --target chip:small");
+    if (chip && (a.stage == "ir" || a.stage == "llvm" || a.stage == "asm"))
+        throw UserError("--stage " + a.stage + " is of processors; the chip has l3, l2 and words");
+    const Target target = chip ? Target{machine_named(a.target), {}} : Target::named(a.target);
     Json report = {{"op", a.op.name}, {"parameters", a.op.parameters()}, {"stage", a.stage}, {"target", a.target}};
     std::string text;
     if (a.stage == "formula") {
@@ -48,6 +55,8 @@ void show(const Arguments &a) {
             text = schedule.explain();
         else if (a.stage == "nest")
             text = text_of(schedule.nest());
+        else if (of_chip)
+            text = show_on_chip(schedule, a.stage);
         else {
             std::vector<PassReport> passes;
             std::string passed;
@@ -96,13 +105,13 @@ void add_show(CLI::App &app) {
     command
         ->add_option("--stage", a->stage,
                      "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide IR), "
-                     "llvm, asm")
-        ->check(CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm"}))
+                     "llvm, asm; of the chip l3 (tensors in DRAM), l2 (loops, moves, memories), words")
+        ->check(CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm", "l3", "l2", "words"}))
         ->capture_default_str();
     a->schedule.add_to(*command);
     command
         ->add_option("--target", a->target,
-                     "a level, such as x86-64-avx2 or aarch64; `kumiko machine --list` lists them")
+                     "a level, such as x86-64-avx2 or aarch64, or chip:small; `kumiko machine --list` lists them")
         ->capture_default_str();
     command->add_option("--pass", a->pass, "with --stage ir: the IR after this pass");
     command->add_flag("--times", a->times, "also how long each pass took");

@@ -5,7 +5,7 @@
 namespace kumiko {
 
 Schedule default_schedule(const Op &op, const Machine &machine) {
-    const LibraryTemplate *t = library::find_template(op);
+    const LibraryTemplate *t = library::find_template(op, machine);
     const auto space = t->make_space(op, machine); // the last template takes any op
     return space->schedule(space->default_point());
 }

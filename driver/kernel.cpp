@@ -1,5 +1,7 @@
 #include "driver/kernel.h"
 
+#include "machine/machine.h"
+
 #include "driver/default_schedule.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
@@ -176,6 +178,9 @@ std::string Kernel::assembly() const { return compile_assembly(own_nests(*conten
 const std::vector<std::string> &Kernel::warnings() const { return contents_->warnings; }
 
 Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
+    if (schedule.machine().architecture == "chip")
+        throw UserError("the schedule is one for " + schedule.machine().name +
+                        ", and compile makes code for processors; compile_chip makes programs for the chip");
     auto contents =
         std::make_shared<Kernel::Contents>(Kernel::Contents{schedule.op(), {}, {}, {}, nullptr, {}, false, {}});
     auto start = std::chrono::steady_clock::now();

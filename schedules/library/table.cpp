@@ -1,5 +1,8 @@
 #include "schedules/library/table.h"
 
+#include "machine/machine.h"
+#include "schedules/library/chip_elementwise.h"
+#include "schedules/library/chip_matmul.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
@@ -50,11 +53,35 @@ const LibraryTemplate *find_template(const Op &op) {
     return nullptr;
 }
 
+const std::vector<LibraryTemplate> &chip_templates() {
+    static const std::vector<LibraryTemplate> table = {
+        make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units", is_chip_matmul,
+                                            chip_matmul_parameters, schedule_chip_matmul),
+        make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors", is_chip_elementwise,
+                                                 chip_elementwise_parameters, schedule_chip_elementwise),
+    };
+    return table;
+}
+
+const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
+    if (machine.architecture != "chip") return find_template(op);
+    if (!op.sizes().empty())
+        throw UserError("op " + op.name() + " has size " + op.sizes().front() +
+                        ", known only at run time; programs of the chip are made for given sizes");
+    for (const LibraryTemplate &t : chip_templates()) {
+        if (t.matches(op)) return &t;
+    }
+    throw Unsupported("the library has no schedule of op " + op.name() +
+                      " for the chip; it has products of matrices of f16 with f32 sums, and elementwise chains");
+}
+
 const LibraryTemplate &template_named(const std::string &name) {
     std::vector<std::string> names;
-    for (const LibraryTemplate &t : templates()) {
-        if (t.name == name) return t;
-        names.push_back(t.name);
+    for (const auto *table : {&templates(), &chip_templates()}) {
+        for (const LibraryTemplate &t : *table) {
+            if (t.name == name) return t;
+            names.push_back(t.name);
+        }
     }
     throw UserError("there is no library schedule \"" + name + "\"" + suggest(name, names));
 }

@@ -68,7 +68,7 @@ const Primitive bind_primitive = {
     "bind",
     "machine",
     "Spreads the iterations of a loop over the units of one level of the machine: all of them run at the same time, each on "
-    "a unit of its own. Several loops of a stage may share a level; the first bound counts slowest. On cores it is the same "
+    "a unit of its own. Several loops of a stage may share a level; the outermost counts slowest. On cores it is the same "
     "as parallel. A reduction loop so bound becomes a tree reduction: neighbouring units are combined pairwise, level by "
     "level.",
     "The loop is serial; the level is one of the machine's and holds all iterations of the loops bound to it, whose number "

@@ -71,9 +71,9 @@ private:
 void write_input(const HostTensor &t, const Buffer<> &array, sim::HostMemory &memory, int groups) {
     const Elements from(array);
     std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups));
-    t.route->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
+    t.road->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
         std::vector<uint64_t> &image = images[size_t(group)];
-        if (image.empty()) image.resize(size_t(t.route->dram_words()));
+        if (image.empty()) image.resize(size_t(t.road->dram_words()));
         uint64_t bits = 0;
         for (size_t e = 0; e < elements.size(); e++) {
             if (elements[e] < 0) continue; // padding is zero
@@ -91,10 +91,10 @@ void write_input(const HostTensor &t, const Buffer<> &array, sim::HostMemory &me
 void read_output(const HostTensor &t, const Buffer<> &array, const sim::HostMemory &memory, int groups) {
     const Elements to(array);
     std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups));
-    t.route->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
+    t.road->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
         std::vector<uint64_t> &image = images[size_t(group)];
         if (image.empty()) {
-            image.resize(size_t(t.route->dram_words()));
+            image.resize(size_t(t.road->dram_words()));
             memory.read_dram(group, t.dram, image);
         }
         for (size_t e = 0; e < elements.size(); e++) {
@@ -132,6 +132,8 @@ sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::Simula
     }
     return run;
 }
+
+ChipProgram compile_chip(const Schedule &schedule) { return compile_chip(schedule, chip_config(schedule.machine().name)); }
 
 ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
     const auto begin = std::chrono::steady_clock::now();

@@ -45,8 +45,14 @@ private:
 
 // The table of a chip of that configuration, named "chip:<configuration>".
 Machine chip_machine(const sim::Config &config);
+// "chip:full" names a machine of the simulator's configuration "full", "chip:my.json" one of a file.
+bool is_chip(const std::string &machine);
+// Of such a name; throws UserError for any other, and as sim::Config::load.
+sim::Config chip_config(const std::string &machine);
 
 // Throws UserError for a schedule that the chip cannot hold (what does not fit says both sizes), Unsupported for one that it could.
 ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config);
+// For the configuration that the name of the schedule's machine says.
+ChipProgram compile_chip(const Schedule &schedule);
 
 } // namespace kumiko

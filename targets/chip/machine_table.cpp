@@ -1,8 +1,16 @@
 // A configuration of the simulated chip as a machine table.
 #include "machine/machine.h"
+#include "support/error.h"
 #include "targets/chip/compile.h"
 
 namespace kumiko {
+
+bool is_chip(const std::string &machine) { return machine.rfind("chip:", 0) == 0; }
+
+sim::Config chip_config(const std::string &machine) {
+    if (!is_chip(machine)) throw UserError("machine " + machine + " is no chip; chips are named chip:small, chip:medium, chip:full");
+    return sim::Config::load(machine.substr(5));
+}
 
 Machine chip_machine(const sim::Config &c) {
     Machine m;

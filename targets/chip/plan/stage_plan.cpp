@@ -9,17 +9,17 @@ namespace kumiko::chip {
 
 using namespace Halide::Internal;
 
-int units_of(const sim::Config &c, Level level) {
+int units_of(const sim::Config &c, Tier level) {
     switch (level) {
-    case Level::Group:
+    case Tier::Group:
         return c.groups;
-    case Level::L2b:
+    case Tier::L2b:
         return c.l2bs;
-    case Level::L1b:
+    case Tier::L1b:
         return c.l1bs;
-    case Level::Mab:
+    case Tier::Mab:
         return c.mabs;
-    case Level::Pe:
+    case Tier::Pe:
         return sim::pes_per_mab;
     }
     return 1;
@@ -69,7 +69,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         } else if (l.kind == LoopKind::Bound) {
             p.kind = PlannedLoop::Kind::Unit;
             for (int v = 0; v < level_count; v++) {
-                if (l.unit == level_names[size_t(v)]) p.level = Level(v);
+                if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
             if (l.reduction)
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
@@ -80,9 +80,9 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         loops_.push_back(p);
     }
     for (int v = 0; v < level_count; v++) {
-        if (used(Level(v)) > units_of(config, Level(v)))
+        if (used(Tier(v)) > units_of(config, Tier(v)))
             throw UserError(fmt::format("stage {}: the loops bound to {} have {} iterations together, but {} has {}", stage.name(),
-                                        level_names[size_t(v)], used(Level(v)), config.name, units_of(config, Level(v))));
+                                        level_names[size_t(v)], used(Tier(v)), config.name, units_of(config, Tier(v))));
     }
     // Every loop as a sum of those that stand.
     std::map<std::string, Affine> values;
@@ -178,7 +178,7 @@ bool StagePlan::inside(const Values &values) const {
     return true;
 }
 
-int64_t StagePlan::used(Level level) const {
+int64_t StagePlan::used(Tier level) const {
     int64_t n = 1;
     for (const PlannedLoop &l : loops_) {
         if (l.kind == PlannedLoop::Kind::Unit && l.level == level) n *= l.extent;
@@ -186,7 +186,7 @@ int64_t StagePlan::used(Level level) const {
     return n;
 }
 
-void StagePlan::set_unit(Values &values, Level level, int unit) const {
+void StagePlan::set_unit(Values &values, Tier level, int unit) const {
     int64_t u = unit % used(level);
     for (size_t l = loops_.size(); l-- > 0;) {
         const PlannedLoop &p = loops_[l];
@@ -196,7 +196,7 @@ void StagePlan::set_unit(Values &values, Level level, int unit) const {
     }
 }
 
-int64_t StagePlan::part(const TensorAccess &access, Level level, int unit) const {
+int64_t StagePlan::part(const TensorAccess &access, Tier level, int unit) const {
     int64_t u = unit % used(level), number = 0, weight = 1;
     for (size_t l = loops_.size(); l-- > 0;) {
         const PlannedLoop &p = loops_[l];
@@ -210,7 +210,7 @@ int64_t StagePlan::part(const TensorAccess &access, Level level, int unit) const
     return number;
 }
 
-int64_t StagePlan::parts(const TensorAccess &access, Level level) const {
+int64_t StagePlan::parts(const TensorAccess &access, Tier level) const {
     int64_t n = 1;
     for (size_t l = 0; l < loops_.size(); l++) {
         const PlannedLoop &p = loops_[l];

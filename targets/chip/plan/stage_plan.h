@@ -13,10 +13,10 @@
 namespace kumiko::chip {
 
 // Unit levels, outermost first, as Machine::units of a chip has them.
-enum class Level : uint8_t { Group, L2b, L1b, Mab, Pe };
+enum class Tier : uint8_t { Group, L2b, L1b, Mab, Pe };
 constexpr int level_count = 5;
 constexpr std::array<const char *, level_count> level_names = {"group", "L2B", "L1B", "MAB", "PE"};
-int units_of(const sim::Config &config, Level level); // of the level above
+int units_of(const sim::Config &config, Tier level); // of the level above
 
 using Values = std::vector<int64_t>; // by loop
 
@@ -38,7 +38,7 @@ struct PlannedLoop {
     std::string name;
     int64_t extent = 1;
     Kind kind = Kind::Time;
-    Level level = Level::Group; // of Unit
+    Tier level = Tier::Group; // of Unit
     bool reduction = false;
 };
 
@@ -77,11 +77,11 @@ public:
     // True when no split runs beyond its end at these values.
     bool inside(const Values &values) const;
     // Sets the values of the loops bound to a level for unit u of that level; units beyond the bound ones do what others do.
-    void set_unit(Values &values, Level level, int unit) const;
+    void set_unit(Values &values, Tier level, int unit) const;
     // A number for what the loops of `access` bound to this level make of unit u; equal numbers, equal data. Below distinct().
-    int64_t part(const TensorAccess &access, Level level, int unit) const;
-    int64_t parts(const TensorAccess &access, Level level) const;
-    int64_t used(Level level) const; // units of a level that the bound loops fill
+    int64_t part(const TensorAccess &access, Tier level, int unit) const;
+    int64_t parts(const TensorAccess &access, Tier level) const;
+    int64_t used(Tier level) const; // units of a level that the bound loops fill
 
 private:
     const StageState *stage_;

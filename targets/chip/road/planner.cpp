@@ -6,26 +6,26 @@
 
 namespace kumiko::chip {
 
-const char *memory_name(Memory m) {
+const char *memory_name(Bank m) {
     constexpr const char *names[] = {"LM", "LM0", "LM1", "GRF0", "GRF1", "L1BM", "L2BM", "DRAM"};
     return names[int(m)];
 }
 
-int64_t Planner::size(Memory m) const {
+int64_t Planner::size(Bank m) const {
     switch (m) {
-    case Memory::Lm:
+    case Bank::Lm:
         return 2 * config_.sizes.lm;
-    case Memory::Lm0:
-    case Memory::Lm1:
+    case Bank::Lm0:
+    case Bank::Lm1:
         return config_.sizes.lm;
-    case Memory::Grf0:
-    case Memory::Grf1:
+    case Bank::Grf0:
+    case Bank::Grf1:
         return config_.sizes.grf;
-    case Memory::L1bm:
+    case Bank::L1bm:
         return config_.sizes.l1bm;
-    case Memory::L2bm:
+    case Bank::L2bm:
         return config_.sizes.l2bm;
-    case Memory::Dram:
+    case Bank::Dram:
         return config_.sizes.dram;
     }
     return 0;
@@ -34,14 +34,14 @@ int64_t Planner::size(Memory m) const {
 namespace {
 
 // LM0 and LM1 are parts of LM: what is held in either counts for both.
-bool shares(Memory a, Memory b) {
-    const auto lm = [](Memory m) { return m == Memory::Lm || m == Memory::Lm0 || m == Memory::Lm1; };
-    return a == b || (lm(a) && lm(b) && (a == Memory::Lm || b == Memory::Lm));
+bool shares(Bank a, Bank b) {
+    const auto lm = [](Bank m) { return m == Bank::Lm || m == Bank::Lm0 || m == Bank::Lm1; };
+    return a == b || (lm(a) && lm(b) && (a == Bank::Lm || b == Bank::Lm));
 }
 
 } // namespace
 
-int64_t Planner::taken(Memory m) const {
+int64_t Planner::taken(Bank m) const {
     int64_t n = 0;
     for (const Held &h : held_) {
         if (shares(h.memory, m)) n += h.words;
@@ -49,7 +49,7 @@ int64_t Planner::taken(Memory m) const {
     return n;
 }
 
-int64_t Planner::take(Memory m, int64_t words, const std::string &name) {
+int64_t Planner::take(Bank m, int64_t words, const std::string &name) {
     const int64_t at = taken(m);
     if (at + words > size(m)) {
         std::string others;
@@ -70,7 +70,7 @@ std::string Planner::to_string() const {
         bool first = true;
         for (const Held &h : held_) {
             if (int(h.memory) != m) continue;
-            if (first) text += fmt::format("{}: {} of {} LW\n", memory_name(Memory(m)), taken(Memory(m)), size(Memory(m)));
+            if (first) text += fmt::format("{}: {} of {} LW\n", memory_name(Bank(m)), taken(Bank(m)), size(Bank(m)));
             first = false;
             text += fmt::format("  {:>8}..{:<8} {}\n", h.at, h.at + h.words - 1, h.name);
         }

@@ -10,13 +10,13 @@
 
 namespace kumiko::chip {
 
-enum class Memory : uint8_t { Lm, Lm0, Lm1, Grf0, Grf1, L1bm, L2bm, Dram }; // Lm: LM0 and, behind it, LM1
+enum class Bank : uint8_t { Lm, Lm0, Lm1, Grf0, Grf1, L1bm, L2bm, Dram }; // Lm: LM0 and, behind it, LM1
 constexpr int memory_count = 8;
-const char *memory_name(Memory m); // as levels of the machine's table: "LM0"
+const char *memory_name(Bank m); // as levels of the machine's table: "LM0"
 
 struct Held {
     std::string name;
-    Memory memory;
+    Bank memory;
     int64_t at = 0, words = 0;
 };
 
@@ -25,10 +25,10 @@ public:
     explicit Planner(const sim::Config &config) : config_(config) {}
 
     // Throws UserError when the memory has no room: what is asked, what is there, and who has the rest.
-    int64_t take(Memory memory, int64_t words, const std::string &name);
-    int64_t free_words(Memory memory) const { return size(memory) - taken(memory); }
-    int64_t taken(Memory memory) const;
-    int64_t size(Memory memory) const;
+    int64_t take(Bank memory, int64_t words, const std::string &name);
+    int64_t free_words(Bank memory) const { return size(memory) - taken(memory); }
+    int64_t taken(Bank memory) const;
+    int64_t size(Bank memory) const;
     // Words that are in use at the same time, at most, and what for.
     const std::vector<Held> &held() const { return held_; }
     std::string to_string() const;

@@ -9,17 +9,17 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-int64_t Context::take_dram(const Route &route, const std::string &name) {
-    const int64_t words = (route.dram_words() + 63) / 64 * 64;
-    const int64_t at = planner.take(Memory::Dram, words, name);
-    l3 += fmt::format("{} in DRAM at {}, {} LW of a group: {}\n", name, at, words, route.to_string());
+int64_t Context::take_dram(const Road &road, const std::string &name) {
+    const int64_t words = (road.dram_words() + 63) / 64 * 64;
+    const int64_t at = planner.take(Bank::Dram, words, name);
+    l3 += fmt::format("{} in DRAM at {}, {} LW of a group: {}\n", name, at, words, road.to_string());
     return at;
 }
 
 namespace {
 
-Memory memory_named(const std::string &level, const std::string &who) {
-    for (const Memory m : {Memory::Lm, Memory::Lm0, Memory::Lm1, Memory::L1bm, Memory::L2bm}) {
+Bank memory_named(const std::string &level, const std::string &who) {
+    for (const Bank m : {Bank::Lm, Bank::Lm0, Bank::Lm1, Bank::L1bm, Bank::L2bm}) {
         if (level == memory_name(m)) return m;
     }
     throw Unsupported(who + " is placed in " + level + "; copies of inputs may stand in L2BM, L1BM, LM, LM0 and LM1");
@@ -50,24 +50,24 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     if (all.empty())
         throw UserError("stage " + plan.stage().name() + " reads " + tensor +
                         " in DRAM, which no unit reaches; place_in(\"" + tensor + "\", …) copies it to where the unit can");
-    if (all.size() > 2 || (all.size() == 2 && (all[1].memory != Memory::L2bm || all[1].at > all[0].at)))
+    if (all.size() > 2 || (all.size() == 2 && (all[1].memory != Bank::L2bm || all[1].at > all[0].at)))
         throw Unsupported("the copies of " + source + " for stage " + plan.stage().name() +
                           " stand in another order than L2BM at a loop outside, then LM or L1BM");
     return all;
 }
 
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Route *, std::pair<bool, bool>>> &users) {
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users) {
     std::vector<Rings> all(users.size());
     int64_t l1_users = 0, l2_users = 0;
-    for (const auto &[route, through] : users) l1_users += through.first, l2_users += through.second;
-    const int64_t l1_share = l1_users ? c.planner.free_words(Memory::L1bm) / l1_users : 0;
-    const int64_t l2_share = l2_users ? c.planner.free_words(Memory::L2bm) / l2_users : 0;
+    for (const auto &[road, through] : users) l1_users += through.first, l2_users += through.second;
+    const int64_t l1_share = l1_users ? c.planner.free_words(Bank::L1bm) / l1_users : 0;
+    const int64_t l2_share = l2_users ? c.planner.free_words(Bank::L2bm) / l2_users : 0;
     for (size_t i = 0; i < users.size(); i++) {
-        const Route &r = *users[i].first;
+        const Road &r = *users[i].first;
         if (users[i].second.first) {
             const int64_t wanted = std::min<int64_t>({l1_share, 16 * r.chunk(), r.l1_words()}) / r.chunk() * r.chunk();
             const int64_t words = std::max(wanted, r.chunk());
-            all[i].l1 = Ring(c.planner.take(Memory::L1bm, words, "the way of " + r.shape().name), words);
+            all[i].l1 = Ring(c.planner.take(Bank::L1bm, words, "the way of " + r.shape().name), words);
         }
         if (users[i].second.second) {
             // Three moves at a time: one that is used, one that arrives, one to come.
@@ -77,7 +77,7 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Rou
             all[i].move = chunks * r.chunk();
             const int64_t step = chunks * r.l2_chunk();
             const int64_t words = std::max(step, l2_share / step * step);
-            all[i].l2 = Ring(c.planner.take(Memory::L2bm, words, "the way of " + r.shape().name), words);
+            all[i].l2 = Ring(c.planner.take(Bank::L2bm, words, "the way of " + r.shape().name), words);
         } else {
             // Half a copy at a time, so that the first half is replaced while the second is used.
             const int64_t most = std::min<int64_t>(128 * c.config.moves.dram_rate, r.shape().together * r.l2_words() / 2);
@@ -91,24 +91,24 @@ Operand lm_operand(const Config &config, int64_t at, int64_t stride) {
     return at >= config.sizes.lm ? lm1(int(at - config.sizes.lm), int(stride)) : lm0(int(at), int(stride));
 }
 
-Loader::Loader(Context &c, std::shared_ptr<const Route> route, std::vector<Copy> copies, int64_t dram, const StagePlan &plan)
-    : c_(c), route_(std::move(route)), copies_(std::move(copies)), dram_(dram) {
+Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram, const StagePlan &plan)
+    : c_(c), road_(std::move(road)), copies_(std::move(copies)), dram_(dram) {
     const Copy &own = copies_.front();
-    const int64_t words = route_->unit_words();
+    const int64_t words = road_->unit_words();
     const int64_t lm = c.config.sizes.lm;
     const int n = own.stage->double_buffered ? 2 : 1;
     for (int i = 0; i < n; i++) {
-        Memory m = own.memory;
+        Bank m = own.memory;
         // An LM has one port: the second copy stands in the other one.
-        if (i == 1 && (m == Memory::Lm0 || m == Memory::Lm1)) m = m == Memory::Lm0 ? Memory::Lm1 : Memory::Lm0;
+        if (i == 1 && (m == Bank::Lm0 || m == Bank::Lm1)) m = m == Bank::Lm0 ? Bank::Lm1 : Bank::Lm0;
         const int64_t at = c.planner.take(m, words, own.stage->name() + (i ? " (second)" : ""));
-        slots_.push_back({m == Memory::Lm1 ? at + lm : at});
+        slots_.push_back({m == Bank::Lm1 ? at + lm : at});
     }
     if (copies_.size() < 2) return;
     const Copy &l2 = copies_.back();
-    between_ = route_->shape().together;
+    between_ = road_->shape().together;
     for (int i = 0; i < (l2.stage->double_buffered ? 2 : 1); i++) {
-        const int64_t at = c.planner.take(Memory::L2bm, between_ * route_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
+        const int64_t at = c.planner.take(Bank::L2bm, between_ * road_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
         l2_slots_.push_back({at});
     }
 }
@@ -130,7 +130,7 @@ int Loader::find(std::vector<Slot> &slots, int64_t key, bool &there) {
 }
 
 void Loader::ensure(const Values &values) {
-    const int64_t key = route_->key(values);
+    const int64_t key = road_->key(values);
     bool there;
     current_ = find(slots_, key, there);
     if (!there) slots_[size_t(current_)].loaded = 0;
@@ -138,7 +138,7 @@ void Loader::ensure(const Values &values) {
 
 void Loader::need(int64_t access) {
     Slot &slot = slots_[size_t(current_)];
-    const Route &r = *route_;
+    const Road &r = *road_;
     const int64_t words_of_access = r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.l1_words() / r.unit_words();
     if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
 }
@@ -146,7 +146,8 @@ void Loader::need(int64_t access) {
 // Goes on until so many words of L1BM are under way.
 void Loader::load(Slot &slot, int64_t until) {
     const int64_t key = slot.key, at = slot.at;
-    const Route &r = *route_;
+    last_key_ = key;
+    const Road &r = *road_;
     Packer &p = c_.packer;
     const int64_t per_address = r.l1_words() / r.unit_words();
     int64_t resident = -1;
@@ -186,9 +187,9 @@ void Loader::load(Slot &slot, int64_t until) {
     }
 }
 
-int64_t store_parts(const Route &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
+int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
 
-std::function<void()> store_part(Context &c, const Route &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
+std::function<void(uint32_t)> store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
                                  const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
     const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
@@ -204,7 +205,7 @@ std::function<void()> store_part(Context &c, const Route &r, Rings &rings, int64
         }
         r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
     }
-    return [&c, &r, key, x, n, dram, l2bm] { r.moves(c.packer, key, x, n, dram, l2bm); };
+    return [&c, &r, key, x, n, dram, l2bm](uint32_t groups) { r.moves(c.packer, key, x, n, dram, l2bm, 1, groups); };
 }
 
 } // namespace kumiko::chip

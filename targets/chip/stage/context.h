@@ -1,19 +1,19 @@
 // What the stages of a program share while they become words: the packer, the planner of addresses, the place of each tensor in DRAM.
 #pragma once
 
-#include "targets/chip/road/route.h"
+#include "targets/chip/road/road.h"
 
 #include <memory>
 
 namespace kumiko::chip {
 
-// A tensor that the host writes or reads: in DRAM from `dram` on, in the order of `route`.
+// A tensor that the host writes or reads: in DRAM from `dram` on, in the order of `road`.
 struct HostTensor {
     std::string name;
     bool output = false;
     int64_t dram = 0;
-    std::shared_ptr<const StagePlan> plan; // that the route refers to
-    std::shared_ptr<const Route> route;
+    std::shared_ptr<const StagePlan> plan; // that the road refers to
+    std::shared_ptr<const Road> road;
 };
 
 struct Context {
@@ -26,13 +26,13 @@ struct Context {
     std::string l3, l2; // for people
 
     // A place in DRAM, the same in each group.
-    int64_t take_dram(const Route &route, const std::string &name);
+    int64_t take_dram(const Road &road, const std::string &name);
 };
 
 // A copy that place_in made for the stage, and where the unit finds it.
 struct Copy {
     const StageState *stage = nullptr;
-    Memory memory = Memory::Lm0;
+    Bank memory = Bank::Lm0;
     size_t at = 0; // position of the loop at which it is made
 };
 
@@ -46,17 +46,17 @@ struct Rings {
     int64_t move = 0; // LW of L1BM in the tile's order that one move carries
 };
 // Deals what L1BM and L2BM have left to the roads that pass through them.
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Route *, std::pair<bool, bool>>> &users);
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users);
 
 // Brings tiles of an input to the units, when they are needed and not there yet.
 class Loader {
 public:
     // `copies` as copies_of gives them.
-    Loader(Context &c, std::shared_ptr<const Route> route, std::vector<Copy> copies, int64_t dram, const StagePlan &plan);
+    Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram, const StagePlan &plan);
 
-    const Route &route() const { return *route_; }
+    const Road &road() const { return *road_; }
     const Copy &copy() const { return copies_.front(); }
-    bool through_l1() const { return copies_.front().memory != Memory::L1bm; }
+    bool through_l1() const { return copies_.front().memory != Bank::L1bm; }
     bool through_l2() const { return copies_.size() < 2; }
     void set_rings(const Rings &rings) { rings_ = rings; }
 
@@ -66,6 +66,7 @@ public:
     // The words of the accesses up to and with this one are there, or on their way.
     void need(int64_t access);
     // Where it begins, in the copy's memory; LM0 and LM1 count through.
+    int64_t last_key() const { return last_key_; } // of the tile loaded last
     int64_t base() const { return slots_[size_t(current_)].at; }
 
 private:
@@ -75,14 +76,14 @@ private:
         int64_t loaded = 0; // words, in L1BM's order
     };
     Context &c_;
-    std::shared_ptr<const Route> route_;
+    std::shared_ptr<const Road> road_;
     std::vector<Copy> copies_;
     int64_t dram_;
     Rings rings_;
     std::vector<Slot> slots_, l2_slots_;
     int64_t between_ = 1; // tiles of a unit in one of L2BM
     int current_ = 0;
-    int64_t clock_ = 0;
+    int64_t clock_ = 0, last_key_ = 0;
 
     int find(std::vector<Slot> &slots, int64_t key, bool &there);
     void load(Slot &slot, int64_t until);
@@ -93,13 +94,13 @@ sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);
 
 // Carries a part of the tile of a result away: `gather` places the operation that brings the words of accesses [4n, 4n + 4), word w, from the
 // units to L1BM at the address given.
-// It goes in parts, one move each; [0, store_parts) are all. Brings it to L2BM, and returns what places the move, which has to be
-// called before the ring comes round to the same words: store_ahead parts later at most.
-std::function<void()> store_part(Context &c, const Route &route, Rings &rings, int64_t dram, int64_t key, int64_t part,
+// It goes in parts, one move of each L2B; [0, store_parts) are all. Brings it to L2BM, and returns what places the moves of a set of
+// groups, which has to be called for all before the ring comes round to the same words: store_ahead parts later at most.
+std::function<void(uint32_t groups)> store_part(Context &c, const Road &road, Rings &rings, int64_t dram, int64_t key, int64_t part,
                                  const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
-inline int64_t store_ahead(const Route &r, const Rings &rings) {
+inline int64_t store_ahead(const Road &r, const Rings &rings) {
     return rings.l2.words() / (rings.move / r.chunk() * r.l2_chunk()) - 1;
 }
-int64_t store_parts(const Route &route, const Rings &rings);
+int64_t store_parts(const Road &road, const Rings &rings);
 
 } // namespace kumiko::chip

@@ -65,25 +65,28 @@ public:
                               "; the matrix unit's sums stand in GRF0 or GRF1");
         bank_ = stage.accumulate->level == "GRF1";
 
-        x_ = loader(state, vector_, Form::Vector, f16, {Memory::Lm, Memory::Lm0, Memory::Lm1}, "LM, LM0 or LM1");
-        w_ = loader(state, matrix_, Form::Face, f16, {Memory::L1bm}, "L1BM");
-        store_ = store_route();
+        x_ = loader(state, vector_, Form::Vector, f16, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1");
+        w_ = loader(state, matrix_, Form::Face, f16, {Bank::L1bm}, "L1BM");
+        store_ = store_road();
         store_dram_ = c_.take_dram(*store_, output_name());
         c_.tensors.push_back({output_name(), true, store_dram_, plan_, store_});
         const int64_t sums = store_->accesses() * 2;
         const int banks = stage.write_back.empty() ? 1 : 2;
         for (int b = 0; b < banks; b++)
-            c_.planner.take((bank_ ^ b) ? Memory::Grf1 : Memory::Grf0, sums, stage.name() + (b ? " (second)" : ""));
-        const auto rings = share_rings(c_, {{&x_->route(), {true, x_->through_l2()}},
-                                            {&w_->route(), {false, w_->through_l2()}},
+            c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage.name() + (b ? " (second)" : ""));
+        const auto rings = share_rings(c_, {{&x_->road(), {true, x_->through_l2()}},
+                                            {&w_->road(), {false, w_->through_l2()}},
                                             {store_.get(), {true, true}}});
         x_->set_rings(rings[0]);
         w_->set_rings(rings[1]);
         store_rings_ = rings[2];
+        const int64_t part = plan_->used(Tier::L2b) * store_rings_.move / store_->chunk() * store_->l2_chunk() / c_.config.moves.dram_rate;
+        a_turn_ = std::max<int64_t>(1, (w_->road().run() * w_->road().l2_words() / c_.config.moves.dram_rate -
+                                        2 * c_.config.moves.turnaround) / part);
         // As many blocks as L2BM holds matrices ahead.
         lag_ = stage.write_back.empty() ? 0
-               : w_->through_l2()       ? rings[1].l2.words() / w_->route().l2_chunk()
-                                        : 2 * w_->route().shape().together * w_->route().accesses();
+               : w_->through_l2()       ? rings[1].l2.words() / w_->road().l2_chunk()
+                                        : 2 * w_->road().shape().together * w_->road().accesses();
         describe();
     }
 
@@ -105,7 +108,7 @@ private:
     bool has_matrix_loop_ = false;
     TensorAccess matrix_, vector_, result_;
     std::unique_ptr<Loader> x_, w_;
-    std::shared_ptr<const Route> store_;
+    std::shared_ptr<const Road> store_;
     int64_t store_dram_ = 0;
     Rings store_rings_;
     Values values_;
@@ -118,20 +121,28 @@ private:
     };
     std::optional<Drain> pending_;
     // Moves of results, each with the block behind which it is placed: behind the loads that come before in time, which matter more.
-    std::deque<std::pair<int64_t, std::function<void()>>> stores_;
+    struct Store {
+        int64_t due;
+        uint32_t groups; // still to be placed
+        std::function<void(uint32_t)> place;
+    };
+    std::deque<Store> stores_;
     int64_t block_ = 0, lag_ = 0;
+    // Where groups take turns to hold the matrices, a group's results go while others are read: so many parts a turn.
+    int64_t turn_ = -1, a_turn_ = 0;
+    std::vector<int64_t> in_turn_;
     int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
 
     std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form, kumiko::Type type,
-                                   const std::vector<Memory> &legal, const std::string &names) {
+                                   const std::vector<Bank> &legal, const std::string &names) {
         std::string source;
         const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source);
         if (std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
             throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source, stage_.name(),
                                           memory_name(copies.front().memory), form == Form::Face ? "matrix" : "vectors", names));
-        RouteShape s;
+        RoadShape s;
         s.name = copies.front().stage->name();
         s.access = access;
         s.type = type;
@@ -145,13 +156,13 @@ private:
         for (const size_t k : s.keys) {
             if (copies.size() > 1 && k > copies.back().at) s.together *= plan_->loops()[k].extent;
         }
-        const auto route = std::make_shared<const Route>(*plan_, c_.config, s);
-        const int64_t dram = c_.take_dram(*route, source);
-        c_.tensors.push_back({source, false, dram, plan_, route});
-        return std::make_unique<Loader>(c_, route, copies, dram, *plan_);
+        const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
+        const int64_t dram = c_.take_dram(*road, source);
+        c_.tensors.push_back({source, false, dram, plan_, road});
+        return std::make_unique<Loader>(c_, road, copies, dram, *plan_);
     }
 
-    std::shared_ptr<const Route> store_route() {
+    std::shared_ptr<const Road> store_road() {
         kumiko::Type type = stage_.def.type;
         if (finished_) {
             const Expr &v = finished_->def.value;
@@ -170,7 +181,7 @@ private:
                 throw Unsupported("stage " + stage_.name() + ": its result does not depend on loop " + p.name + ", bound to " +
                                   level_names[size_t(p.level)]);
         }
-        RouteShape s;
+        RoadShape s;
         s.name = output_name();
         s.access = result_;
         s.type = type;
@@ -180,7 +191,7 @@ private:
         for (const size_t t : time_) {
             if (result_.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
         }
-        return std::make_shared<const Route>(*plan_, c_.config, s);
+        return std::make_shared<const Road>(*plan_, c_.config, s);
     }
 
     // What is copied at the loop at position `at` (SIZE_MAX: outside of all time loops) now.
@@ -213,8 +224,8 @@ private:
 
     // One matrix and its vectors.
     void block() {
-        w_->need(w_->route().index(values_));
-        const int64_t from = w_->base() + w_->route().index(values_) * 64;
+        w_->need(w_->road().index(values_));
+        const int64_t from = w_->base() + w_->road().index(values_) * 64;
         for (int h = 0; h < 2; h++) {
             Micro m;
             m.use(Unit::L1);
@@ -254,12 +265,12 @@ private:
             m.use(Unit::Mau).use(Unit::F16);
             bool first = true;
             for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
-            x_->need(x_->route().index(values_) + (cycles_per_step - 1) * x_->route().access_stride(loop));
+            x_->need(x_->road().index(values_) + (cycles_per_step - 1) * x_->road().access_stride(loop));
             const int64_t at = 2 * store_->index(values_), stride = 2 * store_->access_stride(loop);
             Mau mau;
             mau.op = first ? MauOp::Mmul : MauOp::Mfma;
             mau.face = uint8_t(face_);
-            mau.a = m.read(lm_operand(c_.config, x_->base() + x_->route().index(values_), x_->route().access_stride(loop)), 1);
+            mau.a = m.read(lm_operand(c_.config, x_->base() + x_->road().index(values_), x_->road().access_stride(loop)), 1);
             if (!first) mau.c = m.read(sums(at, stride, bank_), 2);
             mau.to = m.write(sums(at, stride, bank_), 2);
             m.word().mau = mau;
@@ -288,10 +299,32 @@ private:
 
     // Places the moves that are due, and all but so many.
     void release_stores(int64_t keep) {
-        while (!stores_.empty() && (int64_t(stores_.size()) > keep || stores_.front().first <= block_)) {
-            stores_.front().second();
+        const uint32_t all = (1u << plan_->used(Tier::Group)) - 1, reading = w_->road().groups_of(w_->last_key());
+        while (!stores_.empty() && int64_t(stores_.size()) > keep) {
+            stores_.front().place(stores_.front().groups);
             stores_.pop_front();
         }
+        if ((reading & all) != all) {
+            if (const int64_t turn = w_->last_key() / w_->road().run(); turn != turn_) {
+                turn_ = turn;
+                in_turn_.assign(32, 0);
+            }
+            for (Store &s : stores_) {
+                for (int g = 0; g < 32; g++) {
+                    if (!(s.groups & ~reading & 1u << g) || in_turn_[size_t(g)] >= a_turn_) continue;
+                    s.place(1u << g);
+                    s.groups &= ~(1u << g);
+                    in_turn_[size_t(g)]++;
+                }
+            }
+        } else {
+            for (Store &s : stores_) {
+                if (s.due > block_) break;
+                s.place(s.groups);
+                s.groups = 0;
+            }
+        }
+        while (!stores_.empty() && !stores_.front().groups) stores_.pop_front();
     }
 
     void drain_part() {
@@ -320,7 +353,7 @@ private:
             m.touch_range(Space::L1bm, l1bm, words, true);
             c_.packer.place(m);
         });
-        stores_.push_back({block_ + lag_, std::move(store)});
+        stores_.push_back({block_ + lag_, (1u << plan_->used(Tier::Group)) - 1, std::move(store)});
         if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
     }
 
@@ -342,8 +375,8 @@ private:
             indent += "  ";
             for (const Loader *loader : {x_.get(), w_.get()}) {
                 if (loader->copy().at == l)
-                    line(fmt::format("move to {}, {} LW: {}", loader->copy().stage->name(), loader->route().unit_words(),
-                                     loader->route().to_string()));
+                    line(fmt::format("move to {}, {} LW: {}", loader->copy().stage->name(), loader->road().unit_words(),
+                                     loader->road().to_string()));
             }
             if (stage_.accumulate->loop == p.name)
                 line(fmt::format("sums in {}, {} LW; at the end: move to {}: {}", stage_.accumulate->level, 2 * store_->accesses(),

@@ -47,11 +47,11 @@ public:
                 if (other.copy == access.tensor)
                     throw Unsupported("stage " + stage.name() + " reads " + source + " at two places; the chip's vectors read a copy at one");
             }
-            if (copies.front().memory == Memory::L1bm || copies.front().memory == Memory::L2bm)
+            if (copies.front().memory == Bank::L1bm || copies.front().memory == Bank::L2bm)
                 throw Unsupported(source + " of " + stage.name() + " is placed in " + memory_name(copies.front().memory) +
                                   "; vectors read LM, LM0 and LM1");
             o.copy = access.tensor;
-            RouteShape s;
+            RoadShape s;
             s.name = copies.front().stage->name();
             s.access = access;
             s.type = e.type();
@@ -63,20 +63,20 @@ public:
             for (const size_t k : s.keys) {
                 if (copies.size() > 1 && k > copies.back().at) s.together *= loops[k].extent;
             }
-            const auto route = std::make_shared<const Route>(*plan_, c_.config, s);
-            if (route->words() != 1)
+            const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
+            if (road->words() != 1)
                 throw Unsupported("stage " + stage.name() + " reads elements of " + type_name(e.type()) +
                                   " beside narrower ones; the chip's vectors take one width");
-            const int64_t dram = c_.take_dram(*route, source);
-            c_.tensors.push_back({source, false, dram, plan_, route});
-            o.loader = std::make_unique<Loader>(c_, route, copies, dram, *plan_);
+            const int64_t dram = c_.take_dram(*road, source);
+            c_.tensors.push_back({source, false, dram, plan_, road});
+            o.loader = std::make_unique<Loader>(c_, road, copies, dram, *plan_);
             tile_at_ = placed ? std::max(tile_at_, copies.front().at) : copies.front().at;
             placed = true;
             operands_.push_back(std::move(o));
         }
         if (!placed) throw Unsupported("stage " + stage.name() + " reads no tensor");
         result_ = plan_->own();
-        RouteShape s;
+        RoadShape s;
         s.name = stage.name();
         s.access = result_;
         s.type = stage.def.type;
@@ -87,7 +87,7 @@ public:
             if (!result_.depends(t)) throw InternalError("a loop over nothing");
             (t <= tile_at_ ? s.keys : s.digits).push_back(t);
         }
-        store_ = std::make_shared<const Route>(*plan_, c_.config, s);
+        store_ = std::make_shared<const Road>(*plan_, c_.config, s);
         if (store_->words() != 1)
             throw Unsupported("stage " + stage.name() + " computes elements of " + type_name(s.type) + " from narrower ones");
         store_dram_ = c_.take_dram(*store_, stage.name());
@@ -96,12 +96,12 @@ public:
             throw Unsupported(fmt::format("stage {}: loop {} runs {} times; the innermost of several has to run a multiple of {}", stage.name(),
                                           loops[s.digits.back()].name, loops[s.digits.back()].extent, cycles_per_step));
         const int64_t half = c_.config.sizes.grf;
-        c_.planner.take(Memory::Grf0, half, "intermediate values");
-        c_.planner.take(Memory::Grf1, half, "intermediate values");
+        c_.planner.take(Bank::Grf0, half, "intermediate values");
+        c_.planner.take(Bank::Grf1, half, "intermediate values");
         registers_[0] = Ring(0, half);
         registers_[1] = Ring(0, half);
-        std::vector<std::pair<const Route *, std::pair<bool, bool>>> users;
-        for (const Operand_ &o : operands_) users.push_back({&o.loader->route(), {true, o.loader->through_l2()}});
+        std::vector<std::pair<const Road *, std::pair<bool, bool>>> users;
+        for (const Operand_ &o : operands_) users.push_back({&o.loader->road(), {true, o.loader->through_l2()}});
         users.push_back({store_.get(), {true, true}});
         const auto rings = share_rings(c_, users);
         for (size_t i = 0; i < operands_.size(); i++) operands_[i].loader->set_rings(rings[i]);
@@ -130,7 +130,7 @@ private:
     std::vector<Operand_> operands_;
     size_t tile_at_ = 0;
     TensorAccess result_;
-    std::shared_ptr<const Route> store_;
+    std::shared_ptr<const Road> store_;
     int64_t store_dram_ = 0;
     Rings store_rings_;
     std::array<Ring, 2> registers_;
@@ -204,7 +204,7 @@ private:
         };
         const int64_t key = store_->key(values_);
         for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++)
-            store_part(c_, *store_, store_rings_, store_dram_, key, part, gather)();
+            store_part(c_, *store_, store_rings_, store_dram_, key, part, gather)(~0u);
         for (const size_t d : digits) values_[d] = 0;
     }
 
@@ -327,7 +327,7 @@ private:
         if (const ir::Call *read = e.as<ir::Call>(); read && read->call_type == ir::Call::Image) {
             for (const Operand_ &o : operands_) {
                 if (!ir::equal(o.read, e)) continue;
-                const Route &r = o.loader->route();
+                const Road &r = o.loader->road();
                 const auto &digits = store_->shape().digits;
                 const int64_t stride = digits.empty() ? 0 : r.access_stride(digits.back());
                 o.loader->need(r.index(values_) + (cycles_per_step - 1) * stride);

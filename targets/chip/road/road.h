@@ -23,7 +23,7 @@ enum class Form : uint8_t {
     Result  // 16 elements over the four PEs: y of the matrix unit, in one word (fp16) or two (fp32) each
 };
 
-struct RouteShape {
+struct RoadShape {
     std::string name; // for people: "A.LM0"
     TensorAccess access;
     Type type; // of an element as it travels
@@ -36,11 +36,11 @@ struct RouteShape {
     int64_t together = 1; // tiles that one copy in L2BM holds
 };
 
-class Route {
+class Road {
 public:
-    Route(const StagePlan &plan, const sim::Config &config, RouteShape shape);
+    Road(const StagePlan &plan, const sim::Config &config, RoadShape shape);
 
-    const RouteShape &shape() const { return shape_; }
+    const RoadShape &shape() const { return shape_; }
     int words() const { return words_; }                       // LW of an access in a unit
     int64_t accesses() const { return accesses_; }             // of a tile
     int64_t unit_words() const { return unit_words_; }         // LW of a tile in a unit; of Face: in L1BM
@@ -52,11 +52,14 @@ public:
     int64_t chunk() const { return chunk_; }                   // LW of L1BM that are carried at once
     int64_t l2_chunk() const { return chunk_ * l2_times_; }
     int64_t dram_words() const; // of each group
+    uint32_t groups_of(int64_t key) const; // those whose DRAM holds the tile
+    int64_t run() const { return run_; }   // tiles in a row that come from the same groups, where groups take turns
     int64_t tiles() const { return tiles_; }
 
     // The steps of the road, for words [x, x + n) of the tile in L1BM's order (multiples of chunk()); or for so many whole tiles from
-    // `key` on.
-    void moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles = 1) const;
+    // `key` on. A store may be limited to some groups.
+    void moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles = 1,
+               uint32_t groups = ~0u) const;
     void l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const;
     // Downwards into LM at `at`, counted over LM0 and LM1.
     void l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const;
@@ -70,13 +73,14 @@ public:
 private:
     const StagePlan &plan_;
     const sim::Config &config_;
-    RouteShape shape_;
+    RoadShape shape_;
     int words_ = 1;
     int per_word_ = 1; // elements
     int64_t accesses_ = 1, unit_words_ = 1, l1_words_ = 1, chunk_ = 64, tiles_ = 1;
     enum class Deal { Scatter, Mab, Pe, Face } deal_ = Deal::Scatter; // at L1
     bool interleaved_ = false;                                        // at L2: scatter or gather, not L1Bs one by one
     int64_t l2_times_ = 1;
+    int64_t run_ = 1;
     bool local_ = true; // each group keeps what its L2Bs use
 
     std::vector<std::pair<int64_t, int64_t>> pairs_; // parts that L2 sends at once; second: −1, or the one for the upper half

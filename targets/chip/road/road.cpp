@@ -1,4 +1,4 @@
-#include "targets/chip/road/route.h"
+#include "targets/chip/road/road.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -17,9 +17,9 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 } // namespace
 
-Route::Route(const StagePlan &plan, const Config &config, RouteShape shape)
+Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     : plan_(plan), config_(config), shape_(std::move(shape)) {
-    const RouteShape &s = shape_;
+    const RoadShape &s = shape_;
     const int bytes = s.type.bytes();
     if (bytes != 2 && bytes != 4)
         throw Unsupported(s.name + " has elements of " + kumiko::type_name(s.type) + "; the chip has types of 16 and 32 bits");
@@ -44,8 +44,8 @@ Route::Route(const StagePlan &plan, const Config &config, RouteShape shape)
         l1_words_ = accesses_ * face_words;
         chunk_ = face_words;
     } else {
-        if (!s.store && plan.parts(s.access, Level::Mab) == 1)
-            deal_ = s.form == Form::Vector || plan.parts(s.access, Level::Pe) > 1 ? Deal::Mab : Deal::Pe;
+        if (!s.store && plan.parts(s.access, Tier::Mab) == 1)
+            deal_ = s.form == Form::Vector || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab : Deal::Pe;
         per_address = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
@@ -53,12 +53,12 @@ Route::Route(const StagePlan &plan, const Config &config, RouteShape shape)
     }
     unit_words_ = s.form == Form::Face ? l1_words_ : l1_words_ / per_address;
     // At L2: all L1Bs at once where each has its own, else one part after the other.
-    const int64_t l1_parts = s.store ? plan.used(Level::L1b) : plan.parts(s.access, Level::L1b);
+    const int64_t l1_parts = s.store ? plan.used(Tier::L1b) : plan.parts(s.access, Tier::L1b);
     interleaved_ = l1_parts == config.l1bs;
     l2_times_ = l1_parts;
     l1b_of_part_.assign(size_t(l1_parts), -1);
     for (int u = config.l1bs; u-- > 0;) {
-        const int64_t part = s.store ? u % l1_parts : plan.part(s.access, Level::L1b, u);
+        const int64_t part = s.store ? u % l1_parts : plan.part(s.access, Tier::L1b, u);
         l1b_of_part_[size_t(part)] = u;
     }
     // A broadcast may have two sources, one for the lower half of the L1Bs and one for the upper.
@@ -79,22 +79,24 @@ Route::Route(const StagePlan &plan, const Config &config, RouteShape shape)
         first.pop_back();
         if (both) upper.pop_back();
     }
-    local_ = s.store || config.groups == 1 || plan.parts(s.access, Level::Group) == config.groups;
+    // Some time from one group, so that the others have as much time on end for results.
+    run_ = std::max(s.together, 512 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
+    local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
 }
 
-int64_t Route::key(const Values &values) const {
+int64_t Road::key(const Values &values) const {
     int64_t k = 0;
     for (const size_t l : shape_.keys) k = k * plan_.loops()[l].extent + values[l];
     return k;
 }
 
-int64_t Route::index(const Values &values) const {
+int64_t Road::index(const Values &values) const {
     int64_t k = 0;
     for (const size_t l : shape_.digits) k = k * plan_.loops()[l].extent + values[l];
     return k;
 }
 
-int64_t Route::access_stride(size_t loop) const {
+int64_t Road::access_stride(size_t loop) const {
     int64_t stride = 1;
     for (size_t d = shape_.digits.size(); d-- > 0;) {
         if (shape_.digits[d] == loop) return stride;
@@ -103,60 +105,67 @@ int64_t Route::access_stride(size_t loop) const {
     return 0;
 }
 
-uint32_t Route::l1bs_of_part(int64_t part) const {
+uint32_t Road::l1bs_of_part(int64_t part) const {
     uint32_t set = 0;
     for (int u = 0; u < config_.l1bs; u++) {
-        if (plan_.part(shape_.access, Level::L1b, u) == part) set |= 1u << u;
+        if (plan_.part(shape_.access, Tier::L1b, u) == part) set |= 1u << u;
     }
     return set;
 }
 
-int64_t Route::slots() const {
-    if (shape_.store) return plan_.used(Level::L2b);
-    const int64_t l2 = plan_.parts(shape_.access, Level::L2b);
-    return local_ ? l2 : l2 * plan_.parts(shape_.access, Level::Group);
+int64_t Road::slots() const {
+    if (shape_.store) return plan_.used(Tier::L2b);
+    const int64_t l2 = plan_.parts(shape_.access, Tier::L2b);
+    return local_ ? l2 : l2 * plan_.parts(shape_.access, Tier::Group);
 }
 
-int64_t Route::dram_words() const { return tiles_ * slots() * l2_words(); }
+uint32_t Road::groups_of(int64_t key) const {
+    uint32_t set = 0;
+    for (const Home &h : homes(key)) set |= 1u << h.group;
+    return set;
+}
 
-std::vector<Route::Home> Route::homes(int64_t key) const {
+int64_t Road::dram_words() const { return tiles_ * slots() * l2_words(); }
+
+std::vector<Road::Home> Road::homes(int64_t key) const {
     std::vector<Home> all;
     const TensorAccess &t = shape_.access;
     if (shape_.store) {
-        for (int g = 0; g < plan_.used(Level::Group); g++) {
-            for (int l = 0; l < plan_.used(Level::L2b); l++) all.push_back({g, key * slots() + l, g, l});
+        for (int g = 0; g < plan_.used(Tier::Group); g++) {
+            for (int l = 0; l < plan_.used(Tier::L2b); l++) all.push_back({g, key * slots() + l, g, l});
         }
         return all;
     }
     const auto l2b_with = [&](int64_t part) {
         int l = 0;
-        while (plan_.part(t, Level::L2b, l) != part) l++;
+        while (plan_.part(t, Tier::L2b, l) != part) l++;
         return l;
     };
-    for (int64_t pl = 0; pl < plan_.parts(t, Level::L2b); pl++) {
+    for (int64_t pl = 0; pl < plan_.parts(t, Tier::L2b); pl++) {
         if (local_) {
             for (int g = 0; g < config_.groups; g++) all.push_back({g, key * slots() + pl, g, l2b_with(pl)});
             continue;
         }
-        for (int64_t pg = 0; pg < plan_.parts(t, Level::Group); pg++) {
+        for (int64_t pg = 0; pg < plan_.parts(t, Tier::Group); pg++) {
             std::vector<int> members;
             for (int g = 0; g < config_.groups; g++) {
-                if (plan_.part(t, Level::Group, g) == pg) members.push_back(g);
+                if (plan_.part(t, Tier::Group, g) == pg) members.push_back(g);
             }
-            const int64_t slot = key * slots() + pl * plan_.parts(t, Level::Group) + pg;
-            const size_t turn = size_t(key / shape_.together * slots() + slot % slots());
+            const int64_t slot = key * slots() + pl * plan_.parts(t, Tier::Group) + pg;
+            const size_t turn = size_t(key / run_ * slots() + slot % slots());
             all.push_back({members[turn % members.size()], slot, members.front(), l2b_with(pl)});
         }
     }
     return all;
 }
 
-int64_t Route::l2_offset(int64_t part, int64_t x) const {
+int64_t Road::l2_offset(int64_t part, int64_t x) const {
     if (interleaved_) return x / 8 * 8 * config_.l1bs + 8 * part + x % 8;
     return x / chunk_ * l2_chunk() + part * chunk_ + x % chunk_;
 }
 
-void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles) const {
+void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles,
+                  uint32_t groups) const {
     const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
     std::vector<Mv> all;
     Mv base;
@@ -168,6 +177,7 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
     const std::vector<Home> homes = this->homes(key);
     if (shape_.store) { // each group by itself, when its memory has time
         for (const Home &h : homes) {
+            if (!(groups >> h.g & 1)) continue;
             Mv m = base;
             m.groups = uint16_t(1u << h.g);
             m.l2bs = 1u << (h.g * config_.l2bs + h.l);
@@ -175,15 +185,14 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
             all.push_back(m);
         }
     } else if (local_) { // the same in each group
-        const int groups = config_.groups;
         for (const Home &h : homes) {
             if (h.g != 0) continue;
             Mv m = base;
-            m.groups = uint16_t((1u << groups) - 1);
+            m.groups = uint16_t((1u << config_.groups) - 1);
             m.l2bs = 0;
-            for (int g = 0; g < groups; g++) {
+            for (int g = 0; g < config_.groups; g++) {
                 for (int l = 0; l < config_.l2bs; l++) {
-                    if (plan_.part(shape_.access, Level::L2b, l) == plan_.part(shape_.access, Level::L2b, h.l))
+                    if (plan_.part(shape_.access, Tier::L2b, l) == plan_.part(shape_.access, Tier::L2b, h.l))
                         m.l2bs |= 1u << (g * config_.l2bs + l);
                 }
             }
@@ -198,8 +207,8 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
             m.l2bs = 0;
             for (int g = 0; g < config_.groups; g++) {
                 for (int l = 0; l < config_.l2bs; l++) {
-                    if (plan_.part(shape_.access, Level::Group, g) == plan_.part(shape_.access, Level::Group, h.g) &&
-                        plan_.part(shape_.access, Level::L2b, l) == plan_.part(shape_.access, Level::L2b, h.l))
+                    if (plan_.part(shape_.access, Tier::Group, g) == plan_.part(shape_.access, Tier::Group, h.g) &&
+                        plan_.part(shape_.access, Tier::L2b, l) == plan_.part(shape_.access, Tier::L2b, h.l))
                         m.l2bs |= 1u << (g * config_.l2bs + l);
                 }
             }
@@ -210,7 +219,7 @@ void Route::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, in
     p.place(all);
 }
 
-void Route::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
+void Road::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     const bool up = shape_.store;
     const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count,
                          int64_t second = -1) {
@@ -258,7 +267,7 @@ void Route::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     }
 }
 
-void Route::l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const {
+void Road::l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const {
     const int64_t per_address = l1_words_ / unit_words_, per_step = per_address * cycles_per_step;
     for (int64_t x = 0; x < n; x += per_step, at += cycles_per_step) {
         Micro m;
@@ -274,9 +283,9 @@ void Route::l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const {
     }
 }
 
-void Route::each_word(const std::function<void(int, int64_t, const std::vector<int64_t> &)> &f) const {
+void Road::each_word(const std::function<void(int, int64_t, const std::vector<int64_t> &)> &f) const {
     const auto &loops = plan_.loops();
-    const RouteShape &s = shape_;
+    const RoadShape &s = shape_;
     std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
     for (size_t d = axis_stride.size(); d-- > 1;) axis_stride[d - 1] = axis_stride[d] * s.access.extents[d];
     const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
@@ -289,10 +298,10 @@ void Route::each_word(const std::function<void(int, int64_t, const std::vector<i
             rest /= loops[s.keys[i]].extent;
         }
         for (const Home &h : homes(k)) {
-            plan_.set_unit(values, Level::Group, h.g);
-            plan_.set_unit(values, Level::L2b, h.l);
+            plan_.set_unit(values, Tier::Group, h.g);
+            plan_.set_unit(values, Tier::L2b, h.l);
             for (int64_t part = 0; part < l2_times_; part++) {
-                plan_.set_unit(values, Level::L1b, l1b_of_part_[size_t(part)]);
+                plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
                 for (int64_t x = 0; x < l1_words_; x++) {
                     int64_t access, w = 0, p = 0, m = 0, row = 0;
                     if (s.form == Form::Face) {
@@ -306,8 +315,8 @@ void Route::each_word(const std::function<void(int, int64_t, const std::vector<i
                         access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
                         w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
                     }
-                    plan_.set_unit(values, Level::Mab, int(m));
-                    plan_.set_unit(values, Level::Pe, int(p));
+                    plan_.set_unit(values, Tier::Mab, int(m));
+                    plan_.set_unit(values, Tier::Pe, int(p));
                     int64_t digit = access;
                     for (size_t i = s.digits.size(); i-- > 0;) {
                         values[s.digits[i]] = digit % loops[s.digits[i]].extent;
@@ -339,7 +348,7 @@ void Route::each_word(const std::function<void(int, int64_t, const std::vector<i
     }
 }
 
-std::string Route::to_string() const {
+std::string Road::to_string() const {
     const auto &loops = plan_.loops();
     std::string text;
     const auto add = [&](int64_t n, const std::string &what) { text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", n, what); };

@@ -1,0 +1,88 @@
+#include "schedules/library/chip_elementwise.h"
+
+#include "machine/machine.h"
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+bool is_chip_elementwise(const Op &op) {
+    if (op.outputs().size() != 1) return false;
+    for (const Stage &s : op.stages()) {
+        if (s.kind != Stage::Kind::Pointwise || s.axes.empty()) return false;
+        for (const Axis &a : s.axes) {
+            if (!constant_extent(a)) return false;
+        }
+    }
+    return true;
+}
+
+namespace {
+
+// Inputs that the stage reads, after inlining.
+std::vector<std::string> operands(const Schedule &s, const std::string &stage) {
+    std::vector<std::string> all;
+    for (const Input &in : s.op().inputs()) {
+        const auto readers = s.state().consumers(in.name);
+        if (std::find(readers.begin(), readers.end(), stage) != readers.end()) all.push_back(in.name);
+    }
+    return all;
+}
+
+} // namespace
+
+ChipElementwiseParameters chip_elementwise_parameters(const Op &op, const Machine &machine) {
+    ChipElementwiseParameters p;
+    const int64_t lm = machine.level("LM").bytes / 8;
+    const int64_t fits = std::max<int64_t>(4, lm / 2 / std::max<int64_t>(1, 2 * int64_t(op.inputs().size())));
+    std::vector<int64_t> legal;
+    for (int64_t w = 4; w <= std::min<int64_t>(fits, 256); w *= 2) legal.push_back(w);
+    p.words = Tile::nearest(64, legal);
+    return p;
+}
+
+Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const ChipElementwiseParameters &p) {
+    Schedule s(op, machine);
+    const std::string out = op.outputs().front();
+    for (const Stage &stage : op.stages()) {
+        if (stage.name != out) s.stage(stage.name).inline_into();
+    }
+    StageHandle C = s.stage(out);
+    const Stage &stage = op.stage(out);
+    // Time loops by axis, outermost first, with what is left of them; the last axis gives the lanes.
+    std::vector<std::string> rest;
+    std::vector<int64_t> extent;
+    for (const Axis &a : stage.axes) {
+        rest.push_back(a.name());
+        extent.push_back(*constant_extent(a));
+    }
+    const auto cut = [&](size_t axis, int64_t factor, const std::string &name) {
+        const std::string base = stage.axes[axis].name();
+        C.split(rest[axis], factor, {base + "." + name + ".o", base + "." + name});
+        rest[axis] = base + "." + name + ".o";
+        extent[axis] = (extent[axis] + factor - 1) / factor;
+        return base + "." + name;
+    };
+    const size_t last = rest.size() - 1;
+    const std::string lanes = cut(last, 8 / stage.type.bytes(), "v");
+    const auto largest = [&] { return size_t(std::max_element(extent.begin(), extent.end()) - extent.begin()); };
+    std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
+    for (size_t u = machine.units.size(); u-- > 0;) {
+        const UnitLevel &unit = machine.units[u];
+        bound.push_back({cut(u + 1 == machine.units.size() ? last : largest(), unit.count, unit.name), unit.name});
+    }
+    const std::string word = cut(largest(), p.words, "w");
+    std::vector<LoopName> order;
+    for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
+    for (const std::string &r : rest) order.push_back(r);
+    const std::string at = rest.back();
+    order.push_back(word);
+    order.push_back(lanes);
+    C.reorder(order);
+    for (const auto &[loop, level] : bound) C.bind(loop, level);
+    C.vectorize(lanes);
+    int n = 0;
+    for (const std::string &in : operands(s, out)) s.place_in(in, n++ % 2 ? "LM1" : "LM0", out, at).double_buffer();
+    return s;
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,27 @@
+// Products of matrices on the chip. Rows of the one operand are dealt to MABs as vectors of their matrix units and stay in LM; the
+// other operand streams through as matrices, the same for all MABs of an L1B. Sums of a tile stay in one GRF while the tile before
+// leaves from the other.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::library {
+
+struct ChipMatmulParameters {
+    BOOST_HANA_DEFINE_STRUCT(ChipMatmulParameters, (Tile, vectors), // rows of a MAB: vectors of one matrix
+                             (Tile, columns),                       // matrices of 16 columns of a tile of sums
+                             (Tile, depth),                         // matrices along the reduction in one copy in L1BM
+                             (Tile, panel),                         // such copies in one of L2BM; 0: they only pass through
+                             (Tile, groups),                        // so many groups share rows and divide columns
+                             (Tile, l2bs), (Tile, l1bs),            // the same of a group's L2Bs, of an L2B's L1Bs
+                             (Flag, write_back));                   // results leave under the next tile's work
+};
+
+bool is_chip_matmul(const Op &op); // fp16 operands, fp32 sums
+ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine);
+Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p);
+
+// About how long it takes, in cycles: the busiest of matrix units, DRAM, L2BM's ports, the L2 and L1 slots, with what cannot overlap.
+double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p);
+
+} // namespace kumiko::library
