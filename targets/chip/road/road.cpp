@@ -80,7 +80,7 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         if (both) upper.pop_back();
     }
     // Some time from one group, so that the others have as much time on end for results.
-    run_ = std::max(s.together, 512 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
+    run_ = std::max(s.together, 1024 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
     local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
 }
 
