@@ -24,6 +24,9 @@ public:
     std::optional<Timed> enter(const sim::Mv &move, int64_t step, const std::function<bool(const Timed &)> &accept);
     // The first step after `step` at which a refused move may be tried again.
     int64_t next_try(int64_t step) const;
+    int64_t group_free(int group) const {
+        return entries_.empty() ? 0 : int64_t(entries_.back().after.groups[size_t(group)].free);
+    }
     size_t count() const { return entries_.size(); }
 
 private:

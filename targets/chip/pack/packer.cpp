@@ -223,6 +223,13 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
     return all;
 }
 
+int64_t Packer::movable(int64_t at, int64_t words) const {
+    int64_t step = 0;
+    for (int64_t a = at; a < at + words; a++)
+        step = std::max<int64_t>(step, times_[size_t(Space::L2bm)][size_t(a)].written + 1 + config_.gaps.l2bm_mv);
+    return step * sim::cycles_per_step + config_.moves.dram_start;
+}
+
 int64_t Packer::place_move(Mv move, int64_t from) {
     operations_++;
     const int near = config_.moves.issue_steps - 1;

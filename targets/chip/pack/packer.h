@@ -31,6 +31,10 @@ public:
     // The words, with an end behind which nothing is under way.
     sim::Program finish();
 
+    // When a group's memory is free again, behind all moves so far; and when words that L2 writes to L2BM may be moved off. Cycles.
+    int64_t group_free(int group) const { return moves_.group_free(group); }
+    int64_t movable(int64_t l2bm, int64_t words) const;
+
     int64_t steps() const { return int64_t(words_.size()); }
     // Steps in which a unit works, so far.
     int64_t busy(Unit u) const { return busy_[size_t(u)]; }

@@ -4,6 +4,7 @@
 #include "support/error.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <numeric>
 
 namespace kumiko::chip {
@@ -26,7 +27,8 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     per_word_ = 8 / bytes;
     const auto &loops = plan.loops();
     for (const size_t k : s.keys) tiles_ *= loops[k].extent;
-    for (const size_t d : s.digits) accesses_ *= loops[d].extent;
+    find_digits();
+    for (const Digit &d : digits_) accesses_ *= d.extent;
     int64_t lanes = 1;
     for (const size_t l : s.lanes) lanes *= loops[l].extent;
     if (s.form == Form::Pe) {
@@ -90,17 +92,67 @@ int64_t Road::key(const Values &values) const {
     return k;
 }
 
+void Road::find_digits() {
+    const auto &loops = plan_.loops();
+    shared_.assign(loops.size(), false);
+    std::vector<size_t> axis_of(loops.size(), SIZE_MAX);
+    for (const size_t l : shape_.digits) {
+        Digit made{{l}, {1}, loops[l].extent};
+        int axes = 0;
+        for (size_t a = 0; a < shape_.access.index.size(); a++) {
+            if (shape_.access.index[a].depends(l)) axis_of[l] = a, axes++;
+        }
+        const auto coefficient = [&](size_t loop) { return shape_.access.index[axis_of[l]].coefficients[loop]; };
+        // Overlaps an earlier digit of the same axis: neither steps over all that the other covers.
+        Digit *with = nullptr;
+        for (Digit &d : digits_) {
+            if (axis_of[d.loops[0]] != axis_of[l]) continue;
+            int64_t reach = 0, least = INT64_MAX;
+            for (const size_t m : d.loops) {
+                reach += std::abs(coefficient(m)) * (loops[m].extent - 1);
+                least = std::min(least, std::abs(coefficient(m)));
+            }
+            const int64_t own = std::abs(coefficient(l));
+            if (own > reach || least > own * (loops[l].extent - 1)) continue;
+            if (with || axes > 1)
+                throw Unsupported(shape_.name + ": the index of axis " + std::to_string(axis_of[l]) + " sums loops, such as " + loops[l].name +
+                                  ", in a way that the chip's addresses do not");
+            with = &d;
+        }
+        if (!with) {
+            digits_.push_back(made);
+            continue;
+        }
+        with->loops.push_back(l);
+        int64_t common = 0;
+        for (const size_t m : with->loops) common = std::gcd(common, coefficient(m));
+        with->weights.clear();
+        with->extent = 1;
+        for (const size_t m : with->loops) {
+            if (coefficient(m) < 0) throw Unsupported(shape_.name + ": an index runs backwards along loop " + loops[m].name);
+            with->weights.push_back(coefficient(m) / common);
+            with->extent += coefficient(m) / common * (loops[m].extent - 1);
+            shared_[m] = true;
+        }
+    }
+}
+
 int64_t Road::index(const Values &values) const {
     int64_t k = 0;
-    for (const size_t l : shape_.digits) k = k * plan_.loops()[l].extent + values[l];
+    for (const Digit &d : digits_) {
+        k *= d.extent;
+        for (size_t i = 0; i < d.loops.size(); i++) k += d.weights[i] * values[d.loops[i]];
+    }
     return k;
 }
 
 int64_t Road::access_stride(size_t loop) const {
     int64_t stride = 1;
-    for (size_t d = shape_.digits.size(); d-- > 0;) {
-        if (shape_.digits[d] == loop) return stride;
-        stride *= plan_.loops()[shape_.digits[d]].extent;
+    for (size_t d = digits_.size(); d-- > 0;) {
+        for (size_t i = 0; i < digits_[d].loops.size(); i++) {
+            if (digits_[d].loops[i] == loop) return stride * digits_[d].weights[i];
+        }
+        stride *= digits_[d].extent;
     }
     return 0;
 }
@@ -318,9 +370,17 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
                     plan_.set_unit(values, Tier::Mab, int(m));
                     plan_.set_unit(values, Tier::Pe, int(p));
                     int64_t digit = access;
-                    for (size_t i = s.digits.size(); i-- > 0;) {
-                        values[s.digits[i]] = digit % loops[s.digits[i]].extent;
-                        digit /= loops[s.digits[i]].extent;
+                    for (size_t d = digits_.size(); d-- > 0;) {
+                        int64_t at = digit % digits_[d].extent;
+                        digit /= digits_[d].extent;
+                        // Of the loops that share elements, any that reach this one.
+                        std::vector<std::pair<int64_t, size_t>> steps;
+                        for (size_t i = 0; i < digits_[d].loops.size(); i++) steps.push_back({digits_[d].weights[i], digits_[d].loops[i]});
+                        if (steps.size() > 1) std::sort(steps.rbegin(), steps.rend());
+                        for (const auto &[weight, loop] : steps) {
+                            values[loop] = std::min(loops[loop].extent - 1, at / weight);
+                            at -= values[loop] * weight;
+                        }
                     }
                     for (int e = 0; e < per_word_; e++) {
                         if (s.form == Form::Pe) {
@@ -335,7 +395,7 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
                             if (s.form == Form::Face) values[s.row] = row;
                             values[s.column] = 4 * p + e;
                         }
-                        int64_t &offset = elements[size_t(e)] = access < accesses_ && plan_.inside(values) ? 0 : -1;
+                        int64_t &offset = elements[size_t(e)] = access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
                         for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
                             const int64_t at = s.access.index[d].at(values);
                             offset = at < 0 || at >= s.access.extents[d] ? -1 : offset + at * axis_stride[d];
@@ -354,7 +414,11 @@ std::string Road::to_string() const {
     const auto add = [&](int64_t n, const std::string &what) { text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", n, what); };
     for (const size_t k : shape_.keys) add(loops[k].extent, loops[k].name);
     if (slots() > 1) add(slots(), local_ ? "L2B" : "group and L2B");
-    for (const size_t d : shape_.digits) add(loops[d].extent, loops[d].name);
+    for (const Digit &d : digits_) {
+        std::string names;
+        for (const size_t l : d.loops) names += (names.empty() ? "" : "+") + loops[l].name;
+        add(d.extent, names);
+    }
     if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (dealt by 8 LW)" : "L1B");
     if (deal_ == Deal::Face)
         add(face_words, "matrix");

@@ -83,6 +83,16 @@ private:
     int64_t run_ = 1;
     bool local_ = true; // each group keeps what its L2Bs use
 
+    // The address digits of a tile, outermost first: a loop, or several whose steps along an axis overlap (a window and its taps), which
+    // then share the elements. A digit counts Σ weight · loop.
+    struct Digit {
+        std::vector<size_t> loops;
+        std::vector<int64_t> weights;
+        int64_t extent = 1;
+    };
+    std::vector<Digit> digits_;
+    std::vector<bool> shared_; // by loop: it is one of several of a digit
+    void find_digits();
     std::vector<std::pair<int64_t, int64_t>> pairs_; // parts that L2 sends at once; second: −1, or the one for the upper half
     std::vector<int> l1b_of_part_;
     uint32_t l1bs_of_part(int64_t part) const;

@@ -32,6 +32,20 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     source = tensor;
     while (!state.is_input(source)) {
         const StageState *s = state.producer(source);
+        if (s && s->def.kind == Stage::Kind::Padding && !s->is_copy) { // zeros around an input are what its road puts there
+            namespace ir = Halide::Internal;
+            const ir::Call *choice = s->def.value.as<ir::Call>();
+            const ir::Call *read = choice && choice->is_intrinsic(ir::Call::if_then_else) ? choice->args[1].as<ir::Call>() : nullptr;
+            bool same = read && ir::is_const_zero(choice->args[2]) && state.is_input(read->name);
+            for (size_t d = 0; same && d < s->def.axes.size(); d++) {
+                const ir::Variable *v = read->args[d].as<ir::Variable>();
+                same = v && v->name == s->def.axes[d].name();
+            }
+            if (!same)
+                throw Unsupported("stage " + plan.stage().name() + " reads " + source + "; of paddings the chip knows zeros around an input");
+            source = read->name;
+            continue;
+        }
         if (!s || !s->is_copy)
             throw Unsupported("stage " + plan.stage().name() + " reads " + source +
                               ", which another stage computes; the chip runs one stage with what is inlined or finished in it");
@@ -189,7 +203,7 @@ void Loader::load(Slot &slot, int64_t until) {
 
 int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
 
-std::function<void(uint32_t)> store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
+StoredPart store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
                                  const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
     const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
@@ -205,7 +219,8 @@ std::function<void(uint32_t)> store_part(Context &c, const Road &r, Rings &rings
         }
         r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
     }
-    return [&c, &r, key, x, n, dram, l2bm](uint32_t groups) { r.moves(c.packer, key, x, n, dram, l2bm, 1, groups); };
+    return {l2bm, n / r.chunk() * r.l2_chunk(),
+            [&c, &r, key, x, n, dram, l2bm](uint32_t groups) { r.moves(c.packer, key, x, n, dram, l2bm, 1, groups); }};
 }
 
 } // namespace kumiko::chip

@@ -94,10 +94,14 @@ sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);
 
 // Carries a part of the tile of a result away: `gather` places the operation that brings the words of accesses [4n, 4n + 4), word w, from the
 // units to L1BM at the address given.
-// It goes in parts, one move of each L2B; [0, store_parts) are all. Brings it to L2BM, and returns what places the moves of a set of
-// groups, which has to be called for all before the ring comes round to the same words: store_ahead parts later at most.
-std::function<void(uint32_t groups)> store_part(Context &c, const Road &road, Rings &rings, int64_t dram, int64_t key, int64_t part,
-                                 const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
+// It goes in parts, one move of each L2B; [0, store_parts) are all. Brings it to L2BM; what places the moves has to be called for all
+// groups before the ring comes round to the same words: store_ahead parts later at most.
+struct StoredPart {
+    int64_t l2bm, words; // of an L2B
+    std::function<void(uint32_t groups)> place;
+};
+StoredPart store_part(Context &c, const Road &road, Rings &rings, int64_t dram, int64_t key, int64_t part,
+                      const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
 inline int64_t store_ahead(const Road &r, const Rings &rings) {
     return rings.l2.words() / (rings.move / r.chunk() * r.l2_chunk()) - 1;
 }

@@ -80,9 +80,6 @@ public:
         x_->set_rings(rings[0]);
         w_->set_rings(rings[1]);
         store_rings_ = rings[2];
-        const int64_t part = plan_->used(Tier::L2b) * store_rings_.move / store_->chunk() * store_->l2_chunk() / c_.config.moves.dram_rate;
-        a_turn_ = std::max<int64_t>(1, (w_->road().run() * w_->road().l2_words() / c_.config.moves.dram_rate -
-                                        2 * c_.config.moves.turnaround) / part);
         // As many blocks as L2BM holds matrices ahead.
         lag_ = stage.write_back.empty() ? 0
                : w_->through_l2()       ? rings[1].l2.words() / w_->road().l2_chunk()
@@ -124,13 +121,10 @@ private:
     struct Store {
         int64_t due;
         uint32_t groups; // still to be placed
-        std::function<void(uint32_t)> place;
+        StoredPart part;
     };
     std::deque<Store> stores_;
     int64_t block_ = 0, lag_ = 0;
-    // Where groups take turns to hold the matrices, a group's results go while others are read: so many parts a turn.
-    int64_t turn_ = -1, a_turn_ = 0;
-    std::vector<int64_t> in_turn_;
     int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
@@ -301,26 +295,36 @@ private:
     void release_stores(int64_t keep) {
         const uint32_t all = (1u << plan_->used(Tier::Group)) - 1, reading = w_->road().groups_of(w_->last_key());
         while (!stores_.empty() && int64_t(stores_.size()) > keep) {
-            stores_.front().place(stores_.front().groups);
+            stores_.front().part.place(stores_.front().groups);
             stores_.pop_front();
         }
         if ((reading & all) != all) {
-            if (const int64_t turn = w_->last_key() / w_->road().run(); turn != turn_) {
-                turn_ = turn;
-                in_turn_.assign(32, 0);
+            // The groups that are not read have time until their turn comes again.
+            const Road &w = w_->road();
+            int64_t until = 0;
+            for (int g = 0; g < c_.config.groups; g++) {
+                if (reading >> g & 1) until = std::max(until, c_.packer.group_free(g));
             }
+            until += (w.run() - 1 - w_->last_key() % w.run()) * (w.l2_words() / c_.config.moves.dram_rate);
+            uint32_t open = all & ~reading;
             for (Store &s : stores_) {
-                for (int g = 0; g < 32; g++) {
-                    if (!(s.groups & ~reading & 1u << g) || in_turn_[size_t(g)] >= a_turn_) continue;
-                    s.place(1u << g);
+                const int64_t ready = c_.packer.movable(s.part.l2bm, s.part.words);
+                const int64_t lasts = plan_->used(Tier::L2b) * s.part.words / c_.config.moves.dram_rate;
+                for (int g = 0; g < c_.config.groups; g++) {
+                    if (!(s.groups & open & 1u << g)) continue;
+                    const int64_t begin = std::max(ready, c_.packer.group_free(g) + c_.config.moves.turnaround);
+                    if (begin + lasts + c_.config.moves.turnaround > until) {
+                        open &= ~(1u << g);
+                        continue;
+                    }
+                    s.part.place(1u << g);
                     s.groups &= ~(1u << g);
-                    in_turn_[size_t(g)]++;
                 }
             }
         } else {
             for (Store &s : stores_) {
                 if (s.due > block_) break;
-                s.place(s.groups);
+                s.part.place(s.groups);
                 s.groups = 0;
             }
         }

@@ -204,7 +204,7 @@ private:
         };
         const int64_t key = store_->key(values_);
         for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++)
-            store_part(c_, *store_, store_rings_, store_dram_, key, part, gather)(~0u);
+            store_part(c_, *store_, store_rings_, store_dram_, key, part, gather).place(~0u);
         for (const size_t d : digits) values_[d] = 0;
     }
 
