@@ -69,6 +69,7 @@ std::string show_on_chip(const Schedule &schedule, const std::string &stage) {
     const ChipProgram program = compile_chip(schedule);
     if (stage == "l3") return program.l3();
     if (stage == "l2") return program.l2();
+    if (stage == "l1") return program.l1();
     return program.words();
 }
 

@@ -15,7 +15,7 @@ struct ChipArguments {
 
 // kumiko run OP --target chip:full
 void run_on_chip(const ChipArguments &a);
-// kumiko show OP --target chip:full --stage l3|l2|words; returns the text.
+// kumiko show OP --target chip:full --stage l3|l2|l1|words; returns the text.
 std::string show_on_chip(const Schedule &schedule, const std::string &stage);
 
 } // namespace kumiko::cli

@@ -79,16 +79,18 @@ int64_t output_bytes(const Op &op) {
 
 struct Point {
     int64_t vectors, columns, groups, l2bs, l1bs;
+    bool resident;
 };
 
 double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &p) {
     const int64_t row_parts = n.mabs * (n.l1bs / p.l1bs) * (n.l2bs / p.l2bs) * (n.groups / p.groups);
     const int64_t it = ceil_div(r.M, p.vectors * row_parts);
     const int64_t jt = ceil_div(r.N, 16 * p.columns * p.l1bs * p.l2bs * p.groups), kb = ceil_div(r.K, 16);
-    if (p.vectors * kb > n.lm) return INFINITY;
+    if (p.resident && p.vectors * kb > n.lm) return INFINITY;
+    const double visits = double(it) * (p.resident ? 1 : jt); // of the rows' vectors
     const double tiles = double(it) * jt;
     const double matrix = tiles * kb * p.columns * p.vectors;
-    const double x = double(it) * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4, w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
+    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4, w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
     const double port = (x + w) / std::min(16.0, n.dram * n.groups);
     const double results = tiles * p.columns * 16 * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
     const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
@@ -96,13 +98,13 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
     const auto l2 = [&](double words, int64_t parts) { // of an L1B
         return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
     };
-    const double l2_steps = l2(double(it) * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
-    const double l1_steps = double(it) * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
+    const double l2_steps = l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
+    const double l1_steps = visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
     const double busiest = std::max({matrix, port, dram, 4 * l2_steps, 4 * l1_steps});
     // The last tile's results, and the vectors of the first tile, for which its work has to wait.
     const double tail = results / tiles / (n.groups * n.dram);
     const bool ahead = 2 * p.vectors * kb <= n.lm; // room for the next rows' vectors
-    const double first = std::max(0.0, (x / it + w / tiles) / std::min(16.0, n.dram * n.groups) - matrix / tiles);
+    const double first = std::max(0.0, (x / visits + w / tiles) / std::min(16.0, n.dram * n.groups) - matrix / tiles);
     return r.batch * busiest + tail + first * (ahead ? 1 : 1 + 0.3 * (it - 1)) + 1000;
 }
 
@@ -111,22 +113,38 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
 bool is_chip_matmul(const Op &op) { return roles(op).has_value(); }
 
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    return cycles(*roles(op), Numbers(machine), output_bytes(op), {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs});
+    return cycles(*roles(op), Numbers(machine), output_bytes(op), {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
 }
+
+namespace {
+
+// The sums are finished by more than a cast, which takes some registers.
+bool has_end(const Op &op, const Roles &r) {
+    if (r.contraction.consumer.empty()) return false;
+    Expr v = op.stage(r.contraction.consumer).value;
+    if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
+    const auto *read = v.as<Halide::Internal::Call>();
+    return !read || read->call_type != Halide::Internal::Call::Image;
+}
+
+} // namespace
 
 ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     const Numbers n(machine);
-    Point best{8, 1, 1, 1, 1};
+    const int64_t sums = n.grf - (has_end(op, r) ? 24 : 0); // words of a GRF
+    Point best{8, 1, 1, 1, 1, true};
     double least = INFINITY;
     for (const int64_t vectors : {8, 16, 32}) {
-        for (int64_t columns = 1; columns * vectors * 2 <= n.grf; columns *= 2) {
+        for (int64_t columns = 1; columns * vectors * 2 <= sums; columns *= 2) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {
                     for (const int64_t l1bs : divisors(n.l1bs)) {
-                        const Point p{vectors, columns, groups, l2bs, l1bs};
-                        const double c = cycles(r, n, output_bytes(op), p);
-                        if (c < least) least = c, best = p;
+                        for (const bool resident : {true, false}) {
+                            const Point p{vectors, columns, groups, l2bs, l1bs, resident};
+                            const double c = cycles(r, n, output_bytes(op), p);
+                            if (c < least) least = c, best = p;
+                        }
                     }
                 }
             }
@@ -157,6 +175,9 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
+    p.resident = Flag(best.resident);
+    // Panels of vectors, two of which stand in LM.
+    while (!best.resident && p.panel > 1 && 2 * best.vectors * depth * p.panel > n.lm) p.panel.set_index(p.panel.index() - 1);
     p.write_back = Flag(true);
     return p;
 }
@@ -199,7 +220,10 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
         for (const char *level : {"group", "L2B", "L1B"}) C.bind((*axis == 'i' ? i : j) + "." + level, level);
     }
     C.bind(i + ".MAB", "MAB");
-    s.place_in(r.a.tensor, "LM", C.name(), i + ".t");
+    if (p.resident)
+        s.place_in(r.a.tensor, "LM", C.name(), i + ".t");
+    else
+        s.place_in(r.a.tensor, "LM", C.name(), p.panel > 0 ? k + ".p" : copied).double_buffer();
     std::string from = r.b.tensor;
     if (p.panel > 0) {
         StageHandle panel = s.place_in(from, "L2BM", C.name(), k + ".p");

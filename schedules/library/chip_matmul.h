@@ -14,6 +14,7 @@ struct ChipMatmulParameters {
                              (Tile, panel),                         // such copies in one of L2BM; 0: they only pass through
                              (Tile, groups),                        // so many groups share rows and divide columns
                              (Tile, l2bs), (Tile, l1bs),            // the same of a group's L2Bs, of an L2B's L1Bs
+                             (Flag, resident),                      // rows' vectors stay for all columns; else they pass by panels
                              (Flag, write_back));                   // results leave under the next tile's work
 };
 

@@ -16,7 +16,7 @@ struct ChipProgram::Contents {
     sim::Config config;
     sim::Program program;
     std::vector<HostTensor> tensors;
-    std::string l3, l2;
+    std::string l3, l2, l1;
     sim::Bounds bounds;
     std::shared_ptr<const ScheduleState> state; // that the plans refer to
     int64_t operations = 0;
@@ -28,6 +28,7 @@ const sim::Config &ChipProgram::config() const { return contents_->config; }
 const sim::Program &ChipProgram::program() const { return contents_->program; }
 std::string ChipProgram::l3() const { return contents_->l3; }
 std::string ChipProgram::l2() const { return contents_->l2; }
+std::string ChipProgram::l1() const { return contents_->l1; }
 std::string ChipProgram::words() const { return sim::disassemble(contents_->program); }
 int64_t ChipProgram::operations() const { return contents_->operations; }
 double ChipProgram::seconds() const { return contents_->seconds; }
@@ -175,6 +176,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
         contents->tensors = std::move(c.tensors);
         contents->l3 = c.l3;
         contents->l2 = c.l2;
+        contents->l1 = c.packer.first_operations();
         contents->operations = c.packer.operations();
         contents->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return ChipProgram(contents);

@@ -26,6 +26,7 @@ public:
 
     std::string l3() const;    // where each tensor stands in DRAM, in which order
     std::string l2() const;    // loops, tiles, moves, who holds which words of the memories
+    std::string l1() const;    // the first operations in program order, with the step in which each stands
     std::string words() const; // the text form; assembles to the same program
 
     // Runs on a fresh chip: writes the inputs to DRAM, simulates, reads the outputs. Arrays as a compiled kernel takes them. Throws

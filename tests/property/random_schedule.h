@@ -25,6 +25,7 @@ public:
         const std::string name = p->name;
         // Those that shape loops are tried more often; those that end a stage's story less.
         if (name == "compute_root" && r_.chance(0.6)) return std::nullopt;
+        if (name == "write_back") return std::nullopt; // of the chip alone
         if ((name == "assume" || name == "specialize") && s_.op.sizes().empty()) return std::nullopt;
         Directive d;
         d.primitive = name;
@@ -229,6 +230,10 @@ private:
     bool text(Directive &d, const Parameter &q) {
         nlohmann::json &a = d.arguments[q.name];
         const std::string name = q.name;
+        if (name == "level") { // of units
+            a = pick(r_, s_.machine->unit_names());
+            return true;
+        }
         if (!q.choices.empty()) {
             a = pick(r_, q.choices);
             return true;

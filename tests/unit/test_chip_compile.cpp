@@ -1,7 +1,8 @@
 // Whole ops from formula and schedule to results of the simulated chip.
-// Links: ops
+// Links: ops schedules/library
 #include "dsl/interpret.h"
 #include "ops/ops.h"
+#include "schedules/library/chip_matmul.h"
 #include "targets/chip/compile.h"
 
 #include <doctest/doctest.h>
@@ -111,4 +112,31 @@ TEST_CASE("a matrix product with the matrix unit") {
     check_matmul(config, 50, 70, 90, f32, {});
     check_matmul(config, 128, 128, 256, f32, {.write_back = false});
     check_matmul(config, 512, 512, 512, f16, {});
+}
+
+TEST_CASE("what finishes a product") {
+    const sim::Config config = sim::Config::load("small");
+    for (const kumiko::Type out : {f32, f16}) {
+        for (const bool residual : {false, true}) {
+            ops::MatmulOptions o;
+            o.output = out;
+            o.bias = true;
+            o.residual = residual;
+            o.activation = "relu";
+            const Op op = ops::matmul(f16, 40, 70, 50, o);
+            CAPTURE(op.to_string());
+            const Machine machine = chip_machine(config);
+            const ChipProgram p = compile_chip(library::schedule_chip_matmul(op, machine, library::chip_matmul_parameters(op, machine)), config);
+            std::vector<Buffer<>> arrays;
+            for (const Input &in : op.inputs()) {
+                arrays.push_back(make_input(in, {}));
+                fill_random_integers(arrays.back(), arrays.size(), -4, 4);
+            }
+            const Buffer<> expected = interpret(op, arrays).front();
+            arrays.push_back(make_output(op, op.outputs().front(), {}));
+            fill_unwritten(arrays.back());
+            p.run(arrays);
+            CHECK(difference(arrays.back(), expected) == "");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 #include "targets/chip/pack/packer.h"
 
+#include "sim/assembler.h"
+
 #include "support/error.h"
 
 #include <algorithm>
@@ -180,10 +182,17 @@ void Packer::commit(const Micro &m, int64_t step) {
     }
 }
 
+void Packer::note(int64_t step, const sim::Word &word) {
+    constexpr int64_t most = 1000;
+    if (operations_ <= most) first_ += fmt::format("{:>6}  {}\n", step, sim::disassemble(word));
+    if (operations_ == most) first_ += "        …\n";
+}
+
 int64_t Packer::place(const Micro &m, int64_t earliest) {
     operations_++;
     const int64_t step = first_fit(m, std::max(earliest, ready(m)));
     commit(m, step);
+    for (int p = 0; p < m.parts(); p++) note(step + p, m.word(p));
     return step;
 }
 
@@ -266,6 +275,7 @@ int64_t Packer::place_move(Mv move, int64_t from) {
         issue.word().mv = move;
         commit(issue, s);
         last_issue_ = s;
+        note(s, issue.word());
         return at;
     }
 }

@@ -39,6 +39,8 @@ public:
     // Steps in which a unit works, so far.
     int64_t busy(Unit u) const { return busy_[size_t(u)]; }
     int64_t operations() const { return operations_; }
+    // The first operations in program order, a line each: the step in which it stands, and what it does.
+    const std::string &first_operations() const { return first_; }
 
 private:
     struct Times {                 // of one word of a memory, in steps
@@ -57,6 +59,8 @@ private:
     std::vector<std::vector<std::pair<int64_t, int64_t>>> tags_; // steps in which each is taken
     std::array<int64_t, 32> busy_{};
     int64_t operations_ = 0, last_issue_ = 0;
+    std::string first_;
+    void note(int64_t step, const sim::Word &word);
 
     void reserve(int64_t steps);
     int gap(const Touch &write_then, const Times &t, bool read_by_l2) const;

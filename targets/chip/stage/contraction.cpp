@@ -1,4 +1,5 @@
 #include "targets/chip/stage/stages.h"
+#include "targets/chip/stage/vector_code.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -74,9 +75,13 @@ public:
         const int banks = stage.write_back.empty() ? 1 : 2;
         for (int b = 0; b < banks; b++)
             c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage.name() + (b ? " (second)" : ""));
-        const auto rings = share_rings(c_, {{&x_->road(), {true, x_->through_l2()}},
-                                            {&w_->road(), {false, w_->through_l2()}},
-                                            {store_.get(), {true, true}}});
+        if (end_.defined()) begin_end(state);
+        std::vector<std::pair<const Road *, std::pair<bool, bool>>> users = {{&x_->road(), {true, x_->through_l2()}},
+                                                                           {&w_->road(), {false, w_->through_l2()}},
+                                                                           {store_.get(), {true, true}}};
+        for (const EndOperand &o : end_operands_) users.push_back({&o.loader->road(), {true, true}});
+        const auto rings = share_rings(c_, users);
+        for (size_t i = 0; i < end_operands_.size(); i++) end_operands_[i].loader->set_rings(rings[3 + i]);
         x_->set_rings(rings[0]);
         w_->set_rings(rings[1]);
         store_rings_ = rings[2];
@@ -114,6 +119,7 @@ private:
     struct Drain { // of a complete tile
         int64_t key;
         bool bank;
+        Values values;
         int64_t part = 0; // the next
     };
     std::optional<Drain> pending_;
@@ -126,6 +132,107 @@ private:
     std::deque<Store> stores_;
     int64_t block_ = 0, lag_ = 0;
     int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
+
+    // What finishes the sums, when it is more than a cast: an expression of f32, and the operands beside the sums.
+    struct EndOperand {
+        Expr read; // as the expression has it, with its cast to f32 where it is narrower
+        std::shared_ptr<StageState> copy;
+        std::unique_ptr<Loader> loader;
+    };
+    Expr end_;
+    std::vector<EndOperand> end_operands_;
+    std::unique_ptr<VectorCode> code_;
+    Values end_values_;
+    int64_t end_first_ = 0; // of the four accesses that are finished: where they begin
+    int end_word_ = 0;
+    bool end_bank_ = false;
+
+    // Operands of the end come to LM at the loop of the accumulators, two tiles in turn.
+    void begin_end(const ScheduleState &state) {
+        struct Find : ir::IRGraphVisitor {
+            using IRGraphVisitor::visit;
+            std::vector<Expr> reads;
+            void visit(const ir::Cast *op) override {
+                const ir::Call *read = op->value.as<ir::Call>();
+                if (read && read->call_type == ir::Call::Image)
+                    reads.push_back(Expr(op));
+                else
+                    IRGraphVisitor::visit(op);
+            }
+            void visit(const ir::Call *op) override {
+                if (op->call_type == ir::Call::Image) reads.push_back(Expr(op));
+                IRGraphVisitor::visit(op);
+            }
+        } find;
+        end_.accept(&find);
+        for (const Expr &e : find.reads) {
+            const ir::Cast *cast = e.as<ir::Cast>();
+            const Expr read = cast ? cast->value : e;
+            const std::string tensor = read.as<ir::Call>()->name;
+            if (tensor == stage_.name()) continue;
+            if (!state.is_input(tensor))
+                throw Unsupported("the end of " + stage_.name() + " reads " + tensor + ", which another stage computes");
+            if ((read.type() != f32 && read.type() != f16) || (cast && cast->type != f32))
+                throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) + "; f16 and f32 are built");
+            bool known = false;
+            for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, e);
+            if (known) continue;
+            EndOperand o;
+            o.read = e;
+            o.copy = std::make_shared<StageState>();
+            o.copy->def.name = tensor + ".LM";
+            o.copy->double_buffered = true;
+            RoadShape s;
+            s.name = o.copy->def.name;
+            s.access = plan_->access(state, read);
+            s.type = read.type();
+            s.form = Form::Result;
+            s.row = row_;
+            for (const size_t t : time_) {
+                if (s.access.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
+            }
+            const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
+            const int64_t dram = c_.take_dram(*road, tensor);
+            c_.tensors.push_back({tensor, false, dram, plan_, road});
+            o.loader = std::make_unique<Loader>(c_, road, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}}, dram, *plan_);
+            end_operands_.push_back(std::move(o));
+        }
+        std::array<Ring, 2> registers;
+        for (int b = 0; b < 2; b++) {
+            const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
+            const int64_t words = std::max<int64_t>(24, std::min<int64_t>(64, c_.planner.free_words(bank)));
+            registers[size_t(b)] = Ring(c_.planner.take(bank, words, "values of the end of " + stage_.name()), words);
+        }
+        code_ = std::make_unique<VectorCode>(c_, "the end of stage " + stage_.name(), registers, [this](const Expr &e) { return end_word(e); });
+    }
+
+    Operand end_word(const Expr &e) {
+        const ir::Call *read = e.as<ir::Call>();
+        if (read && read->name == stage_.name()) return sums(end_first_ + end_word_, 2, end_bank_);
+        for (const EndOperand &o : end_operands_) {
+            if (!ir::equal(o.read, e)) continue;
+            const Road &r = o.loader->road();
+            const int64_t index = r.index(end_values_), stride = r.access_stride(vectors_.back());
+            o.loader->ensure(end_values_);
+            o.loader->need(index + (cycles_per_step - 1) * stride);
+            if (r.words() == 2) return lm_operand(c_.config, o.loader->base() + 2 * index + end_word_, 2 * stride);
+            // Four f16 of a word become four f32 in two.
+            const Operand wide = code_->registers(8, 2);
+            Micro m;
+            m.use(Unit::Alu);
+            Alu alu;
+            alu.op = AluOp::Widen;
+            alu.type = sim::Type::F16;
+            alu.a = m.read(lm_operand(c_.config, o.loader->base() + index, stride), 1);
+            alu.to = m.write(wide, 2);
+            m.word().alu = alu;
+            c_.packer.place(m);
+            Operand half = wide;
+            half.address.at[0] = uint16_t(half.address.at[0] + end_word_);
+            return half;
+        }
+        throw Unsupported("the end of stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) + " yet");
+    }
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
 
@@ -160,14 +267,13 @@ private:
         kumiko::Type type = stage_.def.type;
         if (finished_) {
             const Expr &v = finished_->def.value;
-            const ir::Cast *cast = v.as<ir::Cast>();
-            const Expr inner = cast ? cast->value : v;
-            const ir::Call *read = inner.as<ir::Call>();
-            const bool plain = read && read->call_type == ir::Call::Image && read->name == stage_.name();
-            if (!plain || (v.type() != f16 && v.type() != f32))
-                throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " + to_string(v) +
-                                  "; behind the matrix unit only a cast to f16 is built");
             type = v.type();
+            end_ = v;
+            if (const ir::Cast *cast = v.as<ir::Cast>(); cast && type == f16) end_ = cast->value;
+            if (end_.type() != f32 || (type != f16 && type != f32))
+                throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " + to_string(v) +
+                                  "; behind the matrix unit elements of f32 are computed, and cast to f16 at last");
+            if (const ir::Call *read = end_.as<ir::Call>(); read && read->name == stage_.name()) end_ = Expr(); // the sum itself
         }
         for (size_t l = 0; l < plan_->loops().size(); l++) {
             const PlannedLoop &p = plan_->loops()[l];
@@ -277,7 +383,7 @@ private:
     // The sums of a tile are complete.
     void leave() {
         drain_pending(); // of the tile before
-        pending_ = Drain{store_->key(values_), bank_};
+        pending_ = Drain{store_->key(values_), bank_, values_};
         // Spread over the first half of the next tile's blocks.
         pace_ = std::max<int64_t>(1, blocks_ / (2 * store_parts(*store_, store_rings_)));
         blocks_ = 0;
@@ -338,21 +444,47 @@ private:
         release_stores(store_ahead(*store_, store_rings_));
         auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part, [&](int64_t n, int w, int64_t l1bm) {
             Micro m;
+            L1 l1;
+            l1.op = L1Op::Gather;
+            l1.at.at = uint16_t(l1bm);
             const int64_t at = 2 * cycles_per_step * n;
+            Operand result = sums(at, 2, bank);
+            if (end_.defined()) {
+                end_first_ = at;
+                end_bank_ = bank;
+                end_values_ = pending_->values;
+                int64_t access = n * cycles_per_step;
+                const auto &digits = store_->shape().digits;
+                for (size_t i = digits.size(); i-- > 0;) {
+                    end_values_[digits[i]] = access % plan_->loops()[digits[i]].extent;
+                    access /= plan_->loops()[digits[i]].extent;
+                }
+                if (narrow) {
+                    result = code_->registers(2 * cycles_per_step, 2);
+                    for (end_word_ = 0; end_word_ < 2; end_word_++) {
+                        Operand to = result;
+                        to.address.at[0] = uint16_t(to.address.at[0] + end_word_);
+                        code_->store(code_->evaluate(end_), to);
+                    }
+                } else {
+                    end_word_ = w;
+                    m = code_->last(code_->evaluate(end_));
+                    l1.from = VectorCode::forward(m);
+                    m.next();
+                }
+            }
             if (narrow) {
                 m.use(Unit::Alu);
                 Alu alu;
                 alu.op = AluOp::Narrow;
                 alu.type = sim::Type::F32;
-                alu.a = m.read(sums(at, 2, bank), 2);
+                alu.a = m.read(result, 2);
                 m.word().alu = alu;
                 m.next();
+                l1.from = Source::Aluf;
             }
             m.use(Unit::L1);
-            L1 l1;
-            l1.op = L1Op::Gather;
-            l1.at.at = uint16_t(l1bm);
-            l1.from = narrow ? Source::Aluf : m.read(sums(at + w, 2, bank), 1);
+            if (!narrow && !end_.defined()) l1.from = m.read(sums(at + w, 2, bank), 1);
             m.word().l1 = l1;
             m.touch_range(Space::L1bm, l1bm, words, true);
             c_.packer.place(m);

@@ -1,9 +1,9 @@
 #include "targets/chip/stage/stages.h"
+#include "targets/chip/stage/vector_code.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
 
-#include <cstring>
 #include <fmt/format.h>
 
 namespace kumiko::chip {
@@ -98,8 +98,8 @@ public:
         const int64_t half = c_.config.sizes.grf;
         c_.planner.take(Bank::Grf0, half, "intermediate values");
         c_.planner.take(Bank::Grf1, half, "intermediate values");
-        registers_[0] = Ring(0, half);
-        registers_[1] = Ring(0, half);
+        code_ = std::make_unique<VectorCode>(c_, "stage " + stage.name(), std::array<Ring, 2>{Ring(0, half), Ring(0, half)},
+                                             [this](const Expr &e) { return word_of(e); });
         std::vector<std::pair<const Road *, std::pair<bool, bool>>> users;
         for (const Operand_ &o : operands_) users.push_back({&o.loader->road(), {true, o.loader->through_l2()}});
         users.push_back({store_.get(), {true, true}});
@@ -133,8 +133,7 @@ private:
     std::shared_ptr<const Road> store_;
     int64_t store_dram_ = 0;
     Rings store_rings_;
-    std::array<Ring, 2> registers_;
-    int next_register_ = 0;
+    std::unique_ptr<VectorCode> code_;
     Values values_;
 
     Expr inlined(const Expr &e) {
@@ -189,14 +188,12 @@ private:
                 values_[digits[i]] = access % loops[digits[i]].extent;
                 access /= loops[digits[i]].extent;
             }
-            const Value v = evaluate(value_);
-            // The last operation again, now followed by the gather that takes its forward.
-            Micro m = operation(v);
-            const Source forward = m.word().alu.op != AluOp::None ? Source::Aluf : Source::Mauf;
-            m.next().use(Unit::L1);
+            // The last operation leaves by its forward.
+            Micro m = code_->last(code_->evaluate(value_));
             L1 l1;
             l1.op = L1Op::Gather;
-            l1.from = forward;
+            l1.from = VectorCode::forward(m);
+            m.next().use(Unit::L1);
             l1.at.at = uint16_t(l1bm);
             m.word().l1 = l1;
             m.touch_range(Space::L1bm, l1bm, words, true);
@@ -208,154 +205,17 @@ private:
         for (const size_t d : digits) values_[d] = 0;
     }
 
-    // A value: where its four words stand, or the operation that makes them.
-    struct Value {
-        Operand at;
-        bool made = false; // `at` holds it; else `op` makes it from a and b
-        Expr op;
-        std::vector<Operand> from;
-        kumiko::Type type;
-    };
-
-    Micro operation(const Value &v) {
-        Micro m;
-        if (v.made) {
-            m.use(Unit::Alu);
-            Alu alu;
-            alu.op = AluOp::Pass;
-            alu.type = alu_type(v.type);
-            alu.a = m.read(v.at, 1);
-            m.word().alu = alu;
-            return m;
+    // Where the four words of an operand stand.
+    Operand word_of(const Expr &e) {
+        for (const Operand_ &o : operands_) {
+            if (!ir::equal(o.read, e)) continue;
+            const Road &r = o.loader->road();
+            const auto &digits = store_->shape().digits;
+            const int64_t stride = digits.empty() ? 0 : r.access_stride(digits.back());
+            o.loader->need(r.index(values_) + (cycles_per_step - 1) * stride);
+            return lm_operand(c_.config, o.loader->base() + r.index(values_), stride);
         }
-        const bool half = v.type == f16;
-        const auto mau = [&](MauOp op, int a, int b, int c, bool negate) {
-            m.use(Unit::Mau).use(half ? Unit::F16 : Unit::F32);
-            Mau u;
-            u.op = op;
-            u.precision = half ? sim::Type::F16 : sim::Type::F32;
-            u.negate = negate;
-            u.narrow_c = half && c >= 0;
-            u.narrow_y = half;
-            u.a = m.read(v.from[size_t(a)], 1);
-            if (b >= 0) u.b = m.read(v.from[size_t(b)], 1);
-            if (c >= 0) u.c = m.read(v.from[size_t(c)], 1);
-            m.word().mau = u;
-        };
-        const auto alu = [&](AluOp op) {
-            m.use(Unit::Alu);
-            Alu u;
-            u.op = op;
-            u.type = alu_type(v.type);
-            u.a = m.read(v.from[0], 1);
-            u.b = m.read(v.from[1], 1);
-            m.word().alu = u;
-        };
-        if (v.op.as<ir::Add>() && v.type.is_float())
-            mau(MauOp::Vadd, 0, -1, 1, false);
-        else if (v.op.as<ir::Sub>() && v.type.is_float())
-            mau(MauOp::Vadd, 1, -1, 0, true); // −b + a
-        else if (v.op.as<ir::Mul>() && v.type.is_float())
-            mau(MauOp::Vmul, 0, 1, -1, false);
-        else if (v.op.as<ir::Add>())
-            alu(AluOp::Add);
-        else if (v.op.as<ir::Sub>())
-            alu(AluOp::Sub);
-        else
-            throw InternalError("an operation that was not chosen");
-        return m;
-    }
-
-    static sim::Type alu_type(kumiko::Type t) {
-        if (t == f16) return sim::Type::F16;
-        if (t == f32) return sim::Type::F32;
-        if (t == i32) return sim::Type::I32;
-        if (t == i16) return sim::Type::I16;
-        if (t == Halide::UInt(32)) return sim::Type::U32;
-        if (t == Halide::UInt(16)) return sim::Type::U16;
-        throw Unsupported("the chip's vectors have no elements of " + type_name(t));
-    }
-
-    // The four words of a value into registers.
-    Operand stored(const Value &v) {
-        if (v.made) return v.at;
-        const int bank = next_register_;
-        next_register_ ^= 1;
-        const int at = int(registers_[size_t(bank)].next(cycles_per_step));
-        const Operand to = bank ? grf1(at, 1) : grf0(at, 1);
-        Micro m = operation(v);
-        const uint8_t set = m.write(to, 1);
-        (m.word().alu.op != AluOp::None ? m.word().alu.to : m.word().mau.to) = set;
-        c_.packer.place(m);
-        return to;
-    }
-
-    static Operand constant(const Expr &e) {
-        double value = 0;
-        if (const auto f = ir::as_const_float(e)) value = *f;
-        if (const auto i = ir::as_const_int(e)) value = double(*i);
-        if (e.type() == f16) return immediate_f16(float(value));
-        if (e.type() == f32) return immediate_f32(float(value));
-        if (e.type().bits() == 32) return immediate_i32(int32_t(value));
-        return immediate_i16(int16_t(value));
-    }
-
-    // Two operands that one word cannot fetch: the same port at another address, or an immediate beside LM0.
-    static bool clash(const Operand &a, const Operand &b) {
-        if (a.source == b.source) return a.source != Source::Imm ? !(a.address == b.address) : a.immediate != b.immediate;
-        return (a.source == Source::Imm && b.source == Source::Lm0) || (a.source == Source::Lm0 && b.source == Source::Imm);
-    }
-
-    Operand moved(const Operand &from, kumiko::Type type, int bank) {
-        const int at = int(registers_[size_t(bank)].next(cycles_per_step));
-        const Operand to = bank ? grf1(at, 1) : grf0(at, 1);
-        Micro m;
-        m.use(Unit::Alu);
-        Alu alu;
-        alu.op = AluOp::Pass;
-        alu.type = alu_type(type);
-        alu.a = m.read(from, 1);
-        alu.to = m.write(to, 1);
-        m.word().alu = alu;
-        c_.packer.place(m);
-        return to;
-    }
-
-    Value evaluate(const Expr &e) {
-        Value v;
-        v.type = e.type();
-        if (const ir::Call *read = e.as<ir::Call>(); read && read->call_type == ir::Call::Image) {
-            for (const Operand_ &o : operands_) {
-                if (!ir::equal(o.read, e)) continue;
-                const Road &r = o.loader->road();
-                const auto &digits = store_->shape().digits;
-                const int64_t stride = digits.empty() ? 0 : r.access_stride(digits.back());
-                o.loader->need(r.index(values_) + (cycles_per_step - 1) * stride);
-                v.at = lm_operand(c_.config, o.loader->base() + r.index(values_), stride);
-                v.made = true;
-                return v;
-            }
-        }
-        if (ir::is_const(e)) {
-            v.at = constant(e);
-            v.made = true;
-            return v;
-        }
-        const auto binary = [&](const Expr &a, const Expr &b) {
-            v.op = e;
-            v.from = {stored(evaluate(a)), stored(evaluate(b))};
-            if (clash(v.from[0], v.from[1])) {
-                const bool first_in_1 = v.from[0].source == Source::Grf1;
-                v.from[1] = moved(v.from[1], b.type(), first_in_1 ? 0 : 1);
-            }
-            return v;
-        };
-        const bool number = e.type().is_float() || e.type().bits() == 32 || e.type().bits() == 16;
-        if (const auto *op = e.as<ir::Add>(); op && number) return binary(op->a, op->b);
-        if (const auto *op = e.as<ir::Sub>(); op && number) return binary(op->a, op->b);
-        if (const auto *op = e.as<ir::Mul>(); op && e.type().is_float()) return binary(op->a, op->b);
-        throw Unsupported("stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) +
-                          " yet; sums, differences and products are built");
+        throw Unsupported("stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) + " yet");
     }
 };
 
