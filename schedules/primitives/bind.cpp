@@ -55,7 +55,9 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
             cause += ", with " + others + " together " + std::to_string(taken * *extent);
         refuse(state, d, cause + ", but there are " + std::to_string(unit->count) + " units of level " + level, &stage,
                loop.name,
-               "split it by " + std::to_string(unit->count / taken) + " at most and bind the inner loop");
+               unit->count / taken > 1
+                   ? "split it by " + std::to_string(unit->count / taken) + " at most and bind the inner loop"
+                   : "another level");
     }
     LoopState &bound = stage.loop(loop.name);
     bound.kind = LoopKind::Bound;
