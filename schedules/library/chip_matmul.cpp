@@ -100,12 +100,20 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
     };
     const double l2_steps = l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
     const double l1_steps = visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
-    const double busiest = std::max({matrix, port, dram, 4 * l2_steps, 4 * l1_steps});
-    // The last tile's results, and the vectors of the first tile, for which its work has to wait.
+    // Tile by tile: the first of some rows waits for their vectors, the others for their matrices alone.
+    const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
+    // A sum is there again three steps later; a matrix takes two steps of L1, which results want too.
+    const double work = 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
+    const double l1 = 4.0 * (2 * kb * p.columns + double(p.columns) * p.vectors * out_bytes / 16);
+    // What is as busy as the busiest gets in its way: an eighth was seen.
+    const double most = std::max({work, matrices, l1}), second = work + matrices + l1 - most - std::min({work, matrices, l1});
+    const double tile = most * (1 + 0.12 * std::pow(second / most, 4)), first = std::max(tile, vectors + matrices);
+    const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
+    const double later = p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows; // their vectors come under the rows before
+    const bool ahead = 2 * p.vectors * kb <= n.lm; // as far as LM has room
+    const double flow = rows + (it - 1) * (ahead ? later : (rows + later) / 2);
     const double tail = results / tiles / (n.groups * n.dram);
-    const bool ahead = 2 * p.vectors * kb <= n.lm; // room for the next rows' vectors
-    const double first = std::max(0.0, (x / visits + w / tiles) / std::min(16.0, n.dram * n.groups) - matrix / tiles);
-    return r.batch * busiest + tail + first * (ahead ? 1 : 1 + 0.3 * (it - 1)) + 1000;
+    return r.batch * std::max({flow, matrix, port, dram, 4 * l2_steps, 4 * l1_steps}) + tail + 1000;
 }
 
 } // namespace
@@ -135,7 +143,7 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
     const int64_t sums = n.grf - (has_end(op, r) ? 24 : 0); // words of a GRF
     Point best{8, 1, 1, 1, 1, true};
     double least = INFINITY;
-    for (const int64_t vectors : {8, 16, 32}) {
+    for (const int64_t vectors : {4, 8, 16, 32}) {
         for (int64_t columns = 1; columns * vectors * 2 <= sums; columns *= 2) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {

@@ -92,6 +92,11 @@ int64_t instances(const ScheduleState &state, const StageState &reader, const Me
     return units.back().count;
 }
 
+std::string shared_text(const ScheduleState &state, const StageState &reader, const MemoryLevel &level) {
+    const int64_t n = instances(state, reader, level);
+    return n == 1 ? "" : ", " + std::to_string(n) + " of which share it";
+}
+
 void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,
                 const MemoryLevel &level, const std::string &loop) {
     const auto bytes = bytes_below(state, reader, tensor, loop);
@@ -105,7 +110,7 @@ void check_room(const ScheduleState &state, const Directive &d, const StageState
     if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(state, reader, level)) {
         refuse(state, d,
                "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) +
-                   " bytes, but " + level.name + " holds " + std::to_string(level.bytes),
+                   " bytes, but " + level.name + " holds " + std::to_string(level.bytes) + shared_text(state, reader, level),
                &reader, loop, "a loop further in, smaller tiles, or a larger level");
     }
 }

@@ -54,43 +54,106 @@ Schedule begun(const Op &op) {
 TEST_CASE("bind") {
     Schedule s(product(64, 64, 64), chip_machine(small()));
     StageHandle C = s.stage("C");
-    CHECK(told([&] { C.bind("i", "MAB"); }) == "");
-    CHECK(told([&] { C.bind("i", "core"); }) == "");
+    CHECK(told([&] { C.bind("i", "MAB"); }) == R"(
+FILE:LINE: error: bind("i", "MAB"): loop i has 64 iterations, but there are 2 units of level MAB
+  stage C   for i in 0..64                  ← bind asked here
+              for j in 0..64
+                for k in 0..64 (reduction)  ← innermost
+  legal here: split it by 2 at most and bind the inner loop
+)");
+    CHECK(told([&] { C.bind("i", "core"); }) == R"(
+FILE:LINE: error: bind("i", "core"): machine chip:small has no unit level "core"
+  stage C   for i in 0..64                  ← bind asked here
+              for j in 0..64
+                for k in 0..64 (reduction)  ← innermost
+  legal here: group, L2B, L1B, MAB, PE
+)");
     C.split("i", 2);
     C.bind("i.i", "MAB");
-    CHECK(told([&] { C.bind("i.i", "MAB"); }) == "");
-    CHECK(told([&] { C.split("i.i", 2); }) == "");
+    CHECK(told([&] { C.bind("i.i", "MAB"); }) == R"(
+FILE:LINE: error: bind("i.i", "MAB"): loop i.i is already bound
+  stage C   for i.o in 0..32
+              bound i.i in 0..2 over MAB      ← bind asked here
+                for j in 0..64
+                  for k in 0..64 (reduction)  ← innermost
+  legal here: a serial loop
+)");
+    CHECK(told([&] { C.split("i.i", 2); }) == R"(
+FILE:LINE: error: split("i.i", 2): loop i.i is already bound
+  stage C   for i.o in 0..32
+              bound i.i in 0..2 over MAB      ← split asked here
+                for j in 0..64
+                  for k in 0..64 (reduction)  ← innermost
+  legal here: split before the directive that made it bound
+)");
     C.split("j", 2);
-    CHECK(told([&] { C.bind("j.i", "MAB"); }) == "");
+    CHECK(told([&] { C.bind("j.i", "MAB"); }) == R"(
+FILE:LINE: error: bind("j.i", "MAB"): loop j.i has 2 iterations, with i.i together 4, but there are 2 units of level MAB
+  stage C   for i.o in 0..32
+              bound i.i in 0..2 over MAB
+                for j.o in 0..32
+                  for j.i in 0..2               ← bind asked here
+                    for k in 0..64 (reduction)  ← innermost
+  legal here: another level
+)");
     const Size M("M");
     ops::MatmulOptions o;
     Schedule symbolic(ops::matmul(f16, M, 64, 64, o), chip_machine(small()));
-    CHECK(told([&] { symbolic.stage("C.sum").bind("i", "MAB"); }) == "");
+    CHECK(told([&] { symbolic.stage("C.sum").bind("i", "MAB"); }) == R"(
+FILE:LINE: error: bind("i", "MAB"): the extent of loop i is known only at run time
+  stage C.sum   for i in 0..M                   ← bind asked here
+                  for j in 0..64
+                    for k in 0..64 (reduction)  ← innermost
+  legal here: split it by a number of at most 2 and bind the inner loop
+)");
 }
 
 TEST_CASE("write_back") {
     Schedule s(product(64, 64, 64), chip_machine(small()));
-    CHECK(told([&] { s.stage("C").write_back("i"); }) == "");
+    CHECK(told([&] { s.stage("C").write_back("i"); }) == R"(
+FILE:LINE: error: write_back("i"): stage C accumulates in no level
+  stage C   for i in 0..64                  ← write_back asked here
+              for j in 0..64
+                for k in 0..64 (reduction)  ← innermost
+  legal here: accumulate_in first, then write_back at its loop or one around it that is serial and does not reduce
+)");
 }
 
 TEST_CASE("what is missing for the matrix unit") {
     const Op op = product(64, 64, 64);
-    CHECK(told([&] { compile_chip(Schedule(op, chip_machine(small()))); }) == "");
+    CHECK(told([&] { compile_chip(Schedule(op, chip_machine(small()))); }) == R"(
+unsupported: stage C is a reduction without tensorize; only products of the matrix unit are built
+)");
     Schedule s = begun(op);
     s.stage("C").tensorize("ji", "mfma.f16");
-    CHECK(told([&] { compile_chip(s); }) == "");
+    CHECK(told([&] { compile_chip(s); }) == R"(
+stage C is tensorized, but its sums have no place; accumulate_in("GRF0", …)
+)");
     s.accumulate_in("C", "GRF0", "jo");
-    CHECK(told([&] { compile_chip(s); }) == "");
+    CHECK(told([&] { compile_chip(s); }) == R"(
+stage C reads A in DRAM, which no unit reaches; place_in("A", …) copies it to where the unit can
+)");
     s.place_in("A", "LM0", "C", "io");
     s.place_in("B", "LM1", "C", "ko");
-    CHECK(told([&] { compile_chip(s); }) == "");
+    CHECK(told([&] { compile_chip(s); }) == R"(
+unsupported: B of C is placed in LM1; the matrix unit takes its matrix from L1BM
+)");
 }
 
 TEST_CASE("what does not fit") {
     CHECK(told([&] {
               Schedule s = begun(product(16, 16, 8192));
               s.place_in("A", "LM0", "C", "io");
-          }) == "");
+          }) == R"(
+FILE:LINE: error: place_in("A", "LM0", "C", "io"): the region of A needed below loop io is 262144 bytes, but LM0 holds 2048, 4 of which share it
+  stage C   for io in 0..1                         ← place_in asked here
+              for jo in 0..1
+                for ko in 0..512 (reduction)
+                  for iv in 0..16
+                    for ji in 0..16
+                      for ki in 0..16 (reduction)  ← innermost
+  legal here: a loop further in, smaller tiles, or a larger level
+)");
     CHECK(told([&] {
               Schedule s = begun(product(64, 1024, 64));
               s.stage("C").reorder({"io", "ko", "jo", "iv", "ji", "ki"});
@@ -99,15 +162,22 @@ TEST_CASE("what does not fit") {
               s.accumulate_in("C", "GRF0", "io");
               s.stage("C").tensorize("ji", "mfma.f16");
               compile_chip(s);
-          }) == "");
+          }) == R"(
+FILE:LINE: error: place_in("B", "L1BM", "C", "io"): the region of B needed below loop io is 131072 bytes, but L1BM holds 4096
+  stage C   for io in 0..4                         ← place_in asked here
+              for ko in 0..4 (reduction)
+                for jo in 0..64
+                  for iv in 0..16
+                    for ji in 0..16
+                      for ki in 0..16 (reduction)  ← innermost
+  legal here: a loop further in, smaller tiles, or a larger level
+)");
 }
 
 TEST_CASE("what the chip does not run yet") {
-    CHECK(told([&] {
-              Schedule s = begun(product(64, 64, 64));
-              s.accumulate_in("C", "GRF0", "iv");
-          }) == "");
-    CHECK(told([&] { compile_chip(Schedule(product(64, 64, 64), Machine::named("x86-64-avx2"))); }) == "");
+    CHECK(told([&] { compile_chip(Schedule(product(64, 64, 64), Machine::named("x86-64-avx2"))); }) == R"(
+machine x86-64-avx2 is no chip; chips are named chip:small, chip:medium, chip:full
+)");
     Axis i("i", 64);
     Tensor A = input("A", f32, {i});
     const Op roots("roots", {A}, {compute("B", {i}, sqrt(A(i)))});
@@ -119,7 +189,13 @@ TEST_CASE("what the chip does not run yet") {
               B.vectorize("i.i");
               s.place_in("A", "LM0", "B", "t");
               compile_chip(s);
-          }) == "");
-    CHECK(told([&] { chip_config("full"); }) == "");
-    CHECK(told([&] { chip_config("chip:huge"); }) == "");
+          }) == R"(
+unsupported: stage B: the chip's vectors do not compute sqrt(A.LM0(i)) yet; sums, differences, products, max and min are built
+)");
+    CHECK(told([&] { chip_config("full"); }) == R"(
+machine full is no chip; chips are named chip:small, chip:medium, chip:full
+)");
+    CHECK(told([&] { chip_config("chip:huge"); }) == R"(
+there is no machine 'huge'; there are: small, medium, full; a configuration of your own is a file that ends in .json
+)");
 }
