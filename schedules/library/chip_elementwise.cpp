@@ -65,12 +65,12 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     const size_t last = rest.size() - 1;
     const std::string lanes = cut(last, 8 / stage.type.bytes(), "v");
     const auto largest = [&] { return size_t(std::max_element(extent.begin(), extent.end()) - extent.begin()); };
+    const std::string word = cut(largest(), p.words, "w"); // neighbours, so that what a PE holds is a dense region
     std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
     for (size_t u = machine.units.size(); u-- > 0;) {
         const UnitLevel &unit = machine.units[u];
         bound.push_back({cut(u + 1 == machine.units.size() ? last : largest(), unit.count, unit.name), unit.name});
     }
-    const std::string word = cut(largest(), p.words, "w");
     std::vector<LoopName> order;
     for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
     for (const std::string &r : rest) order.push_back(r);

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <sys/wait.h>
 
 using kumiko::Json;
@@ -238,6 +239,32 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     const Outcome unwritable = run("machine --json /nonexistent/r.json"); // the report itself is printed before
     CHECK(unwritable.status == 1);
     CHECK(has(unwritable.err, "cannot write /nonexistent/r.json"));
+}
+
+TEST_CASE("an op on the simulated chip: run, shown at each level, its words simulated") {
+    const std::string op = " matmul --shape m=64,n=64,k=64,transpose_b=true --type f16 --target chip:small";
+    const Outcome ran = run("run" + op + " --report chip.html --json chip.json");
+    CHECK(ran.status == 0);
+    CHECK(ran.out.find("every bit equals the formula's") != std::string::npos);
+    CHECK(ran.out.find("of the bound reached") != std::string::npos);
+    const Json json = Json::parse(read(scratch() + "/chip.json"));
+    CHECK(json["checked"] == "equal bits");
+    CHECK(read(scratch() + "/chip.html").find("<svg") != std::string::npos);
+    CHECK(run("show" + op + " --stage l3").out.find("B in DRAM") != std::string::npos);
+    CHECK(run("show" + op + " --stage l2").out.find("mfma.f16: B.L2BM.L1BM times A.LM") != std::string::npos);
+    CHECK(run("show" + op + " --stage l1").out.find("mfma.f16") != std::string::npos);
+    const Outcome words = run("show" + op + " --stage words");
+    CHECK(words.out.find(".machine small") != std::string::npos);
+    std::ofstream(scratch() + "/chip.kasm") << words.out;
+    const Outcome again = run("sim chip.kasm --zero"); // DRAM is empty, but the words are a program, and no hazard
+    CHECK(again.status == 0);
+    CHECK(run("machine chip:full").out.find("L2BM") != std::string::npos);
+    const Outcome cpu = run("show" + op + " --stage asm");
+    CHECK(cpu.status == 1);
+    CHECK(cpu.err.find("the chip has l3, l2, l1 and words") != std::string::npos);
+    const Outcome rows = run("run softmax --shape m=64,n=64 --target chip:small");
+    CHECK(rows.status == 1);
+    CHECK(rows.err.find("the library has no schedule of op softmax for the chip") != std::string::npos);
 }
 
 TEST_CASE("sim runs a program, loads and prints memory, and says where a text goes wrong") {

@@ -174,6 +174,31 @@ FILE:LINE: error: place_in("B", "L1BM", "C", "io"): the region of B needed below
 )");
 }
 
+TEST_CASE("memories that the addresses overflow") {
+    CHECK(told([&] {
+              Schedule s = begun(product(16, 128, 64));
+              s.stage("C").reorder({"io", "ko", "jo", "iv", "ji", "ki"});
+              s.place_in("A", "LM0", "C", "io");
+              s.place_in("B", "L1BM", "C", "ko").double_buffer();
+              s.accumulate_in("C", "GRF0", "io");
+              s.stage("C").tensorize("ji", "mfma.f16");
+              compile_chip(s);
+          }) == R"(
+B.L1BM (second) needs 512 LW of L1BM, which has 512, 0 of them free (B.L1BM 512); smaller tiles, a loop further in, or a larger level
+)");
+    CHECK(told([&] {
+              Schedule s = begun(product(64, 64, 64));
+              s.stage("C").reorder({"io", "ko", "jo", "iv", "ji", "ki"});
+              s.place_in("A", "LM0", "C", "io");
+              s.place_in("B", "L1BM", "C", "jo");
+              s.accumulate_in("C", "GRF0", "jo");
+              s.stage("C").tensorize("ji", "mfma.f16");
+              compile_chip(s);
+          }) == R"(
+unsupported: stage C: reduction loop ko stands outside of jo, so sums would leave and come back; the chip keeps them until they are complete
+)");
+}
+
 TEST_CASE("what the chip does not run yet") {
     CHECK(told([&] { compile_chip(Schedule(product(64, 64, 64), Machine::named("x86-64-avx2"))); }) == R"(
 machine x86-64-avx2 is no chip; chips are named chip:small, chip:medium, chip:full

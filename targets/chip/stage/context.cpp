@@ -70,7 +70,7 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     return all;
 }
 
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users) {
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users, int moves) {
     std::vector<Rings> all(users.size());
     int64_t l1_users = 0, l2_users = 0;
     for (const auto &[road, through] : users) l1_users += through.first, l2_users += through.second;
@@ -84,8 +84,8 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
             all[i].l1 = Ring(c.planner.take(Bank::L1bm, words, "the way of " + r.shape().name), words);
         }
         if (users[i].second.second) {
-            // Three moves at a time: one that is used, one that arrives, one to come.
-            const int64_t most = std::max<int64_t>(1, std::min<int64_t>(l2_share / r.l2_chunk() / 3, 4096 / r.l2_chunk()));
+            // One move that is used, one that arrives, perhaps one to come.
+            const int64_t most = std::max<int64_t>(1, std::min<int64_t>(l2_share / r.l2_chunk() / moves, 4096 / r.l2_chunk()));
             const int64_t total = r.l1_words() / r.chunk(), pieces = (total + most - 1) / most;
             const int64_t chunks = (total + pieces - 1) / pieces; // of about equal size
             all[i].move = chunks * r.chunk();

@@ -103,7 +103,7 @@ public:
         std::vector<std::pair<const Road *, std::pair<bool, bool>>> users;
         for (const Operand_ &o : operands_) users.push_back({&o.loader->road(), {true, o.loader->through_l2()}});
         users.push_back({store_.get(), {true, true}});
-        const auto rings = share_rings(c_, users);
+        const auto rings = share_rings(c_, users, 2);
         for (size_t i = 0; i < operands_.size(); i++) operands_[i].loader->set_rings(rings[i]);
         store_rings_ = rings.back();
         c_.l2 += "stage " + stage.name() + "\n" + c_.planner.to_string();
@@ -113,6 +113,7 @@ public:
         values_.assign(plan_->loops().size(), 0);
         enter(SIZE_MAX);
         walk(0);
+        leave();
     }
 
 private:
@@ -135,6 +136,12 @@ private:
     Rings store_rings_;
     std::unique_ptr<VectorCode> code_;
     Values values_;
+    std::optional<StoredPart> leaving_;
+
+    void leave() {
+        if (leaving_) leaving_->place(~0u);
+        leaving_.reset();
+    }
 
     Expr inlined(const Expr &e) {
         struct Inline : ir::IRGraphMutator {
@@ -201,7 +208,13 @@ private:
         };
         const int64_t key = store_->key(values_);
         for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++)
-            store_part(c_, *store_, store_rings_, store_dram_, key, part, gather).place(~0u);
+        {
+            // A part's move comes behind the loads of the next, where L2BM has room for both.
+            StoredPart stored = store_part(c_, *store_, store_rings_, store_dram_, key, part, gather);
+            leave();
+            leaving_ = std::move(stored);
+            if (store_ahead(*store_, store_rings_) < 1) leave();
+        }
         for (const size_t d : digits) values_[d] = 0;
     }
 
