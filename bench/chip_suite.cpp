@@ -26,7 +26,8 @@ BenchRow run_case(const Case &c, const BenchOptions &options) {
     o.output = c.out;
     const Op op = ops::matmul(f16, c.m, c.n, c.k, o);
     const ChipProgram program = compile_chip(default_schedule(op, machine_named(c.machine)));
-    const Buffer<> a = random_integers(f16, {c.m, c.k}, 1), b = random_integers(f16, {c.n, c.k}, 2), out(c.out, {c.m, c.n});
+    const Buffer<> a = random_integers(f16, {c.m, c.k}, 1), b = random_integers(f16, {c.n, c.k}, 2),
+                   out(c.out, {c.m, c.n});
     fill_unwritten(out);
     const sim::Run run = program.run({a, b, out});
     const double macs = double(c.m) * c.n * c.k;
@@ -42,12 +43,14 @@ BenchRow run_case(const Case &c, const BenchOptions &options) {
     row.ratio = bound / double(run.cycles());
     row.peak = double(program.config().fp16_macs_per_cycle());
     row.of_peak = row.ours / row.peak;
-    row.remarks.push_back(fmt::format("{}: {} cycles, DRAM {:.2f}x the compulsory, {} words compiled in {:.2f} s", row.name, run.cycles(),
-                                      double(run.link_bytes[size_t(sim::Link::DramRead)] + run.link_bytes[size_t(sim::Link::DramWrite)]) /
-                                          run.bounds.compulsory_dram_bytes,
-                                      program.program().words.size(), program.seconds()));
+    row.remarks.push_back(
+        fmt::format("{}: {} cycles, DRAM {:.2f}x the compulsory, {} words compiled in {:.2f} s", row.name, run.cycles(),
+                    double(run.link_bytes[size_t(sim::Link::DramRead)] + run.link_bytes[size_t(sim::Link::DramWrite)]) /
+                        run.bounds.compulsory_dram_bytes,
+                    program.program().words.size(), program.seconds()));
     if (options.check && macs <= 2e8) {
-        if (const std::string d = difference(out, interpret(op, {a, b}).front()); !d.empty()) throw UserError(row.name + ": " + d);
+        if (const std::string d = difference(out, interpret(op, {a, b}).front()); !d.empty())
+            throw UserError(row.name + ": " + d);
         row.remarks.back() += ", equal to the formula bit for bit";
     }
     return row;
@@ -55,7 +58,8 @@ BenchRow run_case(const Case &c, const BenchOptions &options) {
 
 } // namespace
 
-std::vector<BenchRow> run_chip_suite(const BenchOptions &options, const std::function<void(const std::string &)> &progress) {
+std::vector<BenchRow> run_chip_suite(const BenchOptions &options,
+                                     const std::function<void(const std::string &)> &progress) {
     std::vector<BenchRow> rows;
     for (const Case &c : {Case{"chip:small", 512, 512, 512, f16}, Case{"chip:medium", 1024, 1024, 1024, f16},
                           Case{"chip:full", 512, 512, 512, f16}, Case{"chip:full", 1000, 1000, 1000, f16},

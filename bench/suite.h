@@ -33,8 +33,9 @@ struct BenchOptions {
 struct BenchRow {
     std::string suite, name;
     int threads = 1;
-    std::string unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in the suite `compile`; "GMAC/s", "Mstep/s" in `sim-speed`, "MAC/cycle" of the chip
-    double ours = 0;  // of the tuned schedule where there is one, else of the default one
+    std::string
+        unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in the suite `compile`; "GMAC/s", "Mstep/s" in `sim-speed`, "MAC/cycle" of the chip
+    double ours = 0; // of the tuned schedule where there is one, else of the default one
     double untuned = 0;
     bool tuned = false;
     double seconds = 0; // of ours

@@ -7,8 +7,8 @@
 #include "driver/expected.h"
 #include "driver/kernel.h"
 #include "runtime/kumiko_runtime.h"
-#include "targets/chip/compile.h"
 #include "support/duration.h"
+#include "targets/chip/compile.h"
 
 #include <fmt/format.h>
 
@@ -31,9 +31,11 @@ struct Arguments {
 void run(Arguments a) {
     if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});
     if (a.target != "host")
-        throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, chip:full), not on " +
+        throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, "
+                        "chip:full), not on " +
                         a.target);
-    if (!a.trace.empty() || !a.report.empty()) throw UserError("--trace and --report are of the chip; give --target chip:full");
+    if (!a.trace.empty() || !a.report.empty())
+        throw UserError("--trace and --report are of the chip; give --target chip:full");
     const Op op = a.op.op();
     const Sizes sizes = a.op.bound_sizes();
     for (const auto &[name, value] : sizes) {
@@ -118,7 +120,9 @@ void add_run(CLI::App &app) {
     auto a = std::make_shared<Arguments>();
     a->op.add_to(*command);
     a->schedule.add_to(*command);
-    command->add_option("--target", a->target, "host, or a simulated chip: chip:small, chip:medium, chip:full, chip:FILE.json")
+    command
+        ->add_option("--target", a->target,
+                     "host, or a simulated chip: chip:small, chip:medium, chip:full, chip:FILE.json")
         ->capture_default_str();
     command->add_option("--trace", a->trace, "of the chip: a trace for ui.perfetto.dev")->type_name("FILE");
     command->add_option("--report", a->report, "of the chip: a page with figures and a roofline")->type_name("FILE");
@@ -129,10 +133,12 @@ void add_run(CLI::App &app) {
     command->add_flag("!--no-check", a->check, "do not evaluate the formula, which is slow for large ops");
     command->add_flag("--perf", a->perf, "name the code for `perf record`");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko run matmul --shape m=512,n=512,k=512\n"
-                       "  kumiko run conv2d --shape c=64,h=56,w=56,o=64,padding=1 --tuned tuning.db --threads 2\n"
-                       "  kumiko run matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
-                       "  kumiko run softmax --shape m=M,n=128 --sizes M=77 --json -");
+    examples(
+        *command,
+        "  kumiko run matmul --shape m=512,n=512,k=512\n"
+        "  kumiko run conv2d --shape c=64,h=56,w=56,o=64,padding=1 --tuned tuning.db --threads 2\n"
+        "  kumiko run matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
+        "  kumiko run softmax --shape m=M,n=128 --sizes M=77 --json -");
     command->callback([a] { run(*a); });
 }
 

@@ -35,7 +35,8 @@ std::string with_newline(std::string text) { return text.empty() || text.back() 
 
 void show(const Arguments &a) {
     const Op op = a.op.op();
-    const bool chip = is_chip(a.target), of_chip = a.stage == "l3" || a.stage == "l2" || a.stage == "l1" || a.stage == "words";
+    const bool chip = is_chip(a.target),
+               of_chip = a.stage == "l3" || a.stage == "l2" || a.stage == "l1" || a.stage == "words";
     if (of_chip && !chip) throw UserError("--stage " + a.stage + " is of the chip; give --target chip:small");
     if (chip && (a.stage == "ir" || a.stage == "llvm" || a.stage == "asm"))
         throw UserError("--stage " + a.stage + " is of processors; the chip has l3, l2, l1 and words");
@@ -106,7 +107,8 @@ void add_show(CLI::App &app) {
         ->add_option("--stage", a->stage,
                      "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide IR), "
                      "llvm, asm; of the chip l3 (tensors in DRAM), l2 (loops, moves, memories), l1 (operations), words")
-        ->check(CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm", "l3", "l2", "l1", "words"}))
+        ->check(
+            CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm", "l3", "l2", "l1", "words"}))
         ->capture_default_str();
     a->schedule.add_to(*command);
     command

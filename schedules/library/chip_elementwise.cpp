@@ -65,7 +65,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     const size_t last = rest.size() - 1;
     const std::string lanes = cut(last, 8 / stage.type.bytes(), "v");
     const auto largest = [&] { return size_t(std::max_element(extent.begin(), extent.end()) - extent.begin()); };
-    const std::string word = cut(largest(), p.words, "w"); // neighbours, so that what a PE holds is a dense region
+    const std::string word = cut(largest(), p.words, "w");  // neighbours, so that what a PE holds is a dense region
     std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
     for (size_t u = machine.units.size(); u-- > 0;) {
         const UnitLevel &unit = machine.units[u];

@@ -57,9 +57,10 @@ struct Numbers {
     int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
     double dram; // LW a cycle of a group
     explicit Numbers(const Machine &m)
-        : groups(m.unit("group").count), l2bs(m.unit("L2B").count), l1bs(m.unit("L1B").count), mabs(m.unit("MAB").count),
-          lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8), l1bm(m.level("L1BM").bytes / 8),
-          l2bm(m.level("L2BM").bytes / 8), dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
+        : groups(m.unit("group").count), l2bs(m.unit("L2B").count), l1bs(m.unit("L1B").count),
+          mabs(m.unit("MAB").count), lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8),
+          l1bm(m.level("L1BM").bytes / 8), l2bm(m.level("L2BM").bytes / 8),
+          dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
 };
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -90,7 +91,8 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
     const double visits = double(it) * (p.resident ? 1 : jt); // of the rows' vectors
     const double tiles = double(it) * jt;
     const double matrix = tiles * kb * p.columns * p.vectors;
-    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4, w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
+    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4,
+                 w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
     const double port = (x + w) / std::min(16.0, n.dram * n.groups);
     const double results = tiles * p.columns * 16 * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
     const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
@@ -98,19 +100,23 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
     const auto l2 = [&](double words, int64_t parts) { // of an L1B
         return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
     };
-    const double l2_steps = l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
-    const double l1_steps = visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
+    const double l2_steps =
+        l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
+    const double l1_steps =
+        visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
     // Tile by tile: the first of some rows waits for their vectors, the others for their matrices alone.
     const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
     // A sum is there again three steps later; a matrix takes two steps of L1, which results want too.
     const double work = 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
     const double l1 = 4.0 * (2 * kb * p.columns + double(p.columns) * p.vectors * out_bytes / 16);
     // What is as busy as the busiest gets in its way: an eighth was seen.
-    const double most = std::max({work, matrices, l1}), second = work + matrices + l1 - most - std::min({work, matrices, l1});
+    const double most = std::max({work, matrices, l1}),
+                 second = work + matrices + l1 - most - std::min({work, matrices, l1});
     const double tile = most * (1 + 0.12 * std::pow(second / most, 4)), first = std::max(tile, vectors + matrices);
     const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
-    const double later = p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows; // their vectors come under the rows before
-    const bool ahead = 2 * p.vectors * kb <= n.lm; // as far as LM has room
+    const double later =
+        p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows; // their vectors come under the rows before
+    const bool ahead = 2 * p.vectors * kb <= n.lm;                        // as far as LM has room
     const double flow = rows + (it - 1) * (ahead ? later : (rows + later) / 2);
     const double tail = results / tiles / (n.groups * n.dram);
     return r.batch * std::max({flow, matrix, port, dram, 4 * l2_steps, 4 * l1_steps}) + tail + 1000;
@@ -121,7 +127,8 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
 bool is_chip_matmul(const Op &op) { return roles(op).has_value(); }
 
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    return cycles(*roles(op), Numbers(machine), output_bytes(op), {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
+    return cycles(*roles(op), Numbers(machine), output_bytes(op),
+                  {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
 }
 
 namespace {
@@ -185,7 +192,8 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
     p.resident = Flag(best.resident);
     // Panels of vectors, two of which stand in LM.
-    while (!best.resident && p.panel > 1 && 2 * best.vectors * depth * p.panel > n.lm) p.panel.set_index(p.panel.index() - 1);
+    while (!best.resident && p.panel > 1 && 2 * best.vectors * depth * p.panel > n.lm)
+        p.panel.set_index(p.panel.index() - 1);
     p.write_back = Flag(true);
     return p;
 }
@@ -197,7 +205,8 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
     std::vector<LoopName> order;
-    const auto split = [&](const std::string &loop, int64_t factor, const std::string &outer, const std::string &inner) {
+    const auto split = [&](const std::string &loop, int64_t factor, const std::string &outer,
+                           const std::string &inner) {
         C.split(loop, factor, {outer, inner, Tail::Auto});
     };
     // Rows: vectors of a MAB, then over the units; what is left is time. Columns the same behind.

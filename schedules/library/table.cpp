@@ -55,10 +55,11 @@ const LibraryTemplate *find_template(const Op &op) {
 
 const std::vector<LibraryTemplate> &chip_templates() {
     static const std::vector<LibraryTemplate> table = {
-        make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units", is_chip_matmul,
-                                            chip_matmul_parameters, schedule_chip_matmul),
-        make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors", is_chip_elementwise,
-                                                 chip_elementwise_parameters, schedule_chip_elementwise),
+        make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units",
+                                            is_chip_matmul, chip_matmul_parameters, schedule_chip_matmul),
+        make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
+                                                 is_chip_elementwise, chip_elementwise_parameters,
+                                                 schedule_chip_elementwise),
     };
     return table;
 }

@@ -51,8 +51,7 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     }
     if (taken * *extent > unit->count) {
         std::string cause = "loop " + loop.name + " has " + std::to_string(*extent) + " iterations";
-        if (!others.empty())
-            cause += ", with " + others + " together " + std::to_string(taken * *extent);
+        if (!others.empty()) cause += ", with " + others + " together " + std::to_string(taken * *extent);
         refuse(state, d, cause + ", but there are " + std::to_string(unit->count) + " units of level " + level, &stage,
                loop.name,
                unit->count / taken > 1
@@ -69,11 +68,15 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 const Primitive bind_primitive = {
     "bind",
     "machine",
-    "Spreads the iterations of a loop over the units of one level of the machine: all of them run at the same time, each on "
-    "a unit of its own. Several loops of a stage may share a level; the outermost counts slowest. On cores it is the same "
-    "as parallel. A reduction loop so bound becomes a tree reduction: neighbouring units are combined pairwise, level by "
+    "Spreads the iterations of a loop over the units of one level of the machine: all of them run at the same time, "
+    "each on "
+    "a unit of its own. Several loops of a stage may share a level; the outermost counts slowest. On cores it is the "
+    "same "
+    "as parallel. A reduction loop so bound becomes a tree reduction: neighbouring units are combined pairwise, level "
+    "by "
     "level.",
-    "The loop is serial; the level is one of the machine's and holds all iterations of the loops bound to it, whose number "
+    "The loop is serial; the level is one of the machine's and holds all iterations of the loops bound to it, whose "
+    "number "
     "is known; a loop that reduces has an associative and commutative combiner.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"loop", ArgumentKind::Loop, "the loop"},

@@ -110,7 +110,8 @@ void check_room(const ScheduleState &state, const Directive &d, const StageState
     if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(state, reader, level)) {
         refuse(state, d,
                "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) +
-                   " bytes, but " + level.name + " holds " + std::to_string(level.bytes) + shared_text(state, reader, level),
+                   " bytes, but " + level.name + " holds " + std::to_string(level.bytes) +
+                   shared_text(state, reader, level),
                &reader, loop, "a loop further in, smaller tiles, or a larger level");
     }
 }
@@ -188,8 +189,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
                                      const auto bytes = bytes_below(s, *c, copy, loop);
-                                     if (bytes && level.bytes > 0 &&
-                                         *bytes > level.bytes * instances(s, *c, level)) {
+                                     if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(s, *c, level)) {
                                          return "the region below loop " + loop + " is now " + std::to_string(*bytes) +
                                                 " bytes, but " + level.name + " holds " + std::to_string(level.bytes);
                                      }

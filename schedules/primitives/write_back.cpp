@@ -25,9 +25,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                "accumulate_in first, then write_back at its loop or one around it that is serial and does not reduce");
     }
     stage.write_back = loop.name;
-    state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) {
-                                     return impossible(s, name, l);
-                                 }});
+    state.obligations.push_back(
+        {index, [name = stage.name(), l = loop.name](const ScheduleState &s) { return impossible(s, name, l); }});
 }
 
 } // namespace
@@ -35,7 +34,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 const Primitive write_back_primitive = {
     "write_back",
     "machine",
-    "Keeps two sets of accumulators in turn, so that the results of one iteration leave while the next one is computed.",
+    "Keeps two sets of accumulators in turn, so that the results of one iteration leave while the next one is "
+    "computed.",
     "The stage accumulates in a level at this loop or inside of it; the loop is serial and does not reduce.",
     {{"stage", ArgumentKind::Stage, "the stage"},
      {"loop", ArgumentKind::Loop, "the loop under whose next iteration results leave"}},

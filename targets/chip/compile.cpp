@@ -112,8 +112,8 @@ sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::Simula
     const Contents &c = *contents_;
     const size_t inputs = c.op.inputs().size(), outputs = c.op.outputs().size();
     if (arrays.size() != inputs + outputs)
-        throw UserError(fmt::format("op {} takes {} arrays, {} inputs and {} outputs; {} are given", c.op.name(), inputs + outputs,
-                                    inputs, outputs, arrays.size()));
+        throw UserError(fmt::format("op {} takes {} arrays, {} inputs and {} outputs; {} are given", c.op.name(),
+                                    inputs + outputs, inputs, outputs, arrays.size()));
     sim::HostMemory memory(c.config);
     for (size_t i = 0; i < inputs; i++) {
         const Input &in = c.op.inputs()[i];
@@ -134,7 +134,9 @@ sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::Simula
     return run;
 }
 
-ChipProgram compile_chip(const Schedule &schedule) { return compile_chip(schedule, chip_config(schedule.machine().name)); }
+ChipProgram compile_chip(const Schedule &schedule) {
+    return compile_chip(schedule, chip_config(schedule.machine().name));
+}
 
 ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
     const auto begin = std::chrono::steady_clock::now();
@@ -158,18 +160,21 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
                                   "; on the chip stages are computed at the root, inlined, or finished in a reduction");
             const bool leaves = op.is_output(s.finished_into.empty() ? s.name() : s.finished_into);
             if (!leaves)
-                throw Unsupported("stage " + s.name() + " is read by another stage; programs of several stages are not built yet: inline it, "
+                throw Unsupported("stage " + s.name() +
+                                  " is read by another stage; programs of several stages are not built yet: inline it, "
                                   "or finish it in the reduction before");
             if (!s.def.is_reduction())
                 lower_pointwise(c, state, s);
             else if (s.tensorize)
                 lower_contraction(c, state, s, s.finished_into.empty() ? nullptr : &state.stage(s.finished_into));
             else
-                throw Unsupported("stage " + s.name() + " is a reduction without tensorize; only products of the matrix unit are built");
+                throw Unsupported("stage " + s.name() +
+                                  " is a reduction without tensorize; only products of the matrix unit are built");
             if (s.def.is_reduction() && s.tensorize)
                 contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
         }
-        for (const Input &in : op.inputs()) contents->bounds.compulsory_dram_bytes += product(in.axes) * in.type.bytes();
+        for (const Input &in : op.inputs())
+            contents->bounds.compulsory_dram_bytes += product(in.axes) * in.type.bytes();
         for (const std::string &o : op.outputs())
             contents->bounds.compulsory_dram_bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
         contents->program = c.packer.finish();

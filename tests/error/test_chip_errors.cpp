@@ -14,7 +14,10 @@ namespace {
 
 std::string told(const std::function<void()> &wrong) {
     const auto text = [](const std::exception &e) {
-        return "\n" + std::regex_replace(std::string(e.what()), std::regex("[^ (]*test_chip_errors\\.cpp:[0-9]+"), "FILE:LINE") + "\n";
+        return "\n" +
+               std::regex_replace(std::string(e.what()), std::regex("[^ (]*test_chip_errors\\.cpp:[0-9]+"),
+                                  "FILE:LINE") +
+               "\n";
     };
     try {
         wrong();

@@ -28,7 +28,8 @@ Op random_elementwise(Random &r) {
     const Type t = r.below(2) ? f16 : f32;
     std::vector<Axis> axes;
     const size_t rank = 1 + r.below(3);
-    for (size_t d = 0; d < rank; d++) axes.emplace_back(std::string(1, char('i' + d)), int(1 + r.below(rank == 1 ? 3000 : 40)));
+    for (size_t d = 0; d < rank; d++)
+        axes.emplace_back(std::string(1, char('i' + d)), int(1 + r.below(rank == 1 ? 3000 : 40)));
     const Tensor a = input("A", t, axes), b = input("B", t, {axes.back()}), c = input("C", t, axes);
     const std::vector<Expr> at(axes.begin(), axes.end());
     const Expr x = a.at(at), y = b.at({at.back()}), z = c.at(at);

@@ -50,7 +50,8 @@ TEST_CASE("an elementwise add from DRAM to DRAM") {
             fill_unwritten(c);
             const sim::Run run = p.run({a, b, c});
             CHECK(difference(c, interpret(op, {a, b}).front()) == "");
-            MESSAGE(n << " of " << t.bits() << " bits: " << run.cycles() << " cycles, of the bound " << run.efficiency());
+            MESSAGE(n << " of " << t.bits() << " bits: " << run.cycles() << " cycles, of the bound "
+                      << run.efficiency());
         }
     }
 }
@@ -99,8 +100,8 @@ void check_matmul(const sim::Config &config, int M, int N, int K, kumiko::Type o
     fill_unwritten(c);
     const sim::Run run = p.run({a, b, c});
     CHECK(difference(c, interpret(op, {a, b}).front()) == "");
-    MESSAGE(M << "x" << N << "x" << K << ": " << p.operations() << " operations in " << p.seconds() << " s, " << run.cycles()
-              << " cycles, of the bound " << run.efficiency());
+    MESSAGE(M << "x" << N << "x" << K << ": " << p.operations() << " operations in " << p.seconds() << " s, "
+              << run.cycles() << " cycles, of the bound " << run.efficiency());
 }
 
 } // namespace
@@ -126,7 +127,8 @@ TEST_CASE("what finishes a product") {
             const Op op = ops::matmul(f16, 40, 70, 50, o);
             CAPTURE(op.to_string());
             const Machine machine = chip_machine(config);
-            const ChipProgram p = compile_chip(library::schedule_chip_matmul(op, machine, library::chip_matmul_parameters(op, machine)), config);
+            const ChipProgram p = compile_chip(
+                library::schedule_chip_matmul(op, machine, library::chip_matmul_parameters(op, machine)), config);
             std::vector<Buffer<>> arrays;
             for (const Input &in : op.inputs()) {
                 arrays.push_back(make_input(in, {}));

@@ -18,8 +18,29 @@
 namespace kumiko::chip {
 
 // What a fragment occupies for its step. A memory's port serves one fragment: sharing it by equal addresses is not tried.
-enum class Unit : uint8_t { Control, Mv, L2, L1, Mw, Mr, Mau, Alu, Mask, Grf0Read, Grf0Write, Grf1Read, Grf1Write, TRead, TWrite,
-                            Lm0Read, Lm0Write, Lm1Read, Lm1Write, F16, F32 };
+enum class Unit : uint8_t {
+    Control,
+    Mv,
+    L2,
+    L1,
+    Mw,
+    Mr,
+    Mau,
+    Alu,
+    Mask,
+    Grf0Read,
+    Grf0Write,
+    Grf1Read,
+    Grf1Write,
+    TRead,
+    TWrite,
+    Lm0Read,
+    Lm0Write,
+    Lm1Read,
+    Lm1Write,
+    F16,
+    F32
+};
 constexpr uint32_t bit(Unit u) { return 1u << int(u); }
 
 enum class Space : uint8_t { Lm0, Lm1, Grf0, Grf1, T, Mask, Face, L1bm, L2bm };

@@ -68,8 +68,8 @@ bool MoveTimes::time(const Mv &m, int64_t step, const State &before, size_t posi
 
 std::optional<MoveTimes::Timed> MoveTimes::enter(const Mv &move, int64_t step,
                                                  const std::function<bool(const Timed &)> &accept) {
-    const auto place = std::upper_bound(entries_.begin(), entries_.end(), step,
-                                        [](int64_t s, const Entry &e) { return s < e.step; });
+    const auto place =
+        std::upper_bound(entries_.begin(), entries_.end(), step, [](int64_t s, const Entry &e) { return s < e.step; });
     const size_t position = size_t(place - entries_.begin());
     const State before = position ? entries_[position - 1].after : fresh();
     Entry made;
@@ -101,8 +101,8 @@ std::optional<MoveTimes::Timed> MoveTimes::enter(const Mv &move, int64_t step,
 }
 
 int64_t MoveTimes::next_try(int64_t step) const {
-    const auto place = std::upper_bound(entries_.begin(), entries_.end(), step,
-                                        [](int64_t s, const Entry &e) { return s < e.step; });
+    const auto place =
+        std::upper_bound(entries_.begin(), entries_.end(), step, [](int64_t s, const Entry &e) { return s < e.step; });
     // Behind the next move; or, behind all of them, a little later: a queue was full.
     return place == entries_.end() ? step + 4 : place->step + 1;
 }

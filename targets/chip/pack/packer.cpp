@@ -14,7 +14,8 @@ using sim::MvOp;
 
 namespace {
 
-constexpr uint32_t lm0_any = bit(Unit::Lm0Read) | bit(Unit::Lm0Write), lm1_any = bit(Unit::Lm1Read) | bit(Unit::Lm1Write);
+constexpr uint32_t lm0_any = bit(Unit::Lm0Read) | bit(Unit::Lm0Write),
+                   lm1_any = bit(Unit::Lm1Read) | bit(Unit::Lm1Write);
 constexpr uint32_t lm_bits = lm0_any | lm1_any;
 constexpr uint32_t precisions = bit(Unit::F16) | bit(Unit::F32);
 
@@ -48,8 +49,8 @@ int64_t Packer::ready(const Micro &m) const {
         for (int i = 0; i < t.times; i++) {
             const int64_t first = int64_t(t.at) + int64_t(i) * t.stride;
             if (first < 0 || first + t.width > int64_t(all.size()))
-                throw InternalError(fmt::format("an operation touches word {} of a memory of {}", first + t.width - 1,
-                                                all.size()));
+                throw InternalError(
+                    fmt::format("an operation touches word {} of a memory of {}", first + t.width - 1, all.size()));
             for (int64_t a = first; a < first + t.width; a++) {
                 const Times &w = all[size_t(a)];
                 if (t.write) { // after earlier reads (in their step is early enough), and after earlier writes
@@ -77,8 +78,9 @@ int64_t Packer::ready(const Micro &m) const {
                     gap = config_.gaps.matrix;
                     break;
                 case Space::L1bm:
-                    gap = !w.by_l2 ? config_.gaps.l1bm_by_pe
-                                   : t.by_l2 ? config_.gaps.l1bm_l2_l2 : config_.gaps.l1bm_by_l2;
+                    gap = !w.by_l2  ? config_.gaps.l1bm_by_pe
+                          : t.by_l2 ? config_.gaps.l1bm_l2_l2
+                                    : config_.gaps.l1bm_by_l2;
                     break;
                 case Space::L2bm:
                     gap = config_.gaps.l2bm_l2;

@@ -30,7 +30,8 @@ namespace {
 int64_t number(const Expr &e, const std::string &what) {
     const auto n = as_const_int(simplify(e));
     if (!n)
-        throw UserError(what + " is " + to_string(e) + ", known only at run time; programs of the chip are made for given sizes");
+        throw UserError(what + " is " + to_string(e) +
+                        ", known only at run time; programs of the chip are made for given sizes");
     return *n;
 }
 
@@ -47,7 +48,8 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         if (const auto *s = std::get_if<SplitRelation>(&r)) {
             const int64_t n = extents.at(s->parent);
             if (s->tail == Tail::Shift && n % s->factor != 0)
-                throw Unsupported("stage " + stage.name() + ": the chip pads tails, it does not shift them; loop " + s->parent);
+                throw Unsupported("stage " + stage.name() + ": the chip pads tails, it does not shift them; loop " +
+                                  s->parent);
             extents[s->outer] = (n + s->factor - 1) / s->factor;
             extents[s->inner] = s->factor;
         } else {
@@ -75,14 +77,16 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
                                   "; a tree reduction over units is not built yet");
         } else if (l.kind == LoopKind::Parallel) {
-            throw UserError("stage " + stage.name() + ": loop " + name + " is parallel; on the chip, bind it to a level");
+            throw UserError("stage " + stage.name() + ": loop " + name +
+                            " is parallel; on the chip, bind it to a level");
         }
         loops_.push_back(p);
     }
     for (int v = 0; v < level_count; v++) {
         if (used(Tier(v)) > units_of(config, Tier(v)))
-            throw UserError(fmt::format("stage {}: the loops bound to {} have {} iterations together, but {} has {}", stage.name(),
-                                        level_names[size_t(v)], used(Tier(v)), config.name, units_of(config, Tier(v))));
+            throw UserError(fmt::format("stage {}: the loops bound to {} have {} iterations together, but {} has {}",
+                                        stage.name(), level_names[size_t(v)], used(Tier(v)), config.name,
+                                        units_of(config, Tier(v))));
     }
     // Every loop as a sum of those that stand.
     std::map<std::string, Affine> values;

@@ -46,8 +46,8 @@ struct PlannedLoop {
 struct TensorAccess {
     std::string tensor; // the name under which the stage reads it: a copy's, where there is one
     Type type;
-    std::vector<Affine> index;     // one per axis, of the tensor itself
-    std::vector<int64_t> extents;  // of the tensor: indices beyond are padding
+    std::vector<Affine> index;    // one per axis, of the tensor itself
+    std::vector<int64_t> extents; // of the tensor: indices beyond are padding
 
     bool depends(size_t loop) const {
         for (const Affine &a : index) {

@@ -56,9 +56,10 @@ int64_t Planner::take(Bank m, int64_t words, const std::string &name) {
         for (const Held &h : held_) {
             if (shares(h.memory, m)) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", h.name, h.words);
         }
-        throw UserError(fmt::format("{} needs {} LW of {}, which has {}{}; smaller tiles, a loop further in, or a larger level", name, words,
-                                    memory_name(m), size(m),
-                                    others.empty() ? "" : fmt::format(", {} of them free ({})", size(m) - at, others)));
+        throw UserError(
+            fmt::format("{} needs {} LW of {}, which has {}{}; smaller tiles, a loop further in, or a larger level",
+                        name, words, memory_name(m), size(m),
+                        others.empty() ? "" : fmt::format(", {} of them free ({})", size(m) - at, others)));
     }
     held_.push_back({name, m, at, words});
     return at;

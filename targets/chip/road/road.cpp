@@ -3,8 +3,8 @@
 #include "dsl/print.h"
 #include "support/error.h"
 
-#include <fmt/format.h>
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace kumiko::chip {
@@ -23,7 +23,8 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     const RoadShape &s = shape_;
     const int bytes = s.type.bytes();
     if (bytes != 2 && bytes != 4)
-        throw Unsupported(s.name + " has elements of " + kumiko::type_name(s.type) + "; the chip has types of 16 and 32 bits");
+        throw Unsupported(s.name + " has elements of " + kumiko::type_name(s.type) +
+                          "; the chip has types of 16 and 32 bits");
     per_word_ = 8 / bytes;
     const auto &loops = plan.loops();
     for (const size_t k : s.keys) tiles_ *= loops[k].extent;
@@ -33,8 +34,9 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     for (const size_t l : s.lanes) lanes *= loops[l].extent;
     if (s.form == Form::Pe) {
         if (lanes % per_word_ != 0 || lanes / per_word_ > 2)
-            throw UserError(fmt::format("{}: its vectorized loops have {} iterations, but a long word holds {} elements of {}", s.name,
-                                        lanes, per_word_, kumiko::type_name(s.type)));
+            throw UserError(
+                fmt::format("{}: its vectorized loops have {} iterations, but a long word holds {} elements of {}",
+                            s.name, lanes, per_word_, kumiko::type_name(s.type)));
         words_ = int(lanes / per_word_);
     } else if (s.form == Form::Result) {
         words_ = 4 / per_word_;
@@ -47,7 +49,8 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         chunk_ = face_words;
     } else {
         if (!s.store && plan.parts(s.access, Tier::Mab) == 1)
-            deal_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab : Deal::Pe;
+            deal_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab
+                                                                                                           : Deal::Pe;
         per_address = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
@@ -115,7 +118,8 @@ void Road::find_digits() {
             const int64_t own = std::abs(coefficient(l));
             if (own > reach || least > own * (loops[l].extent - 1)) continue;
             if (with || axes > 1)
-                throw Unsupported(shape_.name + ": the index of axis " + std::to_string(axis_of[l]) + " sums loops, such as " + loops[l].name +
+                throw Unsupported(shape_.name + ": the index of axis " + std::to_string(axis_of[l]) +
+                                  " sums loops, such as " + loops[l].name +
                                   ", in a way that the chip's addresses do not");
             with = &d;
         }
@@ -129,7 +133,8 @@ void Road::find_digits() {
         with->weights.clear();
         with->extent = 1;
         for (const size_t m : with->loops) {
-            if (coefficient(m) < 0) throw Unsupported(shape_.name + ": an index runs backwards along loop " + loops[m].name);
+            if (coefficient(m) < 0)
+                throw Unsupported(shape_.name + ": an index runs backwards along loop " + loops[m].name);
             with->weights.push_back(coefficient(m) / common);
             with->extent += coefficient(m) / common * (loops[m].extent - 1);
             shared_[m] = true;
@@ -217,7 +222,7 @@ int64_t Road::l2_offset(int64_t part, int64_t x) const {
 }
 
 void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles,
-                  uint32_t groups) const {
+                 uint32_t groups) const {
     const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
     std::vector<Mv> all;
     Mv base;
@@ -273,8 +278,7 @@ void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int
 
 void Road::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     const bool up = shape_.store;
-    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count,
-                         int64_t second = -1) {
+    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count, int64_t second = -1) {
         Micro m;
         if (second >= 0) m.touch_range(Space::L2bm, second, l2_count, up, true);
         m.use(Unit::L2);
@@ -364,7 +368,8 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
                     } else {
                         const int64_t a = x / per_address, i = x % per_address;
                         m = i / pes_per_mab, p = i % pes_per_mab;
-                        access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
+                        access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step
+                                         : a / words_;
                         w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
                     }
                     plan_.set_unit(values, Tier::Mab, int(m));
@@ -375,7 +380,8 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
                         digit /= digits_[d].extent;
                         // Of the loops that share elements, any that reach this one.
                         std::vector<std::pair<int64_t, size_t>> steps;
-                        for (size_t i = 0; i < digits_[d].loops.size(); i++) steps.push_back({digits_[d].weights[i], digits_[d].loops[i]});
+                        for (size_t i = 0; i < digits_[d].loops.size(); i++)
+                            steps.push_back({digits_[d].weights[i], digits_[d].loops[i]});
                         if (steps.size() > 1) std::sort(steps.rbegin(), steps.rend());
                         for (const auto &[weight, loop] : steps) {
                             values[loop] = std::min(loops[loop].extent - 1, at / weight);
@@ -395,7 +401,8 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
                             if (s.form == Form::Face) values[s.row] = row;
                             values[s.column] = 4 * p + e;
                         }
-                        int64_t &offset = elements[size_t(e)] = access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
+                        int64_t &offset = elements[size_t(e)] =
+                            access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
                         for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
                             const int64_t at = s.access.index[d].at(values);
                             offset = at < 0 || at >= s.access.extents[d] ? -1 : offset + at * axis_stride[d];
@@ -411,7 +418,9 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
 std::string Road::to_string() const {
     const auto &loops = plan_.loops();
     std::string text;
-    const auto add = [&](int64_t n, const std::string &what) { text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", n, what); };
+    const auto add = [&](int64_t n, const std::string &what) {
+        text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", n, what);
+    };
     for (const size_t k : shape_.keys) add(loops[k].extent, loops[k].name);
     if (slots() > 1) add(slots(), local_ ? "L2B" : "group and L2B");
     for (const Digit &d : digits_) {

@@ -28,8 +28,8 @@ struct RoadShape {
     TensorAccess access;
     Type type; // of an element as it travels
     Form form = Form::Pe;
-    std::vector<size_t> keys;   // time loops that choose the tile, outermost first
-    std::vector<size_t> digits; // time loops inside a tile on which the tensor depends, outermost first
+    std::vector<size_t> keys;                 // time loops that choose the tile, outermost first
+    std::vector<size_t> digits;               // time loops inside a tile on which the tensor depends, outermost first
     size_t row = SIZE_MAX, column = SIZE_MAX; // lane loops: of the vector's elements, or the face's rows and columns
     std::vector<size_t> lanes;                // of Pe: lane loops, outermost first
     bool store = false;
@@ -41,17 +41,17 @@ public:
     Road(const StagePlan &plan, const sim::Config &config, RoadShape shape);
 
     const RoadShape &shape() const { return shape_; }
-    int words() const { return words_; }                       // LW of an access in a unit
-    int64_t accesses() const { return accesses_; }             // of a tile
-    int64_t unit_words() const { return unit_words_; }         // LW of a tile in a unit; of Face: in L1BM
-    int64_t key(const Values &values) const;                   // number of the tile
-    int64_t index(const Values &values) const;                 // of the access in its tile
-    int64_t access_stride(size_t loop) const;                  // what a step of the loop adds to index; 0 when it is no digit
-    int64_t l1_words() const { return l1_words_; }             // LW of a tile in L1BM
+    int words() const { return words_; }               // LW of an access in a unit
+    int64_t accesses() const { return accesses_; }     // of a tile
+    int64_t unit_words() const { return unit_words_; } // LW of a tile in a unit; of Face: in L1BM
+    int64_t key(const Values &values) const;           // number of the tile
+    int64_t index(const Values &values) const;         // of the access in its tile
+    int64_t access_stride(size_t loop) const;          // what a step of the loop adds to index; 0 when it is no digit
+    int64_t l1_words() const { return l1_words_; }     // LW of a tile in L1BM
     int64_t l2_words() const { return l1_words_ * l2_times_; } // in L2BM
     int64_t chunk() const { return chunk_; }                   // LW of L1BM that are carried at once
     int64_t l2_chunk() const { return chunk_ * l2_times_; }
-    int64_t dram_words() const; // of each group
+    int64_t dram_words() const;            // of each group
     uint32_t groups_of(int64_t key) const; // those whose DRAM holds the tile
     int64_t run() const { return run_; }   // tiles in a row that come from the same groups, where groups take turns
     int64_t tiles() const { return tiles_; }
@@ -93,7 +93,8 @@ private:
     std::vector<Digit> digits_;
     std::vector<bool> shared_; // by loop: it is one of several of a digit
     void find_digits();
-    std::vector<std::pair<int64_t, int64_t>> pairs_; // parts that L2 sends at once; second: −1, or the one for the upper half
+    std::vector<std::pair<int64_t, int64_t>>
+        pairs_; // parts that L2 sends at once; second: −1, or the one for the upper half
     std::vector<int> l1b_of_part_;
     uint32_t l1bs_of_part(int64_t part) const;
     int64_t slots() const; // words of a tile in a group's DRAM, in l2_words()

@@ -27,30 +27,36 @@ Bank memory_named(const std::string &level, const std::string &who) {
 
 } // namespace
 
-std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor, std::string &source) {
+std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
+                            std::string &source) {
     std::vector<Copy> all;
     source = tensor;
     while (!state.is_input(source)) {
         const StageState *s = state.producer(source);
-        if (s && s->def.kind == Stage::Kind::Padding && !s->is_copy) { // zeros around an input are what its road puts there
+        if (s && s->def.kind == Stage::Kind::Padding &&
+            !s->is_copy) { // zeros around an input are what its road puts there
             namespace ir = Halide::Internal;
             const ir::Call *choice = s->def.value.as<ir::Call>();
-            const ir::Call *read = choice && choice->is_intrinsic(ir::Call::if_then_else) ? choice->args[1].as<ir::Call>() : nullptr;
+            const ir::Call *read =
+                choice && choice->is_intrinsic(ir::Call::if_then_else) ? choice->args[1].as<ir::Call>() : nullptr;
             bool same = read && ir::is_const_zero(choice->args[2]) && state.is_input(read->name);
             for (size_t d = 0; same && d < s->def.axes.size(); d++) {
                 const ir::Variable *v = read->args[d].as<ir::Variable>();
                 same = v && v->name == s->def.axes[d].name();
             }
             if (!same)
-                throw Unsupported("stage " + plan.stage().name() + " reads " + source + "; of paddings the chip knows zeros around an input");
+                throw Unsupported("stage " + plan.stage().name() + " reads " + source +
+                                  "; of paddings the chip knows zeros around an input");
             source = read->name;
             continue;
         }
         if (!s || !s->is_copy)
-            throw Unsupported("stage " + plan.stage().name() + " reads " + source +
-                              ", which another stage computes; the chip runs one stage with what is inlined or finished in it");
+            throw Unsupported(
+                "stage " + plan.stage().name() + " reads " + source +
+                ", which another stage computes; the chip runs one stage with what is inlined or finished in it");
         if (!s->relations.empty() || !s->layout.empty())
-            throw Unsupported("copy " + s->name() + " has loops or a layout of its own; on the chip the use decides them");
+            throw Unsupported("copy " + s->name() +
+                              " has loops or a layout of its own; on the chip the use decides them");
         for (const std::string &l : s->order) {
             if (s->loop(l).kind != LoopKind::Serial)
                 throw Unsupported("loop " + l + " of copy " + s->name() + " is " + kind_name(s->loop(l).kind) +
@@ -63,14 +69,16 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     }
     if (all.empty())
         throw UserError("stage " + plan.stage().name() + " reads " + tensor +
-                        " in DRAM, which no unit reaches; place_in(\"" + tensor + "\", …) copies it to where the unit can");
+                        " in DRAM, which no unit reaches; place_in(\"" + tensor +
+                        "\", …) copies it to where the unit can");
     if (all.size() > 2 || (all.size() == 2 && (all[1].memory != Bank::L2bm || all[1].at > all[0].at)))
         throw Unsupported("the copies of " + source + " for stage " + plan.stage().name() +
                           " stand in another order than L2BM at a loop outside, then LM or L1BM");
     return all;
 }
 
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users, int moves) {
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,
+                               int moves) {
     std::vector<Rings> all(users.size());
     int64_t l1_users = 0, l2_users = 0;
     for (const auto &[road, through] : users) l1_users += through.first, l2_users += through.second;
@@ -85,7 +93,8 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
         }
         if (users[i].second.second) {
             // One move that is used, one that arrives, perhaps one to come.
-            const int64_t most = std::max<int64_t>(1, std::min<int64_t>(l2_share / r.l2_chunk() / moves, 4096 / r.l2_chunk()));
+            const int64_t most =
+                std::max<int64_t>(1, std::min<int64_t>(l2_share / r.l2_chunk() / moves, 4096 / r.l2_chunk()));
             const int64_t total = r.l1_words() / r.chunk(), pieces = (total + most - 1) / most;
             const int64_t chunks = (total + pieces - 1) / pieces; // of about equal size
             all[i].move = chunks * r.chunk();
@@ -94,7 +103,8 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
             all[i].l2 = Ring(c.planner.take(Bank::L2bm, words, "the way of " + r.shape().name), words);
         } else {
             // Half a copy at a time, so that the first half is replaced while the second is used.
-            const int64_t most = std::min<int64_t>(128 * c.config.moves.dram_rate, r.shape().together * r.l2_words() / 2);
+            const int64_t most =
+                std::min<int64_t>(128 * c.config.moves.dram_rate, r.shape().together * r.l2_words() / 2);
             all[i].move = std::max<int64_t>(1, most / r.l2_chunk()) * r.chunk();
         }
     }
@@ -105,7 +115,8 @@ Operand lm_operand(const Config &config, int64_t at, int64_t stride) {
     return at >= config.sizes.lm ? lm1(int(at - config.sizes.lm), int(stride)) : lm0(int(at), int(stride));
 }
 
-Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram, const StagePlan &plan)
+Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram,
+               const StagePlan &plan)
     : c_(c), road_(std::move(road)), copies_(std::move(copies)), dram_(dram) {
     const Copy &own = copies_.front();
     const int64_t words = road_->unit_words();
@@ -122,7 +133,8 @@ Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> c
     const Copy &l2 = copies_.back();
     between_ = road_->shape().together;
     for (int i = 0; i < (l2.stage->double_buffered ? 2 : 1); i++) {
-        const int64_t at = c.planner.take(Bank::L2bm, between_ * road_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
+        const int64_t at =
+            c.planner.take(Bank::L2bm, between_ * road_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
         l2_slots_.push_back({at});
     }
 }
@@ -153,7 +165,8 @@ void Loader::ensure(const Values &values) {
 void Loader::need(int64_t access) {
     Slot &slot = slots_[size_t(current_)];
     const Road &r = *road_;
-    const int64_t words_of_access = r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.l1_words() / r.unit_words();
+    const int64_t words_of_access =
+        r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.l1_words() / r.unit_words();
     if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
 }
 
@@ -204,7 +217,7 @@ void Loader::load(Slot &slot, int64_t until) {
 int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
 
 StoredPart store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
-                                 const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
+                      const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
     const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
     const int64_t groups = (r.accesses() + cycles_per_step - 1) / cycles_per_step;

@@ -38,7 +38,8 @@ struct Copy {
 
 // The copies through which the stage reads `tensor`, the one that it reads first; the last is one of an input, whose name becomes
 // `source`. Throws UserError where the stage reads an input itself, Unsupported for what else stands between.
-std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor, std::string &source);
+std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
+                            std::string &source);
 
 // Words in L1BM and L2BM through which tiles pass.
 struct Rings {
@@ -47,7 +48,8 @@ struct Rings {
 };
 // Deals what L1BM and L2BM have left to the roads that pass through them.
 // `moves`: how many find room in L2BM at a time, for each of them.
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users, int moves = 3);
+std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,
+                               int moves = 3);
 
 // Brings tiles of an input to the units, when they are needed and not there yet.
 class Loader {
@@ -73,7 +75,7 @@ public:
 private:
     struct Slot {
         int64_t at = 0, key = -1;
-        int64_t used = 0; // when last
+        int64_t used = 0;   // when last
         int64_t loaded = 0; // words, in L1BM's order
     };
     Context &c_;

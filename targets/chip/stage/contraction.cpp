@@ -44,23 +44,26 @@ public:
             (a.depends(row_) ? matrix_ : vector_) = a;
         }
         if (!stage.accumulate)
-            throw UserError("stage " + stage.name() + " is tensorized, but its sums have no place; accumulate_in(\"GRF0\", …)");
+            throw UserError("stage " + stage.name() +
+                            " is tensorized, but its sums have no place; accumulate_in(\"GRF0\", …)");
         result_ = plan_->own();
         accumulate_at_ = plan_->loop(stage.accumulate->loop);
         for (const size_t t : time_) {
             if (loops[t].reduction && t <= accumulate_at_)
-                throw Unsupported("stage " + stage.name() + ": reduction loop " + loops[t].name + " stands outside of " +
-                                  stage.accumulate->loop +
+                throw Unsupported("stage " + stage.name() + ": reduction loop " + loops[t].name +
+                                  " stands outside of " + stage.accumulate->loop +
                                   ", so sums would leave and come back; the chip keeps them until they are complete");
             if (matrix_.depends(t)) last_matrix_loop_ = t, has_matrix_loop_ = true;
         }
         for (const size_t t : time_) {
             if (!has_matrix_loop_ || t > last_matrix_loop_) vectors_.push_back(t);
         }
-        if (vectors_.empty() || loops[vectors_.back()].extent % cycles_per_step != 0 || !result_.depends(vectors_.back()))
-            throw Unsupported(fmt::format("stage {}: the matrix of {} is used for vectors of the loops inside those on which it depends; "
-                                          "the innermost of them has to run over the result, a multiple of {} times",
-                                          stage.name(), matrix_.tensor, cycles_per_step));
+        if (vectors_.empty() || loops[vectors_.back()].extent % cycles_per_step != 0 ||
+            !result_.depends(vectors_.back()))
+            throw Unsupported(fmt::format(
+                "stage {}: the matrix of {} is used for vectors of the loops inside those on which it depends; "
+                "the innermost of them has to run over the result, a multiple of {} times",
+                stage.name(), matrix_.tensor, cycles_per_step));
         if (stage.accumulate->level != "GRF0" && stage.accumulate->level != "GRF1")
             throw Unsupported("stage " + stage.name() + " accumulates in " + stage.accumulate->level +
                               "; the matrix unit's sums stand in GRF0 or GRF1");
@@ -77,8 +80,8 @@ public:
             c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage.name() + (b ? " (second)" : ""));
         if (end_.defined()) begin_end(state);
         std::vector<std::pair<const Road *, std::pair<bool, bool>>> users = {{&x_->road(), {true, x_->through_l2()}},
-                                                                           {&w_->road(), {false, w_->through_l2()}},
-                                                                           {store_.get(), {true, true}}};
+                                                                             {&w_->road(), {false, w_->through_l2()}},
+                                                                             {store_.get(), {true, true}}};
         for (const EndOperand &o : end_operands_) users.push_back({&o.loader->road(), {true, true}});
         const auto rings = share_rings(c_, users);
         for (size_t i = 0; i < end_operands_.size(); i++) end_operands_[i].loader->set_rings(rings[3 + i]);
@@ -116,7 +119,7 @@ private:
     Values values_;
     int face_ = 0;
     bool bank_ = false; // where the sums are: GRF1
-    struct Drain { // of a complete tile
+    struct Drain {      // of a complete tile
         int64_t key;
         bool bank;
         Values values;
@@ -171,9 +174,11 @@ private:
             const std::string tensor = read.as<ir::Call>()->name;
             if (tensor == stage_.name()) continue;
             if (!state.is_input(tensor))
-                throw Unsupported("the end of " + stage_.name() + " reads " + tensor + ", which another stage computes");
+                throw Unsupported("the end of " + stage_.name() + " reads " + tensor +
+                                  ", which another stage computes");
             if ((read.type() != f32 && read.type() != f16) || (cast && cast->type != f32))
-                throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) + "; f16 and f32 are built");
+                throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
+                                  "; f16 and f32 are built");
             bool known = false;
             for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, e);
             if (known) continue;
@@ -194,7 +199,8 @@ private:
             const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
             const int64_t dram = c_.take_dram(*road, tensor);
             c_.tensors.push_back({tensor, false, dram, plan_, road});
-            o.loader = std::make_unique<Loader>(c_, road, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}}, dram, *plan_);
+            o.loader = std::make_unique<Loader>(c_, road, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}},
+                                                dram, *plan_);
             end_operands_.push_back(std::move(o));
         }
         std::array<Ring, 2> registers;
@@ -203,7 +209,8 @@ private:
             const int64_t words = std::max<int64_t>(24, std::min<int64_t>(64, c_.planner.free_words(bank)));
             registers[size_t(b)] = Ring(c_.planner.take(bank, words, "values of the end of " + stage_.name()), words);
         }
-        code_ = std::make_unique<VectorCode>(c_, "the end of stage " + stage_.name(), registers, [this](const Expr &e) { return end_word(e); });
+        code_ = std::make_unique<VectorCode>(c_, "the end of stage " + stage_.name(), registers,
+                                             [this](const Expr &e) { return end_word(e); });
     }
 
     Operand end_word(const Expr &e) {
@@ -231,7 +238,8 @@ private:
             half.address.at[0] = uint16_t(half.address.at[0] + end_word_);
             return half;
         }
-        throw Unsupported("the end of stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) + " yet");
+        throw Unsupported("the end of stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) +
+                          " yet");
     }
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
@@ -241,8 +249,9 @@ private:
         std::string source;
         const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source);
         if (std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
-            throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source, stage_.name(),
-                                          memory_name(copies.front().memory), form == Form::Face ? "matrix" : "vectors", names));
+            throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source,
+                                          stage_.name(), memory_name(copies.front().memory),
+                                          form == Form::Face ? "matrix" : "vectors", names));
         RoadShape s;
         s.name = copies.front().stage->name();
         s.access = access;
@@ -271,15 +280,17 @@ private:
             end_ = v;
             if (const ir::Cast *cast = v.as<ir::Cast>(); cast && type == f16) end_ = cast->value;
             if (end_.type() != f32 || (type != f16 && type != f32))
-                throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " + to_string(v) +
+                throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " +
+                                  to_string(v) +
                                   "; behind the matrix unit elements of f32 are computed, and cast to f16 at last");
-            if (const ir::Call *read = end_.as<ir::Call>(); read && read->name == stage_.name()) end_ = Expr(); // the sum itself
+            if (const ir::Call *read = end_.as<ir::Call>(); read && read->name == stage_.name())
+                end_ = Expr(); // the sum itself
         }
         for (size_t l = 0; l < plan_->loops().size(); l++) {
             const PlannedLoop &p = plan_->loops()[l];
             if (p.kind == PlannedLoop::Kind::Unit && !result_.depends(l))
-                throw Unsupported("stage " + stage_.name() + ": its result does not depend on loop " + p.name + ", bound to " +
-                                  level_names[size_t(p.level)]);
+                throw Unsupported("stage " + stage_.name() + ": its result does not depend on loop " + p.name +
+                                  ", bound to " + level_names[size_t(p.level)]);
         }
         RoadShape s;
         s.name = output_name();
@@ -320,7 +331,9 @@ private:
         values_[loop] = 0;
     }
 
-    Operand sums(int64_t at, int64_t stride, bool bank) const { return bank ? grf1(int(at), int(stride)) : grf0(int(at), int(stride)); }
+    Operand sums(int64_t at, int64_t stride, bool bank) const {
+        return bank ? grf1(int(at), int(stride)) : grf0(int(at), int(stride));
+    }
 
     // One matrix and its vectors.
     void block() {
@@ -370,7 +383,8 @@ private:
             Mau mau;
             mau.op = first ? MauOp::Mmul : MauOp::Mfma;
             mau.face = uint8_t(face_);
-            mau.a = m.read(lm_operand(c_.config, x_->base() + x_->road().index(values_), x_->road().access_stride(loop)), 1);
+            mau.a = m.read(
+                lm_operand(c_.config, x_->base() + x_->road().index(values_), x_->road().access_stride(loop)), 1);
             if (!first) mau.c = m.read(sums(at, stride, bank_), 2);
             mau.to = m.write(sums(at, stride, bank_), 2);
             m.word().mau = mau;
@@ -442,53 +456,54 @@ private:
         const bool narrow = store_->words() == 1;
         const int64_t words = store_->l1_words() / store_->unit_words() * cycles_per_step;
         release_stores(store_ahead(*store_, store_rings_));
-        auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part, [&](int64_t n, int w, int64_t l1bm) {
-            Micro m;
-            L1 l1;
-            l1.op = L1Op::Gather;
-            l1.at.at = uint16_t(l1bm);
-            const int64_t at = 2 * cycles_per_step * n;
-            Operand result = sums(at, 2, bank);
-            if (end_.defined()) {
-                end_first_ = at;
-                end_bank_ = bank;
-                end_values_ = pending_->values;
-                int64_t access = n * cycles_per_step;
-                const auto &digits = store_->shape().digits;
-                for (size_t i = digits.size(); i-- > 0;) {
-                    end_values_[digits[i]] = access % plan_->loops()[digits[i]].extent;
-                    access /= plan_->loops()[digits[i]].extent;
-                }
-                if (narrow) {
-                    result = code_->registers(2 * cycles_per_step, 2);
-                    for (end_word_ = 0; end_word_ < 2; end_word_++) {
-                        Operand to = result;
-                        to.address.at[0] = uint16_t(to.address.at[0] + end_word_);
-                        code_->store(code_->evaluate(end_), to);
-                    }
-                } else {
-                    end_word_ = w;
-                    m = code_->last(code_->evaluate(end_));
-                    l1.from = VectorCode::forward(m);
-                    m.next();
-                }
-            }
-            if (narrow) {
-                m.use(Unit::Alu);
-                Alu alu;
-                alu.op = AluOp::Narrow;
-                alu.type = sim::Type::F32;
-                alu.a = m.read(result, 2);
-                m.word().alu = alu;
-                m.next();
-                l1.from = Source::Aluf;
-            }
-            m.use(Unit::L1);
-            if (!narrow && !end_.defined()) l1.from = m.read(sums(at + w, 2, bank), 1);
-            m.word().l1 = l1;
-            m.touch_range(Space::L1bm, l1bm, words, true);
-            c_.packer.place(m);
-        });
+        auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part,
+                                [&](int64_t n, int w, int64_t l1bm) {
+                                    Micro m;
+                                    L1 l1;
+                                    l1.op = L1Op::Gather;
+                                    l1.at.at = uint16_t(l1bm);
+                                    const int64_t at = 2 * cycles_per_step * n;
+                                    Operand result = sums(at, 2, bank);
+                                    if (end_.defined()) {
+                                        end_first_ = at;
+                                        end_bank_ = bank;
+                                        end_values_ = pending_->values;
+                                        int64_t access = n * cycles_per_step;
+                                        const auto &digits = store_->shape().digits;
+                                        for (size_t i = digits.size(); i-- > 0;) {
+                                            end_values_[digits[i]] = access % plan_->loops()[digits[i]].extent;
+                                            access /= plan_->loops()[digits[i]].extent;
+                                        }
+                                        if (narrow) {
+                                            result = code_->registers(2 * cycles_per_step, 2);
+                                            for (end_word_ = 0; end_word_ < 2; end_word_++) {
+                                                Operand to = result;
+                                                to.address.at[0] = uint16_t(to.address.at[0] + end_word_);
+                                                code_->store(code_->evaluate(end_), to);
+                                            }
+                                        } else {
+                                            end_word_ = w;
+                                            m = code_->last(code_->evaluate(end_));
+                                            l1.from = VectorCode::forward(m);
+                                            m.next();
+                                        }
+                                    }
+                                    if (narrow) {
+                                        m.use(Unit::Alu);
+                                        Alu alu;
+                                        alu.op = AluOp::Narrow;
+                                        alu.type = sim::Type::F32;
+                                        alu.a = m.read(result, 2);
+                                        m.word().alu = alu;
+                                        m.next();
+                                        l1.from = Source::Aluf;
+                                    }
+                                    m.use(Unit::L1);
+                                    if (!narrow && !end_.defined()) l1.from = m.read(sums(at + w, 2, bank), 1);
+                                    m.word().l1 = l1;
+                                    m.touch_range(Space::L1bm, l1bm, words, true);
+                                    c_.packer.place(m);
+                                });
         stores_.push_back({block_ + lag_, (1u << plan_->used(Tier::Group)) - 1, std::move(store)});
         if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
     }
@@ -515,8 +530,8 @@ private:
                                      loader->road().to_string()));
             }
             if (stage_.accumulate->loop == p.name)
-                line(fmt::format("sums in {}, {} LW; at the end: move to {}: {}", stage_.accumulate->level, 2 * store_->accesses(),
-                                 output_name(), store_->to_string()));
+                line(fmt::format("sums in {}, {} LW; at the end: move to {}: {}", stage_.accumulate->level,
+                                 2 * store_->accesses(), output_name(), store_->to_string()));
             indent = before;
         }
         indent += "  ";

@@ -45,11 +45,12 @@ public:
             const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source);
             for (const Operand_ &other : operands_) {
                 if (other.copy == access.tensor)
-                    throw Unsupported("stage " + stage.name() + " reads " + source + " at two places; the chip's vectors read a copy at one");
+                    throw Unsupported("stage " + stage.name() + " reads " + source +
+                                      " at two places; the chip's vectors read a copy at one");
             }
             if (copies.front().memory == Bank::L1bm || copies.front().memory == Bank::L2bm)
-                throw Unsupported(source + " of " + stage.name() + " is placed in " + memory_name(copies.front().memory) +
-                                  "; vectors read LM, LM0 and LM1");
+                throw Unsupported(source + " of " + stage.name() + " is placed in " +
+                                  memory_name(copies.front().memory) + "; vectors read LM, LM0 and LM1");
             o.copy = access.tensor;
             RoadShape s;
             s.name = copies.front().stage->name();
@@ -89,17 +90,20 @@ public:
         }
         store_ = std::make_shared<const Road>(*plan_, c_.config, s);
         if (store_->words() != 1)
-            throw Unsupported("stage " + stage.name() + " computes elements of " + type_name(s.type) + " from narrower ones");
+            throw Unsupported("stage " + stage.name() + " computes elements of " + type_name(s.type) +
+                              " from narrower ones");
         store_dram_ = c_.take_dram(*store_, stage.name());
         c_.tensors.push_back({stage.name(), true, store_dram_, plan_, store_});
         if (s.digits.size() > 1 && loops[s.digits.back()].extent % cycles_per_step != 0)
-            throw Unsupported(fmt::format("stage {}: loop {} runs {} times; the innermost of several has to run a multiple of {}", stage.name(),
-                                          loops[s.digits.back()].name, loops[s.digits.back()].extent, cycles_per_step));
+            throw Unsupported(
+                fmt::format("stage {}: loop {} runs {} times; the innermost of several has to run a multiple of {}",
+                            stage.name(), loops[s.digits.back()].name, loops[s.digits.back()].extent, cycles_per_step));
         const int64_t half = c_.config.sizes.grf;
         c_.planner.take(Bank::Grf0, half, "intermediate values");
         c_.planner.take(Bank::Grf1, half, "intermediate values");
-        code_ = std::make_unique<VectorCode>(c_, "stage " + stage.name(), std::array<Ring, 2>{Ring(0, half), Ring(0, half)},
-                                             [this](const Expr &e) { return word_of(e); });
+        code_ =
+            std::make_unique<VectorCode>(c_, "stage " + stage.name(), std::array<Ring, 2>{Ring(0, half), Ring(0, half)},
+                                         [this](const Expr &e) { return word_of(e); });
         std::vector<std::pair<const Road *, std::pair<bool, bool>>> users;
         for (const Operand_ &o : operands_) users.push_back({&o.loader->road(), {true, o.loader->through_l2()}});
         users.push_back({store_.get(), {true, true}});
@@ -207,8 +211,7 @@ private:
             c_.packer.place(m);
         };
         const int64_t key = store_->key(values_);
-        for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++)
-        {
+        for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++) {
             // A part's move comes behind the loads of the next, where L2BM has room for both.
             StoredPart stored = store_part(c_, *store_, store_rings_, store_dram_, key, part, gather);
             leave();
@@ -234,6 +237,8 @@ private:
 
 } // namespace
 
-void lower_pointwise(Context &c, const ScheduleState &state, const StageState &stage) { Pointwise(c, state, stage).run(); }
+void lower_pointwise(Context &c, const ScheduleState &state, const StageState &stage) {
+    Pointwise(c, state, stage).run();
+}
 
 } // namespace kumiko::chip

@@ -94,7 +94,9 @@ Micro VectorCode::last(const Value &v) const {
     return m;
 }
 
-Source VectorCode::forward(const Micro &last) { return last.word(0).alu.op != AluOp::None ? Source::Aluf : Source::Mauf; }
+Source VectorCode::forward(const Micro &last) {
+    return last.word(0).alu.op != AluOp::None ? Source::Aluf : Source::Mauf;
+}
 
 void VectorCode::store(const Value &v, const Operand &to) {
     Micro m = last(v);
@@ -142,9 +144,11 @@ VectorCode::Value VectorCode::evaluate(const Expr &e) {
         v.from.push_back(stored(evaluate(b)));
         for (size_t bank = 0; bank < 2; bank++) { // the first operand still stands
             if (taken_[bank] - before[bank] + 2 * cycles_per_step > registers_[bank].words())
-                throw Unsupported(who_ + ": the expression " + to_string(e) + " has more intermediate values than registers");
+                throw Unsupported(who_ + ": the expression " + to_string(e) +
+                                  " has more intermediate values than registers");
         }
-        if (clash(v.from[0], v.from[1])) v.from[1] = moved(v.from[1], b.type(), v.from[0].source == Source::Grf1 ? 0 : 1);
+        if (clash(v.from[0], v.from[1]))
+            v.from[1] = moved(v.from[1], b.type(), v.from[0].source == Source::Grf1 ? 0 : 1);
         return v;
     };
     alu_type(e.type(), who_);

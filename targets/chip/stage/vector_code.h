@@ -17,7 +17,7 @@ public:
 
     struct Value {
         kumiko::Type type;
-        bool there = false;   // at `at`; else `op` makes it of `from`
+        bool there = false; // at `at`; else `op` makes it of `from`
         sim::Operand at;
         Expr op;
         std::vector<sim::Operand> from;
