@@ -124,9 +124,11 @@ Region NestBuilder::clipped(const StageState &s, Region region) const {
     for (size_t d = 0; d < s.def.axes.size(); d++) {
         const Expr extent = s.def.axes[d].extent();
         const int step = region.step_of(d);
-        if (!proves(region.end(d) <= extent, bounds_))
-            region.extent[d] =
-                simplify_index(min(region.extent[d], (extent - region.min[d] + step - 1) / step), bounds_);
+        if (!proves(region.end(d) <= extent, bounds_)) {
+            // A region that begins beyond the end holds nothing.
+            const Expr left = min(region.extent[d], (extent - region.min[d] + step - 1) / step);
+            region.extent[d] = simplify_index(proves(region.min[d] <= extent, bounds_) ? left : max(left, 0), bounds_);
+        }
     }
     return region;
 }

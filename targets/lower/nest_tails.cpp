@@ -1,4 +1,5 @@
 // Blocks that are not full: guards, clipped loops, and copies of the body for the last block or the ends of a loop.
+#include "dsl/reach.h"
 #include "targets/lower/nest_builder.h"
 
 namespace kumiko {
@@ -42,14 +43,13 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_re
         add(split->parent, value, value < extent, extent);
     }
     // A region that a reader's tail rounded up may stick out of the stage's domain.
-    if (s.def.kind != Stage::Kind::Padding) {
-        for (size_t d = 0; d < s.def.axes.size(); d++) {
-            const Axis &a = s.def.axes[d];
-            const Expr end = f.region().end(d);
-            const Expr index = f.index(a.name());
-            if (!proves(end <= a.extent(), bounds_)) add(a.name(), index, index < a.extent(), a.extent());
-            if (!proves(f.region().min[d] >= 0, bounds_)) add(a.name(), Expr(), index >= 0, Expr());
-        }
+    for (size_t d = 0; d < s.def.axes.size(); d++) {
+        if (s.def.kind == Stage::Kind::Padding && pads(s.def, d)) continue;
+        const Axis &a = s.def.axes[d];
+        const Expr end = f.region().end(d);
+        const Expr index = f.index(a.name());
+        if (!proves(end <= a.extent(), bounds_)) add(a.name(), index, index < a.extent(), a.extent());
+        if (!proves(f.region().min[d] >= 0, bounds_)) add(a.name(), Expr(), index >= 0, Expr());
     }
     return all;
 }
