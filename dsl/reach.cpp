@@ -16,23 +16,21 @@ struct Range {
 
 class Reads : public IRVisitor {
 public:
-    Reads(const Stage &stage, const AxesInside &axes_of, const std::source_location &where)
-        : stage_(stage), axes_of_(axes_of), where_(where) {
+    Reads(const Stage &stage, const AxesInside &axes_of) : stage_(stage), axes_of_(axes_of) {
         for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
             for (const Axis &a : *axes) axes_[a.name()] = a.extent();
         }
     }
     std::vector<Requirement> found;
+    std::string outside; // the first that no sizes allow
 
 private:
     using IRVisitor::visit;
     const Stage &stage_;
     const AxesInside &axes_of_;
-    const std::source_location &where_;
     std::map<std::string, Expr> axes_; // extents
 
-    // What is chosen by a condition may lie outside where it is not.
-    void visit(const Select *op) override { op->condition.accept(this); }
+    // What padding chooses lies inside; a select takes both its values.
     void visit(const Call *op) override {
         if (op->is_intrinsic(Call::if_then_else)) {
             op->args[0].accept(this);
@@ -85,12 +83,14 @@ private:
         const std::string text = "stage " + stage_.name + " reads " + read->name + " at " + to_string(read->args[d]) +
                                  " of axis " + axis.name();
         if (is_const_zero(inside) && !nothing.defined()) {
-            throw UserError(where_, "tensor \"" + stage_.name + "\" reads \"" + read->name + "\" at " +
-                                        to_string(read->args[d]) + ", which runs from " +
-                                        to_string(simplify(r->least)) + " to " + to_string(simplify(r->greatest)) +
-                                        ", but axis \"" + axis.name() + "\" has " + to_string(axis.extent()) +
-                                        " indices; read zero_padded(" + read->name + ") or clamped(" + read->name +
-                                        "), or choose by a condition");
+            const Expr low = simplify(r->least), high = simplify(r->greatest);
+            if (outside.empty())
+                outside = "stage " + stage_.name + " reads " + read->name + " outside: its index " +
+                          to_string(read->args[d]) +
+                          (equal(low, high) ? " is " + to_string(low)
+                                            : " goes from " + to_string(low) + " to " + to_string(high)) +
+                          ", but axis " + axis.name() + " has " + to_string(axis.extent()) + " elements";
+            return;
         }
         const Expr condition = nothing.defined() ? nothing || inside : inside;
         for (const Requirement &q : found) {
@@ -120,11 +120,16 @@ bool pads(const Stage &stage, size_t d) {
     return look.chosen || !look.plain;
 }
 
-std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of,
-                                           const std::source_location &where) {
-    Reads reads(stage, axes_of, where);
+std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of) {
+    Reads reads(stage, axes_of);
     for (const Expr &e : stage.expressions()) e.accept(&reads);
     return std::move(reads.found);
+}
+
+std::string read_outside(const Stage &stage, const AxesInside &axes_of) {
+    Reads reads(stage, axes_of);
+    for (const Expr &e : stage.expressions()) e.accept(&reads);
+    return std::move(reads.outside);
 }
 
 } // namespace kumiko

@@ -13,10 +13,12 @@ using AxesInside = std::function<std::vector<const Axis *>(const std::string &te
 // Whether a padding stage may be read beyond axis d: it chooses by, or clamps, the index of that axis.
 bool pads(const Stage &stage, size_t d);
 
-// What has to hold so that the reads of a stage stay inside, without what is proved. Of reads that no condition chooses, and whose
-// index is a sum of multiples of axes: others are the formula's business, and `interpret` reports them. Throws UserError
-// for a read that lies outside whatever the sizes.
-std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of,
-                                           const std::source_location &where);
+// What has to hold so that the reads of a stage stay inside, without what is proved. Of reads that no border's choice guards and
+// whose index is a sum of multiples of axes: others are the formula's business, and `interpret` reports them.
+std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of);
+
+// The first such read that is outside whatever the sizes, "stage Y reads X outside: its index i + 1 goes from 1 to 10, but axis a has
+// 10 elements"; "" when there is none.
+std::string read_outside(const Stage &stage, const AxesInside &axes_of);
 
 } // namespace kumiko

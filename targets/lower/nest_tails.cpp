@@ -43,8 +43,10 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_re
         add(split->parent, value, value < extent, extent);
     }
     // A region that a reader's tail rounded up may stick out of the stage's domain.
+    const StageState *origin = &s; // what a copy of a copy holds
+    while (origin->is_copy && state_.find(origin->copied)) origin = state_.find(origin->copied);
     for (size_t d = 0; d < s.def.axes.size(); d++) {
-        if (s.def.kind == Stage::Kind::Padding && pads(s.def, d)) continue;
+        if (origin->def.kind == Stage::Kind::Padding && pads(origin->def, d)) continue;
         const Axis &a = s.def.axes[d];
         const Expr end = f.region().end(d);
         const Expr index = f.index(a.name());

@@ -298,17 +298,20 @@ TEST_CASE("reads beyond a tensor") {
     Tensor X = input("X", f32, {a}), XX = input("XX", f32, {a, b});
     const auto op = [](const Tensor &in, const Tensor &out) { return [=] { Op("op", {in}, {out}); }; };
     CHECK(error_of(op(X, compute("Y", {i}, X(i * 2 - 1)))) ==
-          "here: tensor \"Y\" reads \"X\" at i * 2 - 1, which runs from -1 to 17, but axis \"a\" has 10 indices; read "
-          "zero_padded(X) or clamped(X), or choose by a condition");
-    CHECK(error_of(op(X, compute("Y", {i}, sum(X(i + r), r)))).starts_with("here: tensor \"Y\" reads \"X\" at i + r"));
-    CHECK(error_of(op(X, compute("Y", {i}, X(3 - i)))).starts_with("here: tensor \"Y\" reads \"X\" at 3 - i"));
+          "here: stage Y reads X outside: its index i * 2 - 1 goes from -1 to 17, but axis a has 10 elements; legal "
+          "beyond a "
+          "tensor are reads of zero_padded and clamped");
+    CHECK(error_of(op(X, compute("Y", {i}, sum(X(i + r), r))))
+              .starts_with("here: stage Y reads X outside: its index i + r"));
+    CHECK(error_of(op(X, compute("Y", {i}, X(3 - i)))).starts_with("here: stage Y reads X outside: its index 3 - i"));
     // Padding along one axis is none along another.
     CHECK(error_of(op(XX, compute("Y", {i, j}, zero_padded(XX, {a})(i - 1, j))))
-              .starts_with("here: tensor \"Y\" reads \"XX.padded\" at j, which runs from 0 to 3"));
+              .starts_with("here: stage Y reads XX.padded outside: its index j goes from 0 to 3"));
     CHECK(error_of(op(XX, compute("Y", {i, j}, clamped(XX, {b})(i + 1, j))))
-              .starts_with("here: tensor \"Y\" reads \"XX.clamped\" at i + 1"));
+              .starts_with("here: stage Y reads XX.clamped outside: its index i + 1"));
     CHECK(error_of(op(X, compute("Y", {i}, zero_padded(X)(i - 5)))) == "no error");
-    CHECK(error_of(op(X, compute("Y", {i}, select(i > 0, X(i - 1), 0.0f)))) == "no error");
+    CHECK(
+        error_of(op(X, compute("Y", {i}, select(i > 0, X(i - 1), 0.0f)))).starts_with("here: stage Y reads X outside"));
     CHECK(error_of(op(X, compute("Y", {i, none}, X(i + 1)))) == "no error");   // never
     CHECK(error_of(op(X, compute("Y", {i}, X(i / 2 + i % 2)))) == "no error"); // not a sum of axes
     Size M("M"), N("N");
