@@ -11,7 +11,7 @@
 // and every micro-op marked `follows` stands exactly one step after the one before it in the list: it reads its forward.
 #pragma once
 
-#include "sim/program.h"
+#include "sim/assembler.h"
 
 #include <array>
 #include <optional>
