@@ -39,8 +39,9 @@ private:
             if (windows && rest >= 4 && chance(12)) {
                 const int64_t step = random.between(2, 5), inner = step + random.between(0, 2);
                 axis.origin = -random.between(0, 1);
-                axis.factors = {{std::max<int64_t>(1, (rest - axis.origin - inner + step - 1) / step + 1), Level::Address, 1, step},
-                                {inner, Level::Address, 1}};
+                axis.factors = {
+                    {std::max<int64_t>(1, (rest - axis.origin - inner + step - 1) / step + 1), Level::Address, 1, step},
+                    {inner, Level::Address, 1}};
                 continue;
             }
             const bool whole_words = a + 1 == extents.size() && chance(70);
@@ -64,8 +65,7 @@ private:
                 if (f.level == Level::Lane) continue;
                 std::vector<int> fit;
                 for (int l = 0; l < level_count; l++)
-                    if (left[size_t(l)] / used[size_t(l)] >= f.size && l != int(Level::Address) &&
-                        left[size_t(l)])
+                    if (left[size_t(l)] / used[size_t(l)] >= f.size && l != int(Level::Address) && left[size_t(l)])
                         fit.push_back(l);
                 if (!fit.empty() && chance(f.size > 1 ? 70 : 10)) {
                     const size_t l = size_t(fit[random.below(fit.size())]);

@@ -121,7 +121,8 @@ TEST_CASE("the bound of a conversion") {
     REQUIRE(b.parts.size() == 1);
     CHECK(b.to_string() == "64 cycles at least: into L1BM 1024 LW in 64 cycles");
     // What is there already costs nothing.
-    CHECK(conversion_bound({Memory::Lm0, f16("((4_PE:1), (4_W:1))"), 0}, {Memory::Lm1, f16("((4_PE:1), (4_W:1))"), 0}, full)
+    CHECK(conversion_bound({Memory::Lm0, f16("((4_PE:1), (4_W:1))"), 0}, {Memory::Lm1, f16("((4_PE:1), (4_W:1))"), 0},
+                           full)
               .cycles == 0);
     CHECK(conversion_bound({Memory::Dram, f16("((64:1), (4_W:1)) @ (0_G)"), 0},
                            {Memory::L2bm, f16("((64:1), (4_W:1))"), 0}, small)

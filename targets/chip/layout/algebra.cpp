@@ -29,10 +29,10 @@ std::vector<Factor> cut(const Layout &layout, const ViewFactor &v, std::vector<i
         const int64_t outside = inside * f.size;
         if (step < outside && f.size > 1) {
             const auto fail = [&](const char *cause) {
-                throw Unsupported(fmt::format("{}: a digit of size {} and step {} on axis {} {} {}_{}:{}; sizes and steps that "
-                                              "divide the factors' keep to a product",
-                                              layout.to_string(), v.size, v.step, v.axis, cause, f.size, name_of(f.level),
-                                              f.stride));
+                throw Unsupported(
+                    fmt::format("{}: a digit of size {} and step {} on axis {} {} {}_{}:{}; sizes and steps that "
+                                "divide the factors' keep to a product",
+                                layout.to_string(), v.size, v.step, v.axis, cause, f.size, name_of(f.level), f.stride));
             };
             if (step % inside) fail("begins inside");
             const int64_t q = step / inside, fits = (f.size - 1) / q + 1;
@@ -60,20 +60,21 @@ Layout compose(const Layout &layout, const View &view) {
     for (const auto &axis : view)
         for (const ViewFactor &v : axis) {
             if (v.axis < 0 || size_t(v.axis) >= layout.rank())
-                throw UserError(fmt::format("a view of {} names axis {}; there are {}", layout.to_string(), v.axis,
-                                            layout.rank()));
+                throw UserError(
+                    fmt::format("a view of {} names axis {}; there are {}", layout.to_string(), v.axis, layout.rank()));
             if (v.size < 1 || v.step < 0)
-                throw UserError(fmt::format("a view's digit of size {} and step {}: sizes are at least 1, steps at least 0",
-                                            v.size, v.step));
+                throw UserError(fmt::format(
+                    "a view's digit of size {} and step {}: sizes are at least 1, steps at least 0", v.size, v.step));
             last[size_t(v.axis)] += (v.size - 1) * v.step;
             uses[size_t(v.axis)]++;
         }
     for (size_t a = 0; a < layout.rank(); a++)
         if (last[a] >= layout.axes()[a].extent)
-            throw UserError(fmt::format("a view of {} reaches index {} of axis {}, which has {}", layout.to_string(), last[a], a,
-                                        layout.axes()[a].extent));
+            throw UserError(fmt::format("a view of {} reaches index {} of axis {}, which has {}", layout.to_string(),
+                                        last[a], a, layout.axes()[a].extent));
     const auto only_whole = [&](size_t a) {
-        throw Unsupported(fmt::format("{}: axis {} has windows or an origin, and can only be taken whole", layout.to_string(), a));
+        throw Unsupported(
+            fmt::format("{}: axis {} has windows or an origin, and can only be taken whole", layout.to_string(), a));
     };
     for (size_t a = 0; a < layout.rank(); a++)
         if (!uses[a] && !is_plain(layout.axes()[a])) only_whole(a);
@@ -103,9 +104,10 @@ Layout compose(const Layout &layout, const View &view) {
     for (size_t a = 0; a < layout.rank(); a++)
         for (size_t k = 0; k < used[a].size(); k++)
             if (used[a][k] >= layout.axes()[a].factors[k].size)
-                throw Unsupported(fmt::format("{}: digits of the view add up to {} on axis {} in a factor of size {}, which "
-                                              "carries; digits that do not overlap keep to a product",
-                                              layout.to_string(), used[a][k], a, layout.axes()[a].factors[k].size));
+                throw Unsupported(
+                    fmt::format("{}: digits of the view add up to {} on axis {} in a factor of size {}, which "
+                                "carries; digits that do not overlap keep to a product",
+                                layout.to_string(), used[a][k], a, layout.axes()[a].factors[k].size));
     // A level that was named stays so, even when its digits are gone.
     unsigned fixed = layout.fixed();
     for (int l = 0; l <= int(Level::Pe); l++)
@@ -148,7 +150,8 @@ Layout permute(const Layout &layout, const std::vector<int> &order) {
         view.push_back({{layout.axes()[size_t(a)].extent, a, 1}});
     }
     if (!whole)
-        throw UserError(fmt::format("an order of {} names each of its {} axes once", layout.to_string(), layout.rank()));
+        throw UserError(
+            fmt::format("an order of {} names each of its {} axes once", layout.to_string(), layout.rank()));
     return compose(layout, view);
 }
 

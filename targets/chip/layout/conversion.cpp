@@ -41,7 +41,8 @@ int64_t only_in_second(const std::vector<bool> &a, const std::vector<bool> &b) {
 
 ConversionBound conversion_bound(const Placement &from, const Placement &to, const sim::Config &c) {
     if (from.layout.type() != to.layout.type() || from.layout.extents() != to.layout.extents())
-        throw UserError(fmt::format("{} and {} are not one tensor: shapes or types differ", from.to_string(), to.to_string()));
+        throw UserError(
+            fmt::format("{} and {} are not one tensor: shapes or types differ", from.to_string(), to.to_string()));
     ConversionBound bound;
     const int64_t elements = from.layout.elements(), lanes = elements_per_word(from.layout.type());
     const Contents source = contents(from, c), destination = contents(to, c);
@@ -79,7 +80,8 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
         for (size_t u = 0; u < need.size(); u++)
             most = std::max(most, inside ? only_in_second(have[u], need[u])
                                          : int64_t(std::count(need[u].begin(), need[u].end(), true)));
-        if (rank == rank_of(from.memory) && rank == rank_of(to.memory) && from.memory != to.memory && most == 0) continue;
+        if (rank == rank_of(from.memory) && rank == rank_of(to.memory) && from.memory != to.memory && most == 0)
+            continue;
         add(links[rank], most, rates[rank]);
     }
     for (const auto &p : bound.parts) bound.cycles = std::max(bound.cycles, p.cycles);
@@ -89,7 +91,8 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
 
 std::string ConversionBound::to_string() const {
     std::string s;
-    for (const Part &p : parts) s += fmt::format("{}{} {} LW in {} cycles", s.empty() ? "" : ", ", p.link, p.words, p.cycles);
+    for (const Part &p : parts)
+        s += fmt::format("{}{} {} LW in {} cycles", s.empty() ? "" : ", ", p.link, p.words, p.cycles);
     return fmt::format("{} cycles at least{}{}", cycles, s.empty() ? "" : ": ", s);
 }
 

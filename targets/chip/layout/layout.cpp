@@ -92,21 +92,24 @@ Layout::Layout(ElementType type, std::vector<LayoutAxis> axes, std::vector<Facto
             check_factor(f);
             if (f.step == 0 || f.size == 1) f.step = span;
             if (f.step > span)
-                throw UserError(fmt::format("axis {}: index {} has no place, since a digit of {} is worth {} indices and the "
-                                            "factors inside it reach {}; a step of at most {} leaves no gap",
-                                            a, axis.origin + span, text_of(f, 0), f.step, span, span));
+                throw UserError(
+                    fmt::format("axis {}: index {} has no place, since a digit of {} is worth {} indices and the "
+                                "factors inside it reach {}; a step of at most {} leaves no gap",
+                                a, axis.origin + span, text_of(f, 0), f.step, span, span));
             if (double(f.size) * double(f.step) > double(greatest))
                 throw UserError(fmt::format("axis {}: more than {} indices", a, greatest));
             span += (f.size - 1) * f.step;
         }
         if (axis.origin > 0)
-            throw UserError(fmt::format("axis {}: its factors begin at index {}, so that index 0 has no place; an origin is at "
-                                        "most 0",
-                                        a, axis.origin));
+            throw UserError(
+                fmt::format("axis {}: its factors begin at index {}, so that index 0 has no place; an origin is at "
+                            "most 0",
+                            a, axis.origin));
         if (axis.extent == -1) axis.extent = axis.origin + span;
         if (axis.extent < 1 || axis.extent > axis.origin + span)
-            throw UserError(fmt::format("axis {}: an extent of {}, and its factors reach the indices {}..{}; it can be 1 to {}",
-                                        a, axis.extent, axis.origin, axis.origin + span - 1, axis.origin + span));
+            throw UserError(
+                fmt::format("axis {}: an extent of {}, and its factors reach the indices {}..{}; it can be 1 to {}", a,
+                            axis.extent, axis.origin, axis.origin + span - 1, axis.origin + span));
         all *= double(axis.extent);
     }
     if (all > double(greatest)) throw UserError(fmt::format("a tensor of more than {} elements", greatest));
@@ -237,9 +240,8 @@ int64_t Layout::elements() const {
 bool Layout::names(Level level) const {
     const auto on_level = [&](const Factor &f) { return f.level == level; };
     return fixed_ >> int(level) & 1 || std::any_of(copies_.begin(), copies_.end(), on_level) ||
-           std::any_of(axes_.begin(), axes_.end(), [&](const LayoutAxis &a) {
-               return std::any_of(a.factors.begin(), a.factors.end(), on_level);
-           });
+           std::any_of(axes_.begin(), axes_.end(),
+                       [&](const LayoutAxis &a) { return std::any_of(a.factors.begin(), a.factors.end(), on_level); });
 }
 
 int64_t Layout::reach(Level level) const {

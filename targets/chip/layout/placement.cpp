@@ -145,9 +145,10 @@ void check_collisions(const Placement &p, const sim::Config &c) {
     const int lanes = elements_per_word(p.layout.type());
     const int64_t words = p.layout.words(), units = units_of(p.memory, c);
     if (double(words) * double(units) * lanes > double(int64_t(1) << 28))
-        throw Unsupported(fmt::format("{}: factors of one level overlap, and the tensor is too large to look whether two elements "
-                                      "meet; strides of which each exceeds what the smaller ones reach need no look",
-                                      p.to_string()));
+        throw Unsupported(
+            fmt::format("{}: factors of one level overlap, and the tensor is too large to look whether two elements "
+                        "meet; strides of which each exceeds what the smaller ones reach need no look",
+                        p.to_string()));
     std::vector<int64_t> seen(size_t(words * units * lanes), -1);
     e.each([&](int64_t number, const Spot &at) {
         for (const Spot &copy : e.copies()) {
@@ -232,8 +233,8 @@ void check(const Placement &p, const sim::Config &c) {
     const char *name = printed_names[int(p.memory)];
     for (int l = int(unit_level(p.memory)) + 1; l <= int(Level::Pe); l++)
         if (layout.names(Level(l)))
-            throw UserError(fmt::format("{}: a layout in {} cannot name {}, since there is one {} in each {}", p.to_string(),
-                                        name, name_of(Level(l)), name,
+            throw UserError(fmt::format("{}: a layout in {} cannot name {}, since there is one {} in each {}",
+                                        p.to_string(), name, name_of(Level(l)), name,
                                         p.memory <= Memory::Pdm ? "group" : name_of(unit_level(p.memory))));
     constexpr const char *above[] = {"the chip", "a group", "an L2B", "an L1B", "a MAB"};
     for (int l = 0; l <= int(unit_level(p.memory)); l++)
@@ -250,8 +251,9 @@ void check(const Placement &p, const sim::Config &c) {
     if (p.base + words > size) {
         const int64_t room = std::max<int64_t>(size - p.base, 0);
         throw UserError(fmt::format(
-            "{}: it needs {} LW in each {} that holds it, and {} has {} from address {} on ({} in all){}", p.to_string(),
-            words, p.memory <= Memory::Pdm ? "group" : name_of(unit_level(p.memory)), name, room, p.base, size,
+            "{}: it needs {} LW in each {} that holds it, and {} has {} from address {} on ({} in all){}",
+            p.to_string(), words, p.memory <= Memory::Pdm ? "group" : name_of(unit_level(p.memory)), name, room, p.base,
+            size,
             room == 0 ? std::string("; a lower address would have room")
                       : fmt::format("; spread over {} times as many units, or in tiles of at most {} LW, it would fit",
                                     (words + room - 1) / room, room)));

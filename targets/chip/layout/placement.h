@@ -11,14 +11,14 @@ namespace kumiko::chip {
 // DRAM and PDM of a group, L2BM of an L2B, L1BM of an L1B, the others of a PE.
 enum class Memory : uint8_t { Dram, Pdm, L2bm, L1bm, Lm0, Lm1, Grf0, Grf1 };
 constexpr int memory_count = 8;
-const char *name_of(Memory memory); // "dram", "l2bm", "lm0", ...
+const char *name_of(Memory memory);         // "dram", "l2bm", "lm0", ...
 Memory memory_named(std::string_view name); // throws UserError
 constexpr bool in_pe(Memory m) { return m >= Memory::Lm0; }
 // The innermost level of units that have one of their own: Group, L2b, L1b or Pe.
 Level unit_level(Memory memory);
-int units_of(Memory memory, const sim::Config &config); // of the chip
+int units_of(Memory memory, const sim::Config &config);    // of the chip
 int64_t size_of(Memory memory, const sim::Config &config); // LW of one unit's
-int count_of(Level level, const sim::Config &config);   // units of a level in the one above: 8 L1Bs in an L2B
+int count_of(Level level, const sim::Config &config);      // units of a level in the one above: 8 L1Bs in an L2B
 
 // A place: unit coordinates count in the unit above; those below the memory's level are 0.
 struct Place {
