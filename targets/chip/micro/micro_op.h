@@ -43,7 +43,8 @@ struct Access {
 std::vector<Access> accesses(const sim::Word &word, const sim::Config &config);
 
 // The least number of steps from `first` to `second`, which comes later in program order; none when they are independent.
-//   read after write 1 + gap; write after write 1; write after read 0; a wait and what needs it 0; moves and their waits 0.
+//   read after write 1 + gap; write after write 1; write after read 0; a move and its wait 1; a wait and what needs it 0; moves
+//   apart as the machine issues them. Forwards do not count: `follows` says all about them.
 std::optional<int> least_distance(const sim::Word &first, const sim::Word &second, const sim::Config &config);
 std::optional<int> least_distance(const std::vector<Access> &first, const std::vector<Access> &second,
                                   const sim::Config &config);
