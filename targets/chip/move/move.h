@@ -40,6 +40,9 @@ struct MoveReduction {
 
 struct MoveOptions {
     std::optional<MoveReduction> reduction;
+    // Words of the destination that hold no element stay as they are: for a tile of a larger tensor. In DRAM and PDM then only
+    // stretches that are multiples of 64 LW, at multiples of 16, can be written.
+    bool keep_padding = false;
 };
 
 struct Move {
