@@ -16,25 +16,30 @@ int units_at(int rank, const sim::Config &c) {
     return units_of(memories[rank], c);
 }
 
-// Which elements stand in each unit of `rank` or below it.
-using Sets = std::vector<std::vector<bool>>;
-Sets sets_at(int rank, const Contents &all, int64_t elements, const sim::Config &c) {
+// Elements that a unit of `rank` wants in it or below it and does not have there: in the unit that lacks most. `have` may be null.
+int64_t most_lacking(int rank, const Contents *have, const Contents &want, int64_t elements, const sim::Config &c) {
     const int units = units_at(rank, c);
-    Sets sets{static_cast<size_t>(units), std::vector<bool>(static_cast<size_t>(elements))};
-    const int own = all.units();
-    for (int u = 0; u < own; u++) {
-        auto &set = sets[size_t(own >= units ? u / (own / units) : 0)];
-        for (int64_t a = 0; a < all.words(); a++)
-            for (int l = 0; l < all.lanes(); l++)
-                if (const int32_t e = all.at(u, a)[l]; e >= 0) set[size_t(e)] = true;
+    if (want.units() < units) return 0;
+    std::vector<int32_t> there(size_t(elements), -1), counted(size_t(elements), -1);
+    int64_t most = 0;
+    const auto each = [&](const Contents &all, int unit, auto &&f) {
+        const int inside = all.units() / units;
+        for (int u = unit * inside; u < (unit + 1) * inside; u++)
+            for (int64_t a = 0; a < all.words(); a++)
+                for (int l = 0; l < all.lanes(); l++)
+                    if (const int32_t e = all.at(u, a)[l]; e >= 0) f(size_t(e));
+    };
+    for (int unit = 0; unit < units; unit++) {
+        if (have) each(*have, unit, [&](size_t e) { there[e] = unit; });
+        int64_t lacking = 0;
+        each(want, unit, [&](size_t e) {
+            if (there[e] == unit || counted[e] == unit) return;
+            counted[e] = unit;
+            lacking++;
+        });
+        most = std::max(most, lacking);
     }
-    return sets;
-}
-
-int64_t only_in_second(const std::vector<bool> &a, const std::vector<bool> &b) {
-    int64_t n = 0;
-    for (size_t i = 0; i < b.size(); i++) n += b[i] && !a[i];
-    return n;
+    return most;
 }
 
 } // namespace
@@ -46,7 +51,6 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
     ConversionBound bound;
     const int64_t elements = from.layout.elements(), lanes = elements_per_word(from.layout.type());
     const Contents source = contents(from, c), destination = contents(to, c);
-    const int top = std::min(rank_of(from.memory), rank_of(to.memory));
     const auto words = [&](int64_t n) { return (n + lanes - 1) / lanes; };
     const auto add = [&](std::string link, int64_t n, int64_t rate) {
         if (n > 0) bound.parts.push_back({std::move(link), words(n), (words(n) + rate - 1) / rate});
@@ -60,9 +64,7 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
         start = from.memory == Memory::Dram ? c.moves.dram_start : c.moves.pdm_start;
     }
     if (to.memory <= Memory::Pdm) {
-        int64_t most = 0;
-        for (const auto &set : sets_at(0, destination, elements, c))
-            most = std::max(most, int64_t(std::count(set.begin(), set.end(), true)));
+        const int64_t most = most_lacking(0, nullptr, destination, elements, c);
         add(to.memory == Memory::Dram ? "DRAM write" : "PDM write", most,
             to.memory == Memory::Dram ? off_rate : pdm_rate);
         start += to.memory == Memory::Dram ? c.moves.dram_start : c.moves.pdm_start;
@@ -70,18 +72,10 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
     // Into each unit on the way: what is needed there and was not there before.
     const int rates[] = {0, c.moves.l2bm_rate, c.links.l2_broadcast, 2};
     constexpr const char *links[] = {"", "into L2BM", "into L1BM", "into a PE"};
-    for (int rank = std::max(top, 1); rank <= 3; rank++) {
-        if (rank > rank_of(to.memory)) break;
-        const Sets need = sets_at(rank, destination, elements, c);
+    for (int rank = 1; rank <= rank_of(to.memory); rank++) {
         // A source above this rank holds nothing inside it.
-        const bool inside = rank_of(from.memory) >= rank;
-        const Sets have = inside ? sets_at(rank, source, elements, c) : Sets();
-        int64_t most = 0;
-        for (size_t u = 0; u < need.size(); u++)
-            most = std::max(most, inside ? only_in_second(have[u], need[u])
-                                         : int64_t(std::count(need[u].begin(), need[u].end(), true)));
-        if (rank == rank_of(from.memory) && rank == rank_of(to.memory) && from.memory != to.memory && most == 0)
-            continue;
+        const int64_t most =
+            most_lacking(rank, rank_of(from.memory) >= rank ? &source : nullptr, destination, elements, c);
         add(links[rank], most, rates[rank]);
     }
     for (const auto &p : bound.parts) bound.cycles = std::max(bound.cycles, p.cycles);
