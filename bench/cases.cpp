@@ -78,6 +78,7 @@ const std::vector<Suite> &suites() {
           {"add", {{"rows", 512}, {"n", 3072}}}}},
         {"compile", "time to compile, size of a call", "", {}},
         {"sim-speed", "how fast the chip is simulated", "", {}},
+        {"chip-move", "moves between layouts on the simulated chip", "", {}},
     };
     return all;
 }

@@ -27,10 +27,10 @@ void run(Arguments a) {
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
-    bool compile = false, sim = false;
+    bool compile = false, sim = false, moves = false;
     for (const std::string &suite : a.suites) {
-        if (suite == "compile" || suite == "sim-speed") {
-            (suite == "compile" ? compile : sim) = true;
+        if (suite == "compile" || suite == "sim-speed" || suite == "chip-move") {
+            (suite == "compile" ? compile : suite == "sim-speed" ? sim : moves) = true;
             continue;
         }
         for (const bench::BenchCase &c :
@@ -59,6 +59,12 @@ void run(Arguments a) {
             progress.line("timing the simulator");
             for (const bench::BenchRow &r :
                  bench::run_sim_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+        if (moves) {
+            progress.line("moving on the chip");
+            for (const bench::BenchRow &r :
+                 bench::run_move_suite([&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
     }
