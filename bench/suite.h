@@ -34,7 +34,7 @@ struct BenchRow {
     std::string suite, name;
     int threads = 1;
     std::string
-        unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in the suite `compile`; "GMAC/s", "Mstep/s" in `sim-speed`, "MAC/cycle" of the chip
+        unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in `compile`; "GMAC/s", "Mstep/s" in `sim-speed`; "MAC/cycle", "cycles" of the chip
     double ours = 0; // of the tuned schedule where there is one, else of the default one
     double untuned = 0;
     bool tuned = false;
@@ -52,11 +52,11 @@ struct BenchRow {
     Json json() const;
 };
 
-// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "chip-gemm", "sim-speed"
+// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "chip-gemm", "sim-speed", "chip-move"
 std::vector<std::string> suite_names();
 std::string suite_summary(const std::string &suite);
 // The cases of a suite; with `shape` ("m=300,n=300,k=300"; parameters of the suite's op) that one alone. Throws UserError for
-// an unknown suite, with a suggestion. `compile`, `chip-gemm` and `sim-speed` have none.
+// an unknown suite, with a suggestion. `compile`, `chip-gemm`, `chip-move` and `sim-speed` have none.
 std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &shape = "");
 // The kernels of a kernels.json (driver/library.h).
 std::vector<BenchCase> library_cases(const std::string &file);
@@ -76,6 +76,9 @@ std::vector<BenchRow> run_chip_suite(const BenchOptions &options,
 // The chip's simulator: how fast it simulates, with all checks on.
 std::vector<BenchRow> run_sim_suite(const BenchOptions &options,
                                     const std::function<void(const std::string &)> &progress = {});
+
+// Moves on the chip, simulated, against the bound of the links. Does not depend on the host.
+std::vector<BenchRow> run_move_suite(const std::function<void(const std::string &)> &progress = {});
 
 // A table for terminals, with the peers' versions above, and what is missing.
 std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &options);

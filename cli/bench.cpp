@@ -27,10 +27,13 @@ void run(Arguments a) {
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
-    bool compile = false, sim = false, chip = false;
+    bool compile = false, sim = false, moves = false, chip = false;
     for (const std::string &suite : a.suites) {
-        if (suite == "compile" || suite == "sim-speed" || suite == "chip-gemm") {
-            (suite == "compile" ? compile : suite == "chip-gemm" ? chip : sim) = true;
+        if (suite == "compile" || suite == "sim-speed" || suite == "chip-move" || suite == "chip-gemm") {
+            (suite == "compile"     ? compile
+             : suite == "sim-speed" ? sim
+             : suite == "chip-move" ? moves
+                                    : chip) = true;
             continue;
         }
         for (const bench::BenchCase &c :
@@ -65,6 +68,12 @@ void run(Arguments a) {
             progress.line("timing the simulator");
             for (const bench::BenchRow &r :
                  bench::run_sim_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+        if (moves) {
+            progress.line("moving on the chip");
+            for (const bench::BenchRow &r :
+                 bench::run_move_suite([&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
     }

@@ -42,7 +42,7 @@ function(kumiko_room folder)
     list(FILTER sources EXCLUDE REGEX "/schedules/library/")
   endif()
   if(folder STREQUAL "targets/chip")
-    list(FILTER sources EXCLUDE REGEX "/targets/chip/(layout|micro|move)/") # rooms of their own
+    list(FILTER sources EXCLUDE REGEX "/targets/chip/(layout|micro|move)/") # rooms of their own, without Halide
   endif()
   if(folder STREQUAL "autotune")
     list(FILTER sources EXCLUDE REGEX "/autotune/measurer/") # a program of its own

@@ -217,8 +217,7 @@ bool reads_data(const Expr &e) {
 
 class CheckIndices : public IRGraphVisitor {
 public:
-    using AxesOf = std::function<const std::vector<Axis> *(const std::string &)>;
-    CheckIndices(const Stage &stage, const AxesOf &axes_of, const std::source_location &where)
+    CheckIndices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where)
         : stage_(stage), axes_of_(axes_of), where_(where) {
         for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
             for (const Axis &a : *axes) scope_.push(a.name(), Interval(0, simplify(a.extent() - 1)));
@@ -228,27 +227,26 @@ public:
 private:
     using IRGraphVisitor::visit;
     const Stage &stage_;
-    const AxesOf &axes_of_;
+    const AxesInside &axes_of_;
     const std::source_location &where_;
     Scope<Interval> scope_;
 
     void visit(const Call *c) override {
         IRGraphVisitor::visit(c);
         if (c->call_type != Call::Image) return;
-        const std::vector<Axis> *axes = axes_of_(c->name);
-        if (!axes) return;
-        for (size_t d = 0; d < axes->size(); d++) {
-            if (!reads_data(c->args[d])) continue;
-            const Expr extent = (*axes)[d].extent();
+        const std::vector<const Axis *> axes = axes_of_(c->name);
+        for (size_t d = 0; d < axes.size(); d++) {
+            if (!axes[d] || !reads_data(c->args[d])) continue;
+            const Expr extent = axes[d]->extent();
             if (inside(c->args[d], extent)) continue;
             const auto number = as_const_int(extent);
             const std::string last = number ? std::to_string(*number - 1) : to_string(extent) + " - 1";
             throw UserError(where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " +
                                         to_string(c->args[d]) +
                                         ", a value that is known only when it is read and may lie outside of axis \"" +
-                                        (*axes)[d].name() + "\"; legal is what cannot: clamp(…, 0, " + last +
-                                        "), … % " + to_string(extent) + ", or a read of zero_padded(" + c->name +
-                                        ") or clamped(" + c->name + ")");
+                                        axes[d]->name() + "\"; legal is what cannot: clamp(…, 0, " + last + "), … % " +
+                                        to_string(extent) + ", or a read of zero_padded(" + c->name + ") or clamped(" +
+                                        c->name + ")");
         }
     }
 
@@ -325,8 +323,7 @@ void check_size_expression(const Expr &e, const std::string &what, const std::so
     check.run(e);
 }
 
-void check_indices(const Stage &stage, const std::function<const std::vector<Axis> *(const std::string &)> &axes_of,
-                   const std::source_location &where) {
+void check_indices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where) {
     CheckIndices check(stage, axes_of, where);
     for (const Expr &e : stage.expressions()) e.accept(&check);
 }

@@ -2,9 +2,7 @@
 // refused where it was written, and never met later by a machine that does not know it.
 #pragma once
 
-#include "dsl/op.h"
-
-#include <functional>
+#include "dsl/reach.h"
 
 namespace kumiko {
 
@@ -26,10 +24,8 @@ void check_fold(const ReductionTerm &r, const std::string &owner, const std::sou
 // An extent or a stride: integers and sizes under integer arithmetic.
 void check_size_expression(const Expr &e, const std::string &what, const std::source_location &where);
 
-// Every read whose index depends on a value that is read must be proved to stay inside for all values. `axes_of`: the axes of
-// a tensor that may only be read inside, null for one that may be read anywhere. Sizes are taken to be 1 or more.
-void check_indices(const Stage &stage,
-                   const std::function<const std::vector<Axis> *(const std::string &tensor)> &axes_of,
-                   const std::source_location &where);
+// Every read whose index depends on a value that is read must be proved to stay inside for all values. Sizes are taken to be 1 or
+// more.
+void check_indices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where);
 
 } // namespace kumiko

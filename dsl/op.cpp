@@ -2,6 +2,7 @@
 
 #include "dsl/definition.h"
 #include "dsl/legal.h"
+#include "dsl/reach.h"
 #include "support/error.h"
 
 #include <map>
@@ -18,6 +19,7 @@ struct Op::Contents {
     std::vector<Stage> stages;
     std::vector<std::string> outputs;
     std::vector<std::string> sizes;
+    std::vector<Requirement> requirements;
 };
 
 std::string accumulator_variable(size_t c) { return c ? fmt::format("{}.{}", accumulator_name, c) : accumulator_name; }
@@ -329,16 +331,31 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                                        "\"; only arrays that the caller passes have strides of their own");
         }
 
-        const auto axes_read_inside = [&](const std::string &tensor) -> const std::vector<Axis> * {
+        const AxesInside axes_inside = [&](const std::string &tensor) {
+            std::vector<const Axis *> axes;
             for (const Input &in : contents->inputs) {
-                if (in.name == tensor) return &in.axes;
+                if (in.name != tensor) continue;
+                for (const Axis &a : in.axes) axes.push_back(&a);
             }
             for (const Stage &s : contents->stages) {
-                if (s.name == tensor && s.kind != Stage::Kind::Padding) return &s.axes;
+                if (s.name != tensor) continue;
+                for (size_t d = 0; d < s.axes.size(); d++)
+                    axes.push_back(s.kind == Stage::Kind::Padding && pads(s, d) ? nullptr : &s.axes[d]);
             }
-            return nullptr;
+            return axes;
         };
-        for (const Stage &s : contents->stages) check_indices(s, axes_read_inside, where);
+        for (const Stage &s : contents->stages) {
+            check_indices(s, axes_inside, where);
+            if (const std::string text = read_outside(s, axes_inside); !text.empty())
+                throw UserError(where, text + "; legal beyond a tensor are reads of zero_padded and clamped");
+            for (Requirement &r : reads_stay_inside(s, axes_inside)) {
+                const auto same = [&](const Requirement &q) {
+                    return Halide::Internal::equal(q.condition, r.condition);
+                };
+                if (std::none_of(contents->requirements.begin(), contents->requirements.end(), same))
+                    contents->requirements.push_back(std::move(r));
+            }
+        }
 
         // Sizes: every variable of an extent or stride, and what the expressions use beyond axes, in order of first use.
         std::set<std::string> seen;
@@ -378,6 +395,7 @@ const std::string &Op::name() const { return contents_->name; }
 const std::vector<Input> &Op::inputs() const { return contents_->inputs; }
 const std::vector<Stage> &Op::stages() const { return contents_->stages; }
 const std::vector<std::string> &Op::outputs() const { return contents_->outputs; }
+const std::vector<Requirement> &Op::requirements() const { return contents_->requirements; }
 const std::vector<std::string> &Op::sizes() const { return contents_->sizes; }
 
 const Input *Op::find_input(const std::string &name) const {

@@ -61,6 +61,12 @@ struct Input {
     bool stated_strides = false;
 };
 
+// What has to hold of the sizes; checked where arrays come in.
+struct Requirement {
+    Expr condition;
+    std::string text; // "M <= N (stage Y reads X at i of axis a)"
+};
+
 class Op {
 public:
     // `inputs` fixes the order of the arguments, `outputs` follow. Throws UserError when a tensor that is read is
@@ -76,6 +82,8 @@ public:
     const std::vector<Stage> &stages() const; // producers before consumers
     const std::vector<std::string> &outputs() const;
     const std::vector<std::string> &sizes() const; // symbolic sizes, in order of first use
+    // What has to hold of the sizes so that every read stays inside its tensor, as far as it is not proved.
+    const std::vector<Requirement> &requirements() const;
 
     const Input *find_input(const std::string &name) const; // null when there is none
     const Stage *find_stage(const std::string &name) const;

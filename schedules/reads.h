@@ -6,8 +6,7 @@
 namespace kumiko {
 
 // The first read that some iteration makes outside of its tensor, as text; "" when none is proved to. `state` is one with
-// the facts in place. Proved is what follows from extents that are numbers, for indices that are sums of axes times
-// numbers; reads inside an if_then_else are left alone, and those of padding stages may be anywhere.
+// the facts in place. dsl/reach.h says of which reads.
 std::string read_outside(const ScheduleState &state, const Facts &facts);
 
 } // namespace kumiko

@@ -157,6 +157,7 @@ private:
     Value *i64(int64_t v) const;
     Value *broadcast(Value *scalar, int lanes);
     Value *slice(Value *v, int first, int lanes);
+    Value *slice_mask(Value *mask, int first, int count);
     Value *concat(std::vector<Value *> parts);
     Value *lanes_of(Value *v, const std::vector<int> &lanes);
     Value *widened(Value *v, int width);

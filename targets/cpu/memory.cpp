@@ -5,6 +5,7 @@
 #include "support/error.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <numeric>
 
@@ -25,6 +26,11 @@ int bytes_of(Type t) { return std::max(1, t.bits() / 8); }
 
 llvm::Align alignment_at(unsigned align, int lane, Type t) {
     return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
+}
+
+bool is_empty(llvm::Value *mask) {
+    const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
+    return constant && constant->isNullValue();
 }
 
 } // namespace
@@ -65,6 +71,16 @@ unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first
     return unsigned(std::min<int64_t>(best, array.alignment));
 }
 
+// Some lanes of a mask. Conjunctions are cut term by term, so that registers of which one term has no lane have none for LLVM
+// too: it takes a mask whose lanes nobody asks for, and which it has not seen to be empty, for a full one.
+Value *Codegen::slice_mask(Value *mask, int first, int count) {
+    Value *a, *b;
+    if (llvm::PatternMatch::match(
+            mask, llvm::PatternMatch::m_And(llvm::PatternMatch::m_Value(a), llvm::PatternMatch::m_Value(b))))
+        return ir_.CreateAnd(slice_mask(a, first, count), slice_mask(b, first, count));
+    return slice(mask, first, count);
+}
+
 // LLVM 19 reads beyond the mask where it has to cut a masked vector of other than a register's width itself. So masked
 // accesses are made a register at a time, the last one as wide as the next power of two with the lanes beyond switched off:
 // calls each(first lane, how many there are, how wide the access is, its mask).
@@ -75,7 +91,7 @@ void Codegen::for_each_register(Type t, Value *mask, F each) {
         while (width < count) {
             width *= 2;
         }
-        each(first, count, width, widened(slice(mask, first, count), width));
+        each(first, count, width, widened(slice_mask(mask, first, count), width));
     }
 }
 
@@ -98,6 +114,10 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
         std::vector<Value *> parts;
         for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
             llvm::Type *part = memory_type(t.with_lanes(width));
+            if (is_empty(part_of_mask)) {
+                parts.push_back(slice(llvm::Constant::getNullValue(part), 0, count));
+                return;
+            }
             Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
             Value *v = ir_.CreateMaskedLoad(part, address, alignment_at(align, first, t), part_of_mask,
                                             llvm::Constant::getNullValue(part));
@@ -119,6 +139,7 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
         return;
     }
     for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
+        if (is_empty(part_of_mask)) return;
         Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
         Value *part = widened(slice(v, first, count), width);
         tag(ir_.CreateMaskedStore(part, address, alignment_at(align, first, t), part_of_mask), name);

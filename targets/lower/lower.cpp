@@ -168,6 +168,7 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
         for (const std::string &name : op.outputs()) head.tensors.push_back(output_argument(op.stage(name), name));
         head.sizes = op.sizes();
         std::vector<Expr> conditions;
+        for (const Requirement &r : op.requirements()) head.assumptions.push_back({r.condition, r.text});
         for (const Assume &a : schedule.state().assumptions) {
             head.assumptions.push_back({a.condition, a.text});
             conditions.push_back(a.condition);

@@ -293,6 +293,37 @@ TEST_CASE("an index that is read stays inside for all values") {
     }
 }
 
+TEST_CASE("reads beyond a tensor") {
+    Axis i("i", 10), j("j", 4), r("r", 3), none("none", 0), a("a", 10), b("b", 3);
+    Tensor X = input("X", f32, {a}), XX = input("XX", f32, {a, b});
+    const auto op = [](const Tensor &in, const Tensor &out) { return [=] { Op("op", {in}, {out}); }; };
+    CHECK(error_of(op(X, compute("Y", {i}, X(i * 2 - 1)))) ==
+          "here: stage Y reads X outside: its index i * 2 - 1 goes from -1 to 17, but axis a has 10 elements; legal "
+          "beyond a "
+          "tensor are reads of zero_padded and clamped");
+    CHECK(error_of(op(X, compute("Y", {i}, sum(X(i + r), r))))
+              .starts_with("here: stage Y reads X outside: its index i + r"));
+    CHECK(error_of(op(X, compute("Y", {i}, X(3 - i)))).starts_with("here: stage Y reads X outside: its index 3 - i"));
+    // Padding along one axis is none along another.
+    CHECK(error_of(op(XX, compute("Y", {i, j}, zero_padded(XX, {a})(i - 1, j))))
+              .starts_with("here: stage Y reads XX.padded outside: its index j goes from 0 to 3"));
+    CHECK(error_of(op(XX, compute("Y", {i, j}, clamped(XX, {b})(i + 1, j))))
+              .starts_with("here: stage Y reads XX.clamped outside: its index i + 1"));
+    CHECK(error_of(op(X, compute("Y", {i}, zero_padded(X)(i - 5)))) == "no error");
+    CHECK(
+        error_of(op(X, compute("Y", {i}, select(i > 0, X(i - 1), 0.0f)))).starts_with("here: stage Y reads X outside"));
+    CHECK(error_of(op(X, compute("Y", {i, none}, X(i + 1)))) == "no error");   // never
+    CHECK(error_of(op(X, compute("Y", {i}, X(i / 2 + i % 2)))) == "no error"); // not a sum of axes
+    Size M("M"), N("N");
+    Axis m("m", M), n("n", N), inner("inner", M - 2);
+    Tensor Z = input("Z", f32, {n}), S = input("S", f32, {m});
+    CHECK(Op("op", {Z}, {compute("Y", {n}, Z(n))}).requirements().empty());
+    CHECK(Op("op", {S}, {compute("Y", {inner}, sum(S(inner + r), r))}).requirements().empty());
+    const Op open("op", {Z}, {compute("Y", {m}, Z(m + 1))});
+    REQUIRE(open.requirements().size() == 1);
+    CHECK(open.requirements()[0].text == "M < N (stage Y reads Z at m + 1 of axis n)");
+}
+
 TEST_CASE("interpreting") {
     Names n;
     Op op("op", {n.A, n.B}, {compute("C", {n.i, n.j}, sum(n.A(n.i, n.k) * n.B(n.k, n.j), n.k))});

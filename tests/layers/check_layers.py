@@ -23,7 +23,10 @@ ROOMS = {
     "targets/lower": ["schedules"],
     "targets/cpu": ["targets/lower", "runtime"],
     "targets/halide": ["targets/lower", "runtime"],
-    "targets/chip": ["targets/lower", "sim"],
+    "targets/chip/layout": ["sim"],
+    "targets/chip/micro": ["sim"],
+    "targets/chip/move": ["targets/chip/layout", "targets/chip/micro"],
+    "targets/chip": ["targets/lower", "targets/chip/move"],
     "autotune": ["targets/cpu", "targets/halide", "targets/chip", "schedules/library"],
     "driver": ["autotune"],
 }
@@ -38,7 +41,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^">]+)[">]', re.M)
 
 def room_of(path):
     parts = path.split("/")
-    for depth in (2, 1):
+    for depth in (3, 2, 1):
         name = "/".join(parts[:depth])
         if len(parts) > depth and (name in ROOMS or name in TOPS):
             return name

@@ -410,6 +410,46 @@ TEST_CASE("padding computed where it is read is tested at the border only") {
     check_runs(s);
 }
 
+TEST_CASE("what sizes have to be for reads to stay inside is checked at the door") {
+    Size M("M"), N("N");
+    Axis m("m", M), n("n", N);
+    Tensor X = input("X", i32, {n});
+    const Schedule s(Op("shifted", {X}, {compute("Y", {m}, X(m + 1))}));
+    check_runs(s, {{"M", 4}, {"N", 5}});
+    check_runs(s, {{"M", 0}, {"N", 0}});
+    const Kernel k = compile(s);
+    CHECK_THROWS_WITH_AS(k(Buffer<int>({5}), Buffer<int>({5})),
+                         doctest::Contains("M < N (stage Y reads X at m + 1 of axis n)"), UserError);
+}
+
+TEST_CASE("a copy of nothing, where rounds of a reduction end") {
+    Size M("M"), N("N");
+    Axis i("i", M), k("k", N);
+    Tensor A = input("A", i32, {i, k}), B = input("B", i32, {i, k});
+    Schedule s(Op("rounds", {A, B}, {compute("Y", {i}, sum(A(i, k) * B(i, k), k))}));
+    s.stage("Y").interleave("k", 6);
+    s.place_in("A", "L1", "Y.rf", "k_n");
+    s.stage("A.L1").vectorize(s.op().inputs()[0].axes[1].name(), 8);
+    for (int n : {1, 2, 7, 12}) check_runs(s, {{"M", 7}, {"N", n}});
+}
+
+TEST_CASE("lanes that a constant part of their mask switches off, nine of them") {
+    Axis i("i", 5), r("r", 9);
+    Tensor A = input("A", i64, {Axis("a", 5), Axis("b", 2)}), B = input("B", i64, {Axis("c", 5), Axis("d", 9)});
+    Schedule s(Op("masks", {A, B}, {compute("Y", {i}, sum(zero_padded(A)(i - 1, r - 1) * B(i, r), r))}));
+    s.stage("Y").vectorize("r");
+    check_runs(s);
+}
+
+TEST_CASE("padding of some axes reads nothing beyond the others") {
+    Axis y("y", 4), c("c", 6);
+    Tensor X = input("X", i32, {Axis("h", 4), Axis("d", 6)});
+    Schedule s(Op("some", {X}, {compute("Y", {y, c}, zero_padded(X, {X.axes()[0]})(y - 1, c) * 2)}));
+    s.stage("X.padded").compute_root().vectorize("d", 8);
+    s.stage("Y").vectorize("c", 8);
+    check_runs(s); // and the verifier finds every load inside
+}
+
 TEST_CASE("what a finished consumer reads, computed where it is") {
     Axis i("i", 10), k("k", 6);
     Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});

@@ -1,0 +1,24 @@
+// Which elements the reads of a stage reach, and what has to hold of the sizes so that they exist.
+#pragma once
+
+#include "dsl/op.h"
+
+#include <functional>
+
+namespace kumiko {
+
+// The axes of a tensor, null for those beyond which it may be read.
+using AxesInside = std::function<std::vector<const Axis *>(const std::string &tensor)>;
+
+// Whether a padding stage may be read beyond axis d: it chooses by, or clamps, the index of that axis.
+bool pads(const Stage &stage, size_t d);
+
+// What has to hold so that the reads of a stage stay inside, without what is proved. Of reads that no border's choice guards and
+// whose index is a sum of multiples of axes: others are the formula's business, and `interpret` reports them.
+std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of);
+
+// The first such read that is outside whatever the sizes, "stage Y reads X outside: its index i + 1 goes from 1 to 10, but axis a has
+// 10 elements"; "" when there is none.
+std::string read_outside(const Stage &stage, const AxesInside &axes_of);
+
+} // namespace kumiko

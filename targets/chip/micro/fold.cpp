@@ -1,0 +1,185 @@
+// Repeated stretches of words as REPs: the same steps from a shorter program.
+#include "targets/chip/micro/micro_op.h"
+
+#include <algorithm>
+#include <map>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+namespace {
+
+constexpr int address_count = 10;
+using Addresses = std::array<int, address_count>;
+
+// Where the addresses of a word stand. Those of a port's four cycles move together.
+template<typename F>
+void each_address(Word &w, F &&f) {
+    for (Port *p : {&w.lm0, &w.lm1, &w.grf0_read, &w.grf0_write, &w.grf1_read, &w.grf1_write})
+        f(p->address.at[0], p->address.repeat);
+    f(w.l1.at.at, w.l1.at.repeat);
+    f(w.l2.l2bm.at, w.l2.l2bm.repeat);
+    f(w.l2.l1bm.at, w.l2.l1bm.repeat);
+    f(w.l2.second.at, w.l2.second.repeat);
+}
+
+// A stretch of the program: words, of which the first `length` of a loop body may run `count` times.
+struct Item {
+    int shape = 0;                     // equal numbers: equal but for addresses
+    std::vector<Addresses> addresses;  // of each word
+    std::vector<size_t> words;         // their numbers in the original
+    std::vector<Addresses> inner_step; // of each word in the loop, when there is one
+    uint32_t count = 1;
+    bool whole = false; // may stand in no REP: moves, waits, the end
+};
+
+// Runs of `length` items that repeat: how often from `at` on.
+uint32_t repeats(const std::vector<Item> &items, size_t at, size_t length) {
+    const auto step_of = [&](size_t k, size_t w, size_t i) { // address i of word w in item at + k, from run to run
+        return items[at + length + k].addresses[w][i] - items[at + k].addresses[w][i];
+    };
+    uint32_t n = 1;
+    for (;; n++) {
+        const size_t next = at + n * length;
+        if (next + length > items.size()) return n;
+        for (size_t k = 0; k < length; k++) {
+            const Item &a = items[next - length + k], &b = items[next + k];
+            if (a.shape != b.shape || b.whole) return n;
+            for (size_t w = 0; w < a.addresses.size(); w++)
+                for (size_t i = 0; i < address_count; i++) {
+                    const int step = b.addresses[w][i] - a.addresses[w][i];
+                    if (step != step_of(k, w, i) || step < INT16_MIN || step > INT16_MAX) return n;
+                }
+        }
+    }
+}
+
+struct Loop {
+    size_t at, length; // items
+    uint32_t count;
+};
+
+// The loops to make, from the left: always the one that saves most words.
+std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words) {
+    std::vector<Loop> loops;
+    for (size_t at = 0; at < items.size();) {
+        Loop best{at, 1, 1};
+        size_t best_saved = 0, words = 0;
+        for (size_t length = 1; at + 2 * length <= items.size(); length++) {
+            const Item &last = items[at + length - 1];
+            words += last.words.size();
+            if (int(words) > most_words || last.whole || items[at].whole) break;
+            if (items[at].shape != items[at + length].shape) continue;
+            const uint32_t n = repeats(items, at, length);
+            const size_t saved = (n - 1) * words;
+            if (saved > best_saved) best = {at, length, n}, best_saved = saved;
+        }
+        loops.push_back(best);
+        at += best.length * best.count;
+    }
+    return loops;
+}
+
+class ShapeNumbers {
+public:
+    int of(const std::string &key) { return numbers_.try_emplace(key, int(numbers_.size())).first->second; }
+
+private:
+    std::map<std::string, int> numbers_;
+};
+
+} // namespace
+
+std::vector<Word> fold(const std::vector<Word> &words, const Config &config) {
+    // Single words as items.
+    std::vector<Item> items;
+    ShapeNumbers shapes;
+    std::vector<std::pair<Word, int>> known; // few shapes, so a search is quick enough
+    for (size_t i = 0; i < words.size(); i++) {
+        Item item;
+        Word w = words[i];
+        item.words = {i};
+        item.whole = w.mv.op != MvOp::None || !(w.control == Control{});
+        Addresses a{};
+        for (Port *p : {&w.lm0, &w.lm1, &w.grf0_read, &w.grf0_write, &w.grf1_read, &w.grf1_write})
+            if (p->address.listed)
+                for (int t = 3; t >= 0; t--) p->address.at[size_t(t)] -= p->address.at[0];
+        size_t k = 0;
+        Word original = words[i];
+        each_address(original, [&](uint16_t &at, auto &) { a[k++] = at; });
+        each_address(w, [](uint16_t &at, auto &) { at = 0; });
+        item.addresses = {a};
+        const auto found =
+            std::find_if(known.rbegin(), known.rend(), [&](const auto &s) { return s.first.same_code(w); });
+        if (found != known.rend()) {
+            item.shape = found->second;
+        } else {
+            item.shape = int(known.size());
+            known.push_back({w, item.shape});
+        }
+        items.push_back(std::move(item));
+    }
+    if (config.repeat.nest < 1) return words;
+
+    const auto join = [&](const std::vector<Item> &from, const Loop &l) {
+        Item item;
+        item.count = l.count;
+        std::string key;
+        for (size_t k = 0; k < l.length; k++) {
+            const Item &part = from[l.at + k];
+            key += std::to_string(part.shape) + ",";
+            item.whole = item.whole || part.whole;
+            for (size_t w = 0; w < part.words.size(); w++) {
+                item.words.push_back(part.words[w]);
+                item.addresses.push_back(part.addresses[w]);
+                Addresses step{};
+                if (l.count > 1)
+                    for (size_t i = 0; i < address_count; i++)
+                        step[i] = from[l.at + l.length + k].addresses[w][i] - part.addresses[w][i];
+                item.inner_step.push_back(step);
+                for (const int s : step) key += std::to_string(s) + " ";
+            }
+        }
+        item.shape = shapes.of(std::to_string(l.count) + ":" + key);
+        return item;
+    };
+    std::vector<Item> inner;
+    for (const Loop &l : find_loops(items, config.repeat.length)) inner.push_back(join(items, l));
+
+    std::vector<Word> out;
+    std::vector<Loop> outer;
+    if (config.repeat.nest > 1) {
+        outer = find_loops(inner, config.repeat.length);
+    } else {
+        for (size_t i = 0; i < inner.size(); i++) outer.push_back({i, 1, 1});
+    }
+    for (const Loop &l : outer) {
+        const size_t begin = out.size();
+        for (size_t k = 0; k < l.length; k++) {
+            const Item &item = inner[l.at + k];
+            const size_t first = out.size();
+            const size_t level = l.count > 1 ? 1 : 0; // of the inner loop's strides
+            for (size_t w = 0; w < item.words.size(); w++) {
+                Word word = words[item.words[w]];
+                size_t i = 0;
+                each_address(word, [&](uint16_t &, std::array<int16_t, 2> &repeat) {
+                    if (l.count > 1)
+                        repeat[0] = int16_t(inner[l.at + l.length + k].addresses[w][i] - item.addresses[w][i]);
+                    if (item.count > 1) repeat[level] = int16_t(item.inner_step[w][i]);
+                    i++;
+                });
+                out.push_back(std::move(word));
+            }
+            if (item.count > 1) out[first].control.repeat[1] = {item.count, uint8_t(item.words.size())};
+        }
+        if (l.count > 1) out[begin].control.repeat[0] = {l.count, uint8_t(out.size() - begin)};
+    }
+    // A single loop stands in the first place.
+    for (Word &w : out)
+        if (!w.control.repeat[0].count && w.control.repeat[1].count)
+            std::swap(w.control.repeat[0], w.control.repeat[1]);
+    return out;
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,435 @@
+// Hops between L1BM and the PEs below it.
+#include "targets/chip/move/hops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+namespace {
+
+// One cycle of a way down: which word of L1BM, from the cycle's first, goes to word j of PE i.
+struct Way {
+    L1Op op;
+    int width;
+    const char *name;
+    int64_t offset(int pe, int j) const {
+        const int m = pe / 4, p = pe % 4;
+        switch (op) {
+        case L1Op::PeBroadcast:
+            return j;
+        case L1Op::MabBroadcast:
+            return width * p + j;
+        case L1Op::MabBroadcast4:
+            return 4 * width * (m / 4) + width * p + j;
+        default:
+            return pe;
+        }
+    }
+    int64_t words(int mabs) const { // of a cycle
+        switch (op) {
+        case L1Op::PeBroadcast:
+            return width;
+        case L1Op::MabBroadcast:
+            return 4 * width;
+        case L1Op::MabBroadcast4:
+            return int64_t(width) * mabs;
+        default:
+            return 4 * int64_t(mabs);
+        }
+    }
+};
+constexpr Way ways[] = {{L1Op::PeBroadcast, 2, "l1.pe.2"},     {L1Op::MabBroadcast, 2, "l1.mab.2"},
+                        {L1Op::MabBroadcast4, 2, "l1.mab4.2"}, {L1Op::PeBroadcast, 1, "l1.pe"},
+                        {L1Op::MabBroadcast, 1, "l1.mab"},     {L1Op::MabBroadcast4, 1, "l1.mab4"},
+                        {L1Op::Scatter, 1, "l1.scatter"}};
+
+MicroOp down(const Way &way, int64_t at, uint32_t mabs, Memory to, const std::array<int64_t, 4> &addresses) {
+    MicroOp op;
+    op.word.l1.op = way.op;
+    op.word.l1.width = uint8_t(way.width);
+    op.word.l1.mabs = mabs;
+    op.word.l1.at.at = uint16_t(at);
+    op.word.l1.to = op.word.write({port(to, addresses)});
+    return op;
+}
+
+MicroOp up(Memory from, const std::array<int64_t, 4> &addresses, uint32_t mabs, int64_t at) {
+    MicroOp op;
+    op.word.l1.op = L1Op::Gather;
+    op.word.l1.mabs = mabs;
+    op.word.l1.at.at = uint16_t(at);
+    op.word.l1.from = op.word.read(port(from, addresses));
+    return op;
+}
+
+std::string summary(const std::map<std::string, int> &steps, Memory from, Memory to) {
+    std::string s;
+    for (const auto &[name, n] : steps) s += fmt::format("{}{} {}", s.empty() ? "" : " + ", n, name);
+    return fmt::format("{} -> {}: {}", name_of(from), name_of(to), s.empty() ? "nothing" : s);
+}
+
+} // namespace
+
+std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
+    const Contents &want = to.table, &have = from.table;
+    const int lanes = want.lanes(), pes = config.pes_per_l1b(), mabs = config.mabs;
+    Finder finder(have);
+    const uint32_t all = mabs >= 32 ? all_units : (1u << mabs) - 1;
+
+    // The first word of L1BM from which the way serves column a (and the next, when wide) in the chosen MABs.
+    const auto solve = [&](const Way &way, int64_t a, uint32_t set) -> std::optional<int64_t> {
+        if (way.op == L1Op::MabBroadcast4 && mabs % 4) return std::nullopt;
+        if (a + way.width > want.words()) return std::nullopt;
+        for (int j = 0; j < way.width; j++)
+            for (int u = 0; u < want.units(); u++) {
+                if (!(set >> (u % pes / 4) & 1) || !wants(want.at(u, a + j), lanes)) continue;
+                for (const int64_t found : finder.find(u / pes, want.at(u, a + j))) {
+                    const int64_t b = found - way.offset(u % pes, j);
+                    if (b < 0 && from.base + b < 0) continue;
+                    bool fits = true;
+                    for (int v = 0; v < want.units() && fits; v++) {
+                        if (!(set >> (v % pes / 4) & 1)) continue;
+                        for (int i = 0; i < way.width && fits; i++) {
+                            const int32_t *wanted = want.at(v, a + i);
+                            const int64_t x = b + way.offset(v % pes, i);
+                            if (wanted[0] == untouched)
+                                fits = false;
+                            else if (wants(wanted, lanes))
+                                fits = x >= 0 && x < have.words() && serves(wanted, have.at(v / pes, x), lanes);
+                        }
+                    }
+                    if (fits) return b;
+                }
+                return std::nullopt;
+            }
+        return std::nullopt;
+    };
+
+    struct Column {
+        int64_t to, from;
+    };
+    // For each way and set of MABs the columns that it serves.
+    std::map<std::pair<int, uint32_t>, std::vector<Column>> served;
+    for (int64_t a = 0; a < want.words();) {
+        if (!wanted_anywhere(want, a)) {
+            a++;
+            continue;
+        }
+        bool found = false;
+        for (int k = 0; k < int(std::size(ways)) && !found; k++)
+            if (const auto b = solve(ways[k], a, all)) {
+                served[{k, all}].push_back({a, *b});
+                a += ways[k].width;
+                found = true;
+            }
+        if (found) continue;
+        // MAB by MAB: those that agree go together.
+        std::map<std::pair<int, int64_t>, uint32_t> sets;
+        for (int m = 0; m < mabs; m++) {
+            bool any = false, good = false;
+            for (int u = 0; u < want.units(); u++) any = any || (u % pes / 4 == m && wants(want.at(u, a), lanes));
+            if (!any) continue;
+            for (const int k : {4, 3})
+                if (const auto b = solve(ways[k], a, 1u << m); b && !good) sets[{k, *b}] |= 1u << m, good = true;
+            if (!good) return std::nullopt;
+        }
+        for (const auto &[key, set] : sets) served[{key.first, set}].push_back({a, key.second});
+        a++;
+    }
+
+    // Four cycles a step; where the words of L1BM do not go on, the cycle's words go where they do no harm.
+    std::vector<bool> free(size_t(want.words()));
+    for (int64_t a = 0; a < want.words(); a++) free[size_t(a)] = !forbidden_anywhere(want, a);
+    const Scratch::Range &spare = range_of(scratch, to.memory);
+
+    Made made{to, {}, ""};
+    std::map<std::string, int> steps;
+    // What is not wanted may go to columns that nobody has begun to bring: they are overwritten later, or are padding.
+    std::vector<bool> begun(size_t(want.words()));
+    for (auto &[key, columns] : served) {
+        const Way &way = ways[key.first];
+        const int64_t stride = way.words(mabs);
+        std::sort(columns.begin(), columns.end(), [](const Column &a, const Column &b) { return a.from < b.from; });
+        std::vector<bool> used(columns.size());
+        std::multimap<int64_t, size_t> by_from;
+        for (size_t i = 0; i < columns.size(); i++) by_from.insert({columns[i].from, i});
+        for (size_t i = 0; i < columns.size(); i++) {
+            if (used[i]) continue;
+            std::array<int64_t, 4> at{-1, -1, -1, -1}; // columns; −1: none yet
+            int64_t first = columns[i].from;
+            // The four cycles have to stay in L1BM.
+            int lead = 0;
+            while (from.base + first - lead * stride + 4 * stride > config.sizes.l1bm) lead++;
+            if (lead > 3 || from.base + first - lead * stride < 0) return std::nullopt;
+            first -= lead * stride;
+            for (int t = 0; t < 4; t++) {
+                const auto [begin, end] = by_from.equal_range(first + t * stride);
+                for (auto it = begin; it != end; ++it) {
+                    if (used[it->second]) continue;
+                    used[it->second] = true;
+                    at[size_t(t)] = columns[it->second].to;
+                    break;
+                }
+            }
+            std::vector<bool> taken(size_t(want.words()));
+            for (const int64_t a : at)
+                for (int j = 0; j < way.width && a >= 0; j++) {
+                    taken[size_t(a + j)] = true;
+                    begun[size_t(a + j)] = true;
+                }
+            std::array<int64_t, 4> addresses{};
+            int64_t next_free = 0, next_spare = spare.begin;
+            for (int t = 0; t < 4; t++) {
+                if (at[size_t(t)] >= 0) {
+                    addresses[size_t(t)] = to.base + at[size_t(t)];
+                    continue;
+                }
+                const auto harmless = [&](int64_t a) {
+                    return free[size_t(a)] && !begun[size_t(a)] && !taken[size_t(a)];
+                };
+                for (; next_free + way.width <= want.words(); next_free++) {
+                    bool good = true;
+                    for (int j = 0; j < way.width; j++) good = good && harmless(next_free + j);
+                    if (good) break;
+                }
+                if (next_free + way.width <= want.words()) {
+                    for (int j = 0; j < way.width; j++) taken[size_t(next_free + j)] = true;
+                    addresses[size_t(t)] = to.base + next_free;
+                } else if (next_spare + way.width <= spare.end) {
+                    addresses[size_t(t)] = next_spare;
+                    next_spare += way.width;
+                } else {
+                    return std::nullopt;
+                }
+            }
+            made.ops.push_back(
+                down(way, from.base + first, key.second == all ? all_units : key.second, to.memory, addresses));
+            steps[way.name]++;
+        }
+    }
+    made.text = summary(steps, from.memory, to.memory);
+    return made;
+}
+
+// Four words of one MAB a step, from low to high addresses: what the other cycles bring is overwritten later.
+static std::optional<Made> match_l1_up_by_fours(const State &from, const State &to, const Config &c) {
+    const Contents &want = to.table, &have = from.table;
+    const int lanes = want.lanes(), pes = c.pes_per_l1b();
+    Finder finder(have);
+    Made made{to, {}, ""};
+    for (int64_t x = 0; x < want.words();) {
+        if (!wanted_anywhere(want, x)) {
+            x++;
+            continue;
+        }
+        bool found = false;
+        // The word at x may be any of the four.
+        for (int m = 0; m < c.mabs && !found; m++)
+            for (int p = 0; p < 4 && !found; p++)
+                for (int l = 0; l < want.units() && !found; l++) {
+                    if (!wants(want.at(l, x), lanes)) continue;
+                    const int64_t first = x - p, b = first - 4 * m;
+                    if (to.base + b < 0 || to.base + b + 4 * pes > c.sizes.l1bm || first < 0) break;
+                    for (const int64_t a : finder.find(l * pes + 4 * m + p, want.at(l, x))) {
+                        bool fits = true;
+                        for (int q = 0; q < 4 && fits; q++)
+                            for (int k = 0; k < want.units() && fits; k++)
+                                fits = first + q < want.words() &&
+                                       serves(want.at(k, first + q), have.at(k * pes + 4 * m + q, a), lanes);
+                        // Nothing beyond the words that are the move's own.
+                        for (int t = 1; t < 4 && fits; t++)
+                            for (int q = 0; q < 4 && fits; q++)
+                                fits = first + t * pes + q < want.words() &&
+                                       !forbidden_anywhere(want, first + t * pes + q);
+                        if (!fits) continue;
+                        made.ops.push_back(up(from.memory, {from.base + a, from.base + a, from.base + a, from.base + a},
+                                              1u << m, to.base + b));
+                        x = first + 4;
+                        found = true;
+                        break;
+                    }
+                    break; // other L1Bs are looked at with this one
+                }
+        if (!found) return std::nullopt;
+    }
+    made.text = fmt::format("{} -> l1bm: {} l1.gather", name_of(from.memory), made.ops.size());
+    return made;
+}
+
+std::optional<Made> Hops::match_l1_up(const State &from, const State &to) {
+    if (auto made = match_l1_up_whole(from, to)) return made;
+    return match_l1_up_by_fours(from, to, config);
+}
+
+std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) {
+    const Contents &want = to.table, &have = from.table;
+    const int lanes = want.lanes(), pes = config.pes_per_l1b(), mabs = config.mabs;
+    Finder finder(have);
+    Made made{to, {}, ""};
+    std::map<std::string, int> steps;
+    for (int64_t block = 0; block < want.words(); block += 4 * pes) {
+        if (block + 4 * pes > want.words()) return std::nullopt;
+        // For each MAB the address of each cycle; −1: none is wanted.
+        std::map<std::array<int64_t, 4>, uint32_t> sets;
+        for (int m = 0; m < mabs; m++) {
+            std::array<int64_t, 4> at{-1, -1, -1, -1};
+            bool touch = false;
+            for (int t = 0; t < 4; t++) {
+                const auto wanted = [&](int l1b, int p) { return want.at(l1b, block + t * pes + 4 * m + p); };
+                for (int l = 0; l < want.units(); l++)
+                    for (int p = 0; p < 4; p++) {
+                        if (wanted(l, p)[0] == untouched) touch = true;
+                        if (at[size_t(t)] >= 0 || !wants(wanted(l, p), lanes)) continue;
+                        for (const int64_t a : finder.find(l * pes + 4 * m + p, wanted(l, p))) {
+                            bool fits = true;
+                            for (int k = 0; k < want.units() && fits; k++)
+                                for (int q = 0; q < 4 && fits; q++)
+                                    fits = serves(wanted(k, q), have.at(k * pes + 4 * m + q, a), lanes);
+                            if (fits) {
+                                at[size_t(t)] = a;
+                                break;
+                            }
+                        }
+                        if (at[size_t(t)] < 0) return std::nullopt;
+                    }
+            }
+            if (at == std::array<int64_t, 4>{-1, -1, -1, -1}) continue;
+            if (touch) return std::nullopt;
+            // Joins a set whose addresses agree wherever both want one.
+            bool joined = false;
+            for (auto it = sets.begin(); it != sets.end() && !joined; ++it) {
+                std::array<int64_t, 4> both = it->first;
+                bool agree = true;
+                for (size_t t = 0; t < 4; t++) {
+                    if (both[t] >= 0 && at[t] >= 0) agree = agree && both[t] == at[t];
+                    both[t] = std::max(both[t], at[t]);
+                }
+                if (!agree) continue;
+                const uint32_t set = it->second | 1u << m;
+                sets.erase(it);
+                sets[both] |= set;
+                joined = true;
+            }
+            if (!joined) sets[at] |= 1u << m;
+        }
+        const uint32_t all = mabs >= 32 ? all_units : (1u << mabs) - 1;
+        for (const auto &[at, set] : sets) {
+            std::array<int64_t, 4> addresses{};
+            int64_t any = 0;
+            for (const int64_t a : at) any = std::max(any, a);
+            for (size_t t = 0; t < 4; t++) addresses[t] = from.base + (at[t] >= 0 ? at[t] : any);
+            made.ops.push_back(up(from.memory, addresses, set == all ? all_units : set, to.base + block));
+            steps["l1.gather"]++;
+        }
+    }
+    made.text = summary(steps, from.memory, to.memory);
+    return made;
+}
+
+// ---- natural forms, called by push and pull (hops.cpp) ----------------------------------------------------------------
+
+std::vector<Made> push_l1_up(const State &from, int64_t base, const Config &c) {
+    const int pes = c.pes_per_l1b();
+    const int64_t words = round_up(from.table.words(), 4);
+    Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words * pes, from.table.lanes())}, {}, ""};
+    for (int64_t a = 0; a < from.table.words(); a++)
+        for (int u = 0; u < from.table.units(); u++)
+            std::copy_n(from.table.at(u, a), from.table.lanes(), made.state.table.at(u / pes, a * pes + u % pes));
+    const int64_t last = from.base + from.table.words() - 1;
+    for (int64_t a = 0; a < words; a += 4) {
+        std::array<int64_t, 4> at{};
+        for (int64_t t = 0; t < 4; t++) at[size_t(t)] = std::min(from.base + a + t, last);
+        made.ops.push_back(up(from.memory, at, all_units, base + a * pes));
+    }
+    made.text = fmt::format("{} -> l1bm: {} l1.gather", name_of(from.memory), made.ops.size());
+    return {std::move(made)};
+}
+
+std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const Config &c) {
+    const int pes = c.pes_per_l1b();
+    std::vector<Made> all;
+    // Each PE its own part.
+    {
+        const int64_t words = round_up((from.table.words() + pes - 1) / pes, 4);
+        if (from.base + words * pes <= c.sizes.l1bm) {
+            Made made{{to, base, Contents(to, c.total_pes(), words, from.table.lanes())}, {}, ""};
+            for (int64_t x = 0; x < from.table.words(); x++)
+                for (int b = 0; b < from.table.units(); b++)
+                    std::copy_n(from.table.at(b, x), from.table.lanes(),
+                                made.state.table.at(int(b * pes + x % pes), x / pes));
+            for (int64_t a = 0; a < words; a += 4)
+                made.ops.push_back(down(ways[6], from.base + a * pes, all_units, to,
+                                        {base + a, base + a + 1, base + a + 2, base + a + 3}));
+            made.text = fmt::format("l1bm -> {}: {} l1.scatter", name_of(to), made.ops.size());
+            all.push_back(std::move(made));
+        }
+    }
+    // Every PE everything.
+    {
+        const int64_t words = round_up(from.table.words(), 8);
+        if (from.base + words <= c.sizes.l1bm) {
+            Made made{{to, base, Contents(to, c.total_pes(), words, from.table.lanes())}, {}, ""};
+            for (int u = 0; u < c.total_pes(); u++)
+                for (int64_t x = 0; x < from.table.words(); x++)
+                    std::copy_n(from.table.at(u / pes, x), from.table.lanes(), made.state.table.at(u, x));
+            for (int64_t a = 0; a < words; a += 8)
+                made.ops.push_back(
+                    down(ways[0], from.base + a, all_units, to, {base + a, base + a + 2, base + a + 4, base + a + 6}));
+            made.text = fmt::format("l1bm -> {}: {} l1.pe.2", name_of(to), made.ops.size());
+            all.push_back(std::move(made));
+        }
+    }
+    return all;
+}
+
+std::vector<Made> pull_l1_down(const State &to, int64_t base, const Config &c) {
+    const int pes = c.pes_per_l1b(), lanes = to.table.lanes();
+    std::vector<Made> all;
+    for (const int k : {0, 1, 2, 3, 4, 5, 6}) {
+        const Way &way = ways[k];
+        if (way.op == L1Op::MabBroadcast4 && c.mabs % 4) continue;
+        if (all.size() >= 2 && way.op != L1Op::Scatter) continue; // more would differ little
+        if (to.table.words() % (4 * way.width)) continue;         // steps write whole
+        const int64_t cycle = way.words(c.mabs), words = to.table.words() / way.width * cycle;
+        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+        bool agree = true;
+        for (int64_t a = 0; a < to.table.words() && agree; a++)
+            for (int u = 0; u < to.table.units() && agree; u++) {
+                int32_t *want =
+                    made.state.table.at(u / pes, a / way.width * cycle + way.offset(u % pes, int(a % way.width)));
+                agree = join(want, to.table.at(u, a), lanes) && to.table.at(u, a)[0] != untouched;
+            }
+        if (!agree) continue;
+        for (int64_t a = 0; a < to.table.words(); a += 4 * way.width) {
+            std::array<int64_t, 4> at{};
+            for (int64_t t = 0; t < 4; t++) at[size_t(t)] = to.base + a + t * way.width;
+            made.ops.push_back(down(way, base + a / way.width * cycle, all_units, to.memory, at));
+        }
+        made.text = fmt::format("l1bm -> {}: {} {}", name_of(to.memory), made.ops.size(), way.name);
+        all.push_back(std::move(made));
+    }
+    return all;
+}
+
+std::vector<Made> pull_l1_up(const State &to, Memory memory, int64_t base, const Config &c) {
+    const int pes = c.pes_per_l1b(), lanes = to.table.lanes();
+    if (to.table.words() % (4 * pes)) return {};
+    Made made{{memory, base, Contents(memory, c.total_pes(), to.table.words() / pes, lanes)}, {}, ""};
+    for (int b = 0; b < to.table.units(); b++)
+        for (int64_t x = 0; x < to.table.words(); x++) {
+            if (to.table.at(b, x)[0] == untouched) return {};
+            std::copy_n(to.table.at(b, x), lanes, made.state.table.at(int(b * pes + x % pes), x / pes));
+        }
+    for (int64_t a = 0; a < to.table.words() / pes; a += 4)
+        made.ops.push_back(
+            up(memory, {base + a, base + a + 1, base + a + 2, base + a + 3}, all_units, to.base + a * pes));
+    made.text = fmt::format("{} -> l1bm: {} l1.gather", name_of(memory), made.ops.size());
+    return {std::move(made)};
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,439 @@
+// Hops between L2BM and the L1BMs below it.
+#include "targets/chip/move/hops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+namespace {
+
+MicroOp word(L2Op op, int64_t l2bm, int64_t l1bm, uint32_t l1bs, const Config &c) {
+    MicroOp m;
+    m.word.l2.op = op;
+    m.word.l2.l2bm.at = uint16_t(l2bm);
+    m.word.l2.l1bm.at = uint16_t(l1bm);
+    const uint32_t all = c.l1bs >= 32 ? all_units : (1u << c.l1bs) - 1;
+    if (op == L2Op::UnicastDown || op == L2Op::UnicastUp) {
+        while (!(l1bs >> m.word.l2.child & 1)) m.word.l2.child++;
+    } else {
+        m.word.l2.l1bs = l1bs == all ? all_units : l1bs;
+    }
+    return m;
+}
+
+struct Sizes {
+    int64_t wide;  // LW of a step: broadcast, unicast
+    int64_t slice; // scatter and gather: of each L1BM, in pieces
+    int64_t piece;
+    int64_t l1bs;
+    explicit Sizes(const Config &c)
+        : wide(int64_t(cycles_per_step) * c.links.l2_broadcast), slice(int64_t(cycles_per_step) * c.links.l2_scatter),
+          piece(c.links.l2_scatter), l1bs(c.l1bs) {}
+    // Of scatter and gather: the word of L2BM for word x of L1BM l.
+    int64_t dealt(int64_t l, int64_t x) const { return piece * l1bs * (x / piece) + piece * l + x % piece; }
+};
+
+std::string summary(const std::map<std::string, int> &steps, const char *hop) {
+    std::string s;
+    for (const auto &[name, n] : steps) s += fmt::format("{}{} {}", s.empty() ? "" : " + ", n, name);
+    return fmt::format("{}: {}", hop, s.empty() ? "nothing" : s);
+}
+
+} // namespace
+
+std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
+    const Contents &want = to.table, &have = from.table;
+    const Sizes z(config);
+    const int lanes = want.lanes(), l2bs = config.total_l2bs(), L = config.l1bs;
+    Finder finder(have);
+    Made made{to, {}, ""};
+    std::map<std::string, int> steps;
+    if (want.words() < z.wide) return std::nullopt;
+
+    const auto has = [&](int l2b, int64_t x, const int32_t *wanted) {
+        if (wanted[0] == untouched) return false;
+        return !wants(wanted, lanes) || (x >= 0 && x < have.words() && serves(wanted, have.at(l2b, x), lanes));
+    };
+    struct Step {
+        int64_t at, from;
+        auto operator<=>(const Step &) const = default;
+    };
+    std::map<Step, uint32_t> sets; // of broadcasts to some L1Bs, in the order of addresses
+    std::vector<std::pair<int64_t, int64_t>> scatters;
+    // Each L1B by itself, from low to high addresses: what a step writes beyond the words that serve is overwritten later.
+    const auto run = [&](int l, int64_t a, int64_t b) { // words from a on that b serves in every L2B
+        int64_t n = 0;
+        for (; n < z.wide && a + n < want.words(); n++)
+            for (int u = 0; u < l2bs; u++)
+                if (!has(u, b + n, want.at(u * L + l, a + n))) return n;
+        return n;
+    };
+    const auto wanted_in = [&](int l, int64_t a) {
+        for (int u = 0; u < l2bs; u++)
+            if (wants(want.at(u * L + l, a), lanes)) return u;
+        return -1;
+    };
+    // Scatters first, where all L1Bs are served together.
+    std::vector<bool> scattered(size_t(want.words()));
+    for (int64_t a = 0; a + z.slice <= want.words() && L > 1;) {
+        std::optional<int64_t> b;
+        for (int l = 0; l < L && !b; l++)
+            if (const int u = wanted_in(l, a); u >= 0)
+                for (const int64_t x : finder.find(u, want.at(u * L + l, a))) {
+                    const int64_t first = x - z.dealt(l, 0);
+                    bool fits = from.base + first >= 0 && from.base + first + z.slice * L <= config.sizes.l2bm;
+                    for (int v = 0; v < l2bs && fits; v++)
+                        for (int k = 0; k < L && fits; k++)
+                            for (int64_t i = 0; i < z.slice && fits; i++)
+                                fits = has(v, first + z.dealt(k, i), want.at(v * L + k, a + i));
+                    if (fits) {
+                        b = first;
+                        break;
+                    }
+                }
+        if (!b) {
+            a++;
+            continue;
+        }
+        // Not where every L1B takes the same words: one broadcast brings twice as many.
+        bool same = true;
+        for (int v = 0; v < l2bs && same; v++)
+            for (int k = 1; k < L && same; k++)
+                for (int64_t i = 0; i < z.slice && same; i++)
+                    same = std::equal(want.at(v * L, a + i), want.at(v * L, a + i) + lanes, want.at(v * L + k, a + i));
+        if (same) {
+            a++;
+            continue;
+        }
+        scatters.push_back({a, *b});
+        std::fill_n(scattered.begin() + a, z.slice, true);
+        a += z.slice;
+    }
+    for (int l = 0; l < L; l++) {
+        for (int64_t a = 0; a < want.words();) {
+            const int u = wanted_in(l, a);
+            if (u < 0 || scattered[size_t(a)]) {
+                a++;
+                continue;
+            }
+            int64_t at = a, best = -1, length = 0;
+            if (at + z.wide > want.words()) at = want.words() - z.wide; // the last step ends with the tensor
+            for (const int64_t x : finder.find(u, want.at(u * L + l, a))) {
+                const int64_t b = x - (a - at);
+                if (from.base + b < 0 || from.base + b + z.wide > config.sizes.l2bm) continue;
+                const int64_t n = run(l, at, b);
+                if (n > length) best = b, length = n;
+            }
+            if (length <= a - at || (at < a && length < z.wide)) return std::nullopt;
+            // Beyond the run only what comes later may be overwritten, and nothing that may not.
+            for (int64_t i = length; i < z.wide; i++)
+                for (int v = 0; v < l2bs; v++)
+                    if (want.at(v * L + l, at + i)[0] == untouched) return std::nullopt;
+            sets[{at, best}] |= 1u << l;
+            a = at + length;
+        }
+    }
+    for (const auto &[step, set] : sets) {
+        made.ops.push_back(word(L2Op::Broadcast, from.base + step.from, to.base + step.at, set, config));
+        steps["l2.bcast"]++;
+    }
+    for (const auto &[a, b] : scatters) {
+        made.ops.push_back(
+            word(L2Op::Scatter, from.base + b, to.base + a, config.l1bs >= 32 ? all_units : (1u << L) - 1, config));
+        steps["l2.scatter"]++;
+    }
+    made.text = summary(steps, "l2bm -> l1bm");
+    return made;
+}
+
+std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
+    const Contents &want = to.table, &have = from.table;
+    const Sizes z(config);
+    const int lanes = want.lanes(), l2bs = config.total_l2bs(), L = config.l1bs;
+    Finder finder(have);
+    Made made{to, {}, ""};
+    std::map<std::string, int> steps;
+    const auto has = [&](int l1b, int64_t x, const int32_t *wanted) {
+        if (wanted[0] == untouched) return false;
+        return !wants(wanted, lanes) || (x >= 0 && x < have.words() && serves(wanted, have.at(l1b, x), lanes));
+    };
+    const int64_t all = z.slice * L;
+    for (int64_t b = 0; b < want.words();) {
+        const auto first_wanted = [&](int64_t at) {
+            for (int u = 0; u < l2bs; u++)
+                if (wants(want.at(u, at), lanes)) return u;
+            return -1;
+        };
+        if (first_wanted(b) < 0) {
+            b++;
+            continue;
+        }
+        // All L1Bs together, each from addresses of its own.
+        bool gathered = b + all <= want.words();
+        std::map<int64_t, uint32_t> sets;
+        for (int l = 0; l < L && gathered; l++) {
+            bool any = false, found = false;
+            for (int64_t x = 0; x < z.slice && !found; x++)
+                for (int u = 0; u < l2bs && !found; u++) {
+                    const int32_t *wanted = want.at(u, b + z.dealt(l, x));
+                    if (!wants(wanted, lanes)) continue;
+                    any = true;
+                    for (const int64_t y : finder.find(u * L + l, wanted)) {
+                        const int64_t a = y - x;
+                        bool fits = from.base + a >= 0 && from.base + a + z.slice <= config.sizes.l1bm;
+                        for (int v = 0; v < l2bs && fits; v++)
+                            for (int64_t i = 0; i < z.slice && fits; i++)
+                                fits = has(v * L + l, a + i, want.at(v, b + z.dealt(l, i)));
+                        if (fits) {
+                            sets[a] |= 1u << l;
+                            found = true;
+                            break;
+                        }
+                    }
+                    if (!found) x = z.slice;
+                }
+            gathered = found || !any;
+        }
+        if (gathered && L > 1) {
+            for (const auto &[a, set] : sets) {
+                made.ops.push_back(word(L2Op::Gather, to.base + b, from.base + a, set, config));
+                steps["l2.gather"]++;
+            }
+            b += all;
+            continue;
+        }
+        // Else from one L1B, as far as it goes.
+        int64_t at = std::min(b, want.words() - z.wide), best = -1, length = 0;
+        int child = 0;
+        if (at < 0) return std::nullopt;
+        for (int l = 0; l < L && length < z.wide; l++) {
+            const int u = first_wanted(b);
+            for (const int64_t x : finder.find(u * L + l, want.at(u, b))) {
+                const int64_t a = x - (b - at);
+                if (from.base + a < 0 || from.base + a + z.wide > config.sizes.l1bm) continue;
+                int64_t n = 0;
+                for (bool good = true; n < z.wide; n++) {
+                    for (int v = 0; v < l2bs && good; v++) good = has(v * L + l, a + n, want.at(v, at + n));
+                    if (!good) break;
+                }
+                if (n > length) best = a, length = n, child = l;
+            }
+        }
+        if (length <= b - at || (at < b && length < z.wide)) return std::nullopt;
+        for (int64_t i = length; i < z.wide; i++)
+            if (forbidden_anywhere(want, at + i)) return std::nullopt;
+        made.ops.push_back(word(L2Op::UnicastUp, to.base + at, from.base + best, 1u << child, config));
+        steps["l2.up"]++;
+        b = at + length;
+    }
+    made.text = summary(steps, "l1bm -> l2bm");
+    return made;
+}
+
+// ---- natural forms ---------------------------------------------------------------------------------------------------
+
+std::vector<Made> push_l2_down(const State &from, int64_t base, const Config &c) {
+    const Sizes z(c);
+    const int lanes = from.table.lanes(), L = c.l1bs;
+    std::vector<Made> all;
+    const int64_t words = round_up(from.table.words(), z.wide);
+    if (from.base + words <= c.sizes.l2bm) {
+        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+        for (int b = 0; b < c.total_l1bs(); b++)
+            for (int64_t x = 0; x < from.table.words(); x++)
+                std::copy_n(from.table.at(b / L, x), lanes, made.state.table.at(b, x));
+        for (int64_t a = 0; a < words; a += z.wide)
+            made.ops.push_back(word(L2Op::Broadcast, from.base + a, base + a, all_units, c));
+        made.text = fmt::format("l2bm -> l1bm: {} l2.bcast", made.ops.size());
+        all.push_back(std::move(made));
+    }
+    const int64_t slice = round_up((from.table.words() + L - 1) / L, z.slice);
+    if (L > 1 && from.base + slice * L <= c.sizes.l2bm) {
+        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), slice, lanes)}, {}, ""};
+        for (int b = 0; b < c.total_l1bs(); b++)
+            for (int64_t x = 0; x < slice; x++)
+                if (const int64_t y = z.dealt(b % L, x); y < from.table.words())
+                    std::copy_n(from.table.at(b / L, y), lanes, made.state.table.at(b, x));
+        for (int64_t a = 0; a < slice; a += z.slice)
+            made.ops.push_back(word(L2Op::Scatter, from.base + a * L, base + a, all_units, c));
+        made.text = fmt::format("l2bm -> l1bm: {} l2.scatter", made.ops.size());
+        all.push_back(std::move(made));
+    }
+    return all;
+}
+
+std::vector<Made> push_l2_needed(const State &from, int64_t base, const std::vector<std::vector<bool>> &needs,
+                                 const Config &c) {
+    const Sizes z(c);
+    const Contents &have = from.table;
+    const int lanes = have.lanes(), L = c.l1bs;
+    if (c.sizes.l2bm < z.wide) return {};
+    // Windows that begin with something needed, the same in all L2Bs; the k-th of each L1B to the k-th place.
+    std::vector<std::vector<int64_t>> windows(static_cast<size_t>(L));
+    size_t most = 0;
+    for (int l = 0; l < L; l++) {
+        for (int64_t x = 0; x < have.words();) {
+            bool needed = false;
+            for (int u = 0; u < c.total_l2bs() && !needed; u++)
+                for (int i = 0; i < lanes; i++) {
+                    const int32_t e = have.at(u, x)[i];
+                    const auto &set = needs[size_t(u * L + l)];
+                    needed = needed || (e >= 0 && size_t(e) < set.size() && set[size_t(e)]);
+                }
+            if (!needed) {
+                x++;
+                continue;
+            }
+            const int64_t first = std::min(x, c.sizes.l2bm - z.wide - from.base);
+            windows[size_t(l)].push_back(first);
+            x = first + z.wide;
+        }
+        most = std::max(most, windows[size_t(l)].size());
+    }
+    Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), int64_t(most) * z.wide, lanes)}, {}, ""};
+    for (size_t k = 0; k < most; k++) {
+        std::map<int64_t, uint32_t> sets;
+        for (int l = 0; l < L; l++)
+            if (k < windows[size_t(l)].size()) sets[windows[size_t(l)][k]] |= 1u << l;
+        for (const auto &[first, set] : sets)
+            made.ops.push_back(word(L2Op::Broadcast, from.base + first, base + int64_t(k) * z.wide, set, c));
+        for (int b = 0; b < c.total_l1bs(); b++) {
+            if (k >= windows[size_t(b % L)].size()) continue;
+            const int64_t first = windows[size_t(b % L)][k];
+            for (int64_t i = 0; i < z.wide; i++)
+                if (first + i >= 0 && first + i < have.words())
+                    std::copy_n(have.at(b / L, first + i), lanes, made.state.table.at(b, int64_t(k) * z.wide + i));
+        }
+    }
+    made.text = fmt::format("l2bm -> l1bm: {} l2.bcast", made.ops.size());
+    return {std::move(made)};
+}
+
+std::vector<Made> pull_l2_down(const State &to, int64_t base, const Config &c) {
+    const Sizes z(c);
+    const int lanes = to.table.lanes(), L = c.l1bs;
+    std::vector<Made> all;
+    for (const bool dealt : {false, true}) {
+        const int64_t step = dealt ? z.slice : z.wide;
+        if (to.table.words() % step || (dealt && L == 1)) continue;
+        Made made{
+            {Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), to.table.words() * (dealt ? L : 1), lanes)},
+            {},
+            ""};
+        bool agree = true;
+        for (int b = 0; b < to.table.units() && agree; b++)
+            for (int64_t x = 0; x < to.table.words() && agree; x++)
+                agree = join(made.state.table.at(b / L, dealt ? z.dealt(b % L, x) : x), to.table.at(b, x), lanes) &&
+                        to.table.at(b, x)[0] != untouched;
+        if (!agree) continue;
+        for (int64_t a = 0; a < to.table.words(); a += step)
+            made.ops.push_back(
+                word(dealt ? L2Op::Scatter : L2Op::Broadcast, base + a * (dealt ? L : 1), to.base + a, all_units, c));
+        made.text = fmt::format("l2bm -> l1bm: {} {}", made.ops.size(), dealt ? "l2.scatter" : "l2.bcast");
+        all.push_back(std::move(made));
+        break; // a broadcast is never slower
+    }
+    return all;
+}
+
+std::vector<Made> push_l2_up(const State &from, int64_t base, const Config &c) {
+    const Sizes z(c);
+    const int lanes = from.table.lanes(), L = c.l1bs;
+    const int64_t words = round_up(from.table.words(), z.slice);
+    if (from.base + words > c.sizes.l1bm) return {};
+    Made made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words * L, lanes)}, {}, ""};
+    for (int b = 0; b < c.total_l1bs(); b++)
+        for (int64_t x = 0; x < from.table.words(); x++)
+            std::copy_n(from.table.at(b, x), lanes, made.state.table.at(b / L, z.dealt(b % L, x)));
+    for (int64_t a = 0; a < words; a += z.slice)
+        made.ops.push_back(word(L2Op::Gather, base + a * L, from.base + a, all_units, c));
+    made.text = fmt::format("l1bm -> l2bm: {} l2.gather", made.ops.size());
+    return {std::move(made)};
+}
+
+std::vector<Made> pull_l2_up(const State &to, int64_t base, const Config &c) {
+    const Sizes z(c);
+    const int lanes = to.table.lanes(), L = c.l1bs;
+    std::vector<Made> all;
+    for (int u = 0; u < to.table.units(); u++)
+        for (int64_t x = 0; x < to.table.words(); x++)
+            if (to.table.at(u, x)[0] == untouched) return all;
+    if (to.table.words() % (z.slice * L) == 0 && L > 1) {
+        const int64_t words = to.table.words() / L;
+        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+        for (int b = 0; b < c.total_l1bs(); b++)
+            for (int64_t x = 0; x < words; x++)
+                std::copy_n(to.table.at(b / L, z.dealt(b % L, x)), lanes, made.state.table.at(b, x));
+        for (int64_t a = 0; a < words; a += z.slice)
+            made.ops.push_back(word(L2Op::Gather, to.base + a * L, base + a, all_units, c));
+        made.text = fmt::format("l1bm -> l2bm: {} l2.gather", made.ops.size());
+        all.push_back(std::move(made));
+    }
+    if (to.table.words() % z.wide == 0) {
+        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), to.table.words(), lanes)}, {}, ""};
+        for (int u = 0; u < to.table.units(); u++)
+            for (int64_t x = 0; x < to.table.words(); x++)
+                std::copy_n(to.table.at(u, x), lanes, made.state.table.at(u * L, x));
+        for (int64_t a = 0; a < to.table.words(); a += z.wide)
+            made.ops.push_back(word(L2Op::UnicastUp, to.base + a, base + a, 1, c));
+        made.text = fmt::format("l1bm -> l2bm: {} l2.up", made.ops.size());
+        all.push_back(std::move(made));
+    }
+    return all;
+}
+
+std::vector<Made> pull_l2_up_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,
+                                   const Config &c) {
+    const Sizes z(c);
+    const Contents &want = to.table;
+    const int lanes = want.lanes(), L = c.l1bs, l2bs = c.total_l2bs();
+    if (want.words() % z.wide) return {};
+    struct Stretch {
+        int64_t at;
+        int l1b;
+        int64_t place;
+    };
+    std::vector<Stretch> stretches;
+    std::vector<int64_t> next(static_cast<size_t>(L));
+    for (int64_t at = 0; at < want.words(); at += z.wide) {
+        bool any = false;
+        std::vector<bool> can(static_cast<size_t>(L), true);
+        for (int u = 0; u < l2bs; u++)
+            for (int64_t i = 0; i < z.wide; i++)
+                for (int k = 0; k < lanes; k++) {
+                    const int32_t e = want.at(u, at + i)[k];
+                    if (e == untouched) return {};
+                    if (e < 0) continue;
+                    any = true;
+                    for (int l = 0; l < L; l++) {
+                        const auto &set = owned[size_t(u * L + l)];
+                        if (size_t(e) >= set.size() || !set[size_t(e)]) can[size_t(l)] = false;
+                    }
+                }
+        if (!any) continue;
+        // Of those that have it, the one with least to bring.
+        int best = -1;
+        for (int l = 0; l < L; l++)
+            if (can[size_t(l)] && (best < 0 || next[size_t(l)] < next[size_t(best)])) best = l;
+        if (best < 0) return {};
+        stretches.push_back({at, best, next[size_t(best)]});
+        next[size_t(best)] += z.wide;
+    }
+    const int64_t words = *std::max_element(next.begin(), next.end());
+    Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+    for (const Stretch &s : stretches) {
+        for (int u = 0; u < l2bs; u++)
+            for (int64_t i = 0; i < z.wide; i++)
+                std::copy_n(want.at(u, s.at + i), lanes, made.state.table.at(u * L + s.l1b, s.place + i));
+        made.ops.push_back(word(L2Op::UnicastUp, to.base + s.at, base + s.place, 1u << s.l1b, c));
+    }
+    made.text = fmt::format("l1bm -> l2bm: {} l2.up", made.ops.size());
+    return {std::move(made)};
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,152 @@
+// What is done ahead of its time: second copies that one iteration fills for the next, and prefetches.
+#include "targets/lower/nest_builder.h"
+
+#include "machine/machine.h"
+#include "schedules/storage.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+using Halide::DeviceAPI;
+using Halide::Partition;
+
+// Two copies of each stage in `doubled` around the loop at `depth`, which runs from `min` over `extent`: its first
+// iteration's is filled here, and `fills` gets what fills the next iteration's.
+Stmt NestBuilder::with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k,
+                               const Expr &min, const Expr &extent, std::vector<Stmt> &fills,
+                               const std::function<Stmt()> &loop) {
+    if (k == doubled.size()) return loop();
+    const StageState &p = *doubled[k];
+    const std::string variable = f.prefix() + f.stage().order[depth];
+    const Expr v = Variable::make(Int(32), variable);
+    const Region region = *needed(p, f, depth + 1);
+    return with_storage(
+        p, region,
+        [&] {
+            const std::map<std::string, std::string> use = buffers_;
+            // The storage seen from iteration `at` of the loop.
+            const auto view = [&](const std::string &suffix, const Expr &at) {
+                for (const std::string &t : names_of(p)) {
+                    const std::string name = use.at(t);
+                    Storage s = l_.storage.at(name);
+                    for (Expr &e : s.region.extent) {
+                        if (expr_uses_var(e, variable)) {
+                            throw Unsupported("double_buffer of stage " + p.name() + ", whose size changes with loop " +
+                                              variable + "; split the loop so that blocks are of one size");
+                        }
+                    }
+                    for (Expr &e : s.region.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                    s.buffer = name;
+                    s.copy = simplify_index((at - min) % 2, bounds_);
+                    l_.storage[name + suffix] = s;
+                    buffers_[t] = name + suffix;
+                }
+            };
+            const auto filled = [&](const Expr &at) {
+                Region r = region;
+                for (Expr &e : r.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
+                return stage(p, r);
+            };
+            view("'first", min);
+            Stmt first = filled(min);
+            const Expr last = simplify(min + extent - 1);
+            bounds_.push(variable, Interval(min, simplify(last - 1)));
+            view("'next", v + 1);
+            fills.push_back(IfThenElse::make(v < last, filled(v + 1)));
+            bounds_.pop(variable);
+            view("'now", v);
+            doubled_.insert(p.name());
+            Stmt rest = with_doubled(f, depth, doubled, k + 1, min, extent, fills, loop);
+            doubled_.erase(p.name());
+            buffers_ = use;
+            if (!proves(extent > 0, bounds_)) first = IfThenElse::make(simplify_index(extent > 0, bounds_), first);
+            return Block::make(first, rest);
+        },
+        2);
+}
+
+// Requests for the cache lines of what is read `distance` iterations later.
+Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
+    const StageState &s = f.stage();
+    bool reads = false; // inlining may have left none
+    for (const Expr &e : expressions_of(s)) reads = reads || tensors_read(e).count(p.tensor);
+    if (!reads) return Evaluate::make(0);
+    const auto found = buffers_.find(p.tensor);
+    if (found == buffers_.end())
+        throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
+    const Storage &stored = l_.storage.at(found->second);
+    const Bounds scope = scope_of(f, depth + 1);
+    std::optional<Region> region;
+    for (const Expr &e : expressions_of(s)) {
+        if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_))
+            region = region ? region_union(*region, *r, bounds_) : r;
+    }
+    if (p.tensor == s.name()) { // its partial results
+        region.emplace();
+        for (const Axis &a : s.def.axes) {
+            const Interval i = scope.get(a.name());
+            region->min.push_back(i.min);
+            region->extent.push_back(simplify_index(i.max - i.min + 1, bounds_));
+        }
+    }
+    if (!region) return Evaluate::make(0);
+    const std::string &loop = s.order[depth];
+    const Expr ahead = f.variable(loop) + static_cast<int>(p.distance);
+    // The dimension along which elements follow each other, and how many make a line.
+    size_t along = stored.axes.size();
+    int64_t step = std::max(1, line_bytes() / stored.type.bytes());
+    if (stored.external) {
+        for (size_t d = 0; d < stored.strides.size(); d++) {
+            if (is_const_one(stored.strides[d])) along = d;
+        }
+    } else if (!stored.axes.empty()) {
+        const LayoutTerm last = storage_terms(stored.layout, stored.axes).back();
+        along = std::find(stored.axes.begin(), stored.axes.end(), last.axis) - stored.axes.begin();
+        if (last.part == LayoutTerm::Part::Inner) step = std::min<int64_t>(step, last.block);
+        if (last.part == LayoutTerm::Part::Outer) step = 1;
+    }
+    std::vector<Expr> index;
+    std::vector<std::pair<std::string, Expr>> loops;
+    for (size_t d = 0; d < stored.axes.size(); d++) {
+        const Expr first = stored.region.min[d], end = stored.region.end(d);
+        Expr lo = substitute(f.prefix() + loop, ahead, region->min[d]);
+        const Expr hi = simplify_index(min(lo + substitute(f.prefix() + loop, ahead, region->extent[d]), end), bounds_);
+        lo = simplify_index(max(lo, first), bounds_);
+        Expr count = simplify_index(hi - lo, bounds_), at = lo;
+        if (is_const_one(count)) {
+            index.push_back(at);
+            continue;
+        }
+        const std::string variable = fresh_instance("ahead." + p.tensor + "." + stored.axes[d]);
+        const Expr v = Variable::make(Int(32), variable);
+        if (d == along && step > 1) {
+            const Expr n = static_cast<int>(step);
+            const bool aligned = proves(lo % n == 0, bounds_);
+            count = simplify_index(aligned ? (count + n - 1) / n : (count + n - 2) / n + 1, bounds_);
+            at = aligned ? lo + v * n : min(lo + v * n, hi - 1);
+        } else {
+            at = lo + v;
+        }
+        loops.emplace_back(variable, count);
+        index.push_back(at);
+    }
+    const Expr read = read_tensor(stored.type, found->second, index);
+    Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch",
+                                          {StringImm::make(found->second), read, 3, p.tensor == s.name() ? 1 : 0},
+                                          Call::Intrinsic));
+    for (size_t n = loops.size(); n-- > 0;) {
+        body = For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
+    }
+    return IfThenElse::make(ahead < f.extent(loop), body);
+}
+
+int NestBuilder::line_bytes() const {
+    for (const MemoryLevel &m : state_.machine->memory) {
+        if (m.line_bytes > 0) return m.line_bytes;
+    }
+    return 64;
+}
+
+} // namespace kumiko

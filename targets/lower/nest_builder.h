@@ -1,0 +1,129 @@
+// The pass "build", as one object that its parts share (build_nest.cpp says what it does and names the files).
+#pragma once
+
+#include "targets/lower/lowering.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+inline Expr all_of(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
+
+class NestBuilder {
+public:
+    using Stmt = Halide::Internal::Stmt;
+    using ForType = Halide::Internal::ForType;
+
+    explicit NestBuilder(Lowering &l) : l_(l), state_(l.state), bounds_(l.facts.bounds()) {}
+    Stmt run();
+
+private:
+    Lowering &l_;
+    const ScheduleState &state_;
+    Bounds bounds_;                              // of the loops around
+    std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
+    std::map<std::string, int> instances_;
+    std::map<std::string, Expr> inlined_;
+    std::set<std::string> doubled_; // stages whose copies the loop around fills
+    int64_t stack_used_ = 0;
+
+    // One walk over the loops of a stage from some depth inwards.
+    struct Walk {
+        bool skip_reductions = false; // begin and end of a reduction
+        bool children = true;         // compute what is placed in these loops
+        size_t stop = SIZE_MAX;       // the depth at which `leaf` takes over; the innermost otherwise
+        std::function<Stmt(Frame &)> leaf;
+    };
+
+    struct Guard {
+        Expr condition;       // over the loops' variables
+        std::string value_of; // the loop whose value is bounded
+        Expr value, limit;    // value < limit
+        size_t position;      // of the innermost loop it depends on
+    };
+
+    // ---- build_nest.cpp
+
+    bool is_argument(const std::string &tensor) const;
+    const StageState *finisher_of(const std::string &stage) const;
+    Stmt root(size_t i);
+    Region domain(const StageState &s);
+    bool covers_reads(const StageState &s) const;
+    Stmt stage(const StageState &s, const Region &region);
+    Region clipped(const StageState &s, Region region) const;
+    Stmt pointwise(Frame &f);
+    Stmt store(Frame &f, const std::vector<Expr> &values);
+    Stmt with_children(Frame &f, size_t depth, const Walk &w, size_t from);
+
+    // ---- nest_storage.cpp
+
+    std::string fresh_instance(const std::string &name);
+    Stmt with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body, int copies = 1);
+    Stmt with_components(const Stage &def, size_t c, const Region &region, const std::vector<LayoutTerm> &layout,
+                         const std::string &level, const std::string &suffix, bool covers_lanes,
+                         const std::function<Stmt()> &body, int copies = 1);
+
+    // ---- nest_reads.cpp
+
+    Expr inlined(const Expr &e);
+    Expr inlined_value(const StageState &s);
+    Expr at(const Frame &f, const Expr &e);
+    Expr in_buffers(const Expr &e);
+    std::vector<Expr> indices(const Frame &f);
+    std::vector<Expr> expressions_of(const StageState &s);
+    Bounds scope_of(const Frame &f, size_t depth) const;
+    std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);
+    static std::vector<std::string> names_of(const StageState &p);
+    Region touched(const Frame &f, size_t depth);
+
+    // ---- nest_loops.cpp
+
+    bool copies_inside(const StageState &s, const std::string &loop) const;
+    bool must_unroll(const StageState &s, size_t position) const;
+    ForType for_type(const Frame &f, size_t position, bool pure) const;
+    Stmt walk(Frame &f, size_t depth, const Walk &w);
+    Stmt one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent);
+    void note_tensorized(const Frame &f, const std::string &variable);
+    void record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent);
+    Stmt inside(Frame &f, size_t depth, const Walk &w);
+
+    // ---- nest_tails.cpp
+
+    Expr padded(const Frame &f, const Expr &value, const Expr &beyond);
+    std::vector<Guard> guards(const Frame &f, bool skip_reductions);
+    std::optional<size_t> relation_to_clip(const Frame &f, size_t relation) const;
+    bool left_to_clip(const Frame &f, size_t depth, size_t relation) const;
+    Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split);
+    Expr rest_of(const Frame &f, const SplitRelation &split) const;
+    Stmt peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p);
+    Expr clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent);
+    static std::optional<int64_t> step_of(const Expr &value, const std::string &variable);
+
+    // ---- nest_ahead.cpp
+
+    Stmt with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k, const Expr &min,
+                      const Expr &extent, std::vector<Stmt> &fills, const std::function<Stmt()> &loop);
+    Stmt fetch_ahead(const Frame &f, size_t depth, const Prefetch &p);
+    int line_bytes() const;
+
+    // ---- nest_reduction.cpp
+
+    std::vector<Expr> read(Frame &f, const std::map<std::string, std::string> &from);
+    static std::vector<Expr> combined(const Stage &def, const std::vector<Expr> &before,
+                                      const std::vector<Expr> &terms);
+    Stmt step(Frame &f);
+    Stmt begin(Frame &f, size_t depth);
+    Stmt pure_walk(Frame &f, size_t depth, const std::function<Stmt(Frame &)> &leaf);
+    Stmt finish(Frame &f, size_t depth);
+    Stmt reduction(Frame &f);
+    static std::optional<std::set<std::string>> reduction_roots(const StageState &s);
+    bool rounds_in_order(const Frame &f, size_t depth) const;
+    Stmt accumulate(Frame &f, size_t depth, bool rounds, bool late);
+};
+
+} // namespace kumiko

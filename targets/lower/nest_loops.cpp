@@ -1,0 +1,182 @@
+// The walk over the loops of a stage: which of them are copied, vectors or parallel, and what stands inside.
+#include "targets/lower/nest_builder.h"
+
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+using Halide::DeviceAPI;
+using Halide::Partition;
+
+bool NestBuilder::copies_inside(const StageState &s, const std::string &loop) const {
+    for (size_t i = 0; i < s.order.size(); i++) {
+        const std::string &l = s.order[i];
+        if (!s.derived_from(l, loop)) continue;
+        const LoopKind k = s.loop(l).kind;
+        if (s.tensorize && i >= s.position(s.tensorize->loop)) return true;
+        if (k == LoopKind::Vectorized || k == LoopKind::Unrolled || must_unroll(s, i)) return true;
+    }
+    return false;
+}
+
+// Loops that step through registers can only be copies.
+bool NestBuilder::must_unroll(const StageState &s, size_t position) const {
+    const LoopState &l = s.loop(s.order[position]);
+    if (l.kind != LoopKind::Serial || l.reduction) return false;
+    if (s.level == "registers") return true;
+    if (s.accumulate && s.accumulate->level == "registers" && position > s.position(s.accumulate->loop)) return true;
+    const StageState &host = s;
+    for (const StageState &p : state_.stages) {
+        if (p.level == "registers" && p.placement.kind == Placement::Kind::At && p.placement.consumer == host.name() &&
+            position > host.position(p.placement.loop)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// `pure`: in the begin or end of a reduction, whose loops are those that do not reduce.
+ForType NestBuilder::for_type(const Frame &f, size_t position, bool pure) const {
+    const StageState &s = f.stage();
+    if (s.tensorize && position >= s.position(s.tensorize->loop)) {
+        if (!pure) return ForType::Serial;
+        for (size_t i = position + 1; i < s.order.size(); i++) {
+            if (!s.loop(s.order[i]).reduction) return must_unroll(s, position) ? ForType::Unrolled : ForType::Serial;
+        }
+        return ForType::Vectorized; // as wide as the instruction's accumulator
+    }
+    switch (s.loop(s.order[position]).kind) {
+    case LoopKind::Parallel:
+        return ForType::Parallel;
+    case LoopKind::Vectorized:
+        return ForType::Vectorized;
+    case LoopKind::Unrolled:
+        return ForType::Unrolled;
+    case LoopKind::Bound: // a machine whose units are not cores; one after another is the same
+    case LoopKind::Serial:
+        break;
+    }
+    // A loop of symbolic extent cannot be copied; what it steps through then stays in memory, of which code generation warns.
+    return must_unroll(s, position) && is_const(f.extent(s.order[position])) ? ForType::Unrolled : ForType::Serial;
+}
+
+Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
+    const StageState &s = f.stage();
+    if (depth == w.stop || depth == s.order.size()) return w.leaf(f);
+    const std::string &name = s.order[depth];
+    if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
+    if (f.pinned(name)) return inside(f, depth, w);
+
+    // Peel: full blocks, then the partial one in a copy of its own.
+    for (size_t r = 0; r < s.relations.size(); r++) {
+        const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
+        if (!split || split->outer != name || split->tail != Tail::Auto || f.mode(r) != Frame::Mode::Whole) continue;
+        if (!copies_inside(s, split->inner)) continue;
+        const auto clipping = relation_to_clip(f, r);
+        Frame clipped = f;
+        if (clipping) clipped.set_mode(*clipping, Frame::Mode::Clip);
+        const Expr extent = clipped.extent(split->parent), factor = static_cast<int>(split->factor);
+        if (proves(extent % factor == 0, bounds_) || left_to_clip(f, depth, r)) continue;
+        bool nested = true;
+        for (const std::string &l : f.standing(split->inner)) nested = nested && s.position(l) > depth;
+        if (!nested) continue;
+        if (!is_const_zero(rest_of(clipped, *split))) return peel_rest(clipped, depth, w, r, *split);
+        clipped.set_mode(r, Frame::Mode::Main); // the last block of the split above is of whole blocks here
+        return one_loop(clipped, depth, w, 0, simplify_index(extent / factor, bounds_));
+    }
+    for (const Peel &p : s.peels) {
+        if (p.loop == name) return peel_ends(f, depth, w, p);
+    }
+    return one_loop(f, depth, w, 0, f.extent(name));
+}
+
+Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
+    const StageState &s = f.stage();
+    const std::string &name = s.order[depth];
+    if (const auto n = as_const_int(extent); n && *n <= 0) return Evaluate::make(0);
+    if (is_const_one(extent)) {
+        Frame one = f;
+        one.pin(name, min);
+        return inside(one, depth, w);
+    }
+    const ForType type = for_type(f, depth, w.skip_reductions);
+    const std::string variable = f.prefix() + name;
+    if (type == ForType::Vectorized && s.loop(name).reduction) l_.joined.insert(variable);
+    if (s.tensorize && !w.skip_reductions && depth >= s.position(s.tensorize->loop)) note_tensorized(f, variable);
+    // Lanes and copies are counted when code is made: where the extent varies, all that there can be, switched off beyond it.
+    Expr most = extent;
+    if ((type == ForType::Unrolled || type == ForType::Vectorized) && !is_const(extent)) {
+        most = find_constant_bound(extent, Direction::Upper, bounds_);
+        if (!most.defined() || !as_const_int(most) || *as_const_int(most) > 1024) {
+            throw UserError("loop " + name + " of stage " + s.name() + " is " + kind_name(s.loop(name).kind) +
+                            ", but how far it runs where it is computed is known only at run time; split it, or "
+                            "compute the stage elsewhere");
+        }
+    }
+    bounds_.push(variable, Interval(min, simplify(min + most - 1)));
+    Expr clipped = most;
+    if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
+    std::vector<const StageState *> doubled;
+    for (const StageState &p : state_.stages) {
+        if (w.children && type == ForType::Serial && p.double_buffered && p.placement.consumer == s.name() &&
+            p.placement.loop == name && needed(p, f, depth + 1)) {
+            doubled.push_back(&p);
+        }
+    }
+    std::vector<Stmt> fills;
+    Stmt loop = with_doubled(f, depth, doubled, 0, min, clipped, fills, [&] {
+        Stmt body = inside(f, depth, w);
+        if (is_no_op(body)) return body;
+        if (!most.same_as(extent))
+            body = IfThenElse::make(simplify_index(Variable::make(Int(32), variable) < min + extent, bounds_), body);
+        fills.push_back(body);
+        return For::make(variable, min, clipped, type, Partition::Never, DeviceAPI::None, Block::make(fills));
+    });
+    bounds_.pop(variable);
+    if (!is_no_op(loop)) record(s, f, depth, type, extent);
+    return loop;
+}
+
+void NestBuilder::note_tensorized(const Frame &f, const std::string &variable) {
+    const StageState &s = f.stage();
+    TensorUse use{s.name(), state_.instructions->get(s.tensorize->instruction), {}};
+    for (const std::string &l : s.order) {
+        if (s.loop(l).reduction) use.reductions.insert(f.prefix() + l);
+    }
+    l_.tensorized.emplace(variable, use);
+}
+
+void NestBuilder::record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent) {
+    LoopRow row;
+    row.name = f.prefix() + s.order[depth];
+    row.stage = s.name();
+    row.kind = type == ForType::Serial       ? "serial"
+               : type == ForType::Parallel   ? "parallel"
+               : type == ForType::Vectorized ? "vectorized"
+                                             : "unrolled";
+    row.extent = extent;
+    row.depth = static_cast<int>(depth);
+    l_.nest.loops.push_back(row);
+}
+
+// The body of the loop at `depth`: guards that its variable completes, what is computed there, and the next loop.
+Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
+    const StageState &s = f.stage();
+    const std::string &name = s.order[depth];
+    Expr condition;
+    for (const Guard &g : guards(f, w.skip_reductions)) {
+        if (g.position != depth || proves(g.condition, bounds_)) continue;
+        const ForType type = for_type(f, depth, w.skip_reductions);
+        const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) &&
+                             g.value.defined() && step_of(g.value, f.prefix() + name).value_or(0) > 0;
+        if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
+    }
+    Stmt body = with_children(f, depth, w, 0);
+    for (const Prefetch &p : s.prefetches) {
+        if (w.children && p.loop == name && !f.pinned(name)) body = Block::make(fetch_ahead(f, depth, p), body);
+    }
+    return condition.defined() ? IfThenElse::make(condition, body) : body;
+}
+
+} // namespace kumiko

@@ -1,0 +1,150 @@
+// What the expressions of a stage read, and the regions that are needed for them.
+#include "targets/lower/nest_builder.h"
+
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// The expression with each read of a tensor, its indices done, replaced by f(read, the same as an expression).
+Expr map_reads(const Expr &e, const std::function<Expr(const Call *, const Expr &)> &f) {
+    struct Map : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const std::function<Expr(const Call *, const Expr &)> *f;
+        Expr visit(const Call *op) override {
+            const Expr e = IRGraphMutator::visit(op);
+            const Call *read = e.as<Call>();
+            return read && read->call_type == Call::Image ? (*f)(read, e) : e;
+        }
+    } map;
+    map.f = &f;
+    return map.mutate(e);
+}
+
+} // namespace
+
+// With reads of inlined stages replaced by their expressions.
+Expr NestBuilder::inlined(const Expr &e) {
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const StageState *s = state_.find(read->name);
+        if (!s || s->placement.kind != Placement::Kind::Inline) return e;
+        std::map<std::string, Expr> args;
+        for (size_t d = 0; d < read->args.size(); d++) args[s->def.axes[d].name()] = read->args[d];
+        return substitute(args, inlined_value(*s));
+    });
+}
+
+Expr NestBuilder::inlined_value(const StageState &s) {
+    if (auto it = inlined_.find(s.name()); it != inlined_.end()) return it->second;
+    const Expr e = inlined(s.def.value);
+    inlined_[s.name()] = e;
+    return e;
+}
+
+// An expression of the stage at the frame's indices, reading the buffers in scope.
+Expr NestBuilder::at(const Frame &f, const Expr &e) {
+    std::map<std::string, Expr> index;
+    for (const Axis &a : f.stage().def.axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
+    for (const Axis &a : f.stage().def.reduction_axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
+    return in_buffers(substitute(index, inlined(e)));
+}
+
+// With reads of tensors made reads of the buffers that hold them here.
+Expr NestBuilder::in_buffers(const Expr &e) {
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const auto it = buffers_.find(read->name);
+        if (it == buffers_.end()) {
+            throw UserError("tensor " + read->name +
+                            " is read where it has not been computed; place it at a loop that encloses the read");
+        }
+        return it->second == read->name ? e : read_tensor(read->type, it->second, read->args);
+    });
+}
+
+std::vector<Expr> NestBuilder::indices(const Frame &f) {
+    std::vector<Expr> all;
+    for (const Axis &a : f.stage().def.axes) all.push_back(simplify_index(f.index(a.name()), bounds_));
+    return all;
+}
+
+// The expressions that run in the loops of a stage: its own, and those of the consumer finished in it.
+std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
+    std::vector<Expr> all;
+    for (const Expr &e : s.def.expressions()) all.push_back(inlined(e));
+    if (!s.finished_into.empty()) all.push_back(inlined(state_.stage(s.finished_into).def.value));
+    return all;
+}
+
+// What the axes of a stage range over below a depth.
+Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
+    Bounds scope;
+    for (const auto *axes : {&f.stage().def.axes, &f.stage().def.reduction_axes}) {
+        for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
+    }
+    return scope;
+}
+
+// What is needed of `p` below depth `depth` of the stage in `f`; nothing where all that would read it was inlined without.
+// A copy that only that stage reads keeps to the lattice that is read.
+std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth) {
+    if (p.is_copy) {
+        const auto readers = state_.consumers(p.name());
+        const StageState *by = readers.size() == 1 ? finisher_of(readers[0]) : nullptr;
+        if (readers.size() == 1 && (by ? by->name() : readers[0]) == f.stage().name())
+            return lattice_read(expressions_of(f.stage()), p.name(), scope_of(f, depth), whole_region(p.def), bounds_);
+    }
+    std::optional<Region> all;
+    const auto add = [&](const StageState &reader, const Bounds &scope) {
+        for (const Expr &e : expressions_of(reader)) {
+            for (const std::string &tensor : names_of(p)) {
+                if (auto r = region_read(e, tensor, scope, whole_region(p.def), bounds_))
+                    all = all ? region_union(*all, *r, bounds_) : r;
+            }
+        }
+    };
+    std::set<std::string> done;
+    for (const std::string &name : state_.consumers(p.name())) {
+        const StageState *reader = state_.find(name);
+        if (const StageState *by = finisher_of(name)) reader = by;
+        if (!done.insert(reader->name()).second) continue;
+        Bounds scope;
+        if (reader->name() == f.stage().name()) {
+            scope = scope_of(f, depth);
+        } else {
+            // Loops that end with a consumer that is finished in them run where that is needed.
+            const std::optional<Region> r =
+                needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth);
+            if (!r) continue;
+            for (size_t d = 0; d < reader->def.axes.size(); d++) {
+                scope.push(reader->def.axes[d].name(), Interval(r->min[d], simplify_index(r->end(d) - 1, bounds_)));
+            }
+            for (const Axis &a : reader->def.reduction_axes)
+                scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+        }
+        add(*reader, scope);
+    }
+    return all;
+}
+
+std::vector<std::string> NestBuilder::names_of(const StageState &p) {
+    if (p.def.components.empty()) return {p.name()};
+    std::vector<std::string> names;
+    for (const Component &c : p.def.components) names.push_back(c.tensor);
+    return names;
+}
+
+// The part of the stage's own axes that the loops at depth and deeper touch.
+Region NestBuilder::touched(const Frame &f, size_t depth) {
+    Region r;
+    for (const Axis &a : f.stage().def.axes) {
+        const Interval i = f.axis_interval(a.name(), depth, bounds_);
+        r.min.push_back(i.min);
+        r.extent.push_back(simplify_index(i.max - i.min + 1, bounds_));
+    }
+    return r;
+}
+
+} // namespace kumiko

@@ -1,0 +1,205 @@
+// Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
+#include "targets/lower/nest_builder.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+std::vector<Expr> NestBuilder::read(Frame &f, const std::map<std::string, std::string> &from) {
+    std::vector<Expr> values;
+    const Stage &def = f.stage().def;
+    for (const Component &c : def.components) values.push_back(read_tensor(c.type, from.at(c.tensor), indices(f)));
+    return values;
+}
+
+std::vector<Expr> NestBuilder::combined(const Stage &def, const std::vector<Expr> &before,
+                                        const std::vector<Expr> &terms) {
+    std::map<std::string, Expr> values;
+    for (size_t c = 0; c < def.components.size(); c++) {
+        values[accumulator_variable(c)] = before[c];
+        values[term_variable(c)] = terms[c];
+    }
+    std::vector<Expr> after;
+    for (const Component &c : def.components) after.push_back(substitute(values, c.combined));
+    return after;
+}
+
+Stmt NestBuilder::step(Frame &f) {
+    const Stage &def = f.stage().def;
+    std::vector<Expr> terms;
+    for (const Component &c : def.components) terms.push_back(at(f, c.term));
+    std::vector<Expr> after = combined(def, read(f, buffers_), terms);
+    for (size_t c = 0; c < after.size(); c++) after[c] = padded(f, after[c], def.components[c].identity);
+    return store(f, after);
+}
+
+Stmt NestBuilder::begin(Frame &f, size_t depth) {
+    return pure_walk(f, depth, [&](Frame &g) {
+        std::vector<Expr> values;
+        for (const Component &c : g.stage().def.components) values.push_back(c.identity);
+        return store(g, values);
+    });
+}
+
+Stmt NestBuilder::pure_walk(Frame &f, size_t depth, const std::function<Stmt(Frame &)> &leaf) {
+    Walk w;
+    w.skip_reductions = true;
+    w.children = false;
+    w.leaf = leaf;
+    return walk(f, depth, w);
+}
+
+// The consumer that is finished in the stage, at the stage's indices.
+Stmt NestBuilder::finish(Frame &f, size_t depth) {
+    const StageState &consumer = state_.stage(f.stage().finished_into);
+    return pure_walk(f, depth, [&](Frame &g) {
+        return Provide::make(buffers_.at(consumer.name()), {at(g, consumer.def.value)}, indices(g), const_true());
+    });
+}
+
+Stmt NestBuilder::reduction(Frame &f) {
+    const StageState &s = f.stage();
+    const size_t first = s.first_reduction();
+    const bool finishes = !s.finished_into.empty();
+    if (s.accumulate) {
+        const size_t depth = s.position(s.accumulate->loop) + 1;
+        const bool rounds = first < depth; // a reduction loop stands outside
+        const bool late = rounds && finishes && !rounds_in_order(f, depth);
+        Walk w;
+        w.stop = depth;
+        w.leaf = [&](Frame &g) { return accumulate(g, depth, rounds, late); };
+        if (!rounds) return walk(f, 0, w);
+        Walk outer;
+        outer.stop = first;
+        outer.leaf = [&](Frame &g) {
+            Stmt all = walk(g, first, w);
+            if (late) all = Block::make(all, finish(g, first));
+            Expr nothing; // without a round, what is stored is the identity
+            for (const Axis &a : s.def.reduction_axes) {
+                if (!proves(a.extent() > 0, bounds_))
+                    nothing = nothing.defined() ? nothing || a.extent() <= 0 : a.extent() <= 0;
+            }
+            if (!nothing.defined()) return all;
+            Stmt none = begin(g, first);
+            if (finishes && !late) none = Block::make(none, finish(g, first));
+            return Block::make(IfThenElse::make(simplify_index(nothing, bounds_), none), all);
+        };
+        // Partial results wait in the stage's own storage meanwhile.
+        if (finishes) return with_storage(s, f.region(), [&] { return walk(f, 0, outer); });
+        return walk(f, 0, outer);
+    }
+    Walk w;
+    w.stop = first;
+    w.leaf = [&](Frame &g) {
+        const auto body = [&] {
+            Walk steps;
+            steps.leaf = [&](Frame &h) { return step(h); };
+            Stmt all = Block::make(begin(g, first), walk(g, first, steps));
+            return finishes ? Block::make(all, finish(g, first)) : all;
+        };
+        return finishes ? with_storage(s, touched(g, first), body) : body();
+    };
+    return walk(f, 0, w);
+}
+
+// What the reduction loops count: the reduction axes, or what whole ones were fused into. Nothing when some are fused in part.
+std::optional<std::set<std::string>> NestBuilder::reduction_roots(const StageState &s) {
+    std::set<std::string> roots;
+    for (const Axis &a : s.def.reduction_axes) roots.insert(a.name());
+    for (const Relation &r : s.relations) {
+        const auto *fuse = std::get_if<FuseRelation>(&r);
+        if (!fuse || !s.loop(fuse->fused).reduction) continue;
+        if (!roots.erase(fuse->outer) || !roots.erase(fuse->inner)) return std::nullopt;
+        roots.insert(fuse->fused);
+    }
+    return roots;
+}
+
+// True when the last round of a reduction can be told by what its loops inside `depth` reach: outer parts stand outside of
+// inner ones, so that each round is of later steps than the one before, and the loops inside one reach no further than
+// its next iteration, as those do that a factor cuts unevenly.
+bool NestBuilder::rounds_in_order(const Frame &f, size_t depth) const {
+    const StageState &s = f.stage();
+    const auto roots = reduction_roots(s);
+    if (!roots) return false;
+    for (const std::string &root : *roots) {
+        int64_t reach = 1; // how many steps the loops seen so far, from the innermost outwards, cover
+        int64_t inner_step = 0;
+        for (size_t p = s.order.size(); p-- > 0;) {
+            const std::string &l = s.order[p];
+            if (!s.derived_from(l, root) || is_const_one(f.extent(l))) continue;
+            const auto step = step_of(f.value(root), f.prefix() + l);
+            if (!step || *step <= inner_step || (p < depth && *step < reach)) return false;
+            inner_step = *step;
+            if (const auto n = as_const_int(f.extent(l)))
+                reach = std::min<int64_t>(reach + *step * std::max<int64_t>(*n - 1, 0), INT32_MAX);
+            else
+                reach = INT32_MAX;
+        }
+    }
+    return true;
+}
+
+// `rounds`: a reduction loop stands outside, so partial results are put away and reloaded. `late`: the consumer is not
+// finished here.
+Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
+    const StageState &s = f.stage();
+    const bool finishes = !s.finished_into.empty() && !late;
+    Expr is_first, is_last, runs;
+    if (rounds) {
+        for (size_t i = 0; i < depth; i++) {
+            if (s.loop(s.order[i]).reduction) is_first = all_of(is_first, f.value(s.order[i]) == 0);
+        }
+        is_first = simplify_index(is_first, bounds_);
+    }
+    if (rounds && finishes) {
+        const std::set<std::string> roots = *reduction_roots(s);
+        for (const std::string &root : roots) {
+            const Interval i = f.axis_interval(root, depth, bounds_);
+            is_last = all_of(is_last, i.max >= f.extent(root) - 1);
+            if (!proves(i.min < f.extent(root), bounds_))
+                runs = all_of(runs, simplify_index(i.min < f.extent(root), bounds_));
+        }
+        is_last = simplify_index(is_last, bounds_);
+    }
+    const auto whole = [&](const Stmt &s) { return runs.defined() ? IfThenElse::make(runs, s) : s; };
+    const std::map<std::string, std::string> home = buffers_;
+    return whole(with_components(s.def, 0, touched(f, depth), {}, s.accumulate->level, ".acc", true, [&] {
+        const std::map<std::string, std::string> accumulators = buffers_;
+        Stmt start = begin(f, depth);
+        const bool later = rounds && !is_const_one(is_first);
+        if (later && !s.accumulate->join) {
+            Stmt reload = pure_walk(f, depth, [&](Frame &g) { return store(g, read(g, home)); });
+            start = IfThenElse::make(is_first, start, reload);
+        }
+        Walk steps;
+        steps.leaf = [&](Frame &g) { return step(g); };
+        Stmt middle = walk(f, depth, steps);
+        if (later && s.accumulate->join) {
+            const Stmt join = pure_walk(
+                f, depth, [&](Frame &g) { return store(g, combined(s.def, read(g, home), read(g, accumulators))); });
+            middle = Block::make(middle, IfThenElse::make(simplify_index(!is_first, bounds_), join));
+        }
+        const auto leave = [&] {
+            return pure_walk(f, depth, [&](Frame &g) {
+                const std::vector<Expr> values = read(g, accumulators);
+                for (const std::string &t : names_of(s)) buffers_[t] = home.at(t);
+                Stmt out = store(g, values);
+                buffers_ = accumulators;
+                return out;
+            });
+        };
+        Stmt end;
+        if (!finishes)
+            end = leave();
+        else if (!rounds || is_const_one(is_last))
+            end = finish(f, depth);
+        else if (is_const_zero(is_last))
+            end = leave();
+        else
+            end = IfThenElse::make(is_last, finish(f, depth), leave());
+        return Block::make({start, middle, end});
+    }));
+}
+
+} // namespace kumiko

@@ -1,0 +1,115 @@
+// Buffers: where each is allocated, how large it is, and in what memory.
+#include "targets/lower/nest_builder.h"
+
+#include "schedules/storage.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+using Halide::MemoryType;
+
+namespace {
+
+constexpr int64_t bound_limit = 1 << 22; // bytes of an array of varying size that is made as large as it can get
+constexpr int64_t stack_limit = 8192;    // bytes of one array on the stack; more goes to a workspace
+
+} // namespace
+
+std::string NestBuilder::fresh_instance(const std::string &name) {
+    const int n = instances_[name]++;
+    return n ? name + "'" + std::to_string(n) : name;
+}
+
+Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body,
+                               int copies) {
+    Region stored = region;
+    // A padded tail runs on storage that is rounded up, and so do lanes that read the partial results of their own stage.
+    for (const Relation &r : s.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (!split || (split->tail != Tail::Pad && !(s.def.is_reduction() && covers_reads(s)))) continue;
+        const Frame f(s, region, "");
+        for (const std::string &axis : s.axes_of(split->parent)) {
+            for (size_t d = 0; d < s.def.axes.size(); d++) {
+                if (s.def.axes[d].name() != axis) continue;
+                const Interval i = f.axis_interval(axis, 0, bounds_);
+                stored.extent[d] =
+                    simplify_index(max(stored.extent[d], (i.max - region.min[d]) / region.step_of(d) + 1), bounds_);
+            }
+        }
+    }
+    return with_components(s.def, 0, stored, s.layout, s.level, "", false, body, copies);
+}
+
+// Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.
+Stmt NestBuilder::with_components(const Stage &def, size_t c, const Region &region,
+                                  const std::vector<LayoutTerm> &layout, const std::string &level,
+                                  const std::string &suffix, bool covers_lanes, const std::function<Stmt()> &body,
+                                  int copies) {
+    const size_t n = std::max<size_t>(def.components.size(), 1);
+    if (c == n) return body();
+    const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;
+    const Type type = def.components.empty() ? def.type : def.components[c].type;
+    const auto next = [&] {
+        return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body, copies);
+    };
+    if (suffix.empty() && is_argument(tensor)) return next();
+    const std::string name = fresh_instance(tensor + suffix);
+    Storage s;
+    s.tensor = tensor;
+    s.type = type;
+    s.region = region;
+    s.layout = layout;
+    s.covers_lanes = covers_lanes;
+    s.covers_reads = covers_lanes || covers_reads(state_.stage(def.name));
+    for (const Axis &a : def.axes) s.axes.push_back(a.name());
+    s.copies = copies;
+    int64_t bytes = type.bytes() * copies;
+    bool constant = true;
+    for (Expr &e : s.region.extent) {
+        // All that there can be, where that is little: it may be far more than there is.
+        const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
+        if (const auto most = bound.defined() ? as_const_int(bound) : std::nullopt;
+            most && *most < (1 << 30) && bytes * *most <= bound_limit)
+            e = bound;
+        if (const auto k = as_const_int(e))
+            bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 32);
+        else
+            constant = false;
+    }
+    std::vector<Expr> extents = storage_extents(layout, s.axes, s.region.extent);
+    for (Expr &e : extents) { // below zero where nothing is read: an axis of the reader has no elements
+        if (!proves(e >= 0, bounds_)) e = simplify_index(max(e, 0), bounds_);
+    }
+    if (copies > 1) extents.insert(extents.begin(), copies);
+    MemoryType where = MemoryType::Heap;
+    const int64_t before = stack_used_;
+    if (level == "registers") {
+        if (!constant) {
+            throw UserError("stage " + def.name +
+                            " is kept in registers, but its region is not of constant size; split the loops around "
+                            "it by constants");
+        }
+        where = MemoryType::Register;
+    } else if (constant && bytes <= stack_limit && stack_used_ + bytes <= 2 * stack_limit) {
+        where = MemoryType::Stack;
+        stack_used_ += bytes;
+    }
+    l_.storage[name] = s;
+    l_.nest.buffers.push_back({name, type,
+                               !level.empty()               ? level
+                               : where == MemoryType::Stack ? "stack"
+                                                            : "workspace",
+                               extents});
+    const std::optional<std::string> outer = buffers_.count(tensor) ? std::optional(buffers_[tensor]) : std::nullopt;
+    buffers_[tensor] = name;
+    Stmt inner = next();
+    if (outer)
+        buffers_[tensor] = *outer;
+    else
+        buffers_.erase(tensor);
+    stack_used_ = before;
+    return Allocate::make(name, type, where, extents, const_true(), inner);
+}
+
+} // namespace kumiko

@@ -1,0 +1,173 @@
+// Blocks that are not full: guards, clipped loops, and copies of the body for the last block or the ends of a loop.
+#include "dsl/reach.h"
+#include "targets/lower/nest_builder.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+using Halide::DeviceAPI;
+using Halide::Partition;
+
+// Where padded tails may run beyond the region, a value is zero (or a reduction's identity) there, and reads nothing.
+Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) {
+    const StageState &s = f.stage();
+    Expr inside;
+    for (const Relation &r : s.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (!split || split->tail != Tail::Pad) continue;
+        const Expr extent = f.extent(split->parent), at = f.value(split->parent);
+        if (proves(extent % static_cast<int>(split->factor) == 0, bounds_) || proves(at < extent, bounds_)) continue;
+        inside = all_of(inside, simplify_index(at < extent, bounds_));
+    }
+    return inside.defined() ? Call::make(value.type(), Call::if_then_else, {inside, value, beyond}, Call::PureIntrinsic)
+                            : value;
+}
+
+// Guards that are not proved by the loops' extents alone.
+std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_reductions) {
+    std::vector<Guard> all;
+    const StageState &s = f.stage();
+    const auto add = [&](const std::string &loop, const Expr &value, const Expr &condition, const Expr &limit) {
+        Guard g{condition, loop, value, limit, 0};
+        for (const std::string &l : f.standing(loop)) g.position = std::max(g.position, s.position(l));
+        all.push_back(g);
+    };
+    for (size_t r = 0; r < s.relations.size(); r++) {
+        const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
+        if (!split || f.mode(r) != Frame::Mode::Whole || split->tail == Tail::Pad) continue;
+        if (skip_reductions && s.find_loop(split->parent)->reduction) continue;
+        const Expr extent = f.extent(split->parent);
+        if (proves(extent % static_cast<int>(split->factor) == 0, bounds_)) continue;
+        if (split->tail == Tail::Shift && proves(extent >= static_cast<int>(split->factor), bounds_)) continue;
+        const Expr value = f.value(split->parent);
+        add(split->parent, value, value < extent, extent);
+    }
+    // A region that a reader's tail rounded up may stick out of the stage's domain.
+    const StageState *origin = &s; // what a copy of a copy holds
+    while (origin->is_copy && state_.find(origin->copied)) origin = state_.find(origin->copied);
+    for (size_t d = 0; d < s.def.axes.size(); d++) {
+        if (origin->def.kind == Stage::Kind::Padding && pads(origin->def, d)) continue;
+        const Axis &a = s.def.axes[d];
+        const Expr end = f.region().end(d);
+        const Expr index = f.index(a.name());
+        if (!proves(end <= a.extent(), bounds_)) add(a.name(), index, index < a.extent(), a.extent());
+        if (!proves(f.region().min[d] >= 0, bounds_)) add(a.name(), Expr(), index >= 0, Expr());
+    }
+    return all;
+}
+
+// The split whose inner loop is split again by `relation` and shall end where the extent ends, so that both the blocks
+// and what is left of the last one are cut in one place, and code is not copied for each.
+std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relation) const {
+    const StageState &s = f.stage();
+    const auto &split = std::get<SplitRelation>(s.relations[relation]);
+    const size_t outer = s.position(split.outer);
+    const LoopKind kind = s.loop(split.outer).kind;
+    if ((kind != LoopKind::Serial && kind != LoopKind::Parallel) || must_unroll(s, outer)) return {};
+    for (size_t r = 0; r < s.relations.size(); r++) {
+        const auto *above = std::get_if<SplitRelation>(&s.relations[r]);
+        if (!above || above->inner != split.parent || above->tail != Tail::Auto || above->factor % split.factor != 0)
+            continue;
+        const bool whole =
+            f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer) && s.position(above->outer) < outer;
+        if (whole && !proves(f.extent(above->parent) % static_cast<int>(above->factor) == 0, bounds_)) return r;
+    }
+    return {};
+}
+
+// Whether the partial block of a split is left to the split of its inner loop, further in.
+bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) const {
+    const StageState &s = f.stage();
+    const auto &split = std::get<SplitRelation>(s.relations[relation]);
+    for (size_t r = 0; r < s.relations.size(); r++) {
+        const auto *below = std::get_if<SplitRelation>(&s.relations[r]);
+        if (!below || below->parent != split.inner || below->tail != Tail::Auto || !s.has_loop(below->outer)) continue;
+        if (s.position(below->outer) < depth || relation_to_clip(f, r) != relation) continue;
+        bool nested = copies_inside(s, below->inner);
+        for (const std::string &l : f.standing(below->inner))
+            nested = nested && s.position(l) > s.position(below->outer);
+        if (nested) return true;
+    }
+    return false;
+}
+
+Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split) {
+    const StageState &s = f.stage();
+    const std::string name = s.order[depth];
+    const Expr extent = f.extent(split.parent), factor = static_cast<int>(split.factor);
+    Frame main = f;
+    main.set_mode(relation, Frame::Mode::Main);
+    const Expr blocks = simplify_index(extent / factor, bounds_);
+    Frame rest = f;
+    const auto left = as_const_int(rest_of(f, split));
+    const bool lanes = s.has_loop(split.inner) && s.loop(split.inner).kind == LoopKind::Vectorized;
+    // Lanes: mask unless a narrower vector fits, which in a reduction would only crowd the registers.
+    const bool fits = left && (*left & (*left - 1)) == 0 && *left >= 4 && !s.def.is_reduction();
+    const bool narrow = left && (!lanes || fits);
+    if (narrow) {
+        rest.set_mode(relation, Frame::Mode::Rest);
+        rest.override_extent(split.inner, static_cast<int>(*left));
+    }
+    rest.pin(name, blocks);
+    const auto last = [&] {
+        Stmt body = inside(rest, depth, w);
+        return as_const_int(extent) ? body : IfThenElse::make(simplify_index(extent % factor > 0, bounds_), body);
+    };
+    if (is_const_zero(blocks)) return last();
+    if (for_type(f, depth, w.skip_reductions) != ForType::Parallel) {
+        const Stmt first = one_loop(main, depth, w, 0, blocks);
+        return Block::make(first, last());
+    }
+    // The partial block is one iteration of the parallel loop, so that it runs beside the others.
+    const std::string variable = f.prefix() + name;
+    bounds_.push(variable, Interval(0, simplify(f.extent(name) - 1)));
+    const Stmt body = IfThenElse::make(Variable::make(Int(32), variable) < blocks, inside(main, depth, w), last());
+    bounds_.pop(variable);
+    record(s, f, depth, ForType::Parallel, f.extent(name));
+    return For::make(variable, 0, f.extent(name), ForType::Parallel, Partition::Never, DeviceAPI::None, body);
+}
+
+// What is left of the last block, where a number: also of a clipped loop, whose last block is cut out of the extent above.
+Expr NestBuilder::rest_of(const Frame &f, const SplitRelation &split) const {
+    Expr extent = f.extent(split.parent);
+    for (size_t r = 0; r < f.stage().relations.size(); r++) {
+        const auto *above = std::get_if<SplitRelation>(&f.stage().relations[r]);
+        if (above && above->inner == split.parent && f.mode(r) == Frame::Mode::Clip) extent = f.extent(above->parent);
+    }
+    return simplify_index(extent % static_cast<int>(split.factor), bounds_);
+}
+
+Stmt NestBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p) {
+    const std::string name = f.stage().order[depth];
+    const Expr extent = f.extent(name);
+    const Expr first = simplify(min(static_cast<int>(p.first), extent));
+    const Expr last = simplify(min(static_cast<int>(p.last), extent - first));
+    std::vector<Stmt> parts;
+    if (p.first) parts.push_back(one_loop(f, depth, w, 0, first));
+    parts.push_back(one_loop(f, depth, w, first, simplify(extent - first - last)));
+    if (p.last) parts.push_back(one_loop(f, depth, w, simplify(extent - last), last));
+    return Block::make(parts);
+}
+
+// Guards whose innermost loop is this one shorten the loop where its value grows with it by a constant step.
+Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
+    const std::string variable = f.prefix() + f.stage().order[depth];
+    Expr result = extent;
+    for (const Guard &g : guards(f, w.skip_reductions)) {
+        if (g.position != depth || !g.value.defined() || proves(g.condition, bounds_)) continue;
+        const auto step = step_of(g.value, variable);
+        if (!step || *step <= 0) continue;
+        const Expr start = simplify_index(substitute(variable, min, g.value), bounds_);
+        const Expr n = (g.limit - start + static_cast<int>(*step) - 1) / static_cast<int>(*step);
+        result = simplify_index(Min::make(result, Max::make(n, 0)), bounds_);
+    }
+    return result;
+}
+
+std::optional<int64_t> NestBuilder::step_of(const Expr &value, const std::string &variable) {
+    const Expr v = Variable::make(Int(32), variable);
+    const Expr difference = simplify(substitute(variable, v + 1, value) - value);
+    return as_const_int(difference);
+}
+
+} // namespace kumiko
