@@ -18,7 +18,10 @@ class Reads : public IRVisitor {
 public:
     Reads(const Stage &stage, const AxesInside &axes_of) : stage_(stage), axes_of_(axes_of) {
         for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
-            for (const Axis &a : *axes) axes_[a.name()] = a.extent();
+            for (const Axis &a : *axes) {
+                axes_[a.name()] = a.extent();
+                scope_.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+            }
         }
     }
     std::vector<Requirement> found;
@@ -29,6 +32,20 @@ private:
     const Stage &stage_;
     const AxesInside &axes_of_;
     std::map<std::string, Expr> axes_; // extents
+    Scope<Interval> scope_;
+
+    static bool tensors_read(const Expr &e) {
+        struct Find : IRVisitor {
+            using IRVisitor::visit;
+            bool found = false;
+            void visit(const Call *op) override {
+                found = found || op->call_type == Call::Image;
+                IRVisitor::visit(op);
+            }
+        } find;
+        e.accept(&find);
+        return find.found;
+    }
 
     // What padding chooses lies inside; a select takes both its values.
     void visit(const Call *op) override {
@@ -70,7 +87,11 @@ private:
 
     void check(const Call *read, size_t d, const Axis &axis) {
         const Expr index = simplify(read->args[d]);
-        const auto r = reach(index);
+        auto r = reach(index);
+        if (!r && !tensors_read(index)) { // by its range, as far as that is known
+            const Interval range = bounds_of_expr_in_scope(index, scope_);
+            if (range.is_bounded()) r = Range{range.min, range.max};
+        }
         if (!r) return;
         const Expr inside = simplify(simplify(r->least) >= 0 && simplify(r->greatest - axis.extent()) < 0);
         if (is_const_one(inside)) return;

@@ -14,7 +14,7 @@ using AxesInside = std::function<std::vector<const Axis *>(const std::string &te
 bool pads(const Stage &stage, size_t d);
 
 // What has to hold so that the reads of a stage stay inside, without what is proved. Of reads that no border's choice guards and
-// whose index is a sum of multiples of axes: others are the formula's business, and `interpret` reports them.
+// whose index no data decide: exact for sums of multiples of axes, by the range of the expression for others.
 std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of);
 
 // The first such read that is outside whatever the sizes, "stage Y reads X outside: its index i + 1 goes from 1 to 10, but axis a has

@@ -190,13 +190,15 @@ void Codegen::check_strides(const Nest &nest) {
     for (const TensorArgument &t : nest.tensors) {
         if (!t.output) continue;
         std::vector<std::pair<Expr, Expr>> dims; // stride, extent
-        bool numbers = true;
+        bool numbers = true, nothing = false;
         for (size_t d = 0; d < t.strides.size(); d++) {
             const Expr stride = Halide::Internal::simplify(t.strides[d]),
                        extent = Halide::Internal::simplify(t.extents[d]);
             numbers = numbers && is_const(stride) && is_const(extent);
+            nothing = nothing || is_const_zero(extent);
             if (!is_const_one(extent)) dims.emplace_back(Halide::cast(Int(64), stride), Halide::cast(Int(64), extent));
         }
+        if (nothing) continue;
         if (numbers) {
             std::stable_sort(dims.begin(), dims.end(), [](const auto &a, const auto &b) {
                 return *Halide::Internal::as_const_int(Halide::Internal::simplify(a.first)) >

@@ -54,11 +54,10 @@ void Codegen::parallel_loop(const For *op) {
     };
     std::vector<Captured> captured;
     for (const std::string &name : used.names) {
-        if (const Symbol *s = symbols_.find(name)) {
+        // A size and a tensor may share a name.
+        if (const Symbol *s = symbols_.find(name))
             captured.push_back({name, s->index ? s->index : s->value, false, s->index != nullptr});
-        } else if (const Array *a = arrays_.find(name); a && a->pointer) {
-            captured.push_back({name, a->pointer, true, false});
-        }
+        if (const Array *a = arrays_.find(name); a && a->pointer) captured.push_back({name, a->pointer, true, false});
     }
     std::vector<llvm::Type *> fields;
     for (const Captured &c : captured) {

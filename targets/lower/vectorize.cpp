@@ -263,6 +263,19 @@ private:
         return IfThenElse::make(mutate(shared), mutate(IfThenElse::make(own, op->then_case)));
     }
 
+    static bool reads_scalars(const Stmt &s) {
+        struct Find : IRVisitor {
+            using IRVisitor::visit;
+            bool found = false;
+            void visit(const Load *op) override {
+                found = found || op->type.is_scalar();
+                IRVisitor::visit(op);
+            }
+        } find;
+        s.accept(&find);
+        return find.found;
+    }
+
     Stmt visit(const IfThenElse *op) override {
         if (!op->else_case.defined()) {
             if (Stmt s = apart(op); s.defined()) return s;
@@ -275,6 +288,9 @@ private:
         const Expr outer = tail_;
         tail_ = outer.defined() ? outer && condition : condition;
         Stmt then_case = mutate(op->then_case);
+        // What all lanes read at one place is there when any of them runs.
+        if (reads_scalars(then_case) && !proves(substitute(variable_, min_, op->condition), bounds_))
+            then_case = IfThenElse::make(VectorReduce::make(VectorReduce::Or, tail_, 1), then_case);
         Stmt else_case;
         if (op->else_case.defined()) {
             tail_ = outer.defined() ? outer && !condition : !condition;

@@ -312,8 +312,12 @@ TEST_CASE("reads beyond a tensor") {
     CHECK(error_of(op(X, compute("Y", {i}, zero_padded(X)(i - 5)))) == "no error");
     CHECK(
         error_of(op(X, compute("Y", {i}, select(i > 0, X(i - 1), 0.0f)))).starts_with("here: stage Y reads X outside"));
-    CHECK(error_of(op(X, compute("Y", {i, none}, X(i + 1)))) == "no error");   // never
-    CHECK(error_of(op(X, compute("Y", {i}, X(i / 2 + i % 2)))) == "no error"); // not a sum of axes
+    CHECK(error_of(op(X, compute("Y", {i, none}, X(i + 1)))) == "no error"); // never
+    CHECK(error_of(op(X, compute("Y", {i}, X(i / 2 + i % 2)))) == "no error");
+    CHECK(error_of(op(X, compute("Y", {i}, X(i / 2 + 100))))
+              .starts_with("here: stage Y reads X outside: its index i / 2 + 100 goes from 100 to 104"));
+    CHECK(error_of(op(X, compute("Y", {i, j}, X(i * j)))).starts_with("here: stage Y reads X outside"));
+    CHECK(error_of(op(X, compute("Y", {i}, X(min(i - 5, 3))))).starts_with("here: stage Y reads X outside"));
     Size M("M"), N("N");
     Axis m("m", M), n("n", N), inner("inner", M - 2);
     Tensor Z = input("Z", f32, {n}), S = input("S", f32, {m});
