@@ -10,8 +10,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # In link order: what needs others comes first.
-set(rooms driver autotune targets/halide targets/cpu targets/lower schedules/library schedules ops machine dsl runtime
-          support)
+set(rooms driver autotune targets/chip targets/chip/move targets/chip/micro targets/chip/layout targets/halide targets/cpu
+          targets/lower schedules/library schedules ops machine dsl sim runtime support)
 set(KUMIKO_LIBRARIES)
 foreach(room ${rooms})
   string(REPLACE "/" "_" name kumiko_${room})

@@ -47,5 +47,6 @@ TEST_CASE("what all lanes share is tested by itself, before what they read") {
     const Expr v = Variable::make(Int(32), "v"), s = Variable::make(Int(32), "s");
     const Expr read = Load::make(Int(32), "T", s, Halide::Buffer<>(), Halide::Parameter(), const_true(), {});
     CHECK(vectorized(read, s < 1, v) ==
-          "if (s < 1) {\n predicate (ramp(0, 1, 4) < x4(n))\n  T[ramp(0, 1, 4)] = x4((int32)T[s])\n}\n");
+          "if (s < 1) {\n if ((uint1)vector_reduce_or(ramp(0, 1, 4) < x4(n))) {\n"
+          "  predicate (ramp(0, 1, 4) < x4(n))\n   T[ramp(0, 1, 4)] = x4((int32)T[s])\n }\n}\n");
 }
