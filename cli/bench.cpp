@@ -30,10 +30,7 @@ void run(Arguments a) {
     bool compile = false, sim = false, moves = false, chip = false;
     for (const std::string &suite : a.suites) {
         if (suite == "compile" || suite == "sim-speed" || suite == "chip-move" || suite == "chip-gemm") {
-            (suite == "compile"     ? compile
-             : suite == "sim-speed" ? sim
-             : suite == "chip-move" ? moves
-                                    : chip) = true;
+            (suite == "compile" ? compile : suite == "sim-speed" ? sim : suite == "chip-move" ? moves : chip) = true;
             continue;
         }
         for (const bench::BenchCase &c :
