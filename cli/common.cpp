@@ -63,7 +63,7 @@ void ScheduleArguments::add_to(CLI::App &command) {
         command.add_option("--tuned", database, "take the best schedule of this tuning database")->type_name("DB");
     auto *p = command
                   .add_option("--parameters", parameters,
-                              "parameters of the library's schedule for this op: rows=6,columns=16")
+                              "parameters of the library's schedule for this op: rows=6,vectors=2")
                   ->type_name("NAME=VALUE,...");
     f->excludes(d)->excludes(p);
     d->excludes(p);

@@ -5,6 +5,9 @@
 #include "support/error.h"
 #include "support/names.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <sstream>
 
@@ -68,6 +71,9 @@ int main(int argc, char **argv) {
                        "`kumiko COMMAND --help` says more of each.");
     try {
         app.parse(argc, argv);
+        std::cout.flush();
+        if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout))
+            throw UserError(std::string("the standard output cannot be written: ") + std::strerror(errno));
         return 0;
     } catch (const CLI::ParseError &e) {
         if (e.get_exit_code() == 0) return app.exit(e);

@@ -41,6 +41,8 @@ void show(const Arguments &a) {
     if (chip && (a.stage == "ir" || a.stage == "llvm" || a.stage == "asm"))
         throw UserError("--stage " + a.stage + " is of processors; the chip has l3, l2, l1 and words");
     const Target target = chip ? Target{machine_named(a.target), {}} : Target::named(a.target);
+    if (!a.pass.empty() && a.stage != "ir")
+        throw UserError("--pass asks for the IR after a pass: say --stage ir too, not --stage " + a.stage);
     Json report = {{"op", a.op.name}, {"parameters", a.op.parameters()}, {"stage", a.stage}, {"target", a.target}};
     std::string text;
     if (a.stage == "formula") {

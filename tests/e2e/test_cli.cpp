@@ -200,6 +200,15 @@ TEST_CASE("shared objects that do not serve") {
     bad("show " + std::string(KUMIKO_SOURCE_DIR) + "/README.md:x --shape n=3", "cannot load");
 }
 
+TEST_CASE("an output that cannot be written is an error") {
+    const std::string err = scratch() + "/err";
+    for (const char *what : {"ops", "docs primitives", "ops matmul"}) {
+        const int status = std::system((command + " " + what + " >/dev/full 2>" + err).c_str());
+        CHECK(WEXITSTATUS(status) == 1);
+        CHECK(has(read(err), "the standard output cannot be written: No space left on device"));
+    }
+}
+
 TEST_CASE("bad input ends with status 1 and a line on standard error") {
     const auto bad = [](const std::string &arguments, const std::string &part) {
         const Outcome o = run(arguments);
@@ -210,6 +219,8 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
         CHECK(has(o.err, part));
     };
     bad("", "subcommand");
+    bad("show gelu --shape n=8 --pass simplify",
+        "--pass asks for the IR after a pass: say --stage ir too, not --stage nest");
     bad("shwo", "there is no command \"shwo\" (did you mean 'show'?)");
     bad("show matmull --shape m=1", "did you mean 'matmul'?");
     bad("show matmul --shape m=1,n=1", "needs the parameter \"k\"");
