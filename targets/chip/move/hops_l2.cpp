@@ -195,7 +195,10 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
                             break;
                         }
                     }
-                    if (!found) x = z.slice;
+                    if (!found) { // what is wanted first decides
+                        x = z.slice;
+                        break;
+                    }
                 }
             gathered = found || !any;
         }
