@@ -9,6 +9,19 @@ namespace kumiko::chip {
 
 using namespace sim;
 
+std::vector<Expr> reads_in(const Expr &e) {
+    struct Reads : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::vector<Expr> all;
+        void visit(const Halide::Internal::Call *op) override {
+            if (op->call_type == Halide::Internal::Call::Image) all.push_back(Expr(op));
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    e.accept(&reads);
+    return reads.all;
+}
+
 int64_t Context::take_dram(const Road &road, const std::string &name) {
     const int64_t words = (road.dram_words() + 63) / 64 * 64;
     const int64_t at = planner.take(Bank::Dram, words, name);

@@ -92,6 +92,9 @@ private:
     void load(Slot &slot, int64_t until);
 };
 
+// The reads of tensors in an expression, in order, each shared one once.
+std::vector<Expr> reads_in(const Expr &e);
+
 // The operand that reads four words of LM0 and LM1, counted through, or writes them.
 sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);
 

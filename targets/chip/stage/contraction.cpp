@@ -14,19 +14,6 @@ namespace ir = Halide::Internal;
 
 namespace {
 
-std::vector<Expr> reads_in(const Expr &e) {
-    struct Reads : ir::IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::vector<Expr> all;
-        void visit(const ir::Call *op) override {
-            if (op->call_type == ir::Call::Image) all.push_back(Expr(op));
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    e.accept(&reads);
-    return reads.all;
-}
-
 class Contraction {
 public:
     Contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished)

@@ -24,17 +24,8 @@ public:
             if (loops[l].kind == PlannedLoop::Kind::Time) time_.push_back(l);
             if (loops[l].kind == PlannedLoop::Kind::Lane) lanes.push_back(l);
         }
-        struct Reads : ir::IRGraphVisitor {
-            using IRGraphVisitor::visit;
-            std::vector<Expr> all;
-            void visit(const ir::Call *op) override {
-                if (op->call_type == ir::Call::Image) all.push_back(Expr(op));
-                IRGraphVisitor::visit(op);
-            }
-        } reads;
-        value_.accept(&reads);
         bool placed = false;
-        for (const Expr &e : reads.all) {
+        for (const Expr &e : reads_in(value_)) {
             bool known = false;
             for (const Operand_ &o : operands_) known = known || ir::equal(o.read, e);
             if (known) continue;
