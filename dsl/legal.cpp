@@ -198,20 +198,6 @@ private:
 
 std::string tensor_text(const std::string &name) { return "tensor \"" + name + "\""; }
 
-// Whether a value that is read decides what the expression is.
-bool reads_data(const Expr &e) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        bool found = false;
-        void visit(const Call *c) override {
-            found = found || c->call_type == Call::Image;
-            IRGraphVisitor::visit(c);
-        }
-    } reads;
-    e.accept(&reads);
-    return reads.found;
-}
-
 class CheckIndices : public IRGraphVisitor {
 public:
     CheckIndices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where)

@@ -346,9 +346,10 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         };
         for (const Stage &s : contents->stages) {
             check_indices(s, axes_inside, where);
-            if (const std::string text = read_outside(s, axes_inside); !text.empty())
-                throw UserError(where, text + "; legal beyond a tensor are reads of zero_padded and clamped");
-            for (Requirement &r : reads_stay_inside(s, axes_inside)) {
+            Reach reach = reach_of(s, axes_inside);
+            if (!reach.outside.empty())
+                throw UserError(where, reach.outside + "; legal beyond a tensor are reads of zero_padded and clamped");
+            for (Requirement &r : reach.requirements) {
                 const auto same = [&](const Requirement &q) {
                     return Halide::Internal::equal(q.condition, r.condition);
                 };

@@ -13,12 +13,16 @@ using AxesInside = std::function<std::vector<const Axis *>(const std::string &te
 // Whether a padding stage may be read beyond axis d: it chooses by, or clamps, the index of that axis.
 bool pads(const Stage &stage, size_t d);
 
-// What has to hold so that the reads of a stage stay inside, without what is proved. Of reads that no border's choice guards and
-// whose index no data decide: exact for sums of multiples of axes, by the range of the expression for others.
-std::vector<Requirement> reads_stay_inside(const Stage &stage, const AxesInside &axes_of);
+// Whether a value that is read decides what the expression is.
+bool reads_data(const Expr &e);
 
-// The first such read that is outside whatever the sizes, "stage Y reads X outside: its index i + 1 goes from 1 to 10, but axis a has
-// 10 elements"; "" when there is none.
-std::string read_outside(const Stage &stage, const AxesInside &axes_of);
+// How far the reads of a stage go that no border's choice guards and whose index no data decide, by the range of the index.
+struct Reach {
+    std::vector<Requirement> requirements; // so that they stay inside, without what is proved
+    // The first that is outside whatever the sizes, "stage Y reads X outside: its index i + 1 goes from 1 to 10, but axis a
+    // has 10 elements"; "" when there is none.
+    std::string outside;
+};
+Reach reach_of(const Stage &stage, const AxesInside &axes_of);
 
 } // namespace kumiko

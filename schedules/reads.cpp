@@ -21,7 +21,7 @@ std::string read_outside(const ScheduleState &state, const Facts &facts) {
     };
     for (const StageState &s : state.stages) {
         if (s.is_copy) continue; // reads what it copies
-        if (std::string text = read_outside(s.def, inside); !text.empty()) return text;
+        if (std::string text = reach_of(s.def, inside).outside; !text.empty()) return text;
     }
     return "";
 }

@@ -8,7 +8,6 @@
 #include "schedules/facts.h"
 #include "schedules/nest_text.h"
 #include "schedules/primitives/table.h"
-#include "schedules/reads.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
 
@@ -184,10 +183,7 @@ Schedule::Schedule(const Op &op) : Schedule(op, Machine::host()) {}
 
 Schedule::Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions)
     : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine),
-                                                   std::move(instructions))) {
-    if (const std::string why = read_outside(*state_, {}); !why.empty())
-        throw UserError("op " + op.name() + ": " + why);
-}
+                                                   std::move(instructions))) {}
 
 StageHandle Schedule::stage(const std::string &name, Place where) {
     if (!state_->find(name)) {
