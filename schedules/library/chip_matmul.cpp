@@ -10,45 +10,25 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles {
-    Contraction contraction;
-    std::string i, j, k;
-    std::vector<std::string> batches;
-    Operand a, b; // of the rows, of the columns
+struct Roles : MatrixProduct {
     int64_t M, N, K, batch = 1;
 };
 
 std::optional<Roles> roles(const Op &op) {
-    auto c = find_contraction(op);
-    if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.size() < 2 || c->sum->type != f32) return std::nullopt;
-    Roles r;
-    r.k = c->sum->reduction_axes[0].name();
-    const auto &axes = c->sum->axes;
-    r.j = axes.back().name();
-    r.i = axes[axes.size() - 2].name();
-    for (const Axis *a : {&axes.back(), &axes[axes.size() - 2], &c->sum->reduction_axes[0]}) {
-        if (!constant_extent(*a)) return std::nullopt;
+    const auto p = find_matrix_product(op);
+    if (!p || p->contraction.sum->type != f32) return std::nullopt;
+    const Stage &sum = *p->contraction.sum;
+    for (const auto *axes : {&sum.axes, &sum.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (!constant_extent(a)) return std::nullopt;
+        }
     }
-    for (size_t d = 0; d + 2 < axes.size(); d++) {
-        r.batches.push_back(axes[d].name());
-        if (!constant_extent(axes[d])) return std::nullopt;
-        r.batch *= *constant_extent(axes[d]);
+    for (const Operand *o : {&p->a, &p->b}) {
+        if (op.find_input(o->tensor)->type != f16) return std::nullopt;
     }
-    const size_t of_columns = c->has(0, r.j) ? 0 : 1;
-    r.b = c->operands[of_columns];
-    r.a = c->operands[1 - of_columns];
-    const bool good = r.a.axes.count(r.i) && r.a.axes.count(r.k) && !r.a.axes.count(r.j) && r.b.axes.count(r.j) &&
-                      r.b.axes.count(r.k) && !r.b.axes.count(r.i);
-    if (!good) return std::nullopt;
-    for (const Operand *o : {&r.a, &r.b}) {
-        const Input *in = op.find_input(o->tensor);
-        if (!in || in->type != f16) return std::nullopt;
-    }
-    if (r.a.tensor == r.b.tensor) return std::nullopt;
-    r.M = *constant_extent(*find_axis(*c->sum, r.i));
-    r.N = *constant_extent(*find_axis(*c->sum, r.j));
-    r.K = *constant_extent(*find_axis(*c->sum, r.k));
-    r.contraction = *c;
+    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
+    Roles r{*p, extent(p->i), extent(p->j), extent(p->k), 1};
+    for (const std::string &b : r.batches) r.batch *= extent(b);
     return r;
 }
 

@@ -7,35 +7,18 @@ namespace kumiko::library {
 
 namespace {
 
-// Which axes of the sum are rows, columns, depth; the others, outside, are batches. `a` is the operand of the rows.
-struct Roles {
-    Contraction contraction;
-    std::string i, j, k;
-    std::vector<std::string> batches;
-    Operand a, b;
+struct Roles : MatrixProduct {
     std::optional<int64_t> M, N, K;
 };
 
 std::optional<Roles> roles(const Op &op) {
-    auto c = find_contraction(op);
-    if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.size() < 2) return std::nullopt;
-    Roles r;
-    r.k = c->sum->reduction_axes[0].name();
-    const auto &axes = c->sum->axes;
-    r.j = axes.back().name();
-    r.i = axes[axes.size() - 2].name();
-    for (size_t d = 0; d + 2 < axes.size(); d++) r.batches.push_back(axes[d].name());
-    const size_t of_columns = c->has(0, r.j) ? 0 : 1;
-    r.b = c->operands[of_columns];
-    r.a = c->operands[1 - of_columns];
-    const bool good = is_plain(r.a) && is_plain(r.b) && r.a.axes.count(r.i) && r.a.axes.count(r.k) &&
-                      !r.a.axes.count(r.j) && r.b.axes.count(r.j) && r.b.axes.count(r.k) && !r.b.axes.count(r.i) &&
-                      r.a.tensor != r.b.tensor && op.find_input(r.a.tensor) && op.find_input(r.b.tensor);
-    if (!good) return std::nullopt;
-    r.M = constant_extent(*find_axis(*c->sum, r.i));
-    r.N = constant_extent(*find_axis(*c->sum, r.j));
-    r.K = constant_extent(*find_axis(*c->sum, r.k));
-    r.contraction = *c;
+    const auto p = find_matrix_product(op);
+    if (!p || !is_plain(p->a) || !is_plain(p->b)) return std::nullopt;
+    Roles r{*p, {}, {}, {}};
+    const Stage &sum = *p->contraction.sum;
+    r.M = constant_extent(*find_axis(sum, r.i));
+    r.N = constant_extent(*find_axis(sum, r.j));
+    r.K = constant_extent(*find_axis(sum, r.k));
     return r;
 }
 

@@ -67,6 +67,21 @@ bool is_plain(const Operand &o) {
     return std::all_of(o.indices.begin(), o.indices.end(), [](const Expr &e) { return e.as<Variable>() != nullptr; });
 }
 
+std::optional<MatrixProduct> find_matrix_product(const Op &op) {
+    const auto c = find_contraction(op);
+    if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.size() < 2) return std::nullopt;
+    const auto &axes = c->sum->axes;
+    MatrixProduct p{*c, axes[axes.size() - 2].name(), axes.back().name(), c->sum->reduction_axes[0].name(), {}, {}, {}};
+    for (size_t d = 0; d + 2 < axes.size(); d++) p.batches.push_back(axes[d].name());
+    const size_t of_columns = c->has(0, p.j) ? 0 : 1;
+    p.b = c->operands[of_columns];
+    p.a = c->operands[1 - of_columns];
+    const bool good = p.a.axes.count(p.i) && p.a.axes.count(p.k) && !p.a.axes.count(p.j) && p.b.axes.count(p.j) &&
+                      p.b.axes.count(p.k) && !p.b.axes.count(p.i) && p.a.tensor != p.b.tensor &&
+                      op.find_input(p.a.tensor) && op.find_input(p.b.tensor);
+    return good ? std::optional(p) : std::nullopt;
+}
+
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
 
 const Axis *find_axis(const Stage &stage, const std::string &name) {

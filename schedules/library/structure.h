@@ -27,6 +27,17 @@ bool is_plain(const Operand &o);
 // padding stages of its operands and one elementwise consumer. Nothing when the op is built otherwise.
 std::optional<Contraction> find_contraction(const Op &op);
 
+// A contraction as a product of matrices: its axes are batches, rows i, columns j, and the reduction k.
+struct MatrixProduct {
+    Contraction contraction;
+    std::string i, j, k;
+    std::vector<std::string> batches;
+    Operand a, b; // of the rows, of the columns: two inputs
+};
+
+// The op's contraction as one; nothing when it is none.
+std::optional<MatrixProduct> find_matrix_product(const Op &op);
+
 // The extent as a number; nothing when it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
 const Axis *find_axis(const Stage &stage, const std::string &name); // pure or reduction; null when there is none
