@@ -45,7 +45,8 @@ void build(const Arguments &a) {
     if (a.json != "-") {
         std::cout << table.text();
         std::cout << "\n"
-                  << fmt::format("{} kernels for {} in ", library.kernels.size(), fmt::join(library.targets, ", "))
+                  << fmt::format("{} kernel{} for {} in ", library.kernels.size(),
+                                 library.kernels.size() == 1 ? "" : "s", fmt::join(library.targets, ", "))
                   << duration_text(report.seconds) << ". To use them:\n"
                   << "  cc app.c -I" << a.folder << " " << a.folder << "/lib" << library.name << ".a -lm -lpthread\n";
     }

@@ -19,8 +19,10 @@ void OpArguments::add_to(CLI::App &command, bool required) {
                                   "operator; `kumiko ops` lists them; or one of a shared object: ./libmyops.so:NAME");
     if (required) op->required();
     command
-        .add_option("--shape", shape,
-                    "its parameters: m=512,n=512,k=512; a name in place of a number is a size known only at run time")
+        .add_option(
+            "--shape", shape,
+            "its parameters: m=512,n=512,k=512; a name in place of a number is a size known only at run time; a list "
+            "goes on behind commas: shape=3,5,7,axes=1,2")
         ->type_name("NAME=VALUE,...");
     command.add_option("--type", type, "type of the elements: f32, f16, bf16, f64, i8, ...")->type_name("TYPE");
     command.add_option("--sizes", sizes, "values for sizes known only at run time: M=100,N=7")

@@ -76,12 +76,12 @@ int main(int argc, char **argv) {
             throw UserError(std::string("the standard output cannot be written: ") + std::strerror(errno));
         return 0;
     } catch (const CLI::ParseError &e) {
-        if (e.get_exit_code() == 0) return app.exit(e);
         std::vector<std::string> commands;
         for (const CLI::App *sub : app.get_subcommands(nullptr)) commands.push_back(sub->get_name());
         const std::string first = argc > 1 ? argv[1] : "";
         const bool unknown =
             !first.empty() && first[0] != '-' && std::find(commands.begin(), commands.end(), first) == commands.end();
+        if (!unknown && e.get_exit_code() == 0) return app.exit(e); // help
         if (unknown)
             std::cerr << "kumiko: there is no command \"" << first << "\"" << suggest(first, commands) << "\n";
         else

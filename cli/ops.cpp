@@ -8,6 +8,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace kumiko::cli {
 
@@ -30,7 +31,9 @@ Json operator_json(const ops::Operator &op) {
 void describe(const ops::Operator &op) {
     std::cout << op.name << ": " << op.summary << "\n\n";
     Table table({"parameter", "kind", "default", ""});
+    std::optional<std::string> lists;
     for (const ops::Parameter &p : op.parameters) {
+        if (!lists && p.is_list()) lists = p.name;
         std::string what = p.summary;
         if (!p.choices.empty()) {
             std::string choices;
@@ -45,6 +48,7 @@ void describe(const ops::Operator &op) {
         table.row({p.name, ops::kind_name(p.kind), otherwise.empty() ? "(none)" : otherwise, what});
     }
     std::cout << table.text();
+    if (lists) std::cout << "\nA list goes on behind commas: --shape " << *lists << "=3,5,7,...\n";
 }
 
 } // namespace

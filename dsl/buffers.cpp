@@ -109,7 +109,10 @@ std::vector<int64_t> axis_extents(const halide_buffer_t *b) {
 
 std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents) {
     std::vector<int64_t> strides(extents.size(), 1);
-    for (size_t d = extents.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(extents[d], 1);
+    for (size_t d = extents.size(); d-- > 1;) {
+        if (__builtin_mul_overflow(strides[d], std::max<int64_t>(extents[d], 1), &strides[d - 1]))
+            strides[d - 1] = INT64_MAX; // which no buffer takes
+    }
     return strides;
 }
 
@@ -129,6 +132,27 @@ std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents
         shape.emplace_back(0, static_cast<int32_t>(extents[d]), static_cast<int32_t>(strides[d]));
     }
     return shape;
+}
+
+void *allocate_bytes(size_t bytes) {
+    void *memory = std::malloc(bytes);
+    if (!memory) throw std::bad_alloc();
+    return memory;
+}
+
+void no_memory(Type type, const std::vector<int64_t> &extents) {
+    throw UserError("there is no memory for a buffer of " + type_name(type) + " with extents " + list_text(extents));
+}
+
+void check_memory(Type type, const std::vector<int64_t> &extents, const halide_buffer_t *b) {
+    int64_t last = type.bytes();
+    for (size_t d = 0; d < rank(b); d++) {
+        int64_t bytes = 0;
+        const int64_t stride = std::abs(axis_stride(b, d)) * type.bytes(), steps = axis_extent(b, d) - 1;
+        if (__builtin_mul_overflow(stride, std::max<int64_t>(steps, 0), &bytes) ||
+            __builtin_add_overflow(last, bytes, &last))
+            no_memory(type, extents);
+    }
 }
 
 std::string describe(const halide_buffer_t *b) {
@@ -294,6 +318,13 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
         }
     }
     return solver.sizes;
+}
+
+void check_requirements(const Op &op, const Sizes &sizes) {
+    for (const Requirement &r : op.requirements()) {
+        if (!evaluate_size(Halide::select(r.condition, 1, 0), sizes))
+            throw UserError("op \"" + op.name() + "\" requires " + r.text);
+    }
 }
 
 void check_input(const Op &op, const Input &in, const halide_buffer_t *b, const Sizes &sizes) {

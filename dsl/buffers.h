@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,11 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents);
 std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides);
 // "f32[2, 3] with strides [4, 1]"
 std::string describe(const halide_buffer_t *buffer);
+// Memory from the system; throws std::bad_alloc, never null, which Halide would write to.
+void *allocate_bytes(size_t bytes);
+[[noreturn]] void no_memory(Type type, const std::vector<int64_t> &extents); // a UserError
+// Throws that error where the elements span more bytes than a pointer can.
+void check_memory(Type type, const std::vector<int64_t> &extents, const halide_buffer_t *shape);
 
 template<typename T = void>
 class Buffer : public Halide::Runtime::Buffer<T> {
@@ -141,13 +148,12 @@ private:
             }
         }();
         if (std::find(extents.begin(), extents.end(), 0) == extents.end()) {
-            b.allocate();
-            if (!b.data()) no_memory(type, extents);
+            reserve(b, type, extents);
             return b;
         }
         // With strides, the span of no elements is not what Halide takes it for: make room for one, and leave it out.
         for (size_t d = 0; d < shape.size(); d++) b.raw_buffer()->dim[d].extent = 1;
-        b.allocate();
+        reserve(b, type, {});
         for (size_t d = 0; d < shape.size(); d++) b.raw_buffer()->dim[d].extent = shape[d].extent;
         return b;
     }
@@ -158,10 +164,13 @@ private:
         }
         return other;
     }
-    [[noreturn]] static void no_memory(Type type, const std::vector<int64_t> &extents) {
-        std::string shape;
-        for (int64_t e : extents) shape += (shape.empty() ? "" : ", ") + std::to_string(e);
-        throw UserError("there is no memory for a buffer of " + type_name(type) + " with extents {" + shape + "}");
+    static void reserve(Base &b, Type type, const std::vector<int64_t> &extents) {
+        check_memory(type, extents, b.raw_buffer());
+        try {
+            b.allocate(allocate_bytes, std::free);
+        } catch (const std::bad_alloc &) {
+            no_memory(type, extents);
+        }
     }
     [[noreturn]] static void type_mismatch(Type have, Type want) {
         throw UserError("a buffer of " + type_name(have) + " cannot be used as one of " + type_name(want));
@@ -193,6 +202,9 @@ using Sizes = std::map<std::string, int64_t>;
 // stride that is a bare Size binds it; `given` binds what no buffer does; the strides of outputs that are left out are taken
 // for dense. Throws UserError when two places disagree (naming both), or a size stays unbound.
 Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buffers, const Sizes &given = {});
+
+// Throws UserError when Op::requirements() do not hold at these sizes.
+void check_requirements(const Op &op, const Sizes &sizes);
 
 // The value of an expression of sizes.
 int64_t evaluate_size(const Expr &e, const Sizes &sizes);

@@ -52,6 +52,7 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
     Context context;
     context.op = &op;
     context.sizes = solve_sizes(op, raw, options.sizes);
+    check_requirements(op, context.sizes);
     context.in_double = options.in_double;
     const auto add = [&](Array array) {
         context.array_of[array.name] = static_cast<int>(context.arrays.size());

@@ -10,42 +10,46 @@ using Halide::Internal::Call;
 namespace {
 
 Expr math_call(const char *name, const Expr &x) {
-    if (!x.type().is_float()) {
-        throw UserError(std::string(name) + " of a " + type_name(x.type()) + " expression; cast it to a float type");
-    }
     return Call::make(x.type(), std::string(name) + "_" + type_name(x.type()), {x}, Call::PureExtern);
 }
 
-Expr number(const Expr &like, double value) { return Halide::Internal::make_const(like.type(), value); }
+// Of a float type.
+Element checked(const char *name, const Expr &x) {
+    if (!x.type().is_float())
+        throw UserError(std::string(name) + " of a " + type_name(x.type()) + " expression; cast it to a float type");
+    return Element(x);
+}
 
 } // namespace
 
-Expr sigmoid(const Expr &x) { return math_call("sigmoid", x); }
-Expr rsqrt(const Expr &x) { return math_call("rsqrt", x); }
-Expr erf(const Expr &x) { return math_call("erf", x); }
-Expr erf(Expr &x) { return math_call("erf", x); }
-Expr erf(Expr &&x) { return math_call("erf", x); }
-Expr square(const Expr &x) { return x * x; }
+Element sigmoid(const Expr &x) { return Element(math_call("sigmoid", checked("sigmoid", x))); }
+Element rsqrt(const Expr &x) { return Element(math_call("rsqrt", checked("rsqrt", x))); }
+Element erf(const Expr &x) { return Element(math_call("erf", checked("erf", x))); }
+Element erf(Expr &x) { return kumiko::erf(static_cast<const Expr &>(x)); }
+Element erf(Expr &&x) { return kumiko::erf(static_cast<const Expr &>(x)); }
+Element erf(const Element &x) { return kumiko::erf(static_cast<const Expr &>(x)); }
+Element square(const Expr &x) { return Element(x) * x; }
 
-Expr relu(const Expr &x) { return max(x, Halide::Internal::make_zero(x.type())); }
-Expr relu6(const Expr &x) { return min(relu(x), Halide::Internal::make_const(x.type(), 6)); }
-Expr leaky_relu(const Expr &x, const Expr &slope) {
-    return select(x > Halide::Internal::make_zero(x.type()), x, x * Halide::cast(x.type(), slope));
+Element relu(const Expr &x) { return max(Element(x), 0); }
+Element relu6(const Expr &x) { return min(relu(x), 6); }
+Element leaky_relu(const Expr &x, const Expr &slope) {
+    const Element e(x);
+    return select(e > 0, e, e * slope);
 }
-Expr silu(const Expr &x) { return x * sigmoid(x); }
-Expr gelu(const Expr &x) {
-    return number(x, 0.5) * x * (number(x, 1.0) + math_call("erf", x * number(x, 0.70710678118654752440)));
+Element silu(const Expr &x) { return Element(x) * sigmoid(x); }
+Element gelu(const Expr &x) {
+    const Element e = checked("gelu", x);
+    return 0.5 * e * (1 + erf(e * 0.70710678118654752440));
 }
-Expr gelu_tanh(const Expr &x) {
-    Expr inner = number(x, 0.79788456080286535588) * (x + number(x, 0.044715) * x * x * x);
-    return number(x, 0.5) * x * (number(x, 1.0) + tanh(inner));
+Element gelu_tanh(const Expr &x) {
+    const Element e = checked("gelu_tanh", x);
+    return 0.5 * e * (1 + tanh(0.79788456080286535588 * (e + 0.044715 * e * e * e)));
 }
-Expr softplus(const Expr &x) {
-    return max(x, Halide::Internal::make_zero(x.type())) + log(number(x, 1.0) + exp(-abs(x)));
+Element softplus(const Expr &x) {
+    const Element e = checked("softplus", x);
+    return max(e, 0) + log(1 + exp(-abs(e)));
 }
-Expr hard_sigmoid(const Expr &x) {
-    return max(min(x * number(x, 1.0 / 6) + number(x, 0.5), number(x, 1.0)), Halide::Internal::make_zero(x.type()));
-}
-Expr hard_swish(const Expr &x) { return x * hard_sigmoid(x); }
+Element hard_sigmoid(const Expr &x) { return max(min(checked("hard_sigmoid", x) * (1.0 / 6) + 0.5, 1), 0); }
+Element hard_swish(const Expr &x) { return Element(x) * hard_sigmoid(x); }
 
 } // namespace kumiko

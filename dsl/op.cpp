@@ -346,9 +346,16 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         };
         for (const Stage &s : contents->stages) {
             check_indices(s, axes_inside, where);
+            if (s.kind == Stage::Kind::Padding) continue; // reads inside by its choice or clamp
             Reach reach = reach_of(s, axes_inside);
             if (!reach.outside.empty())
                 throw UserError(where, reach.outside + "; legal beyond a tensor are reads of zero_padded and clamped");
+            std::set<std::string> read;
+            for (const Expr &e : s.expressions()) read.merge(tensors_read(e));
+            for (const Stage &padding : contents->stages) {
+                if (padding.kind != Stage::Kind::Padding || !read.count(padding.name)) continue;
+                for (Requirement &r : clamp_requirements(s, padding)) reach.requirements.push_back(std::move(r));
+            }
             for (Requirement &r : reach.requirements) {
                 const auto same = [&](const Requirement &q) {
                     return Halide::Internal::equal(q.condition, r.condition);

@@ -9,12 +9,53 @@ using namespace Halide::Internal;
 
 namespace {
 
+// The condition under which the stage has no iteration, so that nothing is read; undefined when it always has one.
+Expr no_iteration(const Stage &stage) {
+    Expr nothing;
+    for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            const auto n = as_const_int(a.extent());
+            if (n && *n == 0) return const_true();
+            if (!n) nothing = nothing.defined() ? nothing || a.extent() == 0 : a.extent() == 0;
+        }
+    }
+    return nothing;
+}
+
+// Whether a choice keeps the indices of axis d that are outside.
+bool chooses(const Stage &padding, size_t d) {
+    struct Look : IRVisitor {
+        using IRVisitor::visit;
+        std::string axis;
+        bool found = false;
+        void visit(const Call *op) override {
+            if (op->is_intrinsic(Call::if_then_else)) found = found || expr_uses_var(op->args[0], axis);
+            IRVisitor::visit(op);
+        }
+    } look;
+    look.axis = padding.axes[d].name();
+    padding.value.accept(&look);
+    return look.found;
+}
+
+bool overflows(const Expr &e) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        bool found = false;
+        void visit(const Call *c) override {
+            found = found || c->is_intrinsic(Call::signed_integer_overflow);
+            IRGraphVisitor::visit(c);
+        }
+    } find;
+    e.accept(&find);
+    return find.found;
+}
+
 class Reads : public IRGraphVisitor {
 public:
     Reads(const Stage &stage, const AxesInside &axes_of) : stage_(stage), axes_of_(axes_of) {
         for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
             for (const Axis &a : *axes) {
-                axes_[a.name()] = a.extent();
                 scope_.push(a.name(), Interval(0, simplify(a.extent() - 1)));
             }
         }
@@ -25,7 +66,6 @@ private:
     using IRGraphVisitor::visit;
     const Stage &stage_;
     const AxesInside &axes_of_;
-    std::map<std::string, Expr> axes_; // extents
     Scope<Interval> scope_;
 
     // What padding chooses lies inside; a select takes both its values.
@@ -47,14 +87,16 @@ private:
         const Interval range = bounds_of_expr_in_scope(simplify(read->args[d]), scope_);
         if (!range.is_bounded()) return;
         const Expr low = simplify(range.min), high = simplify(range.max);
+        if (overflows(low) || overflows(high)) {
+            if (found.outside.empty())
+                found.outside = "stage " + stage_.name + " reads " + read->name + " outside: its index " +
+                                to_string(read->args[d]) + " leaves 32 bits";
+            return;
+        }
         const Expr inside = simplify(low >= 0 && simplify(high - axis.extent()) < 0);
         if (is_const_one(inside)) return;
-        Expr nothing; // no iteration reads
-        for (const auto &[name, extent] : axes_) {
-            const auto n = as_const_int(extent);
-            if (n && *n == 0) return;
-            if (!n) nothing = nothing.defined() ? nothing || extent == 0 : extent == 0;
-        }
+        const Expr nothing = no_iteration(stage_);
+        if (nothing.defined() && is_const_one(nothing)) return;
         const std::string text = "stage " + stage_.name + " reads " + read->name + " at " + to_string(read->args[d]) +
                                  " of axis " + axis.name();
         if (is_const_zero(inside) && !nothing.defined()) {
@@ -76,38 +118,52 @@ private:
 bool pads(const Stage &stage, size_t d) {
     struct Look : IRVisitor {
         using IRVisitor::visit;
-        std::string axis;
         size_t d;
-        bool chosen = false, plain = false;
+        bool plain = false;
         void visit(const Call *op) override {
-            if (op->is_intrinsic(Call::if_then_else)) chosen = chosen || expr_uses_var(op->args[0], axis);
             if (op->call_type == Call::Image && d < op->args.size()) plain = plain || op->args[d].as<Variable>();
             IRVisitor::visit(op);
         }
     } look;
-    look.axis = stage.axes[d].name();
     look.d = d;
     stage.value.accept(&look);
-    return look.chosen || !look.plain;
+    return !look.plain || chooses(stage, d);
 }
 
-bool reads_data(const Expr &e) {
-    struct Find : IRGraphVisitor {
+std::set<std::string> tensors_read(const Expr &e) {
+    struct Reads : IRGraphVisitor {
         using IRGraphVisitor::visit;
-        bool found = false;
-        void visit(const Call *c) override {
-            found = found || c->call_type == Call::Image;
-            IRGraphVisitor::visit(c);
+        std::set<std::string> names;
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image) names.insert(op->name);
+            IRGraphVisitor::visit(op);
         }
-    } find;
-    e.accept(&find);
-    return find.found;
+    } reads;
+    e.accept(&reads);
+    return reads.names;
 }
+
+bool reads_data(const Expr &e) { return !tensors_read(e).empty(); }
 
 Reach reach_of(const Stage &stage, const AxesInside &axes_of) {
     Reads reads(stage, axes_of);
     for (const Expr &e : stage.expressions()) e.accept(&reads);
     return std::move(reads.found);
+}
+
+std::vector<Requirement> clamp_requirements(const Stage &stage, const Stage &padding) {
+    const Expr nothing = no_iteration(stage);
+    std::vector<Requirement> all;
+    for (size_t d = 0; d < padding.axes.size(); d++) {
+        const Axis &a = padding.axes[d];
+        if (!pads(padding, d) || chooses(padding, d)) continue;
+        const Expr some = simplify(a.extent() >= 1);
+        if (is_const_one(some) || (nothing.defined() && is_const_one(nothing))) continue;
+        all.push_back({nothing.defined() ? nothing || some : some,
+                       to_string(some) + " (stage " + stage.name + " reads " + padding.name +
+                           ", which clamps the index of axis " + a.name() + " to one of its elements)"});
+    }
+    return all;
 }
 
 } // namespace kumiko

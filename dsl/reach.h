@@ -4,6 +4,7 @@
 #include "dsl/op.h"
 
 #include <functional>
+#include <set>
 
 namespace kumiko {
 
@@ -12,6 +13,9 @@ using AxesInside = std::function<std::vector<const Axis *>(const std::string &te
 
 // Whether a padding stage may be read beyond axis d: it chooses by, or clamps, the index of that axis.
 bool pads(const Stage &stage, size_t d);
+
+// The tensors that an expression reads.
+std::set<std::string> tensors_read(const Expr &e);
 
 // Whether a value that is read decides what the expression is.
 bool reads_data(const Expr &e);
@@ -24,5 +28,8 @@ struct Reach {
     std::string outside;
 };
 Reach reach_of(const Stage &stage, const AxesInside &axes_of);
+
+// So that there is an element to which `padding`, a stage that `stage` reads, clamps each index; empty where it is not clamped.
+std::vector<Requirement> clamp_requirements(const Stage &stage, const Stage &padding);
 
 } // namespace kumiko

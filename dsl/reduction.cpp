@@ -15,8 +15,8 @@ namespace {
 constexpr const char *reduce_name = "kumiko.reduce";
 
 // {kind, properties, number of axes, variables…, extents…, term[, identity, combined]}
-Expr encode(const std::string &kind, const Expr &e, const AxisList &axes, Type result, const Expr &identity = Expr(),
-            const Expr &combined = Expr(), CombinerProperties properties = {true, true}) {
+Element encode(const std::string &kind, const Expr &e, const AxisList &axes, Type result, const Expr &identity = Expr(),
+               const Expr &combined = Expr(), CombinerProperties properties = {true, true}) {
     if (!e.defined()) throw UserError(kind + " of an undefined expression");
     if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
     if (e.type().is_bool() && kind != "reduce") {
@@ -32,20 +32,20 @@ Expr encode(const std::string &kind, const Expr &e, const AxisList &axes, Type r
         args.push_back(identity);
         args.push_back(combined);
     }
-    return Call::make(result, reduce_name, args, Call::PureIntrinsic);
+    return Element(Call::make(result, reduce_name, args, Call::PureIntrinsic));
 }
 
 } // namespace
 
-Expr sum(const Expr &e, const AxisList &axes) { return encode("sum", e, axes, e.type()); }
-Expr product(const Expr &e, const AxisList &axes) { return encode("product", e, axes, e.type()); }
-Expr maximum(const Expr &e, const AxisList &axes) { return encode("maximum", e, axes, e.type()); }
-Expr minimum(const Expr &e, const AxisList &axes) { return encode("minimum", e, axes, e.type()); }
-Expr argmax(const Expr &e, const AxisList &axes) { return encode("argmax", e, axes, Int(32)); }
-Expr argmin(const Expr &e, const AxisList &axes) { return encode("argmin", e, axes, Int(32)); }
+Element sum(const Expr &e, const AxisList &axes) { return encode("sum", e, axes, e.type()); }
+Element product(const Expr &e, const AxisList &axes) { return encode("product", e, axes, e.type()); }
+Element maximum(const Expr &e, const AxisList &axes) { return encode("maximum", e, axes, e.type()); }
+Element minimum(const Expr &e, const AxisList &axes) { return encode("minimum", e, axes, e.type()); }
+Element argmax(const Expr &e, const AxisList &axes) { return encode("argmax", e, axes, Int(32)); }
+Element argmin(const Expr &e, const AxisList &axes) { return encode("argmin", e, axes, Int(32)); }
 
-Expr reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const AxisList &axes,
-            CombinerProperties properties) {
+Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
+               const AxisList &axes, CombinerProperties properties) {
     if (!e.defined() || !identity.defined()) throw UserError("reduce of an undefined expression or identity");
     const Expr start = identity.type() == e.type()            ? identity
                        : Halide::Internal::is_const(identity) ? Halide::cast(e.type(), identity)

@@ -3,20 +3,21 @@
 #pragma once
 
 #include "dsl/axis.h"
+#include "dsl/element.h"
 
 #include <functional>
 
 namespace kumiko {
 
-Expr sum(const Expr &e, const AxisList &axes);
-Expr product(const Expr &e, const AxisList &axes);
-Expr maximum(const Expr &e, const AxisList &axes); // of nothing: the lowest value, −inf for floats
-Expr minimum(const Expr &e, const AxisList &axes); // of nothing: the highest value, +inf for floats
+Element sum(const Expr &e, const AxisList &axes);
+Element product(const Expr &e, const AxisList &axes);
+Element maximum(const Expr &e, const AxisList &axes); // of nothing: the lowest value, −inf for floats
+Element minimum(const Expr &e, const AxisList &axes); // of nothing: the highest value, +inf for floats
 
 // The int32 index of the largest (smallest) element, row-major over `axes`; ties take the lowest index, NaN never wins,
 // and of nothing the result is −1.
-Expr argmax(const Expr &e, const AxisList &axes);
-Expr argmin(const Expr &e, const AxisList &axes);
+Element argmax(const Expr &e, const AxisList &axes);
+Element argmin(const Expr &e, const AxisList &axes);
 
 struct CombinerProperties {
     bool associative = false; // needed, with commutative, to split the reduction over lanes, threads or rfactor
@@ -24,16 +25,16 @@ struct CombinerProperties {
 };
 
 // The general fold: acc = combiner(acc, e), starting from `identity`, over the axes in the order given (last fastest).
-Expr reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const AxisList &axes,
-            CombinerProperties properties = {});
+Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
+               const AxisList &axes, CombinerProperties properties = {});
 
 // Without axes these would be found in Halide by argument-dependent lookup and mean something else.
-Expr sum(const Expr &) = delete;
-Expr product(const Expr &) = delete;
-Expr maximum(const Expr &) = delete;
-Expr minimum(const Expr &) = delete;
-Expr argmax(const Expr &) = delete;
-Expr argmin(const Expr &) = delete;
+Element sum(const Expr &) = delete;
+Element product(const Expr &) = delete;
+Element maximum(const Expr &) = delete;
+Element minimum(const Expr &) = delete;
+Element argmax(const Expr &) = delete;
+Element argmin(const Expr &) = delete;
 
 // How a reduction stands in an expression until Op makes it a stage.
 struct ReductionTerm {

@@ -128,26 +128,12 @@ Tensor clamped(const Tensor &x, const std::vector<Axis> &axes, std::source_locat
     std::vector<Expr> index;
     for (size_t d = 0; d < x.rank(); d++) {
         const Axis &a = x.axes()[d];
+        if (const auto n = Halide::Internal::as_const_int(a.extent()); chosen[d] && n && *n == 0)
+            throw UserError(where, "clamped(" + x.name() + ") has nothing to clamp to: axis " + a.name() +
+                                       " has no elements; legal is 1 or more");
         index.push_back(chosen[d] ? Halide::clamp(a, 0, a.extent() - 1) : Expr(a));
     }
     return make({TensorContents::Kind::Padding, x.name() + ".clamped", x.type(), x.axes(), {}, x.at(index)});
-}
-
-void require_same_type(const Expr &a, const Expr &b, const char *op) {
-    if (a.type() == b.type() || Halide::Internal::is_const(a) || Halide::Internal::is_const(b)) return;
-    throw UserError("\"" + std::string(op) + "\" has a " + type_name(a.type()) + " on its left and a " +
-                    type_name(b.type()) +
-                    " on its right; cast one of them, so that the type of the arithmetic is stated");
-}
-
-Expr number_like(const Expr &like, double number, const char *op) {
-    const Type t = like.type();
-    if (!t.is_float() && number != static_cast<double>(static_cast<int64_t>(number))) {
-        throw UserError(
-            fmt::format("\"{}\" has a {} on one side and the number {} on the other; cast the {} to a float type", op,
-                        type_name(t), number, type_name(t)));
-    }
-    return Halide::Internal::make_const(t, number);
 }
 
 } // namespace kumiko

@@ -9,19 +9,13 @@
 #pragma once
 
 #include "dsl/axis.h"
+#include "dsl/element.h"
 #include "dsl/types.h"
 
 #include <memory>
 #include <type_traits>
 
 namespace kumiko {
-
-// An element of a tensor. It is an Expr that remembers that it came straight from a tensor, so that arithmetic between
-// tensors of different types is an error instead of a silent promotion.
-class Element : public Expr {
-public:
-    explicit Element(const Expr &e) : Expr(e) {}
-};
 
 struct TensorContents;
 
@@ -87,59 +81,10 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes = {},
                    std::source_location where = std::source_location::current());
 
-// X with every index clamped to the nearest legal one: a stage "X.clamped".
+// X with every index clamped to the nearest legal one: a stage "X.clamped". An axis of a symbolic size has to have elements where
+// it is read, as Op::requirements() says.
+// Throws UserError where a clamped axis has none.
 Tensor clamped(const Tensor &x, const std::vector<Axis> &axes = {},
                std::source_location where = std::source_location::current());
-
-// Arithmetic with an element demands equal types on both sides; numbers adapt. Throws UserError that names both types.
-void require_same_type(const Expr &a, const Expr &b, const char *op);
-
-// A number as a constant of the type of `like`. Throws UserError when a fraction meets an integer.
-Expr number_like(const Expr &like, double number, const char *op);
-
-template<typename T>
-concept ElementOperand = (std::is_convertible_v<const T &, Expr> ||
-                          std::is_same_v<T, double>)&&!std::is_same_v<T, Element>;
-
-#define KUMIKO_ELEMENT_OPERATOR(op)                                                                                    \
-    inline Expr operator op(const Element &a, const Element &b) {                                                      \
-        require_same_type(a, b, #op);                                                                                  \
-        return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                           \
-    }                                                                                                                  \
-    template<typename T>                                                                                               \
-    requires(ElementOperand<T>) Expr operator op(const Element &a, const T &b) {                                       \
-        if constexpr (std::is_same_v<T, double>) {                                                                     \
-            return static_cast<const Expr &>(a) op number_like(a, b, #op);                                             \
-        } else if constexpr (std::is_base_of_v<Expr, T>) {                                                             \
-            require_same_type(a, b, #op);                                                                              \
-            return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                       \
-        } else {                                                                                                       \
-            return static_cast<const Expr &>(a) op b;                                                                  \
-        }                                                                                                              \
-    }                                                                                                                  \
-    template<typename T>                                                                                               \
-    requires(ElementOperand<T>) Expr operator op(const T &a, const Element &b) {                                       \
-        if constexpr (std::is_same_v<T, double>) {                                                                     \
-            return number_like(b, a, #op) op static_cast<const Expr &>(b);                                             \
-        } else if constexpr (std::is_base_of_v<Expr, T>) {                                                             \
-            require_same_type(a, b, #op);                                                                              \
-            return static_cast<const Expr &>(a) op static_cast<const Expr &>(b);                                       \
-        } else {                                                                                                       \
-            return a op static_cast<const Expr &>(b);                                                                  \
-        }                                                                                                              \
-    }
-
-KUMIKO_ELEMENT_OPERATOR(+)
-KUMIKO_ELEMENT_OPERATOR(-)
-KUMIKO_ELEMENT_OPERATOR(*)
-KUMIKO_ELEMENT_OPERATOR(/)
-KUMIKO_ELEMENT_OPERATOR(%)
-KUMIKO_ELEMENT_OPERATOR(<)
-KUMIKO_ELEMENT_OPERATOR(<=)
-KUMIKO_ELEMENT_OPERATOR(>)
-KUMIKO_ELEMENT_OPERATOR(>=)
-KUMIKO_ELEMENT_OPERATOR(==)
-KUMIKO_ELEMENT_OPERATOR(!=)
-#undef KUMIKO_ELEMENT_OPERATOR
 
 } // namespace kumiko

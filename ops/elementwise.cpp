@@ -36,67 +36,68 @@ Expr in_type(const F &f, const Expr &x, const std::function<Expr(const std::func
 
 const std::vector<UnaryFunction> &unary_functions() {
     static const std::vector<UnaryFunction> table = {
-        {"copy", "x", true, [](const Expr &x) { return x; }},
-        {"neg", "-x", true, [](const Expr &x) { return -x; }},
-        {"abs", "|x|", true, [](const Expr &x) { return Halide::abs(x); }},
-        {"square", "x * x", true, [](const Expr &x) { return kumiko::square(x); }},
-        {"relu", "max(x, 0)", true, [](const Expr &x) { return relu(x); }},
-        {"relu6", "min(max(x, 0), 6)", true, [](const Expr &x) { return relu6(x); }},
-        {"leaky_relu", "x where positive, else 0.01 * x", false, [](const Expr &x) { return leaky_relu(x, 0.01f); }},
-        {"sigmoid", "1 / (1 + exp(-x))", false, [](const Expr &x) { return sigmoid(x); }},
-        {"hard_sigmoid", "clamp(x / 6 + 1/2, 0, 1)", false, [](const Expr &x) { return hard_sigmoid(x); }},
-        {"silu", "x * sigmoid(x)", false, [](const Expr &x) { return silu(x); }},
-        {"hard_swish", "x * hard_sigmoid(x)", false, [](const Expr &x) { return hard_swish(x); }},
-        {"gelu", "x / 2 * (1 + erf(x / sqrt(2)))", false, [](const Expr &x) { return gelu(x); }},
-        {"gelu_tanh", "gelu with tanh in place of erf", false, [](const Expr &x) { return gelu_tanh(x); }},
-        {"softplus", "log(1 + exp(x))", false, [](const Expr &x) { return softplus(x); }},
-        {"tanh", "tanh(x)", false, [](const Expr &x) { return Halide::tanh(x); }},
-        {"erf", "the error function", false, [](const Expr &x) { return kumiko::erf(x); }},
-        {"exp", "exp(x)", false, [](const Expr &x) { return Halide::exp(x); }},
-        {"log", "the natural logarithm", false, [](const Expr &x) { return Halide::log(x); }},
-        {"sqrt", "sqrt(x)", false, [](const Expr &x) { return Halide::sqrt(x); }},
-        {"rsqrt", "1 / sqrt(x)", false, [](const Expr &x) { return rsqrt(x); }},
-        {"reciprocal", "1 / x", false, [](const Expr &x) { return one(x) / x; }},
-        {"sin", "sin(x)", false, [](const Expr &x) { return Halide::sin(x); }},
-        {"cos", "cos(x)", false, [](const Expr &x) { return Halide::cos(x); }},
-        {"floor", "rounded down", false, [](const Expr &x) { return Halide::floor(x); }},
-        {"ceil", "rounded up", false, [](const Expr &x) { return Halide::ceil(x); }},
-        {"round", "rounded to nearest, halves to even", false, [](const Expr &x) { return Halide::round(x); }},
-        {"trunc", "rounded towards zero", false, [](const Expr &x) { return Halide::trunc(x); }},
+        {"copy", "x", true, [](const Element &x) { return x; }},
+        {"neg", "-x", true, [](const Element &x) { return -x; }},
+        {"abs", "|x|", true, [](const Element &x) { return abs(x); }},
+        {"square", "x * x", true, [](const Element &x) { return square(x); }},
+        {"relu", "max(x, 0)", true, [](const Element &x) { return relu(x); }},
+        {"relu6", "min(max(x, 0), 6)", true, [](const Element &x) { return relu6(x); }},
+        {"leaky_relu", "x where positive, else 0.01 * x", false, [](const Element &x) { return leaky_relu(x, 0.01f); }},
+        {"sigmoid", "1 / (1 + exp(-x))", false, [](const Element &x) { return sigmoid(x); }},
+        {"hard_sigmoid", "clamp(x / 6 + 1/2, 0, 1)", false, [](const Element &x) { return hard_sigmoid(x); }},
+        {"silu", "x * sigmoid(x)", false, [](const Element &x) { return silu(x); }},
+        {"hard_swish", "x * hard_sigmoid(x)", false, [](const Element &x) { return hard_swish(x); }},
+        {"gelu", "x / 2 * (1 + erf(x / sqrt(2)))", false, [](const Element &x) { return gelu(x); }},
+        {"gelu_tanh", "gelu with tanh in place of erf", false, [](const Element &x) { return gelu_tanh(x); }},
+        {"softplus", "log(1 + exp(x))", false, [](const Element &x) { return softplus(x); }},
+        {"tanh", "tanh(x)", false, [](const Element &x) { return tanh(x); }},
+        {"erf", "the error function", false, [](const Element &x) { return erf(x); }},
+        {"exp", "exp(x)", false, [](const Element &x) { return exp(x); }},
+        {"log", "the natural logarithm", false, [](const Element &x) { return log(x); }},
+        {"sqrt", "sqrt(x)", false, [](const Element &x) { return sqrt(x); }},
+        {"rsqrt", "1 / sqrt(x)", false, [](const Element &x) { return rsqrt(x); }},
+        {"reciprocal", "1 / x", false, [](const Element &x) { return one(x) / x; }},
+        {"sin", "sin(x)", false, [](const Element &x) { return sin(x); }},
+        {"cos", "cos(x)", false, [](const Element &x) { return cos(x); }},
+        {"floor", "rounded down", false, [](const Element &x) { return floor(x); }},
+        {"ceil", "rounded up", false, [](const Element &x) { return ceil(x); }},
+        {"round", "rounded to nearest, halves to even", false, [](const Element &x) { return round(x); }},
+        {"trunc", "rounded towards zero", false, [](const Element &x) { return trunc(x); }},
         {"sign", "-1, 0 or 1", true,
-         [](const Expr &x) { return select(x > zero(x), one(x), select(x < zero(x), zero(x) - one(x), zero(x))); }},
+         [](const Element &x) { return select(x > zero(x), one(x), select(x < zero(x), zero(x) - one(x), zero(x))); }},
     };
     return table;
 }
 
 const std::vector<BinaryFunction> &binary_functions() {
     static const std::vector<BinaryFunction> table = {
-        {"add", "a + b", true, [](const Expr &a, const Expr &b) { return a + b; }},
-        {"sub", "a - b", true, [](const Expr &a, const Expr &b) { return a - b; }},
-        {"mul", "a * b", true, [](const Expr &a, const Expr &b) { return a * b; }},
-        {"div", "a / b; integers round down and x / 0 = 0", true, [](const Expr &a, const Expr &b) { return a / b; }},
+        {"add", "a + b", true, [](const Element &a, const Element &b) { return a + b; }},
+        {"sub", "a - b", true, [](const Element &a, const Element &b) { return a - b; }},
+        {"mul", "a * b", true, [](const Element &a, const Element &b) { return a * b; }},
+        {"div", "a / b; integers round down and x / 0 = 0", true,
+         [](const Element &a, const Element &b) { return a / b; }},
         {"mod", "a % b, with the sign of the rounding of div", true,
-         [](const Expr &a, const Expr &b) { return a % b; }},
-        {"max", "a > b ? a : b", true, [](const Expr &a, const Expr &b) { return Halide::max(a, b); }},
-        {"min", "a < b ? a : b", true, [](const Expr &a, const Expr &b) { return Halide::min(a, b); }},
-        {"pow", "a to the power b", false, [](const Expr &a, const Expr &b) { return Halide::pow(a, b); }},
+         [](const Element &a, const Element &b) { return a % b; }},
+        {"max", "a > b ? a : b", true, [](const Element &a, const Element &b) { return max(a, b); }},
+        {"min", "a < b ? a : b", true, [](const Element &a, const Element &b) { return min(a, b); }},
+        {"pow", "a to the power b", false, [](const Element &a, const Element &b) { return pow(a, b); }},
         {"squared_difference", "(a - b) * (a - b)", true,
-         [](const Expr &a, const Expr &b) { return kumiko::square(a - b); }},
+         [](const Element &a, const Element &b) { return square(a - b); }},
         {"silu_mul", "silu(a) * b, the gate of SwiGLU", false,
-         [](const Expr &a, const Expr &b) { return silu(a) * b; }},
+         [](const Element &a, const Element &b) { return silu(a) * b; }},
     };
     return table;
 }
 
 Expr apply_unary(const std::string &name, const Expr &x) {
     const UnaryFunction &f = find(unary_functions(), name, "function");
-    return in_type(f, x, [&](const auto &compute) { return f.apply(compute(x)); });
+    return in_type(f, x, [&](const auto &compute) { return f.apply(Element(compute(x))); });
 }
 
 Expr apply_binary(const std::string &name, const Expr &a, const Expr &b) {
     const BinaryFunction &f = find(binary_functions(), name, "function of two values");
     require_same_type(a, b, name.c_str());
-    return in_type(f, a, [&](const auto &compute) { return f.apply(compute(a), compute(b)); });
+    return in_type(f, a, [&](const auto &compute) { return f.apply(Element(compute(a)), Element(compute(b))); });
 }
 
 Expr activated(const std::string &activation, const Expr &x) {

@@ -11,12 +11,12 @@ namespace kumiko::ops {
 struct UnaryFunction {
     std::string name, summary;
     bool integers; // also of integers; all take floats
-    Expr (*apply)(const Expr &x);
+    Element (*apply)(const Element &x);
 };
 struct BinaryFunction {
     std::string name, summary;
     bool integers;
-    Expr (*apply)(const Expr &a, const Expr &b);
+    Element (*apply)(const Element &a, const Element &b);
 };
 const std::vector<UnaryFunction> &unary_functions();
 const std::vector<BinaryFunction> &binary_functions();

@@ -32,6 +32,7 @@ struct Parameter {
     bool storage = false;
 
     bool required() const { return otherwise.is_null(); }
+    bool is_list() const { return kind == Kind::Sizes || kind == Kind::Ints; }
 };
 
 // "size", "int", "real", "flag", "type", "choice", "sizes", "ints"

@@ -89,27 +89,25 @@ const Primitive &primitive(const std::string &name) {
 
 void check_arguments(const Primitive &p, const Directive &d) {
     const std::string where = "directive " + d.primitive + ": ";
-    if (!d.arguments.is_object()) throw UserError(where + "its arguments must be an object");
+    if (!d.arguments.is_object()) fail_at(d, where + "its arguments must be an object");
     for (const Parameter &q : p.parameters) {
         if (!d.arguments.contains(q.name)) {
             if (q.optional) continue;
-            throw UserError(where + "the argument \"" + q.name + "\" is missing; it is " + what_is_needed(q.kind));
+            fail_at(d, where + "the argument \"" + q.name + "\" is missing; it is " + what_is_needed(q.kind));
         }
         const auto &v = d.arguments[q.name];
-        if (!fits(q.kind, v))
-            throw UserError(where + "the argument \"" + q.name + "\" must be " + what_is_needed(q.kind));
+        if (!fits(q.kind, v)) fail_at(d, where + "the argument \"" + q.name + "\" must be " + what_is_needed(q.kind));
         if (!q.choices.empty() &&
             std::find(q.choices.begin(), q.choices.end(), v.get<std::string>()) == q.choices.end()) {
             std::string legal;
             for (const auto &c : q.choices) legal += (legal.empty() ? "" : ", ") + c;
-            throw UserError(where + "\"" + v.get<std::string>() + "\" is not a legal " + q.name + "; legal are " +
-                            legal);
+            fail_at(d, where + "\"" + v.get<std::string>() + "\" is not a legal " + q.name + "; legal are " + legal);
         }
     }
     for (const auto &[name, v] : d.arguments.items()) {
         bool known = false;
         for (const Parameter &q : p.parameters) known = known || name == q.name;
-        if (!known) throw UserError(where + "it has no argument \"" + name + "\"");
+        if (!known) fail_at(d, where + "it has no argument \"" + name + "\"");
     }
 }
 

@@ -23,6 +23,10 @@ std::string read_outside(const ScheduleState &state, const Facts &facts) {
         if (s.is_copy) continue; // reads what it copies
         if (std::string text = reach_of(s.def, inside).outside; !text.empty()) return text;
     }
+    for (const Requirement &r : state.op.requirements()) {
+        if (Halide::Internal::is_const_zero(Halide::Internal::simplify(facts.apply(r.condition))))
+            return r.text + " does not hold";
+    }
     return "";
 }
 

@@ -279,8 +279,8 @@ Schedule &Schedule::apply(Directive d) {
     return *this;
 }
 
-Schedule &Schedule::undo() {
-    if (directives_.empty()) throw UserError("there is no directive to undo");
+Schedule &Schedule::undo(Place where) {
+    if (directives_.empty()) throw UserError(where, "there is no directive to undo");
     Schedule fresh(op(), machine(), state_->instructions);
     for (size_t i = 0; i + 1 < directives_.size(); i++) fresh.apply(directives_[i]);
     return *this = std::move(fresh);
@@ -457,7 +457,8 @@ Schedule Schedule::parse(const Op &op, const std::string &text) {
 
 Schedule Schedule::load(const Op &op, const std::filesystem::path &file) {
     std::ifstream in(file);
-    if (!in) throw UserError("there is no readable schedule at " + file.string());
+    if (!in || std::filesystem::is_directory(file))
+        throw UserError("there is no readable schedule at " + file.string());
     std::ostringstream text;
     text << in.rdbuf();
     return parse(op, text.str());

@@ -139,7 +139,7 @@ public:
     // The generic form of all of these.
     Schedule &apply(Directive directive);
     // Takes back the last directive, by replaying the others.
-    Schedule &undo();
+    Schedule &undo(Place where = Place::current());
 
     const std::vector<Specialization> &specializations() const { return state_->specializations; }
 

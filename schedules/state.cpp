@@ -172,19 +172,6 @@ Type ScheduleState::type_of(const std::string &tensor) const {
     return s->def.type;
 }
 
-std::set<std::string> tensors_read(const Expr &e) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::set<std::string> names;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image) names.insert(op->name);
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    e.accept(&reads);
-    return reads.names;
-}
-
 std::vector<std::string> ScheduleState::readers(const std::string &tensor) const {
     std::set<std::string> names = {tensor};
     if (const StageState *p = producer(tensor)) {

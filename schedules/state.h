@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dsl/op.h"
+#include "dsl/reach.h"
 
 #include <functional>
 #include <map>
@@ -173,8 +174,5 @@ struct ScheduleState {
     // The stage whose component has this tensor name; null for inputs.
     const StageState *producer(const std::string &tensor) const;
 };
-
-// The tensors that an expression reads.
-std::set<std::string> tensors_read(const Expr &e);
 
 } // namespace kumiko

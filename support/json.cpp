@@ -6,13 +6,23 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <vector>
 
 namespace kumiko {
 
 Json parse_json(const std::string &text, const std::string &document) {
+    std::vector<std::set<std::string>> open; // the keys of the objects around
+    const auto once = [&](int, Json::parse_event_t event, Json &parsed) {
+        if (event == Json::parse_event_t::object_start) open.emplace_back();
+        if (event == Json::parse_event_t::object_end) open.pop_back();
+        if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
+            throw UserError(document + ": the key \"" + parsed.get<std::string>() + "\" stands twice in one object");
+        return true;
+    };
     try {
-        return Json::parse(text);
+        return Json::parse(text, once);
     } catch (const nlohmann::json::parse_error &e) {
         // e.byte counts from 1 to the byte that could not be read.
         size_t line = 1, column = 1;

@@ -41,6 +41,12 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
         refuse(state, d, "the factor " + std::to_string(factor) + " is larger than loops may be long", &stage, name,
                "a factor of 1 to 1073741824");
     }
+    if (const auto n = Halide::Internal::as_const_int(loop.extent); n && *n > INT32_MAX - (factor - 1)) {
+        refuse(state, d,
+               "the last block of " + std::to_string(factor) + " in the " + std::to_string(*n) +
+                   " iterations of loop " + name + " ends beyond 2147483647",
+               &stage, name, "a factor of 1 to " + std::to_string(INT32_MAX - *n + 1));
+    }
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + name + " is already " + kind_name(loop.kind), &stage, name,
                "split before the directive that made it " + std::string(kind_name(loop.kind)));

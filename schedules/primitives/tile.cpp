@@ -8,7 +8,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const std::vector<std::string> loops = names_argument(d, "loops");
     const auto factors = d.arguments["factors"].get<std::vector<int64_t>>();
-    if (loops.empty() || loops.size() != factors.size()) {
+    if (loops.empty()) refuse(state, d, "no loops are named", &stage, "", "two or more, with a factor for each");
+    if (loops.size() != factors.size()) {
         refuse(state, d, std::to_string(loops.size()) + " loops but " + std::to_string(factors.size()) + " factors",
                &stage, "", "one factor for each loop");
     }

@@ -52,7 +52,18 @@ bool is_dense(const TensorArgument &t) {
     return true;
 }
 
-// Names in C: letters, digits and underscores, not a keyword.
+// What the standard headers define as macros or types, as far as it might name a size or a tensor.
+bool is_standard(const std::string &name) {
+    static const std::set<std::string> known = {
+        "NULL",         "EOF",          "BUFSIZ", "FILE",   "SEEK_SET", "SEEK_CUR", "SEEK_END", "EDOM",
+        "ERANGE",       "errno",        "stdin",  "stdout", "stderr",   "assert",   "I",        "complex",
+        "imaginary",    "true",         "false",  "NDEBUG", "INFINITY", "NAN",      "HUGE_VAL", "CHAR_BIT",
+        "EXIT_SUCCESS", "EXIT_FAILURE", "M_PI",   "linux",  "unix",     "offsetof", "signal",   "setjmp"};
+    const auto ends = [&](const char *end) { return name.ends_with(end); };
+    return known.count(name) || ends("_t") || ends("_MAX") || ends("_MIN") || ends("_WIDTH");
+}
+
+// Names in C: letters, digits and underscores, not a keyword, nor what a standard header may define.
 std::string c_name(const std::string &name) {
     static const std::set<std::string> keywords = {
         "auto",   "break",    "case",     "char",     "const",  "continue", "default", "do",       "double",
@@ -64,7 +75,8 @@ std::string c_name(const std::string &name) {
     for (char c : name) {
         result += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     }
-    if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) || keywords.count(result)) {
+    if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) || keywords.count(result) ||
+        is_standard(result)) {
         result += "_";
     }
     return std::isdigit(static_cast<unsigned char>(result[0])) ? "_" + result : result;

@@ -137,7 +137,7 @@ private:
     // ---- Kernels (kernel.cpp)
     void declare_scopes(const Nest &nest);
     void check_door(const Nest &nest);
-    void check_products(const Nest &nest);
+    void check_totals(const Nest &nest);
     void check_strides(const Nest &nest);
     void check_overlap(const Nest &nest);
     Value *columns_apart(const TensorArgument &a, Value *a_begin, const TensorArgument &b, Value *b_begin);

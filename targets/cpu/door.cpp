@@ -100,7 +100,7 @@ void Codegen::check_door(const Nest &nest) {
         fail_unless(ir_.CreateICmpULE(symbols_.find(size)->index, i64(INT32_MAX)), bad_size,
                     fmt::format("{}: size {} is outside [0, 2147483647]", kernel_, size));
     }
-    check_products(nest);
+    check_totals(nest);
     for (const Assumption &a : nest.assumptions) {
         fail_unless(condition(a.condition), failed_assumption,
                     fmt::format("{}: the assumption {} does not hold", kernel_, a.text));
@@ -111,10 +111,10 @@ void Codegen::check_door(const Nest &nest) {
 
 namespace {
 
-// The products of sizes in extents of tensors and loops, inner ones first.
-class FindProducts : public IRVisitor {
+// The products and sums of sizes in extents of tensors and loops, inner ones first.
+class FindTotals : public IRVisitor {
 public:
-    explicit FindProducts(const Nest &nest) : sizes_(nest.sizes.begin(), nest.sizes.end()) {
+    explicit FindTotals(const Nest &nest) : sizes_(nest.sizes.begin(), nest.sizes.end()) {
         for (const TensorArgument &t : nest.tensors) {
             if (!t.packed_from.empty()) continue; // counted in 64 bits
             for (const Expr &e : t.extents) look(e);
@@ -153,8 +153,14 @@ private:
     }
     void visit(const Mul *op) override {
         IRVisitor::visit(op);
-        const Expr e = op;
-        if (!in_extent_ || op->type != Int(32) || is_const(e) || !of_sizes(e)) return;
+        found_one(op);
+    }
+    void visit(const Add *op) override {
+        IRVisitor::visit(op);
+        found_one(op);
+    }
+    void found_one(const Expr &e) {
+        if (!in_extent_ || e.type() != Int(32) || is_const(e) || !of_sizes(e)) return;
         for (const Expr &known : found) {
             if (equal(known, e)) return;
         }
@@ -164,9 +170,10 @@ private:
 
 } // namespace
 
-// Loops count in 32 bits: an extent of several sizes, as M * N where two loops are one, must fit.
-void Codegen::check_products(const Nest &nest) {
-    for (const Expr &e : FindProducts(nest).found) {
+// Loops count in 32 bits: an extent of several sizes, as M * N where two loops are one, or one that is rounded up to blocks, must
+// fit.
+void Codegen::check_totals(const Nest &nest) {
+    for (const Expr &e : FindTotals(nest).found) {
         Value *v = index(e);
         Value *fits = ir_.CreateAnd(ir_.CreateICmpSGE(v, i64(INT32_MIN)), ir_.CreateICmpSLE(v, i64(INT32_MAX)));
         fail_unless(fits, bad_size, fmt::format("{}: {} is larger than 2147483647", kernel_, to_string(e)));

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <set>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -41,6 +43,22 @@ Halide::Target target_of(const HalideOptions &options) {
     return Halide::Target(options.target);
 }
 
+// Halide has one space of names for tensors and sizes: sizes that are called like a tensor get another.
+class RenameSizes : public IRMutator {
+public:
+    explicit RenameSizes(const Nest &nest) {
+        for (const TensorArgument &t : nest.tensors) taken_.insert(t.name);
+    }
+    std::string name(const std::string &size) const { return taken_.count(size) ? size + ".size" : size; }
+
+private:
+    using IRMutator::visit;
+    std::set<std::string> taken_;
+    Expr visit(const Variable *v) override {
+        return v->type == Int(32) && taken_.count(v->name) ? Variable::make(Int(32), name(v->name)) : Expr(v);
+    }
+};
+
 // Tensors are pointers, sizes int32. The body names them, so that is what the parameters are called.
 LoweredFunc function_of(const Nest &nest, const Halide::Target &target, Halide::LinkageType linkage,
                         std::vector<LoweredFunc> &tasks) {
@@ -48,9 +66,10 @@ LoweredFunc function_of(const Nest &nest, const Halide::Target &target, Halide::
     for (const TensorArgument &t : nest.tensors) {
         args.emplace_back(t.name, Halide::Argument::InputScalar, Halide::Handle(), 0, Halide::ArgumentEstimates{});
     }
+    RenameSizes rename(nest);
     for (const std::string &s : nest.sizes)
-        args.emplace_back(s, Halide::Argument::InputScalar, Int(32), 0, Halide::ArgumentEstimates{});
-    const Stmt body = lower_parallel_tasks(halide_body(nest), tasks, nest.name, target);
+        args.emplace_back(rename.name(s), Halide::Argument::InputScalar, Int(32), 0, Halide::ArgumentEstimates{});
+    const Stmt body = lower_parallel_tasks(rename.mutate(halide_body(nest)), tasks, nest.name, target);
     return LoweredFunc(nest.name, args, body, linkage);
 }
 

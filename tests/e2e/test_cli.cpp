@@ -221,6 +221,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("", "subcommand");
     bad("show gelu --shape n=8 --pass simplify",
         "--pass asks for the IR after a pass: say --stage ir too, not --stage nest");
+    bad("shwo --help", "there is no command \"shwo\" (did you mean 'show'?)");
     bad("shwo", "there is no command \"shwo\" (did you mean 'show'?)");
     bad("show matmull --shape m=1", "did you mean 'matmul'?");
     bad("show matmul --shape m=1,n=1", "needs the parameter \"k\"");

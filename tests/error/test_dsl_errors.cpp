@@ -73,6 +73,53 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { 2.5 * n.I(n.i); }) ==
           "\"*\" has a i32 on one side and the number 2.5 on the other; cast the i32 to a float type");
     CHECK(error_of([&] { n.A(n.i, n.k) * cast<float>(n.I(n.i)); }) == "no error");
+    // What is made from elements remembers it.
+    Tensor H = input("H", f16, {n.i}), U = input("U", u8, {n.i}), W = input("W", bf16, {n.i}),
+           F = input("F", f32, {n.i});
+    const auto mixed = [](const char *op, const char *left, const char *right) {
+        return fmt::format(
+            "\"{}\" has a {} on its left and a {} on its right; cast one of them, so that the type of the "
+            "arithmetic is stated",
+            op, left, right);
+    };
+    CHECK(error_of([&] { F(n.i) * 2.f + H(n.i) * 2.f; }) == mixed("+", "f32", "f16"));
+    CHECK(error_of([&] { -F(n.i) - -H(n.i); }) == mixed("-", "f32", "f16"));
+    CHECK(error_of([&] { exp(F(n.i)) + exp(W(n.i)); }) == mixed("+", "f32", "bf16"));
+    CHECK(error_of([&] { select(F(n.i) > 0, U(n.i), cast(i8, n.I(n.i))); }) == mixed("select", "u8", "i8"));
+    CHECK(error_of([&] { select(n.i > 2, F(n.i), n.i > 1, H(n.i), 0); }) != "no error");
+    CHECK(error_of([&] { max(F(n.i), n.I(n.i)); }) == mixed("max", "f32", "i32"));
+    CHECK(error_of([&] { min(0, U(n.i), n.I(n.i)); }) == mixed("min", "u8", "i32"));
+    CHECK(error_of([&] { clamp(U(n.i), n.I(n.i), 5); }) != "no error");
+    CHECK(error_of([&] { pow(F(n.i), H(n.i)); }) == mixed("pow", "f32", "f16"));
+    CHECK(error_of([&] { sum(F(n.i), n.i) + sum(H(n.i), n.i); }) == mixed("+", "f32", "f16"));
+    CHECK(error_of([&] { sigmoid(F(n.i)) * silu(H(n.i)); }) == mixed("*", "f32", "f16"));
+    CHECK(error_of([&] { leaky_relu(H(n.i), F(n.i)); }) == mixed("*", "f16", "f32"));
+    // Numbers adapt, where the type holds them.
+    CHECK(error_of([&] { U(n.i) + 1000; }) ==
+          "\"+\" has a u8 on one side and the number 1000 on the other; a u8 holds 0 to 255: cast one of them");
+    CHECK(error_of([&] { U(n.i) > -1; }) ==
+          "\">\" has a u8 on one side and the number -1 on the other; a u8 holds 0 to 255: cast one of them");
+    CHECK(error_of([&] { n.I(n.i) * 3000000000u; }) ==
+          "\"*\" has a i32 on one side and the number 3000000000 on the other; a i32 holds -2147483648 to 2147483647: "
+          "cast one of them");
+    CHECK(error_of([&] { U(n.i) * 2.5f; }) ==
+          "\"*\" has a u8 on one side and the number 2.5 on the other; cast the u8 to a float type");
+    CHECK(error_of([&] { H(n.i) * 1e6; }) ==
+          "\"*\" has a f16 on one side and the number 1000000.0 on the other; a f16 cannot hold it: cast one of them");
+    for (const Element &e : {H(n.i) * 2.f, 2 * H(n.i), H(n.i) + 0.5, max(H(n.i), 0), select(n.i > 1, 0.f, H(n.i)),
+                             exp(H(n.i)), pow(H(n.i), 2), leaky_relu(H(n.i), 0.1f), clamp(H(n.i), -1, 1.5f)})
+        CHECK(e.type() == f16);
+    CHECK(exp(W(n.i)).type() == bf16);
+    CHECK((U(n.i) << 2).type() == u8);
+    CHECK((F(n.i) > 0 && n.i < 3).type() == boolean);
+    // What an operation does not take.
+    CHECK(error_of([&] { !F(n.i); }) == "\"!\" takes bool, not f32; compare it, as in x != 0");
+    CHECK(error_of([&] { F(n.i) && n.i > 2; }) == "\"&&\" takes bool, not f32; compare it, as in x != 0");
+    CHECK(select(n.i > 2, H(n.i), n.i > 1, 3, n.i > 0, H(n.i) * 2, 0).type() == f16);
+    CHECK(error_of([&] { select(F(n.i), 1, 2); }) == "\"select\" takes bool, not f32; compare it, as in x != 0");
+    CHECK(error_of([&] { exp(n.I(n.i)); }) == "exp of a i32 expression; cast it to a float type");
+    CHECK(error_of([&] { hard_swish(U(n.i)); }) == "hard_sigmoid of a u8 expression; cast it to a float type");
+    CHECK(error_of([&] { F(n.i) & F(n.i); }) != "no error");
 }
 
 TEST_CASE("reductions") {
@@ -326,6 +373,31 @@ TEST_CASE("reads beyond a tensor") {
     const Op open("op", {Z}, {compute("Y", {m}, Z(m + 1))});
     REQUIRE(open.requirements().size() == 1);
     CHECK(open.requirements()[0].text == "M < N (stage Y reads Z at m + 1 of axis n)");
+    CHECK(error_of([&] { clamped(input("E", f32, {none})); }) ==
+          "here: clamped(E) has nothing to clamp to: axis none has no elements; legal is 1 or more");
+    const Op border("op", {Z}, {compute("Y", {m}, clamped(Z)(m + 1))});
+    REQUIRE(border.requirements().size() == 1);
+    const std::string some =
+        "1 <= N (stage Y reads Z.clamped, which clamps the index of axis n to one of its elements)";
+    CHECK(border.requirements()[0].text == some);
+    CHECK(error_of([&] { interpret(border, Buffer<float>({0}), Buffer<float>({3})); }) == "op \"op\" requires " + some);
+    CHECK(error_of([&] { interpret(border, Buffer<float>({0}), Buffer<float>({0})); }) == "no error");
+    CHECK(Op("op", {Z}, {compute("Y", {m}, zero_padded(Z)(m + 1))}).requirements().empty());
+    Axis large("large", 1 << 20);
+    CHECK(error_of(op(X, compute("Y", {large}, X(large * 4096)))) ==
+          "here: stage Y reads X outside: its index large * 4096 leaves 32 bits; legal beyond a tensor are reads of "
+          "zero_padded and clamped");
+}
+
+TEST_CASE("buffers larger than memory") {
+    CHECK(error_of([] {
+              Buffer<double>({1 << 30, 1 << 20});
+          }) == "there is no memory for a buffer of f64 with extents [1073741824, 1048576]");
+    const int64_t most = INT32_MAX;
+    CHECK(error_of([&] {
+              Buffer<>(f64, {most, most, most}, {most, most, most});
+          }) == "there is no memory for a buffer of f64 with extents [2147483647, 2147483647, 2147483647]");
+    CHECK(error_of([&] { Buffer<float>({most, most, most}); }).find("a stride must fit 32 bits") != std::string::npos);
 }
 
 TEST_CASE("interpreting") {

@@ -57,6 +57,13 @@ there is no primitive "splitt" (did you mean 'split'?)
           }) == R"(
 directive split: the argument "factor" must be a whole number below 2^63
 )");
+    CHECK(told([&] { s.stage("C").accumulate_in("registers", "j", "perhaps"); }) == R"(
+FILE:LINE: error: directive accumulate_in: "perhaps" is not a legal rounds; legal are reload, join
+)");
+    CHECK(told([&] { s.undo(); }) == R"(
+FILE:LINE: error: there is no directive to undo
+)");
+    CHECK(told([&] { s.stage("C").tile({}, {}); }).find("tile({}, {}): no loops are named") != std::string::npos);
     CHECK(s.directives().empty());
 }
 
@@ -491,4 +498,16 @@ directive 1 of the saved schedule: split("z", 8): stage C has no loop "z"
                 for k in 0..256 (reduction)
   legal here: the loops i, j, k
 )");
+}
+
+TEST_CASE("a last block beyond 32 bits") {
+    Axis i("i", INT32_MAX - 2);
+    Tensor X = input("X", i8, {i});
+    Schedule s(Op("long", {X}, {compute("Y", {i}, X(i) + 1)}), Machine::named("x86-64-avx2"));
+    CHECK(told([&] { s.stage("Y").split("i", 4); }) == R"(
+FILE:LINE: error: split("i", 4): the last block of 4 in the 2147483645 iterations of loop i ends beyond 2147483647
+  stage Y   for i in 0..2147483645  ← split asked here
+  legal here: a factor of 1 to 3
+)");
+    s.stage("Y").split("i", 3);
 }

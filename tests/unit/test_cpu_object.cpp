@@ -113,6 +113,12 @@ TEST_CASE("a header says types and shapes") {
     CHECK(h.find(" *   W_L2  in  float16 bits[n, 3], strides [5, 1] in elements\n") != std::string::npos);
     CHECK(h.find(" *   x     in  bfloat16 bits[n]\n") != std::string::npos);
     CHECK(h.find(" *   requires n > 0\n") != std::string::npos);
+    // Names that C or its standard headers know otherwise.
+    n.tensors[0].name = "NULL";
+    n.sizes = {"EOF", "size_t", "for", "INT_MAX"};
+    h = c_header({n});
+    CHECK(h.find("(const uint16_t *NULL_, const uint16_t *x, float *y, int64_t EOF_, int64_t size_t_, int64_t for_, "
+                 "int64_t INT_MAX_);") != std::string::npos);
 }
 
 TEST_CASE("every level compiles, with and without an operating system") {

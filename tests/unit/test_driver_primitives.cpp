@@ -585,6 +585,12 @@ TEST_CASE("extents made of sizes are checked at the door") {
           "square: M * M is larger than 2147483647");
     CHECK(told(Schedule(Op("short", {K}, {compute("C", {k}, K(k) + 1.f)})), {2}) ==
           "short: the extent M + -5 of tensor K is outside [0, 2147483647]");
+    Axis m("m", M);
+    Tensor X = input("X", f32, {m});
+    Schedule blocks(Op("blocks", {X}, {compute("C", {m}, X(m) + 1.f)}));
+    blocks.stage("C").split("m", 64);
+    blocks.stage("C").parallel("m.o");
+    CHECK(told(blocks, {INT32_MAX - 5}) == "blocks: M + 63 is larger than 2147483647");
 }
 
 TEST_CASE("outputs whose strides put elements in one place are refused") {

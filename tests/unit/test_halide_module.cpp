@@ -77,6 +77,22 @@ TEST_CASE("sizes are bound at the call, and the door is watched") {
     CHECK(module.call(all, negative) == KUMIKO_BAD_SIZE);
 }
 
+TEST_CASE("a size and a tensor of one name, also inside parallel loops, through Halide") {
+    Size A("A"), B("B"), C("C");
+    Axis i("i", A), j("j", B), k("k", C);
+    Tensor a = input("A", i32, {i, k}), b = input("B", i32, {k, j});
+    const Op op("named", {a, b}, {compute("C", {i, j}, sum(a(i, k) * b(k, j), k))});
+    Schedule s(op);
+    s.stage("C").reorder({"i", "k", "j"}).parallel("i").vectorize("j", 4);
+    const Buffer<> x = random_integers(i32, {5, 7}), y = random_integers(i32, {7, 6}, 2);
+    const Nest nest = lower(s);
+    const Sizes sizes = {{"A", 5}, {"B", 6}, {"C", 7}};
+    std::vector<int64_t> values;
+    for (const std::string &size : nest.sizes) values.push_back(sizes.at(size));
+    CHECK(difference(run(nest, {x, y}, Buffer<>(i32, {5, 6}), values), interpret(op, x, y)) == "");
+    CHECK(halide_c_source(nest).find("int named(") != std::string::npos);
+}
+
 TEST_CASE("casts saturate, and functions of ours are Halide's") {
     Axis i("i", 6);
     Tensor X = input("X", f32, {i});
