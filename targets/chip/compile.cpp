@@ -2,6 +2,7 @@
 
 #include "machine/machine.h"
 #include "support/error.h"
+#include "targets/chip/micro/micro_op.h"
 #include "targets/chip/stage/stages.h"
 
 #include <chrono>
@@ -178,6 +179,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
         for (const std::string &o : op.outputs())
             contents->bounds.compulsory_dram_bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
         contents->program = c.packer.finish();
+        contents->program.words = fold(contents->program.words, config);
         contents->tensors = std::move(c.tensors);
         contents->l3 = c.l3;
         contents->l2 = c.l2;

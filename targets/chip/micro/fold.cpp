@@ -1,8 +1,11 @@
 // Repeated stretches of words as REPs: the same steps from a shorter program.
+#include "sim/program.h"
 #include "targets/chip/micro/micro_op.h"
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace kumiko::chip {
 
@@ -81,12 +84,14 @@ std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words) {
     return loops;
 }
 
-class ShapeNumbers {
+// Equal keys have equal numbers.
+template<typename Key>
+class Numbers {
 public:
-    int of(const std::string &key) { return numbers_.try_emplace(key, int(numbers_.size())).first->second; }
+    int of(const Key &key) { return numbers_.try_emplace(key, int(numbers_.size())).first->second; }
 
 private:
-    std::map<std::string, int> numbers_;
+    std::map<Key, int> numbers_;
 };
 
 } // namespace
@@ -94,30 +99,22 @@ private:
 std::vector<Word> fold(const std::vector<Word> &words, const Config &config) {
     // Single words as items.
     std::vector<Item> items;
-    ShapeNumbers shapes;
-    std::vector<std::pair<Word, int>> known; // few shapes, so a search is quick enough
+    Numbers<std::pair<EncodedWord, std::vector<int>>> codes;
+    Numbers<std::string> shapes;
     for (size_t i = 0; i < words.size(); i++) {
         Item item;
-        Word w = words[i];
+        Word w = words[i]; // to become what it is but for addresses
         item.words = {i};
         item.whole = w.mv.op != MvOp::None || !(w.control == Control{});
         Addresses a{};
+        std::vector<int> apart; // of listed addresses from the first
         for (Port *p : {&w.lm0, &w.lm1, &w.grf0_read, &w.grf0_write, &w.grf1_read, &w.grf1_write})
             if (p->address.listed)
-                for (int t = 3; t >= 0; t--) p->address.at[size_t(t)] -= p->address.at[0];
+                for (size_t t = 1; t < 4; t++) apart.push_back(std::exchange(p->address.at[t], 0) - p->address.at[0]);
         size_t k = 0;
-        Word original = words[i];
-        each_address(original, [&](uint16_t &at, auto &) { a[k++] = at; });
-        each_address(w, [](uint16_t &at, auto &) { at = 0; });
+        each_address(w, [&](uint16_t &at, auto &) { a[k++] = std::exchange(at, 0); });
         item.addresses = {a};
-        const auto found =
-            std::find_if(known.rbegin(), known.rend(), [&](const auto &s) { return s.first.same_code(w); });
-        if (found != known.rend()) {
-            item.shape = found->second;
-        } else {
-            item.shape = int(known.size());
-            known.push_back({w, item.shape});
-        }
+        item.shape = codes.of({encode(w), std::move(apart)});
         items.push_back(std::move(item));
     }
     if (config.repeat.nest < 1) return words;
