@@ -16,6 +16,8 @@
 #include <iostream>
 #include <memory>
 
+#include <set>
+
 namespace kumiko::cli {
 
 namespace {
@@ -55,6 +57,8 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
         std::erase_if(tasks, [&](const Database::TaskSummary &t) { return threads && t.key.threads != threads; });
     if (tasks.empty()) {
         for (const ops::Operator &o : ops::registry()) names.push_back(o.name);
+        std::set<std::string> once;
+        std::erase_if(names, [&](const std::string &n) { return !once.insert(n).second; });
         throw UserError("neither this program nor " + file + " knows an op \"" + name + "\" tuned on this machine" +
                         suggest(name, names));
     }

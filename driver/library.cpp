@@ -13,6 +13,10 @@
 #include "targets/lower/lower.h"
 
 #include <bit>
+#include <dlfcn.h>
+#include <map>
+#include <regex>
+#include <set>
 
 namespace kumiko {
 
@@ -54,15 +58,49 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
     return {Json(default_schedule(k.op, target.machine).to_json()), nullptr, 0, "", "default"};
 }
 
-// A kernel must not take the name of a function of the runtime.
+// A function of the C library or of its mathematics, as they are on this machine.
+bool in_c_library(const std::string &symbol) {
+    for (const char *file : {"libc.so.6", "libm.so.6"}) {
+        void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+        if (!library) continue;
+        const bool found = dlsym(library, symbol.c_str());
+        dlclose(library);
+        if (found) return true;
+    }
+    return false;
+}
+
+// A kernel must not take a name that the library or the C library needs.
 void check_symbol(const LibraryDescription &library, const std::string &symbol) {
     for (const char *taken :
          {"abi_version", "parallel_for", "set_parallel_for", "default_parallel_for", "set_num_threads", "num_threads",
           "shutdown_threads", "malloc", "free", "set_memory", "trim_memory", "cpu_features", "cpu_feature",
-          "set_cpu_features", "require_features", "fail", "error", "clear_error"}) {
+          "set_cpu_features", "require_features", "fail", "error", "clear_error", "status"}) {
         if (symbol == library.name + "_" + taken) {
             throw UserError("the function would be called " + symbol +
                             ", as one of the library's own; give the kernel another name");
+        }
+    }
+    if (in_c_library(symbol))
+        throw UserError("the function would be called " + symbol +
+                        ", as one of the C library; give the library a prefix, or the kernel another name");
+}
+
+// The names of the functions that kernels bring, each once, and none of the header's macros and constants.
+void check_symbols(const std::vector<PackagedKernel> &kernels, const std::string &header) {
+    std::map<std::string, std::string> owner;
+    for (const PackagedKernel &k : kernels) {
+        std::vector<std::string> names = {k.symbol, k.symbol + "_packed"};
+        for (const Entry &e : k.entries) names.insert(names.end(), {e.name, e.name + "_packed"});
+        for (const std::string &name : std::set<std::string>(names.begin(), names.end())) {
+            const auto [other, fresh] = owner.emplace(name, k.kernel->name);
+            if (!fresh)
+                throw UserError("kernels " + other->second + " and " + k.kernel->name +
+                                " would both bring a function " + name + "; give one of them another name");
+            const bool taken = std::regex_search(header, std::regex("(#define |#ifndef |\n    )" + name + "\\b"));
+            if (taken)
+                throw UserError("kernel " + k.kernel->name + " would bring a function " + name +
+                                ", which the header names otherwise; give the kernel another name");
         }
     }
 }
@@ -144,6 +182,8 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
         }
     }
     make_entries(kernels);
+    const std::string header = library_header(library, kernels);
+    check_symbols(kernels, header);
     for (const PackagedKernel &k : kernels) {
         ObjectFile object = compile_entries(k.entries, targets[0].cpu, library.name);
         members.emplace_back(k.kernel->name + ".o", std::move(object.bytes));
@@ -170,7 +210,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     };
     add("lib" + library.name + ".a", "the kernels" + std::string(own_architecture ? " and their runtime" : ""),
         make_archive(members));
-    add(library.name + ".h", "C declarations", library_header(library, kernels));
+    add(library.name + ".h", "C declarations", header);
     add(library.name + "Config.cmake", "for CMake's find_package", library_cmake(library));
     add(library.name + "ConfigVersion.cmake", "the version, for CMake", library_cmake_version(library));
     add(library.name + ".pc", "for pkg-config", library_pkg_config(library));

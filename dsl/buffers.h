@@ -223,10 +223,11 @@ Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes
 double element(const halide_buffer_t *buffer, const std::vector<int64_t> &index);
 
 struct Tolerance {
-    double relative = 1e-5;
+    double relative = 1e-5; // of the largest expected element, as sums in another order differ
     double absolute = 1e-6;
 };
 // Throws UserError with the first difference, the largest one and how many there are. NaN equals NaN, inf equals inf.
+// interpret_with_bound gives bounds for each element, which check_within compares with.
 void check_close(const Buffer<> &actual, const Buffer<> &expected, const Tolerance &tolerance = {});
 // The same against a bound for each element: |actual − expected| <= bound.
 void check_within(const Buffer<> &actual, const Buffer<> &expected, const Buffer<> &bound);

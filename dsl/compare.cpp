@@ -43,9 +43,14 @@ std::string compare(const Buffer<> &actual, const Buffer<> &expected,
 } // namespace
 
 void check_close(const Buffer<> &actual, const Buffer<> &expected, const Tolerance &t) {
+    double largest = 0;
+    for_each_element(expected.raw_buffer(), [&](const auto &, uint8_t *p) {
+        const double e = std::abs(read_element(expected.type(), p));
+        if (std::isfinite(e)) largest = std::max(largest, e);
+    });
     const std::string report = compare(actual, expected, [&](const auto &, double a, double e) {
         if (std::isnan(a) || std::isnan(e)) return std::isnan(a) != std::isnan(e);
-        return a != e && !(std::abs(a - e) <= t.absolute + t.relative * std::abs(e));
+        return a != e && !(std::abs(a - e) <= t.absolute + t.relative * largest);
     });
     if (!report.empty()) throw UserError(report);
 }

@@ -1,5 +1,6 @@
 #include "dsl/element.h"
 
+#include "dsl/legal.h"
 #include "dsl/print.h"
 #include "dsl/types.h"
 #include "support/error.h"
@@ -12,41 +13,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-bool is_number(const Expr &e) { return is_const(e); }
-
-// The constant `e` as one of `type`.
-Expr adapted(const Expr &e, Type type, const char *operation) {
-    const auto refuse = [&](const std::string &advice) {
-        throw UserError(fmt::format("\"{}\" has a {} on one side and the number {} on the other; {}", operation,
-                                    type_name(type), to_string(e), advice));
-    };
-    const auto low = [&] { return type.is_uint() ? 0 : int64_t(-(uint64_t(1) << (type.bits() - 1))); };
-    const auto high = [&] { return ~uint64_t(0) >> (64 - type.bits() + type.is_int()); };
-    const auto range = [&] {
-        refuse(fmt::format("a {} holds {} to {}: cast one of them", type_name(type), low(), high()));
-    };
-    if (const auto *f = as_const_float(e) ? e.as<FloatImm>() : nullptr) {
-        if (type.is_float()) {
-            const Expr number = make_const(type, f->value);
-            if (std::isfinite(f->value) && !std::isfinite(number.as<FloatImm>()->value))
-                refuse(std::string("a ") + type_name(type) + " cannot hold it: cast one of them");
-            return number;
-        }
-        if (f->value != std::floor(f->value)) refuse("cast the " + type_name(type) + " to a float type");
-        if (f->value < double(low()) || f->value > double(high())) range();
-        return f->value < 0 ? make_const(type, int64_t(f->value)) : make_const(type, uint64_t(f->value));
-    }
-    if (const auto *n = e.as<IntImm>()) {
-        if (type.is_float()) return make_const(type, double(n->value));
-        if (n->value < low() || (n->value > 0 && uint64_t(n->value) > high())) range();
-        return make_const(type, n->value);
-    }
-    if (const auto *n = e.as<UIntImm>()) {
-        if (type.is_float()) return make_const(type, double(n->value));
-        if (n->value > high()) range();
-        return make_const(type, n->value);
-    }
-    return Halide::cast(type, e);
+void require_defined(const char *operation, const Expr &e) {
+    if (!e.defined()) throw UserError(fmt::format("\"{}\" of an undefined expression", operation));
 }
 
 struct Pair {
@@ -54,12 +22,10 @@ struct Pair {
 };
 
 Pair of_one_type(const char *operation, const Expr &a, const Expr &b) {
-    for (const Expr *e : {&a, &b}) {
-        if (!e->defined()) throw UserError(fmt::format("\"{}\" has an undefined expression on one side", operation));
-    }
+    for (const Expr *e : {&a, &b}) require_defined(operation, *e);
     if (a.type() == b.type()) return {a, b};
-    if (is_number(b)) return {a, adapted(b, a.type(), operation)};
-    if (is_number(a)) return {adapted(a, b.type(), operation), b};
+    if (is_const(b)) return {a, typed::adapted(b, a.type(), operation)};
+    if (is_const(a)) return {typed::adapted(a, b.type(), operation), b};
     throw UserError("\"" + std::string(operation) + "\" has a " + type_name(a.type()) + " on its left and a " +
                     type_name(b.type()) +
                     " on its right; cast one of them, so that the type of the arithmetic is stated");
@@ -76,9 +42,16 @@ Element guarded(const char *operation, F f) {
 }
 
 void require_bool(const char *operation, const Expr &e) {
+    require_defined(operation, e);
     if (!e.type().is_bool())
         throw UserError(
             fmt::format("\"{}\" takes bool, not {}; compare it, as in x != 0", operation, type_name(e.type())));
+}
+
+void require_float(const char *operation, const Expr &x) {
+    require_defined(operation, x);
+    if (!x.type().is_float())
+        throw UserError(fmt::format("{} of a {} expression; cast it to a float type", operation, type_name(x.type())));
 }
 
 } // namespace
@@ -86,6 +59,41 @@ void require_bool(const char *operation, const Expr &e) {
 void require_same_type(const Expr &a, const Expr &b, const char *operation) { of_one_type(operation, a, b); }
 
 namespace typed {
+
+Expr adapted(const Expr &e, Type type, const char *operation) {
+    const auto refuse = [&](const std::string &advice) {
+        throw UserError(fmt::format("\"{}\" has a {} on one side and the number {} on the other; {}", operation,
+                                    type_name(type), to_string(e), advice));
+    };
+    const auto finite = [&](double value) {
+        const Expr number = make_const(type, value);
+        if (std::isfinite(value) && !std::isfinite(number.as<FloatImm>()->value))
+            refuse("a " + type_name(type) + " cannot hold it: cast one of them");
+        return number;
+    };
+    const int64_t low = type.is_uint() ? 0 : int64_t(-(uint64_t(1) << (type.bits() - 1)));
+    const uint64_t high = ~uint64_t(0) >> (64 - type.bits() + type.is_int());
+    const auto in_range = [&](bool yes) {
+        if (!yes) refuse(fmt::format("a {} holds {} to {}: cast one of them", type_name(type), low, high));
+    };
+    if (const auto *f = e.as<FloatImm>()) {
+        if (type.is_float()) return finite(f->value);
+        if (f->value != std::floor(f->value)) refuse("cast the " + type_name(type) + " to a float type");
+        in_range(f->value >= double(low) && f->value < std::exp2(type.bits() - type.is_int()));
+        return f->value < 0 ? make_const(type, int64_t(f->value)) : make_const(type, uint64_t(f->value));
+    }
+    if (const auto *n = e.as<IntImm>()) {
+        if (type.is_float()) return finite(double(n->value));
+        in_range(n->value >= low && (n->value <= 0 || uint64_t(n->value) <= high));
+        return make_const(type, n->value);
+    }
+    if (const auto *n = e.as<UIntImm>()) {
+        if (type.is_float()) return finite(double(n->value));
+        in_range(n->value <= high);
+        return make_const(type, n->value);
+    }
+    return Halide::cast(type, e);
+}
 
 Element binary(const char *operation, const Expr &a, const Expr &b, Binary f) {
     const Pair p = of_one_type(operation, a, b);
@@ -98,23 +106,69 @@ Element logical(const char *operation, const Expr &a, const Expr &b, Binary f) {
 }
 
 Element unary(const char *operation, const Expr &x, Unary f) {
+    require_defined(operation, x);
     return guarded(operation, [&] { return f(x); });
 }
 
 Element of_float(const char *operation, const Expr &x, Unary f) {
-    if (!x.type().is_float())
-        throw UserError(fmt::format("{} of a {} expression; cast it to a float type", operation, type_name(x.type())));
+    require_float(operation, x);
     return guarded(operation, [&] {
         if (x.type() == bf16) return Halide::cast(bf16, f(Halide::cast(f32, x)));
         return f(x);
     });
 }
 
-Element choose(const Expr &condition, const Expr &a, const Expr &b) {
-    if (!condition.defined()) throw UserError("the condition of a select is undefined");
-    require_bool("select", condition);
-    const Pair p = of_one_type("select", a, b);
-    return guarded("select", [&] { return Halide::select(condition, p.a, p.b); });
+Element of_floats(const char *operation, const Expr &a, const Expr &b, Binary f) {
+    const Pair p = of_one_type(operation, a, b);
+    require_float(operation, p.a);
+    return guarded(operation, [&] {
+        if (p.a.type() == bf16) return Halide::cast(bf16, f(Halide::cast(f32, p.a), Halide::cast(f32, p.b)));
+        return f(p.a, p.b);
+    });
+}
+
+Element of_integer(const char *operation, const Expr &x, Unary f) {
+    require_defined(operation, x);
+    if (x.type().is_float())
+        throw UserError(fmt::format("{} of a {} expression; it takes integers", operation, type_name(x.type())));
+    return guarded(operation, [&] { return f(x); });
+}
+
+Element choose(const std::vector<Expr> &parts) {
+    std::vector<Expr> values;
+    for (size_t n = 0; n < parts.size(); n++) {
+        if (n % 2 == 0 && n + 1 < parts.size())
+            require_bool("select", parts[n]);
+        else
+            values.push_back(parts[n]);
+    }
+    const Expr *typical = nullptr;
+    for (const Expr &v : values) {
+        require_defined("select", v);
+        if (!typical && !is_const(v)) typical = &v;
+    }
+    if (!typical) typical = &values[0];
+    Expr result;
+    for (size_t n = values.size(); n-- > 0;) {
+        const Expr value = is_const(values[n]) && values[n].type() != typical->type()
+                               ? adapted(values[n], typical->type(), "select")
+                               : values[n];
+        if (!result.defined()) {
+            result = value;
+            continue;
+        }
+        const Pair p = of_one_type("select", value, result);
+        result = guarded("select", [&] { return Halide::select(parts[2 * n], p.a, p.b); });
+    }
+    return Element(result);
+}
+
+Element lerp(const Expr &zero, const Expr &one, const Expr &weight) {
+    const Pair p = of_one_type("lerp", zero, one);
+    require_defined("lerp", weight);
+    const Expr w = is_const(weight) && p.a.type().is_float() ? adapted(weight, p.a.type(), "lerp") : weight;
+    if (p.a.type().is_float()) require_same_type(p.a, w, "lerp");
+    return guarded("lerp", [&] { return Halide::lerp(p.a, p.b, w); });
 }
 
 } // namespace typed
@@ -122,6 +176,45 @@ Element choose(const Expr &condition, const Expr &a, const Expr &b) {
 Element operator!(const Element &x) {
     require_bool("!", x);
     return typed::unary("!", x, [](const Expr &e) -> Expr { return !e; });
+}
+
+Element abs(const Element &x) {
+    if (x.defined() && x.type().is_uint()) return x;
+    return typed::unary("abs", x, [](const Expr &e) -> Expr { return Halide::abs(e); });
+}
+
+namespace {
+
+Element classify(const char *operation, const Expr &x, typed::Unary f) {
+    require_float(operation, x);
+    return guarded(operation, [&] { return f(x.type() == bf16 ? Halide::cast(f32, x) : x); });
+}
+
+} // namespace
+
+Element is_nan(const Element &x) {
+    return classify("is_nan", x, [](const Expr &e) -> Expr { return Halide::is_nan(e); });
+}
+Element is_inf(const Element &x) {
+    return classify("is_inf", x, [](const Expr &e) -> Expr { return Halide::is_inf(e); });
+}
+Element is_finite(const Element &x) {
+    return classify("is_finite", x, [](const Expr &e) -> Expr { return Halide::is_finite(e); });
+}
+
+Element cast(const Type &type, const Element &x) {
+    require_defined("cast", x);
+    check_element_type(type, "a cast", {});
+    return guarded("cast", [&] { return Halide::cast(type, x); });
+}
+
+Element reinterpret(const Type &type, const Element &x) {
+    require_defined("reinterpret", x);
+    check_element_type(type, "a reinterpret", {});
+    if (type.bits() != x.type().bits())
+        throw UserError(fmt::format("reinterpret of a {} as {}, which has other bits; cast converts the value",
+                                    type_name(x.type()), type_name(type)));
+    return guarded("reinterpret", [&] { return Halide::reinterpret(type, x); });
 }
 
 } // namespace kumiko

@@ -5,7 +5,7 @@
 //   A(i) + B(i)       // UserError when the types differ; cast(f32, A(i)) + B(i) states one
 //
 // A number that the type cannot hold (1000 for u8, 0.5 for i32) is a UserError. So is what the operation does not take: ! of a
-// float, exp of an integer.
+// float, exp of an integer. Arithmetic between two plain Exprs is Halide's, which converts: give variables `auto` or Element.
 #pragma once
 
 #include "dsl/halide.h"
@@ -13,6 +13,7 @@
 #include <concepts>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace kumiko {
 
@@ -32,28 +33,36 @@ void require_same_type(const Expr &a, const Expr &b, const char *operation);
 
 namespace typed {
 
-// As an expression; numbers as constants of 64 bits, which adapt.
+// As an expression; a number as a constant of its own type, which adapts.
 template<ElementOperand T>
 Expr operand(const T &value) {
-    if constexpr (std::is_floating_point_v<T>)
-        return Halide::Internal::make_const(Halide::Float(64), static_cast<double>(value));
-    else if constexpr (std::is_same_v<T, bool>)
-        return Halide::Internal::make_const(Halide::Bool(), value);
+    using namespace Halide;
+    constexpr int bits = 8 * static_cast<int>(sizeof(T));
+    if constexpr (std::is_same_v<T, bool>)
+        return Internal::make_const(Bool(), value);
+    else if constexpr (std::is_floating_point_v<T>)
+        return Internal::make_const(bits == 32 ? Float(32) : Float(64), static_cast<double>(value));
     else if constexpr (std::is_unsigned_v<T>)
-        return Halide::Internal::make_const(Halide::UInt(64), static_cast<uint64_t>(value));
+        return Internal::make_const(UInt(bits), static_cast<uint64_t>(value));
     else if constexpr (std::is_integral_v<T>)
-        return Halide::Internal::make_const(Halide::Int(64), static_cast<int64_t>(value));
+        return Internal::make_const(Int(bits), static_cast<int64_t>(value));
     else
         return value;
 }
+// The constant as one of the type. Throws UserError where the type cannot hold it.
+Expr adapted(const Expr &constant, Type type, const char *operation);
 
 using Unary = Expr (*)(const Expr &);
 using Binary = Expr (*)(const Expr &, const Expr &);
 Element binary(const char *operation, const Expr &a, const Expr &b, Binary f); // of one type
 Element logical(const char *operation, const Expr &a, const Expr &b, Binary f);
 Element unary(const char *operation, const Expr &x, Unary f);
-Element of_float(const char *operation, const Expr &x, Unary f); // bf16 through f32, rounded once
-Element choose(const Expr &condition, const Expr &a, const Expr &b);
+// bf16 through f32, rounded once.
+Element of_float(const char *operation, const Expr &x, Unary f);
+Element of_floats(const char *operation, const Expr &a, const Expr &b, Binary f);
+Element of_integer(const char *operation, const Expr &x, Unary f);
+Element choose(const std::vector<Expr> &parts); // condition, value, …, value
+Element lerp(const Expr &zero, const Expr &one, const Expr &weight);
 
 } // namespace typed
 
@@ -83,22 +92,36 @@ KUMIKO_BINARY(logical, &&)
 KUMIKO_BINARY(logical, ||)
 #undef KUMIKO_BINARY
 
-#define KUMIKO_BINARY(name)                                                                                            \
+#define KUMIKO_BINARY(checked, name)                                                                                   \
     template<typename A, typename B>                                                                                   \
     requires(ElementOperands<A, B>) Element name(const A &a, const B &b) {                                             \
-        return typed::binary(#name, typed::operand(a), typed::operand(b),                                              \
-                             [](const Expr &x, const Expr &y) -> Expr { return Halide::name(x, y); });                 \
+        return typed::checked(#name, typed::operand(a), typed::operand(b),                                             \
+                              [](const Expr &x, const Expr &y) -> Expr { return Halide::name(x, y); });                \
     }
-KUMIKO_BINARY(max)
-KUMIKO_BINARY(min)
-KUMIKO_BINARY(pow)
+KUMIKO_BINARY(binary, max)
+KUMIKO_BINARY(binary, min)
+KUMIKO_BINARY(binary, absd)
+KUMIKO_BINARY(of_floats, pow)
+KUMIKO_BINARY(of_floats, atan2)
+KUMIKO_BINARY(of_floats, hypot)
 #undef KUMIKO_BINARY
 
 #define KUMIKO_UNARY(checked, name)                                                                                    \
     inline Element name(const Element &x) {                                                                            \
         return typed::checked(#name, x, [](const Expr &e) -> Expr { return Halide::name(e); });                        \
     }
-KUMIKO_UNARY(unary, abs)
+KUMIKO_UNARY(of_integer, popcount)
+KUMIKO_UNARY(of_integer, count_leading_zeros)
+KUMIKO_UNARY(of_integer, count_trailing_zeros)
+KUMIKO_UNARY(of_float, acos)
+KUMIKO_UNARY(of_float, acosh)
+KUMIKO_UNARY(of_float, asin)
+KUMIKO_UNARY(of_float, asinh)
+KUMIKO_UNARY(of_float, atan)
+KUMIKO_UNARY(of_float, atanh)
+KUMIKO_UNARY(of_float, cosh)
+KUMIKO_UNARY(of_float, sinh)
+KUMIKO_UNARY(of_float, tan)
 KUMIKO_UNARY(of_float, ceil)
 KUMIKO_UNARY(of_float, cos)
 KUMIKO_UNARY(of_float, exp)
@@ -119,43 +142,76 @@ inline Element operator~(const Element &x) {
 }
 Element operator!(const Element &x);
 
-// max and min of three and more; select of conditions in turn.
-template<typename A, typename B, typename C, typename... Rest>
-requires(ElementOperands<A, B>) Element max(const A &a, const B &b, const C &c, const Rest &...rest) {
-    return max(max(a, b), c, rest...);
-}
-template<typename A, typename B, typename C, typename... Rest>
-requires(ElementOperands<A, B>) Element min(const A &a, const B &b, const C &c, const Rest &...rest) {
-    return min(min(a, b), c, rest...);
-}
+Element abs(const Element &x); // of a signed integer: unsigned
+// A NaN, an infinity, neither.
+Element is_nan(const Element &x);
+Element is_inf(const Element &x);
+Element is_finite(const Element &x);
+
+// a += b and its like: the result is of one type, as of a + b. A number to begin with takes the type of what is added:
+// Expr sum = 0; sum += A(0);
+#define KUMIKO_ASSIGN(op)                                                                                              \
+    template<ElementOperand B>                                                                                         \
+    Element &operator op##=(Element &a, const B &b) {                                                                  \
+        return a = a op b;                                                                                             \
+    }                                                                                                                  \
+    inline Expr &operator op##=(Expr &a, const Element &b) { return a = a op b; }
+KUMIKO_ASSIGN(+)
+KUMIKO_ASSIGN(-)
+KUMIKO_ASSIGN(*)
+KUMIKO_ASSIGN(/)
+#undef KUMIKO_ASSIGN
+
+// max and min of three and more, the first or second an Element. The overloads for each kind of reference win over Halide's.
+#define KUMIKO_SEVERAL(name, reference)                                                                                \
+    template<typename B, typename C, typename... Rest>                                                                 \
+    requires(ElementOperand<std::remove_cvref_t<B>>) Element name(reference a, B &&b, C &&c, Rest &&...rest) {         \
+        return name(name(static_cast<const Element &>(a), b), std::forward<C>(c), std::forward<Rest>(rest)...);        \
+    }
+KUMIKO_SEVERAL(max, Element &)
+KUMIKO_SEVERAL(max, const Element &)
+KUMIKO_SEVERAL(max, Element &&)
+KUMIKO_SEVERAL(min, Element &)
+KUMIKO_SEVERAL(min, const Element &)
+KUMIKO_SEVERAL(min, Element &&)
+#undef KUMIKO_SEVERAL
+
 template<typename Low, typename High>
 requires(ElementOperand<Low> &&ElementOperand<High>) Element clamp(const Element &x, const Low &low, const High &high) {
     return max(min(x, high), low);
 }
-template<typename A, typename B>
-requires(ElementOperands<A, B>) Element select(const Expr &condition, const A &a, const B &b) {
-    return typed::choose(condition, typed::operand(a), typed::operand(b));
-}
-template<typename A, typename B>
-requires(std::is_convertible_v<const A &, Expr> &&std::is_convertible_v<const B &, Expr> &&
-         !ElementOperands<A, B>) Element select(const Element &condition, const A &a, const B &b) {
-    return typed::choose(condition, a, b);
+
+// The first value whose condition holds, else the last; numbers take the type of the others. Any part may be the Element.
+template<typename C, typename A, typename B>
+requires(ElementOperand<C> &&ElementOperand<A> &&ElementOperand<B> &&
+         (std::is_same_v<C, Element> || ElementOperands<A, B>)) Element
+    select(const C &condition, const A &a, const B &b) {
+    return typed::choose({condition, typed::operand(a), typed::operand(b)});
 }
 template<typename C, typename A, typename D, typename B, typename... Rest>
 requires((std::is_same_v<C, Element> || ElementOperands<A, B> || std::is_same_v<D, Element>)&&sizeof...(Rest) % 2 ==
          1) Element select(const C &condition, const A &a, const D &otherwise, const B &b, Rest &&...rest) {
-    return Element(select(condition, a, select(otherwise, b, std::forward<Rest>(rest)...)));
+    return typed::choose({condition, typed::operand(a), otherwise, typed::operand(b),
+                          typed::operand<std::remove_cvref_t<Rest>>(rest)...});
 }
 
-inline Element cast(const Type &type, const Element &x) { return Element(Halide::cast(type, x)); }
+// Between zero and one, by a weight of their type or an unsigned one that counts from 0 to its largest.
+template<typename A, typename B, typename W>
+requires((ElementOperands<A, B> ||
+          std::is_same_v<W, Element>)&&ElementOperand<A> &&ElementOperand<B> &&ElementOperand<W>) Element
+    lerp(const A &zero, const B &one, const W &weight) {
+    return typed::lerp(typed::operand(zero), typed::operand(one), typed::operand(weight));
+}
+
+Element cast(const Type &type, const Element &x);
 template<typename T>
 Element cast(const Element &x) {
-    return Element(Halide::cast<T>(x));
+    return cast(Halide::type_of<T>(), x);
 }
-inline Element reinterpret(const Type &type, const Element &x) { return Element(Halide::reinterpret(type, x)); }
+Element reinterpret(const Type &type, const Element &x); // of as many bits
 template<typename T>
 Element reinterpret(const Element &x) {
-    return Element(Halide::reinterpret<T>(x));
+    return reinterpret(Halide::type_of<T>(), x);
 }
 
 } // namespace kumiko

@@ -166,6 +166,12 @@ protected:
             if (in_combiner || in_size) refuse("holds a reduction, which cannot stand there");
             return; // its parts are checked where they become a stage
         }
+        if (c->is_intrinsic(Call::shift_left) || c->is_intrinsic(Call::shift_right)) {
+            for (const Expr &arg : c->args) {
+                if (arg.type().is_float())
+                    refuse("shifts by or of a " + type_name(arg.type()) + "; legal are integers");
+            }
+        }
         if (c->is_intrinsic(Call::signed_integer_overflow)) refuse("overflows 32 bits; legal is up to 2147483647");
         switch (c->call_type) {
         case Call::Image:

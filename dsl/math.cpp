@@ -15,6 +15,7 @@ Expr math_call(const char *name, const Expr &x) {
 
 // Of a float type.
 Element checked(const char *name, const Expr &x) {
+    if (!x.defined()) throw UserError(std::string(name) + " of an undefined expression");
     if (!x.type().is_float())
         throw UserError(std::string(name) + " of a " + type_name(x.type()) + " expression; cast it to a float type");
     return Element(x);
@@ -32,10 +33,6 @@ Element square(const Expr &x) { return Element(x) * x; }
 
 Element relu(const Expr &x) { return max(Element(x), 0); }
 Element relu6(const Expr &x) { return min(relu(x), 6); }
-Element leaky_relu(const Expr &x, const Expr &slope) {
-    const Element e(x);
-    return select(e > 0, e, e * slope);
-}
 Element silu(const Expr &x) { return Element(x) * sigmoid(x); }
 Element gelu(const Expr &x) {
     const Element e = checked("gelu", x);

@@ -23,7 +23,11 @@ Element square(const Expr &x);
 
 Element relu(const Expr &x);
 Element relu6(const Expr &x);
-Element leaky_relu(const Expr &x, const Expr &slope);
+template<ElementOperand T>
+Element leaky_relu(const Expr &x, const T &slope) { // slope · x where x is not positive
+    const Element e(x);
+    return select(e > 0, e, e * typed::operand(slope));
+}
 Element silu(const Expr &x);         // x · sigmoid(x)
 Element gelu(const Expr &x);         // x/2 · (1 + erf(x/√2))
 Element gelu_tanh(const Expr &x);    // x/2 · (1 + tanh(√(2/π)(x + 0.044715x³)))

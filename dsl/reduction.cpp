@@ -3,6 +3,8 @@
 #include "dsl/types.h"
 #include "support/error.h"
 
+#include <optional>
+
 namespace kumiko {
 
 using Halide::Internal::Call;
@@ -15,13 +17,15 @@ namespace {
 constexpr const char *reduce_name = "kumiko.reduce";
 
 // {kind, properties, number of axes, variables…, extents…, term[, identity, combined]}
-Element encode(const std::string &kind, const Expr &e, const AxisList &axes, Type result, const Expr &identity = Expr(),
-               const Expr &combined = Expr(), CombinerProperties properties = {true, true}) {
+Element encode(const std::string &kind, const Expr &e, const AxisList &axes, std::optional<Type> given = {},
+               const Expr &identity = Expr(), const Expr &combined = Expr(),
+               CombinerProperties properties = {true, true}) {
     if (!e.defined()) throw UserError(kind + " of an undefined expression");
     if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
     if (e.type().is_bool() && kind != "reduce") {
         throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
     }
+    const Type result = given.value_or(e.type());
     std::vector<Expr> args = {StringImm::make(kind),
                               Expr((properties.associative ? 1 : 0) + (properties.commutative ? 2 : 0)),
                               Expr(static_cast<int>(axes.size()))};
@@ -37,20 +41,29 @@ Element encode(const std::string &kind, const Expr &e, const AxisList &axes, Typ
 
 } // namespace
 
-Element sum(const Expr &e, const AxisList &axes) { return encode("sum", e, axes, e.type()); }
-Element product(const Expr &e, const AxisList &axes) { return encode("product", e, axes, e.type()); }
-Element maximum(const Expr &e, const AxisList &axes) { return encode("maximum", e, axes, e.type()); }
-Element minimum(const Expr &e, const AxisList &axes) { return encode("minimum", e, axes, e.type()); }
+Element sum(const Expr &e, const AxisList &axes) { return encode("sum", e, axes); }
+Element product(const Expr &e, const AxisList &axes) { return encode("product", e, axes); }
+Element maximum(const Expr &e, const AxisList &axes) { return encode("maximum", e, axes); }
+Element minimum(const Expr &e, const AxisList &axes) { return encode("minimum", e, axes); }
 Element argmax(const Expr &e, const AxisList &axes) { return encode("argmax", e, axes, Int(32)); }
 Element argmin(const Expr &e, const AxisList &axes) { return encode("argmin", e, axes, Int(32)); }
+
+Element sum(const Expr &e, std::initializer_list<Axis> axes) { return sum(e, AxisList(axes)); }
+Element product(const Expr &e, std::initializer_list<Axis> axes) { return product(e, AxisList(axes)); }
+Element maximum(const Expr &e, std::initializer_list<Axis> axes) { return maximum(e, AxisList(axes)); }
+Element minimum(const Expr &e, std::initializer_list<Axis> axes) { return minimum(e, AxisList(axes)); }
+Element argmax(const Expr &e, std::initializer_list<Axis> axes) { return argmax(e, AxisList(axes)); }
+Element argmin(const Expr &e, std::initializer_list<Axis> axes) { return argmin(e, AxisList(axes)); }
 
 Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
                const AxisList &axes, CombinerProperties properties) {
     if (!e.defined() || !identity.defined()) throw UserError("reduce of an undefined expression or identity");
     const Expr start = identity.type() == e.type()            ? identity
-                       : Halide::Internal::is_const(identity) ? Halide::cast(e.type(), identity)
+                       : Halide::Internal::is_const(identity) ? typed::adapted(identity, e.type(), "reduce")
                                                               : identity;
+    if (!combiner) throw UserError("reduce without a combiner");
     const Expr combined = combiner(Variable::make(e.type(), accumulator_name), Variable::make(e.type(), term_name));
+    if (!combined.defined()) throw UserError("the combiner of reduce gives an undefined expression");
     if (start.type() != e.type() || combined.type() != e.type()) {
         throw UserError("reduce folds " + type_name(e.type()) + " but its identity is " + type_name(start.type()) +
                         " and its combiner gives " + type_name(combined.type()) + "; all three must be of one type");

@@ -19,6 +19,14 @@ Element minimum(const Expr &e, const AxisList &axes); // of nothing: the highest
 Element argmax(const Expr &e, const AxisList &axes);
 Element argmin(const Expr &e, const AxisList &axes);
 
+// A list of axes, also of one, which Halide's functions of these names would take for something else.
+Element sum(const Expr &e, std::initializer_list<Axis> axes);
+Element product(const Expr &e, std::initializer_list<Axis> axes);
+Element maximum(const Expr &e, std::initializer_list<Axis> axes);
+Element minimum(const Expr &e, std::initializer_list<Axis> axes);
+Element argmax(const Expr &e, std::initializer_list<Axis> axes);
+Element argmin(const Expr &e, std::initializer_list<Axis> axes);
+
 struct CombinerProperties {
     bool associative = false; // needed, with commutative, to split the reduction over lanes, threads or rfactor
     bool commutative = false;

@@ -72,6 +72,8 @@ Element Tensor::at(const std::vector<Expr> &indices) const {
     }
     std::vector<Expr> args;
     for (size_t d = 0; d < indices.size(); d++) {
+        if (!indices[d].defined())
+            throw UserError("index " + std::to_string(d) + " of tensor \"" + c.name + "\" is undefined");
         Type t = indices[d].type();
         if (!t.is_int_or_uint() || t.bits() > 32 || (t.is_uint() && t.bits() == 32)) {
             throw UserError("index " + std::to_string(d) + " of tensor \"" + c.name + "\" has type " + type_name(t) +

@@ -198,16 +198,18 @@ Json typed(const Operator &op, const Parameter &p, const Json &v) {
         n = std::stoll(s);
         return n;
     };
+    // What schedules round up to blocks must not leave 32 bits.
+    constexpr int64_t highest = INT32_MAX - 4095;
     const auto number = [&](const Json &x, int64_t low, const char *legal) -> Json {
         std::optional<int64_t> n;
         if (x.is_number_integer()) n = x.get<int64_t>();
         if (x.is_string()) n = whole(x.get<std::string>());
-        if (!n || *n < low || *n > INT32_MAX) return wrong(legal);
+        if (!n || *n < low || *n > highest) return wrong(legal);
         return *n;
     };
     const auto extent = [&](const Json &x) -> Json {
         if (x.is_string() && is_identifier(x.get<std::string>())) return x;
-        return number(x, 0, "a number from 0 to 2147483647, or the name of a size");
+        return number(x, 0, "a number from 0 to 2147479552, or the name of a size");
     };
     const auto list = [&](const auto &element) -> Json {
         Json result = Json::array();

@@ -26,6 +26,8 @@ auto guarded(const std::string &what, F f) {
         throw UserError(what + ": " + e.what());
     } catch (const std::exception &e) {
         throw UserError(what + ": " + e.what());
+    } catch (...) {
+        throw UserError(what + ": it throws what is no exception of the standard library's");
     }
 }
 

@@ -188,6 +188,7 @@ Expr parse_condition(const Op &op, const std::string &text) {
 }
 
 void check_condition(const Op &op, const Expr &condition, const std::string &what, const std::source_location &where) {
+    if (!condition.defined()) throw UserError(where, what + ": the condition is undefined");
     if (!condition.type().is_bool())
         throw UserError(where, what + ": the condition is a number; compare it with something");
     try {

@@ -73,6 +73,7 @@ private:
             head += " stored {" + terms + "}";
         }
         if (s.double_buffered) head += " double-buffered";
+        if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.placement.loop + " needs";
         line(depth++, head);
         int accumulating = -1;
         for (const std::string &loop : s.order) {

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -39,6 +40,7 @@ Json parse_json(const std::string &text, const std::string &document) {
 Json load_json(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     if (!in) throw UserError(path + ": cannot be read: " + std::strerror(errno));
+    if (std::filesystem::is_directory(path)) throw UserError(path + ": cannot be read: it is a folder");
     std::ostringstream text;
     text << in.rdbuf();
     if (in.bad()) throw UserError(path + ": cannot be read: " + std::strerror(errno));

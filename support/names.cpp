@@ -10,20 +10,17 @@ namespace kumiko {
 
 namespace {
 
-// Of C11 and C++20, since generated headers are read by compilers of both.
+// Of C23 and C++20, since generated headers are read by compilers of both.
 constexpr std::string_view keywords =
-    " alignas alignof and asm auto bitand bitor bool break case catch char class compl const const_cast continue "
+    " _Alignas _Alignof _Atomic _BitInt _Bool _Complex _Decimal128 _Decimal32 _Decimal64 _Generic _Imaginary _Noreturn "
+    "_Static_assert _Thread_local and_eq char16_t char32_t char8_t co_await co_return co_yield concept consteval "
+    "constexpr constinit decltype not_eq or_eq typeof typeof_unqual wchar_t xor_eq alignas alignof and asm auto bitand "
+    "bitor bool break case catch char class compl const const_cast continue "
     "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
     "int long mutable namespace new noexcept not nullptr operator or private protected public register "
     "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch "
     "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
     "while xor ";
-
-bool is_keyword(std::string_view name) {
-    std::string word = " ";
-    word.append(name).append(" ");
-    return keywords.find(word) != std::string_view::npos;
-}
 
 bool starts(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 
@@ -36,6 +33,12 @@ std::string lower(std::string_view text) {
 }
 
 } // namespace
+
+bool is_keyword(std::string_view name) {
+    std::string word = " ";
+    word.append(name).append(" ");
+    return keywords.find(word) != std::string_view::npos;
+}
 
 bool is_identifier(std::string_view name) {
     return !name.empty() && starts(name[0]) && std::all_of(name.begin(), name.end(), continues) && !is_keyword(name);

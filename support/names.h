@@ -11,6 +11,7 @@ namespace kumiko {
 // A letter or underscore, then letters, digits and underscores. Such a name is an identifier in C as well, unless it is one
 // of C's keywords, which are refused too: names of ops and tensors become names in generated headers.
 bool is_identifier(std::string_view name);
+bool is_keyword(std::string_view name); // of C or C++
 
 // Ensures is_identifier(name), or throws a UserError that says which rule `name` breaks; `what` is for example "axis".
 void require_identifier(std::string_view name, std::string_view what);

@@ -84,30 +84,34 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive accumulate_in_primitive = {
-    "accumulate_in",
-    "memory",
-    "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they "
-    "start from the "
-    "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on leaving. "
-    "With "
-    "rounds = \"join\" every round starts from the identity and joins what the earlier ones left on leaving, which "
-    "spares it waiting for them. In \"registers\", loops that step through the accumulators are unrolled.",
-    "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; in registers, "
-    "what is touched inside it is of constant size; \"join\" needs an associative combiner.",
-    {{"stage", ArgumentKind::Stage, "the reduction"},
-     {"level", ArgumentKind::Level, "the memory level"},
-     {"loop", ArgumentKind::Loop, "the loop below which they are kept"},
-     {"rounds",
-      ArgumentKind::Text,
-      "how a later round takes up what earlier ones left: \"reload\" on entering, or \"join\" on leaving",
-      true,
-      {"reload", "join"}}},
-    apply,
-    {"matmul",
-     {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
-      {"reorder", {{"stage", "C"}, {"loops", {"i.o", "j.o", "k", "i.i", "j.i"}}}, {}}},
-     {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
-};
+const Primitive &accumulate_in_primitive() {
+    static const Primitive record = {
+        "accumulate_in",
+        "memory",
+        "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they "
+        "start from the "
+        "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on "
+        "leaving. "
+        "With "
+        "rounds = \"join\" every round starts from the identity and joins what the earlier ones left on leaving, which "
+        "spares it waiting for them. In \"registers\", loops that step through the accumulators are unrolled.",
+        "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; in registers, "
+        "what is touched inside it is of constant size; \"join\" needs an associative combiner.",
+        {{"stage", ArgumentKind::Stage, "the reduction"},
+         {"level", ArgumentKind::Level, "the memory level"},
+         {"loop", ArgumentKind::Loop, "the loop below which they are kept"},
+         {"rounds",
+          ArgumentKind::Text,
+          "how a later round takes up what earlier ones left: \"reload\" on entering, or \"join\" on leaving",
+          true,
+          {"reload", "join"}}},
+        apply,
+        {"matmul",
+         {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"i.o", "j.o", "k", "i.i", "j.i"}}}, {}}},
+         {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

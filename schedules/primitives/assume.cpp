@@ -34,21 +34,27 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive assume_primitive = {
-    "assume",
-    "facts",
-    "Promises that a condition over the sizes holds. It is checked when the kernel is called, and used as a fact: with "
-    "M % 16 == 0 a "
-    "split of M by 16 leaves no tail, with M == 8 loops over M may be unrolled.",
-    "The condition is over the op's sizes, and does not contradict what is assumed already. Equalities (M == 8, M == 2 "
-    "* N), remainders "
-    "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked. The formula reads nothing outside of "
-    "its tensors there.",
-    {{"condition", ArgumentKind::Condition, "what holds"}},
-    apply,
-    {"matmul_any",
-     {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 16}}, {}}},
-     {"assume", {{"condition", "M % 16 == 0"}}, {}}},
-};
+const Primitive &assume_primitive() {
+    static const Primitive record = {
+        "assume",
+        "facts",
+        "Promises that a condition over the sizes holds. It is checked when the kernel is called, and used as a fact: "
+        "with "
+        "M % 16 == 0 a "
+        "split of M by 16 leaves no tail, with M == 8 loops over M may be unrolled.",
+        "The condition is over the op's sizes, and does not contradict what is assumed already. Equalities (M == 8, M "
+        "== 2 "
+        "* N), remainders "
+        "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked. The formula reads nothing "
+        "outside of "
+        "its tensors there.",
+        {{"condition", ArgumentKind::Condition, "what holds"}},
+        apply,
+        {"matmul_any",
+         {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 16}}, {}}},
+         {"assume", {{"condition", "M % 16 == 0"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -27,7 +27,7 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     if (level == "core") { // cores run on their own: a parallel loop, of any extent
         Directive parallel = d;
         parallel.arguments.erase("level");
-        parallel_primitive.apply(state, parallel, 0);
+        parallel_primitive().apply(state, parallel, 0);
         return;
     }
     const auto extent = known_extent(state, loop);
@@ -65,24 +65,31 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive bind_primitive = {
-    "bind",
-    "machine",
-    "Spreads the iterations of a loop over the units of one level of the machine: all of them run at the same time, "
-    "each on "
-    "a unit of its own. Several loops of a stage may share a level; the outermost counts slowest. On cores it is the "
-    "same "
-    "as parallel. A reduction loop so bound becomes a tree reduction: neighbouring units are combined pairwise, level "
-    "by "
-    "level.",
-    "The loop is serial; the level is one of the machine's and holds all iterations of the loops bound to it, whose "
-    "number "
-    "is known; a loop that reduces has an associative and commutative combiner.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the loop"},
-     {"level", ArgumentKind::Text, "the unit level, a name of the machine's table"}},
-    apply,
-    {"matmul", {}, {"bind", {{"stage", "C"}, {"loop", "i"}, {"level", "core"}}, {}}},
-};
+const Primitive &bind_primitive() {
+    static const Primitive record = {
+        "bind",
+        "machine",
+        "Spreads the iterations of a loop over the units of one level of the machine: all of them run at the same "
+        "time, "
+        "each on "
+        "a unit of its own. Several loops of a stage may share a level; the outermost counts slowest. On cores it is "
+        "the "
+        "same "
+        "as parallel. A reduction loop so bound becomes a tree reduction: neighbouring units are combined pairwise, "
+        "level "
+        "by "
+        "level.",
+        "The loop is serial; the level is one of the machine's and holds all iterations of the loops bound to it, "
+        "whose "
+        "number "
+        "is known; a loop that reduces has an associative and commutative combiner.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop"},
+         {"level", ArgumentKind::Text, "the unit level, a name of the machine's table"}},
+        apply,
+        {"matmul", {}, {"bind", {{"stage", "C"}, {"loop", "i"}, {"level", "core"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

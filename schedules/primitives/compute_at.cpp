@@ -96,16 +96,20 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive compute_at_primitive = {
-    "compute_at",
-    "stages",
-    "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed below.",
-    "The stage is not an output; the loop stands, is not vectorized, and encloses all that reads the stage.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
-     {"loop", ArgumentKind::Text, "the loop of the consumer"}},
-    apply,
-    {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
-};
+const Primitive &compute_at_primitive() {
+    static const Primitive record = {
+        "compute_at",
+        "stages",
+        "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
+        "below.",
+        "The stage is not an output; the loop stands, is not vectorized, and encloses all that reads the stage.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
+         {"loop", ArgumentKind::Text, "the loop of the consumer"}},
+        apply,
+        {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

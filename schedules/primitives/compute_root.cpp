@@ -21,14 +21,17 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive compute_root_primitive = {
-    "compute_root",
-    "stages",
-    "Computes all of a stage, before everything that reads it. An output stands so unless compute_at moved it.",
-    "Nothing.",
-    {{"stage", ArgumentKind::Stage, "the stage"}},
-    apply,
-    {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},
-};
+const Primitive &compute_root_primitive() {
+    static const Primitive record = {
+        "compute_root",
+        "stages",
+        "Computes all of a stage, before everything that reads it. An output stands so unless compute_at moved it.",
+        "Nothing.",
+        {{"stage", ArgumentKind::Stage, "the stage"}},
+        apply,
+        {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -42,20 +42,24 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive double_buffer_primitive = {
-    "double_buffer",
-    "memory",
-    "Keeps two copies of a stage that is computed at a loop: one is in use while the other is filled for the next "
-    "iteration. The first is "
-    "filled before the loop.",
-    "The stage is computed at a serial loop, not in registers, and reads nothing that is computed at the same loop.",
-    {{"stage", ArgumentKind::Stage, "the stage"}},
-    apply,
-    {"matmul",
-     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
-      {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
-      {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
-     {"double_buffer", {{"stage", "B.L2"}}, {}}},
-};
+const Primitive &double_buffer_primitive() {
+    static const Primitive record = {
+        "double_buffer",
+        "memory",
+        "Keeps two copies of a stage that is computed at a loop: one is in use while the other is filled for the next "
+        "iteration. The first is "
+        "filled before the loop.",
+        "The stage is computed at a serial loop, not in registers, and reads nothing that is computed at the same "
+        "loop.",
+        {{"stage", ArgumentKind::Stage, "the stage"}},
+        apply,
+        {"matmul",
+         {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
+          {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+         {"double_buffer", {{"stage", "B.L2"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -105,18 +105,21 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive finish_in_primitive = {
-    "finish_in",
-    "stages",
-    "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction: it is "
-    "computed from the "
-    "accumulator when the last step is done. The consumer's own loops are no longer used.",
-    "The stage is a reduction and not an output; the consumer is pointwise, has the same axes, reads the stage at "
-    "exactly its own "
-    "indices, and nothing else reads it.",
-    {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
-    apply,
-    {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},
-};
+const Primitive &finish_in_primitive() {
+    static const Primitive record = {
+        "finish_in",
+        "stages",
+        "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction: it is "
+        "computed from the "
+        "accumulator when the last step is done. The consumer's own loops are no longer used.",
+        "The stage is a reduction and not an output; the consumer is pointwise, has the same axes, reads the stage at "
+        "exactly its own "
+        "indices, and nothing else reads it.",
+        {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
+        apply,
+        {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

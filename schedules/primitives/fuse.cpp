@@ -42,18 +42,22 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive fuse_primitive = {
-    "fuse",
-    "loops",
-    "Makes one loop of two that stand directly inside each other; it runs over the product of their extents, in the "
-    "same order.",
-    "Both loops stand, are serial, and both or neither reduce; the second is the next loop inside the first.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"outer", ArgumentKind::Loop, "the outer loop"},
-     {"inner", ArgumentKind::Loop, "the loop directly inside it"},
-     {"fused", ArgumentKind::Text, "name of the fused loop; <outer>_<inner> by default", true}},
-    apply,
-    {"matmul", {}, {"fuse", {{"stage", "C"}, {"outer", "i"}, {"inner", "j"}, {"fused", "ij"}}, {}}},
-};
+const Primitive &fuse_primitive() {
+    static const Primitive record = {
+        "fuse",
+        "loops",
+        "Makes one loop of two that stand directly inside each other; it runs over the product of their extents, in "
+        "the "
+        "same order.",
+        "Both loops stand, are serial, and both or neither reduce; the second is the next loop inside the first.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"outer", ArgumentKind::Loop, "the outer loop"},
+         {"inner", ArgumentKind::Loop, "the loop directly inside it"},
+         {"fused", ArgumentKind::Text, "name of the fused loop; <outer>_<inner> by default", true}},
+        apply,
+        {"matmul", {}, {"fuse", {{"stage", "C"}, {"outer", "i"}, {"inner", "j"}, {"fused", "ij"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -32,14 +32,17 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive inline_into_primitive = {
-    "inline_into",
-    "stages",
-    "Computes a stage nowhere: each read of it becomes its expression.",
-    "The stage is neither an output nor a reduction, and nothing is computed at its loops.",
-    {{"stage", ArgumentKind::Stage, "the stage"}},
-    apply,
-    {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
-};
+const Primitive &inline_into_primitive() {
+    static const Primitive record = {
+        "inline_into",
+        "stages",
+        "Computes a stage nowhere: each read of it becomes its expression.",
+        "The stage is neither an output nor a reduction, and nothing is computed at its loops.",
+        {{"stage", ArgumentKind::Stage, "the stage"}},
+        apply,
+        {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -19,7 +19,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     rf.primitive = "rfactor";
     rf.arguments = {{"stage", stage.name()}, {"loop", loop.name + ".n"}};
     const std::string name = stage.name();
-    rfactor_primitive.apply(state, rf, index);
+    rfactor_primitive().apply(state, rf, index);
     for (size_t s = 0; s + 1 < state.stages.size(); s++) {
         if (state.stages[s + 1].name() == name) {
             StageState &made = state.stages[s];
@@ -30,18 +30,22 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive interleave_primitive = {
-    "interleave",
-    "stages",
-    "Folds a reduction into n accumulators in turn, which are joined at the end, so that steps that follow each other "
-    "do not wait for "
-    "each other: a split of the loop by n, an rfactor of the inner part, unrolled.",
-    "As rfactor; n is 2 to 64.",
-    {{"stage", ArgumentKind::Stage, "the reduction"},
-     {"loop", ArgumentKind::Loop, "the reduction loop"},
-     {"n", ArgumentKind::Integer, "how many accumulators"}},
-    apply,
-    {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
-};
+const Primitive &interleave_primitive() {
+    static const Primitive record = {
+        "interleave",
+        "stages",
+        "Folds a reduction into n accumulators in turn, which are joined at the end, so that steps that follow each "
+        "other "
+        "do not wait for "
+        "each other: a split of the loop by n, an rfactor of the inner part, unrolled.",
+        "As rfactor; n is 2 to 64.",
+        {{"stage", ArgumentKind::Stage, "the reduction"},
+         {"loop", ArgumentKind::Loop, "the reduction loop"},
+         {"n", ArgumentKind::Integer, "how many accumulators"}},
+        apply,
+        {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -81,21 +81,25 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive layout_primitive = {
-    "layout",
-    "memory",
-    "The order in which a stage's elements are stored, outermost dimension first. An axis j may be stored in blocks: "
-    "\"j/32\" counts the "
-    "blocks and \"j%32\" the elements of one.",
-    "The stage is internal (made by place_in, say); each axis is covered once.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
-    apply,
-    {"matmul",
-     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
-      {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
-      {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
-     {"layout", {{"stage", "B.L2"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
-};
+const Primitive &layout_primitive() {
+    static const Primitive record = {
+        "layout",
+        "memory",
+        "The order in which a stage's elements are stored, outermost dimension first. An axis j may be stored in "
+        "blocks: "
+        "\"j/32\" counts the "
+        "blocks and \"j%32\" the elements of one.",
+        "The stage is internal (made by place_in, say); each axis is covered once.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
+        apply,
+        {"matmul",
+         {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
+          {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+         {"layout", {{"stage", "B.L2"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -21,14 +21,17 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive parallel_primitive = {
-    "parallel",
-    "loops",
-    "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
-    "The loop is serial and does not reduce.",
-    {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
-    apply,
-    {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},
-};
+const Primitive &parallel_primitive() {
+    static const Primitive record = {
+        "parallel",
+        "loops",
+        "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
+        "The loop is serial and does not reduce.",
+        {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
+        apply,
+        {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

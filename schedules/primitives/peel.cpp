@@ -38,19 +38,23 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive peel_primitive = {
-    "peel",
-    "loops",
-    "Gives the first and the last iterations of a loop copies of the body of their own, so that conditions that hold "
-    "only at the "
-    "borders vanish from the middle.",
-    "The loop stands, is serial, and has that many iterations.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the loop"},
-     {"first", ArgumentKind::Integer, "how many iterations at the beginning"},
-     {"last", ArgumentKind::Integer, "how many at the end"}},
-    apply,
-    {"conv", {}, {"peel", {{"stage", "Y"}, {"loop", "y"}, {"first", 1}, {"last", 1}}, {}}},
-};
+const Primitive &peel_primitive() {
+    static const Primitive record = {
+        "peel",
+        "loops",
+        "Gives the first and the last iterations of a loop copies of the body of their own, so that conditions that "
+        "hold "
+        "only at the "
+        "borders vanish from the middle.",
+        "The loop stands, is serial, and has that many iterations.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop"},
+         {"first", ArgumentKind::Integer, "how many iterations at the beginning"},
+         {"last", ArgumentKind::Integer, "how many at the end"}},
+        apply,
+        {"conv", {}, {"peel", {{"stage", "Y"}, {"loop", "y"}, {"first", 1}, {"last", 1}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -199,24 +199,27 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive place_in_primitive = {
-    "place_in",
-    "memory",
-    "Copies the region of a tensor that a stage needs below one of its loops into a memory level, once for each "
-    "iteration of that loop: "
-    "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with "
-    "loops to schedule and a "
-    "layout to choose. Without a consumer, the stage itself is kept in that level.",
-    "The consumer reads the tensor itself; the loop stands and is not vectorized; the region fits the level.",
-    {{"tensor", ArgumentKind::Tensor, "the tensor"},
-     {"level", ArgumentKind::Level, "the memory level, a name of the machine's table"},
-     {"consumer", ArgumentKind::Text, "the stage that reads the copy", true},
-     {"loop", ArgumentKind::Text, "the loop of the consumer below which the region is needed", true}},
-    apply,
-    {"matmul",
-     {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
-      {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
-     {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
-};
+const Primitive &place_in_primitive() {
+    static const Primitive record = {
+        "place_in",
+        "memory",
+        "Copies the region of a tensor that a stage needs below one of its loops into a memory level, once for each "
+        "iteration of that loop: "
+        "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with "
+        "loops to schedule and a "
+        "layout to choose. Without a consumer, the stage itself is kept in that level.",
+        "The consumer reads the tensor itself; the loop stands and is not vectorized; the region fits the level.",
+        {{"tensor", ArgumentKind::Tensor, "the tensor"},
+         {"level", ArgumentKind::Level, "the memory level, a name of the machine's table"},
+         {"consumer", ArgumentKind::Text, "the stage that reads the copy", true},
+         {"loop", ArgumentKind::Text, "the loop of the consumer below which the region is needed", true}},
+        apply,
+        {"matmul",
+         {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
+         {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -65,24 +65,28 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive prefetch_primitive = {
-    "prefetch",
-    "memory",
-    "At each iteration of a loop, asks the caches for what the stage will read of a tensor some iterations later, one "
-    "request for each "
-    "cache line. The tensor may be the stage itself: the partial results of a reduction whose outer loop stands "
-    "outside.",
-    "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
-    "distance is 1 to 4096.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"tensor", ArgumentKind::Tensor, "the tensor that it reads"},
-     {"loop", ArgumentKind::Loop, "the loop"},
-     {"distance", ArgumentKind::Integer, "how many iterations ahead"}},
-    apply,
-    {"matmul",
-     {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},
-      {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k", "j.i"}}}, {}}},
-     {"prefetch", {{"stage", "C"}, {"tensor", "B"}, {"loop", "k"}, {"distance", 4}}, {}}},
-};
+const Primitive &prefetch_primitive() {
+    static const Primitive record = {
+        "prefetch",
+        "memory",
+        "At each iteration of a loop, asks the caches for what the stage will read of a tensor some iterations later, "
+        "one "
+        "request for each "
+        "cache line. The tensor may be the stage itself: the partial results of a reduction whose outer loop stands "
+        "outside.",
+        "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
+        "distance is 1 to 4096.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"tensor", ArgumentKind::Tensor, "the tensor that it reads"},
+         {"loop", ArgumentKind::Loop, "the loop"},
+         {"distance", ArgumentKind::Integer, "how many iterations ahead"}},
+        apply,
+        {"matmul",
+         {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k", "j.i"}}}, {}}},
+         {"prefetch", {{"stage", "C"}, {"tensor", "B"}, {"loop", "k"}, {"distance", 4}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

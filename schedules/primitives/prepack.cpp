@@ -28,18 +28,23 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive prepack_primitive = {
-    "prepack",
-    "memory",
-    "Takes an input in another storage order, into which the caller puts it ahead of time (weights, once): the kernel "
-    "gets a second "
-    "entry, <kernel>_pack_<input>, that packs, and takes the packed array in the input's place. The copy is the stage "
-    "<input>.packed, whose loops may be scheduled.",
-    "The tensor is an input that some stage reads; the storage order covers each of its axes once, as in layout.",
-    {{"tensor", ArgumentKind::Tensor, "the input"},
-     {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
-    apply,
-    {"matmul", {}, {"prepack", {{"tensor", "B"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
-};
+const Primitive &prepack_primitive() {
+    static const Primitive record = {
+        "prepack",
+        "memory",
+        "Takes an input in another storage order, into which the caller puts it ahead of time (weights, once): the "
+        "kernel "
+        "gets a second "
+        "entry, <kernel>_pack_<input>, that packs, and takes the packed array in the input's place. The copy is the "
+        "stage "
+        "<input>.packed, whose loops may be scheduled.",
+        "The tensor is an input that some stage reads; the storage order covers each of its axes once, as in layout.",
+        {{"tensor", ArgumentKind::Tensor, "the input"},
+         {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
+        apply,
+        {"matmul", {}, {"prepack", {{"tensor", "B"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -40,15 +40,19 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive reorder_primitive = {
-    "reorder",
-    "loops",
-    "Puts the loops of a stage in the order given, outermost first.",
-    "Each loop of the stage is named exactly once. Reduction loops keep their order unless the combiner is associative "
-    "and commutative.",
-    {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "all its loops, outermost first"}},
-    apply,
-    {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},
-};
+const Primitive &reorder_primitive() {
+    static const Primitive record = {
+        "reorder",
+        "loops",
+        "Puts the loops of a stage in the order given, outermost first.",
+        "Each loop of the stage is named exactly once. Reduction loops keep their order unless the combiner is "
+        "associative "
+        "and commutative.",
+        {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "all its loops, outermost first"}},
+        apply,
+        {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

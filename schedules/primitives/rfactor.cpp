@@ -126,21 +126,25 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive rfactor_primitive = {
-    "rfactor",
-    "stages",
-    "Splits a reduction in two: a new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the "
-    "others; the stage then "
-    "folds over that axis. What was a chain of steps becomes as many independent chains, for lanes, copies or threads. "
-    "The new stage's "
-    "axis is called like the loop, with _ for the dots.",
-    "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, "
-    "finish_in or peel yet.",
-    {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop to keep"}},
-    apply,
-    {"rowsum",
-     {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}},
-     {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
-};
+const Primitive &rfactor_primitive() {
+    static const Primitive record = {
+        "rfactor",
+        "stages",
+        "Splits a reduction in two: a new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the "
+        "others; the stage then "
+        "folds over that axis. What was a chain of steps becomes as many independent chains, for lanes, copies or "
+        "threads. "
+        "The new stage's "
+        "axis is called like the loop, with _ for the dots.",
+        "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, "
+        "finish_in or peel yet.",
+        {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop to keep"}},
+        apply,
+        {"rowsum",
+         {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}},
+         {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

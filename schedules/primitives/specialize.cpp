@@ -76,23 +76,29 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive specialize_primitive = {
-    "specialize",
-    "facts",
-    "Runs another schedule of the same op where a condition over the sizes holds. Inside it the condition is a fact, "
-    "as with assume. "
-    "Conditions are tried in the order of the directives; the schedule around them takes the rest.",
-    "The condition is over the op's sizes; holds for some that are assumed, and the formula reads nothing outside of "
-    "its tensors there; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
-    {{"condition", ArgumentKind::Condition, "when"},
-     {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
-    apply,
-    {"matmul_any",
-     {},
-     {"specialize",
-      {{"condition", "M % 16 == 0"},
-       {"schedule", nlohmann::json::array({{{"primitive", "split"}, {"stage", "C"}, {"loop", "i"}, {"factor", 16}}})}},
-      {}}},
-};
+const Primitive &specialize_primitive() {
+    static const Primitive record = {
+        "specialize",
+        "facts",
+        "Runs another schedule of the same op where a condition over the sizes holds. Inside it the condition is a "
+        "fact, "
+        "as with assume. "
+        "Conditions are tried in the order of the directives; the schedule around them takes the rest.",
+        "The condition is over the op's sizes; holds for some that are assumed, and the formula reads nothing outside "
+        "of "
+        "its tensors there; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
+        {{"condition", ArgumentKind::Condition, "when"},
+         {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
+        apply,
+        {"matmul_any",
+         {},
+         {"specialize",
+          {{"condition", "M % 16 == 0"},
+           {"schedule",
+            nlohmann::json::array({{{"primitive", "split"}, {"stage", "C"}, {"loop", "i"}, {"factor", 16}}})}},
+          {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

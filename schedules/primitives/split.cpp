@@ -109,26 +109,32 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive split_primitive = {
-    "split",
-    "loops",
-    "Makes two loops of one: loop = outer * factor + inner. Where the factor does not divide the extent, the tail "
-    "strategy says "
-    "what happens: guard skips the iterations beyond the end, mask runs them with loads of inputs and stores switched "
-    "off lane by "
-    "lane, shift moves the last block inwards so that it repeats some elements, pad stores zeros there, in storage "
-    "that is rounded up. Without "
-    "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard elsewhere.",
-    "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the loop does "
-    "not reduce and ends where its axis does, and the stage is not an output.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the loop to split"},
-     {"factor", ArgumentKind::Integer, "the extent of the inner loop"},
-     {"outer", ArgumentKind::Text, "name of the outer loop; <loop>.o by default", true},
-     {"inner", ArgumentKind::Text, "name of the inner loop; <loop>.i by default", true},
-     {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
-    apply,
-    {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
-};
+const Primitive &split_primitive() {
+    static const Primitive record = {
+        "split",
+        "loops",
+        "Makes two loops of one: loop = outer * factor + inner. Where the factor does not divide the extent, the tail "
+        "strategy says "
+        "what happens: guard skips the iterations beyond the end, mask runs them with loads of inputs and stores "
+        "switched "
+        "off lane by "
+        "lane, shift moves the last block inwards so that it repeats some elements, pad stores zeros there, in storage "
+        "that is rounded up. Without "
+        "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard "
+        "elsewhere.",
+        "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the loop "
+        "does "
+        "not reduce and ends where its axis does, and the stage is not an output.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop to split"},
+         {"factor", ArgumentKind::Integer, "the extent of the inner loop"},
+         {"outer", ArgumentKind::Text, "name of the outer loop; <loop>.o by default", true},
+         {"inner", ArgumentKind::Text, "name of the inner loop; <loop>.i by default", true},
+         {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
+        apply,
+        {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

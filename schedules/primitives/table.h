@@ -5,14 +5,32 @@
 
 namespace kumiko {
 
-extern const Primitive split_primitive, fuse_primitive, tile_primitive, reorder_primitive, unroll_primitive,
-    vectorize_primitive, parallel_primitive, peel_primitive;
-extern const Primitive compute_at_primitive, compute_root_primitive, inline_into_primitive, finish_in_primitive,
-    rfactor_primitive, interleave_primitive;
-extern const Primitive place_in_primitive, accumulate_in_primitive, layout_primitive;
-extern const Primitive prepack_primitive, double_buffer_primitive, prefetch_primitive, tensorize_primitive;
-extern const Primitive bind_primitive, write_back_primitive;
-extern const Primitive assume_primitive, specialize_primitive;
+// Functions, so that schedules can be made before main begins.
+const Primitive &split_primitive();
+const Primitive &fuse_primitive();
+const Primitive &tile_primitive();
+const Primitive &reorder_primitive();
+const Primitive &unroll_primitive();
+const Primitive &vectorize_primitive();
+const Primitive &parallel_primitive();
+const Primitive &peel_primitive();
+const Primitive &compute_at_primitive();
+const Primitive &compute_root_primitive();
+const Primitive &inline_into_primitive();
+const Primitive &finish_in_primitive();
+const Primitive &rfactor_primitive();
+const Primitive &interleave_primitive();
+const Primitive &place_in_primitive();
+const Primitive &accumulate_in_primitive();
+const Primitive &layout_primitive();
+const Primitive &prepack_primitive();
+const Primitive &double_buffer_primitive();
+const Primitive &prefetch_primitive();
+const Primitive &tensorize_primitive();
+const Primitive &bind_primitive();
+const Primitive &write_back_primitive();
+const Primitive &assume_primitive();
+const Primitive &specialize_primitive();
 
 // Steps that several records perform.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &loop, int64_t factor,

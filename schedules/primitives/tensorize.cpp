@@ -219,28 +219,31 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive tensorize_primitive = {
-    "tensorize",
-    "machine",
-    "Computes the block inside a loop by one tensor instruction. It is proved first that the block is what the "
-    "instruction means: the "
-    "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still "
-    "along an axis is "
-    "repeated in its register. A last, partial block is computed by plain loops.",
-    "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and "
-    "exactly those of the "
-    "instruction; nothing is computed inside them; the machine has the instruction.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the outermost loop of the block"},
-     {"instruction", ArgumentKind::Text, "the instruction's name"}},
-    apply,
-    {"matmul_i16",
-     {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 8}}, {}},
-      {"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 2}}, {}},
-      {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k.o", "j.i", "k.i"}}}, {}},
-      {"prepack", {{"tensor", "B"}, {"terms", {"j/8", "k/2", "j%8", "k%2"}}}, {}},
-      {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
-     {"tensorize", {{"stage", "C"}, {"loop", "j.i"}, {"instruction", "avx2.vpmaddwd"}}, {}}},
-};
+const Primitive &tensorize_primitive() {
+    static const Primitive record = {
+        "tensorize",
+        "machine",
+        "Computes the block inside a loop by one tensor instruction. It is proved first that the block is what the "
+        "instruction means: the "
+        "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still "
+        "along an axis is "
+        "repeated in its register. A last, partial block is computed by plain loops.",
+        "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and "
+        "exactly those of the "
+        "instruction; nothing is computed inside them; the machine has the instruction.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the outermost loop of the block"},
+         {"instruction", ArgumentKind::Text, "the instruction's name"}},
+        apply,
+        {"matmul_i16",
+         {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 8}}, {}},
+          {"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 2}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k.o", "j.i", "k.i"}}}, {}},
+          {"prepack", {{"tensor", "B"}, {"terms", {"j/8", "k/2", "j%8", "k%2"}}}, {}},
+          {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
+         {"tensorize", {{"stage", "C"}, {"loop", "j.i"}, {"instruction", "avx2.vpmaddwd"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

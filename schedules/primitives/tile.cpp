@@ -47,18 +47,21 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive tile_primitive = {
-    "tile",
-    "loops",
-    "Splits several nested loops and brings their outer parts outside of all their inner parts: a loop over tiles, "
-    "then loops within "
-    "one tile.",
-    "The loops stand directly inside each other and are serial; one factor for each.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loops", ArgumentKind::Loops, "the loops, outermost first"},
-     {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},
-    apply,
-    {"matmul", {}, {"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {14, 32}}}, {}}},
-};
+const Primitive &tile_primitive() {
+    static const Primitive record = {
+        "tile",
+        "loops",
+        "Splits several nested loops and brings their outer parts outside of all their inner parts: a loop over tiles, "
+        "then loops within "
+        "one tile.",
+        "The loops stand directly inside each other and are serial; one factor for each.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loops", ArgumentKind::Loops, "the loops, outermost first"},
+         {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},
+        apply,
+        {"matmul", {}, {"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {14, 32}}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

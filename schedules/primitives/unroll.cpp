@@ -29,18 +29,22 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-const Primitive unroll_primitive = {
-    "unroll",
-    "loops",
-    "Replaces a loop by as many copies of its body, in the same order. With a factor, the loop is split first and its "
-    "inner part, "
-    "<loop>.u, is unrolled.",
-    "The loop is serial and its extent is a number of at most 1024.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the loop"},
-     {"factor", ArgumentKind::Integer, "how many copies; all iterations when absent", true}},
-    apply,
-    {"matmul", {}, {"unroll", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}}, {}}},
-};
+const Primitive &unroll_primitive() {
+    static const Primitive record = {
+        "unroll",
+        "loops",
+        "Replaces a loop by as many copies of its body, in the same order. With a factor, the loop is split first and "
+        "its "
+        "inner part, "
+        "<loop>.u, is unrolled.",
+        "The loop is serial and its extent is a number of at most 1024.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop"},
+         {"factor", ArgumentKind::Integer, "how many copies; all iterations when absent", true}},
+        apply,
+        {"matmul", {}, {"unroll", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

@@ -45,7 +45,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
     const std::string name = stage.name();
     std::set<std::string> before;
     for (const StageState &s : state.stages) before.insert(s.name());
-    rfactor_primitive.apply(state, rf, index);
+    rfactor_primitive().apply(state, rf, index);
     for (StageState &s : state.stages) {
         if (before.count(s.name())) continue;
         const std::string lanes = s.order.back();
@@ -113,21 +113,26 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive vectorize_primitive = {
-    "vectorize",
-    "loops",
-    "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and its "
-    "inner part, "
-    "<loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces are partial results: "
-    "they become the "
-    "stage <stage>.rf, as by rfactor, and are joined after the loop.",
-    "The loop is serial and innermost; without a width its extent is a number. Where it reduces: as rfactor.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the loop"},
-     {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},
-     {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
-    apply,
-    {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
-};
+const Primitive &vectorize_primitive() {
+    static const Primitive record = {
+        "vectorize",
+        "loops",
+        "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and "
+        "its "
+        "inner part, "
+        "<loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces are partial "
+        "results: "
+        "they become the "
+        "stage <stage>.rf, as by rfactor, and are joined after the loop.",
+        "The loop is serial and innermost; without a width its extent is a number. Where it reduces: as rfactor.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop"},
+         {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},
+         {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
+        apply,
+        {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

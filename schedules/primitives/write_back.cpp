@@ -31,19 +31,22 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
-const Primitive write_back_primitive = {
-    "write_back",
-    "machine",
-    "Keeps two sets of accumulators in turn, so that the results of one iteration leave while the next one is "
-    "computed.",
-    "The stage accumulates in a level at this loop or inside of it; the loop is serial and does not reduce.",
-    {{"stage", ArgumentKind::Stage, "the stage"},
-     {"loop", ArgumentKind::Loop, "the loop under whose next iteration results leave"}},
-    apply,
-    {"matmul",
-     {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
-      {"accumulate_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i"}}, {}}},
-     {"write_back", {{"stage", "C"}, {"loop", "i"}}, {}}},
-};
+const Primitive &write_back_primitive() {
+    static const Primitive record = {
+        "write_back",
+        "machine",
+        "Keeps two sets of accumulators in turn, so that the results of one iteration leave while the next one is "
+        "computed.",
+        "The stage accumulates in a level at this loop or inside of it; the loop is serial and does not reduce.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop under whose next iteration results leave"}},
+        apply,
+        {"matmul",
+         {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
+          {"accumulate_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i"}}, {}}},
+         {"write_back", {{"stage", "C"}, {"loop", "i"}}, {}}},
+    };
+    return record;
+}
 
 } // namespace kumiko

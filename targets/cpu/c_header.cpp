@@ -2,6 +2,7 @@
 #include "targets/cpu/object.h"
 
 #include "support/error.h"
+#include "support/names.h"
 
 #include <sstream>
 
@@ -60,22 +61,16 @@ bool is_standard(const std::string &name) {
         "imaginary",    "true",         "false",  "NDEBUG", "INFINITY", "NAN",      "HUGE_VAL", "CHAR_BIT",
         "EXIT_SUCCESS", "EXIT_FAILURE", "M_PI",   "linux",  "unix",     "offsetof", "signal",   "setjmp"};
     const auto ends = [&](const char *end) { return name.ends_with(end); };
-    return known.count(name) || ends("_t") || ends("_MAX") || ends("_MIN") || ends("_WIDTH");
+    return known.count(name) || name.starts_with("__") || ends("_t") || ends("_MAX") || ends("_MIN") || ends("_WIDTH");
 }
 
 // Names in C: letters, digits and underscores, not a keyword, nor what a standard header may define.
 std::string c_name(const std::string &name) {
-    static const std::set<std::string> keywords = {
-        "auto",   "break",    "case",     "char",     "const",  "continue", "default", "do",       "double",
-        "else",   "enum",     "extern",   "float",    "for",    "goto",     "if",      "inline",   "int",
-        "long",   "new",      "register", "restrict", "return", "short",    "signed",  "sizeof",   "static",
-        "struct", "switch",   "this",     "typedef",  "union",  "unsigned", "void",    "volatile", "while",
-        "class",  "template", "operator", "bool",     "delete", "public",   "private", "namespace"};
     std::string result;
     for (char c : name) {
         result += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     }
-    if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) || keywords.count(result) ||
+    if (result.empty() || std::isdigit(static_cast<unsigned char>(result[0])) || is_keyword(result) ||
         is_standard(result)) {
         result += "_";
     }

@@ -39,12 +39,15 @@ const Level levels[] = {
 };
 
 #define NAME(name, ...) name,
-const std::vector<std::string> x86_features = {KUMIKO_X86_FEATURES(NAME)};
-const std::vector<std::string> aarch64_features = {KUMIKO_AARCH64_FEATURES(NAME)};
-const std::vector<std::string> riscv_features = {KUMIKO_RISCV_FEATURES(NAME)};
+// Functions and constants, so that kernels can be compiled before main begins.
+const std::vector<std::string> &known_features(const std::string &architecture) {
+    static const std::vector<std::string> x86 = {KUMIKO_X86_FEATURES(NAME)}, aarch64 = {KUMIKO_AARCH64_FEATURES(NAME)},
+                                          riscv = {KUMIKO_RISCV_FEATURES(NAME)};
+    return architecture == "x86_64" ? x86 : architecture == "aarch64" ? aarch64 : riscv;
+}
 #undef NAME
 
-const std::string freestanding_suffix = "-freestanding";
+constexpr std::string_view freestanding_suffix = "-freestanding";
 
 } // namespace
 
@@ -87,7 +90,7 @@ std::string CpuTarget::missing_on(const CpuTarget &machine) const {
 
 uint64_t CpuTarget::required_features() const {
     const bool x86 = architecture() == "x86_64";
-    const auto &known = x86 ? x86_features : architecture() == "aarch64" ? aarch64_features : riscv_features;
+    const auto &known = known_features(architecture());
     llvm::StringMap<bool> on; // with what each implies: AVX-512 has AVX2, which has AVX
     if (x86 && llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None) {
         llvm::SmallVector<llvm::StringRef, 64> names;

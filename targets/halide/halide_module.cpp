@@ -162,6 +162,7 @@ std::string halide_c_source(const Nest &nest, const HalideOptions &options) {
 void write_halide_object(const Nest &nest, const std::filesystem::path &file, const HalideOptions &options) {
     const Halide::Target target = target_of(options);
     const std::filesystem::path part = file.string() + ".part.o";
+    if (!std::ofstream(part)) throw UserError("the object cannot be written to " + file.string());
     guarded(nest, [&] {
         module_of(nest, target, Halide::LinkageType::External)
             .compile({{Halide::OutputFileType::object, part.string()}});

@@ -82,6 +82,28 @@ TEST_CASE("libraries that cannot be built or written") {
     contains(built((std::filesystem::path(KUMIKO_BINARY_DIR) / "never").string()), "library k, kernel relu: ");
 }
 
+TEST_CASE("functions of one name") {
+    const auto built = [&](const std::string &text) -> std::string {
+        try {
+            build_library(LibraryDescription::from_json(Json::parse(text), "test"),
+                          std::filesystem::path(KUMIKO_BINARY_DIR) / "never");
+        } catch (const UserError &e) {
+            return e.what();
+        }
+        return "no error";
+    };
+    const std::string relu = R"({"op": "relu", "parameters": {"n": 3}, "name": )";
+    contains(built(R"({"name": "a", "kernels": [)" + relu + R"("x"}, )" + relu + R"("x_packed"}]})"),
+             "kernels x and x_packed would both bring a function a_x_packed");
+    contains(built(R"({"name": "A", "kernels": [)" + relu + R"("OK"}]})"),
+             "kernel OK would bring a function A_OK, which the header names otherwise");
+    contains(built(R"({"name": "A", "kernels": [)" + relu + R"("VERSION"}]})"),
+             "a function A_VERSION, which the header");
+    contains(built(R"({"name": "a", "prefix": "", "kernels": [)" + relu + R"("printf"}]})"),
+             "the function would be called printf, as one of the C library");
+    CHECK(!std::filesystem::exists(std::filesystem::path(KUMIKO_BINARY_DIR) / "never"));
+}
+
 TEST_CASE("parameters on the command line") {
     CHECK(parse_op_parameters("m=1,n=2") == Json({{"m", "1"}, {"n", "2"}}));
     CHECK(parse_op_parameters("shape=3,4,axes=1") == Json({{"shape", "3,4"}, {"axes", "1"}}));

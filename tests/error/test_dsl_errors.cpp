@@ -120,6 +120,69 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { exp(n.I(n.i)); }) == "exp of a i32 expression; cast it to a float type");
     CHECK(error_of([&] { hard_swish(U(n.i)); }) == "hard_sigmoid of a u8 expression; cast it to a float type");
     CHECK(error_of([&] { F(n.i) & F(n.i); }) != "no error");
+    CHECK(error_of([&] { pow(n.I(n.i), 2); }) == "pow of a i32 expression; cast it to a float type");
+    CHECK(error_of([&] { popcount(F(n.i)); }) == "popcount of a f32 expression; it takes integers");
+    CHECK(error_of([&] { is_nan(n.I(n.i)); }) == "is_nan of a i32 expression; cast it to a float type");
+    CHECK(error_of([&] { atan2(F(n.i), H(n.i)); }) == mixed("atan2", "f32", "f16"));
+    CHECK(error_of([&] { lerp(F(n.i), H(n.i), 0.5f); }) == mixed("lerp", "f32", "f16"));
+    CHECK(lerp(H(n.i), H(n.i), 0.5).type() == f16);
+    CHECK(error_of([&] { cast(Halide::Handle(), F(n.i)); }).find("a cast has elements of type") != std::string::npos);
+    CHECK(error_of([&] { reinterpret(f64, F(n.i)); }) ==
+          "reinterpret of a f32 as f64, which has other bits; cast converts the value");
+    CHECK(error_of([&] { Op("op", {F}, {compute("Y", {n.i}, F(n.i) << 2)}); }).find("shifts by or of a f32") !=
+          std::string::npos);
+    CHECK((pow(W(n.i), 2) + W(n.i)).type() == bf16);
+    CHECK(abs(U(n.i)).type() == u8);
+    // Assignments are as the operators.
+    const auto assign = [&](auto f) { return error_of([&] { f(); }); };
+    CHECK(assign([&] {
+              Element a = n.I(n.i);
+              a += 0.5f;
+          }).find("cast the i32 to a float type") != std::string::npos);
+    CHECK(assign([&] {
+              Element a = n.I(n.i);
+              a /= F(n.i);
+          }) == mixed("/", "i32", "f32"));
+    CHECK(assign([&] {
+              Expr a = H(n.i);
+              a -= F(n.i);
+          }) == mixed("-", "f16", "f32"));
+    Expr total = 0;
+    for (int q = 0; q < 3; q++) total += F(q);
+    CHECK(total.type() == f32);
+    Element half = F(n.i);
+    half *= 0.5;
+    CHECK(half.type() == f32);
+    // Numbers at the ends of the types.
+    Tensor L = input("L", i64, {n.i}), V = input("V", u64, {n.i});
+    CHECK(error_of([&] { H(n.i) * 100000; }).find("a f16 cannot hold it") != std::string::npos);
+    CHECK(error_of([&] { L(n.i) + 9223372036854775808.0; }).find("a i64 holds") != std::string::npos);
+    CHECK(error_of([&] { V(n.i) + 18446744073709551616.0; }).find("a u64 holds") != std::string::npos);
+    CHECK(error_of([&] { V(n.i) + 18446744073709551615ull; }) == "no error");
+    CHECK(error_of([&] { reduce([](Expr a, Expr b) { return a + b; }, 300, U(n.i), n.i); }) ==
+          "\"reduce\" has a u8 on one side and the number 300 on the other; a u8 holds 0 to 255: cast one of them");
+    // As one writes it first.
+    CHECK(select(F(n.i) > 0, 1.0, 0.0).type() == f64);
+    CHECK(select(F(n.i) > 0, true, false).type() == boolean);
+    CHECK(select(n.i > 0, F(n.i), F(n.i) > -1, 0.5, 0.0).type() == f32);
+    CHECK(leaky_relu(F(n.i), 0.01).type() == f32);
+    CHECK(max(F(n.i), 0.0, 1.0f).type() == f32);
+    CHECK(sum(F(n.i), {n.i}).type() == f32);
+}
+
+TEST_CASE("undefined expressions") {
+    Names n;
+    const Expr e;
+    Tensor F = input("F", f32, {n.i});
+    CHECK(error_of([&] { sum(e, n.i); }) == "sum of an undefined expression");
+    CHECK(error_of([&] { F(e); }) == "index 0 of tensor \"F\" is undefined");
+    CHECK(error_of([&] { gelu(e); }) == "gelu of an undefined expression");
+    CHECK(error_of([&] { exp(Element(e)); }) == "\"exp\" of an undefined expression");
+    CHECK(error_of([&] { !Element(e); }) == "\"!\" of an undefined expression");
+    CHECK(error_of([&] { F(n.i) + e; }) == "\"+\" of an undefined expression");
+    CHECK(error_of([&] { reduce([](Expr, Expr) { return Expr(); }, 0, F(n.i), n.i); }) ==
+          "the combiner of reduce gives an undefined expression");
+    CHECK(error_of([&] { reduce(nullptr, 0, F(n.i), n.i); }) == "reduce without a combiner");
 }
 
 TEST_CASE("reductions") {

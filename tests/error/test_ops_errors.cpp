@@ -26,7 +26,7 @@ TEST_CASE("what a wrong request for an op is told") {
     CHECK(made("matmull", {}) == "unknown op \"matmull\" (did you mean 'matmul'?)");
     CHECK(made("softmax", {{"m", 4}}) == "op \"softmax\" needs the parameter \"n\": columns");
     CHECK(made("softmax", {{"m", 4}, {"n", "-4"}}) ==
-          "op \"softmax\": parameter \"n\" is \"-4\"; legal is a number from 0 to 2147483647, or the name of a size");
+          "op \"softmax\": parameter \"n\" is \"-4\"; legal is a number from 0 to 2147479552, or the name of a size");
     CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"rows", 3}}) ==
           "op \"softmax\" has no parameter \"rows\"; there are: m, n, type");
     CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"type", "f31"}})

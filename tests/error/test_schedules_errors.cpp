@@ -511,3 +511,21 @@ FILE:LINE: error: split("i", 4): the last block of 4 in the 2147483645 iteration
 )");
     s.stage("Y").split("i", 3);
 }
+
+TEST_CASE("conditions that are undefined") {
+    Schedule s = matmul();
+    CHECK(told([&] { s.assume(Expr()); }) == R"(
+FILE:LINE: error: assume: the condition is undefined
+)");
+    CHECK(told([&] { s.specialize(Expr()); }) == R"(
+FILE:LINE: error: specialize: the condition is undefined
+)");
+}
+
+// Schedules may be made before main begins.
+static Schedule early = [] {
+    Schedule s = matmul();
+    s.stage("C").split("i", 8);
+    return s;
+}();
+TEST_CASE("schedules of namespace scope") { CHECK(early.directives().size() == 1); }

@@ -115,10 +115,10 @@ TEST_CASE("a header says types and shapes") {
     CHECK(h.find(" *   requires n > 0\n") != std::string::npos);
     // Names that C or its standard headers know otherwise.
     n.tensors[0].name = "NULL";
-    n.sizes = {"EOF", "size_t", "for", "INT_MAX"};
+    n.sizes = {"EOF", "size_t", "for", "INT_MAX", "_Bool", "constexpr", "__LINE__"};
     h = c_header({n});
     CHECK(h.find("(const uint16_t *NULL_, const uint16_t *x, float *y, int64_t EOF_, int64_t size_t_, int64_t for_, "
-                 "int64_t INT_MAX_);") != std::string::npos);
+                 "int64_t INT_MAX_, int64_t _Bool_, int64_t constexpr_, int64_t __LINE___);") != std::string::npos);
 }
 
 TEST_CASE("every level compiles, with and without an operating system") {
