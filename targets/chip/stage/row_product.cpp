@@ -256,26 +256,25 @@ void RowProduct::begin_memory() {
         return std::clamp<int64_t>(most / (rows * block_words), 1, blocks_);
     };
     x_blocks_ = blocks_in(std::min<int64_t>(vectors_, 16), 128); // 16 rows are a group's
-    const int64_t sides = l1bs_ % 2 == 0 ? 2 : 1;
     const auto w_room = [&] { return l1 / ((narrow_ + 1) * w_rows_ * block_words); }; // blocks, by L1BM
-    while (w_rows_ > rows_of_step_ && (w_room() < 1 || sides * w_rows_ * block_words > room / 8)) w_rows_ /= 2;
-    w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(sides * w_rows_, 256));
+    while (w_rows_ > rows_of_step_ && (w_room() < 1 || w_rows_ * block_words > room / 8)) w_rows_ /= 2;
+    w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(w_rows_, 128));
     if (narrow_ * w_rows_ * w_blocks_ * block_words > l1)
         throw UserError(fmt::format("stage {}: L1BM has {} LW for operands on their way; smaller tiles leave more",
                                     stage_.name(), l1));
-    const int64_t x = x_blocks_ * vectors_ * block_words, w = w_blocks_ * w_rows_ * sides * block_words;
+    const int64_t x = x_blocks_ * vectors_ * block_words, w = w_blocks_ * w_rows_ * block_words;
     const int64_t end = int64_t(end_operands_.size()) * result;
     const int64_t slots = std::clamp<int64_t>((room - 4 * x - 2 * w - end) / result, 1, 3);
     lag_ = stage_.write_back.empty() ? 0 : slots - 1;
     if (end) end_loads_ = Ring(plan.take(Bank::L2bm, end, "operands of the end"), end);
-    const int64_t most_x =
-        std::clamp<int64_t>((plan.free_words(Bank::L2bm) - slots * result - w) / 2 / x, 1, 4) * x;
+    const int64_t spare = plan.free_words(Bank::L2bm) - slots * result - w;
+    const int64_t most_x = std::clamp<int64_t>(spare / x / (ahead_ > 1 ? 2 : 1), 1, 4) * x;
     x_loads_ = Ring(plan.take(Bank::L2bm, most_x, "rows of " + x_.access.tensor), most_x);
     const int64_t begin = plan.take(Bank::L2bm, slots * result, "rows of " + y_.access.tensor);
     results_ = Ring(begin, slots * result);
     const int64_t most_w = std::max<int64_t>(1, plan.free_words(Bank::L2bm) / w) * w;
     const int64_t at = plan.take(Bank::L2bm, most_w, "rows of " + w_.access.tensor);
-    // Columns that come between tiles, not under them, have the results' room too.
+    // Columns that come before the tiles, not under them, have the results' room too.
     w_loads_ = ahead_ > 1 ? Ring(at, most_w) : Ring(begin, (at + most_w - begin) / w * w);
 }
 
@@ -334,16 +333,12 @@ void RowProduct::load(const View &view, const std::vector<Class> &classes, int64
     c_.packer.place(all);
 }
 
-void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t second, int64_t l2_words, int64_t l1_words) {
+void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words, int64_t l1_words) {
     const bool up = slot.op == L2Op::Gather;
     Micro m;
     m.use(Unit::L2);
     slot.l2bm.at = uint16_t(l2bm);
     slot.l1bm.at = uint16_t(l1bm);
-    if (second >= 0) {
-        slot.second.at = uint16_t(second);
-        m.touch_range(Space::L2bm, second, l2_words, up, true);
-    }
     m.word().l2 = slot;
     m.touch_range(Space::L2bm, l2bm, l2_words, up, true);
     m.touch_range(Space::L1bm, l1bm, l1_words, !up, true);
@@ -369,35 +364,30 @@ void RowProduct::scatter(int64_t l1bm, const std::function<int64_t(int64_t row, 
     c_.packer.place(m);
 }
 
-// Blocks [block, block + w_blocks_) of the matrices of one piece. Two L1Bs at a time, so that moves are short and come from all groups
+// Blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time, so that moves are short and come from all groups
 // in turns; a scatter then serves all L1Bs.
 void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
     const int64_t count = std::min(w_blocks_, blocks_ - block), padded = round_up(sets_, sets_of_step_);
-    const int64_t sides = l1bs_ % 2 == 0 ? 2 : 1, pairs = l1bs_ / sides;
     for (int64_t begin = 0; begin < 16; begin += w_rows_) {
         std::vector<int64_t> l1bm;
         for (int64_t e = 0; e < narrow_; e++) l1bm.push_back(l1_loads_.next(w_rows_ * count * block_words));
-        for (int64_t l = 0; l < pairs; l++) {
+        for (int64_t l = 0; l < l1bs_; l++) {
             for (int64_t e = 0; e < narrow_; e++) {
                 const auto all = classes(tiles_[panel.first], [&](Values &values, Class &c) {
                     set_tile(values, piece * narrow_ + e);
-                    for (int64_t side = 0; side < sides; side++) {
-                        plan_->set_unit(values, Tier::L1b, int(l + side * pairs));
-                        for (values[row_] = begin; values[row_] < begin + w_rows_; values[row_]++)
-                            c.rows.push_back(w_.row(values));
-                    }
+                    plan_->set_unit(values, Tier::L1b, int(l));
+                    for (values[row_] = begin; values[row_] < begin + w_rows_; values[row_]++)
+                        c.rows.push_back(w_.row(values));
                 });
-                const int64_t l2bm = w_loads_.next(sides * w_rows_ * count * block_words);
+                const int64_t l2bm = w_loads_.next(w_rows_ * count * block_words);
                 load(w_, all, block, count, l2bm);
                 for (int64_t x = 0; x < w_rows_ * count; x++) {
                     L2 s;
-                    s.op = sides == 2 ? L2Op::Broadcast2 : L2Op::UnicastDown;
-                    s.child = uint8_t(sides == 2 ? 0 : l);
-                    if (sides == 2) s.l1bs = 1u << l | 1u << (l + pairs);
+                    s.op = L2Op::UnicastDown;
+                    s.child = uint8_t(l);
                     // Rows of a block side by side.
                     const int64_t to = (x % count * w_rows_ + x / count) * block_words;
-                    l2_step(s, l2bm + x * block_words, l1bm[size_t(e)] + to,
-                            sides == 2 ? l2bm + (w_rows_ * count + x) * block_words : -1);
+                    l2_step(s, l2bm + x * block_words, l1bm[size_t(e)] + to);
                 }
             }
         }

@@ -108,8 +108,7 @@ private:
     std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
     void set_tile(Values &values, int64_t tile) const;
     void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
-    void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t second = -1, int64_t l2_words = 64,
-                 int64_t l1_words = 64);
+    void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
     void scatter(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm);
     void bring_piece(Panel &panel, int64_t block, int64_t piece);
     void bring_next(Panel &panel);

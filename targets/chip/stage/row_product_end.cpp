@@ -145,7 +145,7 @@ void RowProduct::bring_end(EndOperand &o, int64_t piece) {
     for (int64_t i = 0; i < pieces; i += cycles_per_step) {
         L2 s;
         s.op = L2Op::Scatter;
-        l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8, -1, 32 * l1bs_, 32);
+        l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8, 32 * l1bs_, 32);
     }
     const int width = narrow_ == 2 ? 1 : 2;
     o.here = grf(operands_bank_, operands_ring_.next(cycles_per_step * width), width);
@@ -305,7 +305,7 @@ void RowProduct::up(int64_t l1bm, int64_t l2bm, int64_t pieces) {
     for (int64_t p = 0; p < pieces; p += cycles_per_step) {
         L2 s;
         s.op = L2Op::Gather;
-        l2_step(s, l2bm + p * 8 * l1bs_, l1bm + p * 8, -1, 32 * l1bs_, 32);
+        l2_step(s, l2bm + p * 8 * l1bs_, l1bm + p * 8, 32 * l1bs_, 32);
     }
 }
 
