@@ -98,9 +98,9 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     const double x = tiles * p.vectors * k_words, w = jt * matrices * 16 * n.l1bs * k_words; // of an L2B
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
     // A sum is there again three steps later, a matrix takes two steps of the face.
-    const double matrix = tiles * sets * 4 * std::max<int64_t>({matrices * p.vectors / 4, 3, 2 * matrices});
+    const double matrix = tiles * sets * 4 * std::max(matrices * (std::max(p.vectors / 4.0, 2.0) + 0.3), 3.0);
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
-    const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / 64 * 0.5,
+    const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / 64,
                  l2_out = tiles * p.vectors * p.pieces / 4;
     const double l1_x = tiles * (sets / double(gs)) * p.vectors / n.rows_of_step(),
                  l1_w = jt * matrices * 16 / n.rows_of_step() * (sets / double(gs)),

@@ -72,7 +72,7 @@ private:
     std::vector<EndOperand> end_operands_;
     std::unique_ptr<VectorCode> code_;
     int end_word_ = 0;
-    bool operands_bank_ = false; // GRF1
+    bool operands_bank_ = false, registers_bank_ = true; // GRF1
     sim::Operand end_sums_;
 
     // The machine: words of a scatter in a cycle; sets, and rows, of one scatter; sets in a block of 64 LW.

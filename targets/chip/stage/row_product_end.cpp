@@ -56,8 +56,11 @@ void RowProduct::begin_end(const ScheduleState &state) {
     apart_ = narrow_ == 2 ? half / std::gcd(pieces_, half) : 1;
     slots_ = narrow_ == 2 ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step;
     if (narrow_ == 2 || end_.defined()) {
-        const int64_t words = 2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
-        registers_ = Ring(plan.take(Bank::Grf1, words, "joined sums"), words);
+        const int64_t words =
+            2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
+        // GRF1 first of all has the vectors, two turns of them.
+        registers_bank_ = plan.free_words(Bank::Grf1) >= words + 2 * set_words_ || plan.free_words(Bank::Grf0) < words;
+        registers_ = Ring(plan.take(registers_bank_ ? Bank::Grf1 : Bank::Grf0, words, "joined sums"), words);
     }
     if (!end_.defined()) return;
     for (const Expr &e : widened_reads(end_)) {
@@ -225,7 +228,7 @@ void RowProduct::drain(const Values &tile) {
 }
 
 Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride) {
-    const Operand to = grf1(int(at), int(stride));
+    const Operand to = grf(registers_bank_, at, int(stride));
     Micro m;
     m.use(Unit::L1);
     m.word().l1.op = L1Op::MabBroadcast;
@@ -254,7 +257,7 @@ void RowProduct::drain_narrow(int64_t sums, int64_t l2bm) {
         }
         for (int64_t s = 0; s < slots_; s += cycles_per_step) {
             const int64_t piece = begin + s * half;
-            const Operand result = finished(grf1(int(regs + 2 * s), 2), piece);
+            const Operand result = finished(grf(registers_bank_, regs + 2 * s, 2), piece);
             Micro m;
             m.use(Unit::Alu);
             Alu alu;
