@@ -17,6 +17,7 @@
 #include "ops/ops.h"
 #include "schedules/library/chip_elementwise.h"
 #include "schedules/library/chip_matmul.h"
+#include "schedules/library/chip_packed_matmul.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"

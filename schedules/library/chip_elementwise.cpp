@@ -63,19 +63,45 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         return base + "." + name;
     };
     const size_t last = rest.size() - 1;
-    const std::string lanes = cut(last, 8 / stage.type.bytes(), "v");
     const auto largest = [&] { return size_t(std::max_element(extent.begin(), extent.end()) - extent.begin()); };
-    const std::string word = cut(largest(), p.words, "w");  // neighbours, so that what a PE holds is a dense region
+    // Neighbours along the last axis as the tree deals them out: lanes, PEs, two MABs, L1Bs; then, up to blocks of 64 LW, more MABs, and
+    // words of a PE. What MABs are left take neighbouring blocks, and groups take 16 of those in turns, as DRAM has them.
+    const int64_t mabs = machine.unit("MAB").count, l1bs = machine.unit("L1B").count;
+    const int64_t pair = std::min<int64_t>(2, mabs), others = mabs / pair;
+    const std::string lanes = cut(last, 8 / stage.type.bytes(), "v");
     std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
-    for (size_t u = machine.units.size(); u-- > 0;) {
-        const UnitLevel &unit = machine.units[u];
-        bound.push_back({cut(u + 1 == machine.units.size() ? last : largest(), unit.count, unit.name), unit.name});
+    const auto bind = [&](size_t axis, int64_t count, const std::string &level, const std::string &name) {
+        bound.push_back({cut(axis, count, name), level});
+    };
+    bind(last, machine.unit("PE").count, "PE", "PE");
+    bind(last, pair, "MAB", "MAB");
+    bind(last, l1bs, "L1B", "L1B");
+    const int64_t missing = std::max<int64_t>(1, 64 / (4 * pair * l1bs)), near = std::min(others, missing);
+    bind(last, near, "MAB", "MABn");
+    std::vector<std::string> words; // of a PE, innermost first
+    if (missing > near) words.push_back(cut(last, missing / near, "b"));
+    size_t turns = largest();
+    for (size_t d = 0; d < last; d++) {
+        if (extent[d] >= 16 * machine.unit("group").count && (turns == last || extent[d] > extent[turns])) turns = d;
     }
+    bind(turns, others / near, "MAB", "MABf");
+    const int64_t turn = std::max<int64_t>(1, 16 / (others / near));
+    const int64_t several = machine.unit("group").count > 1 ? std::min(turn, p.words / 4) : 1;
+    const std::string in_turn = several > 1 ? cut(turns, several, "t") : "";
+    bind(turns, machine.unit("group").count, "group", "group");
+    bind(turns, machine.unit("L2B").count, "L2B", "L2B");
+    const int64_t left = p.words / several / (words.empty() ? 1 : missing / near);
+    if (left > 1) words.push_back(cut(largest(), left, "w"));
+    if (!in_turn.empty()) words.push_back(in_turn);
     std::vector<LoopName> order;
-    for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
+    for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
+        for (size_t b = bound.size(); b-- > 0;) {
+            if (bound[b].second == level) order.push_back(bound[b].first);
+        }
+    }
     for (const std::string &r : rest) order.push_back(r);
     const std::string at = rest.back();
-    order.push_back(word);
+    order.insert(order.end(), words.rbegin(), words.rend());
     order.push_back(lanes);
     C.reorder(order);
     for (const auto &[loop, level] : bound) C.bind(loop, level);

@@ -5,6 +5,7 @@
 #include "schedules/library/structure.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace kumiko::library {
 
@@ -12,6 +13,9 @@ namespace {
 
 struct Roles : MatrixProduct {
     int64_t M, N, K, batch = 1;
+    int64_t narrow;      // matrices of 16 columns in a piece of 8 LW of the result
+    bool end = false;    // more than a cast finishes the sums
+    bool batched = true; // the columns' operand has the batches
 };
 
 std::optional<Roles> roles(const Op &op) {
@@ -27,10 +31,20 @@ std::optional<Roles> roles(const Op &op) {
         if (op.find_input(o->tensor)->type != f16) return std::nullopt;
     }
     const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
-    Roles r{*p, extent(p->i), extent(p->j), extent(p->k), 1};
+    Roles r{*p, extent(p->i), extent(p->j), extent(p->k)};
     for (const std::string &b : r.batches) r.batch *= extent(b);
+    r.narrow = op.stage(op.outputs().front()).type == f16 ? 2 : 1;
+    if (!r.contraction.consumer.empty()) {
+        Expr v = op.stage(r.contraction.consumer).value;
+        if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
+        const auto *read = v.as<Halide::Internal::Call>();
+        r.end = !read || read->call_type != Halide::Internal::Call::Image;
+    }
+    r.batched = r.b.indices.size() > 2;
     return r;
 }
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The machine's numbers, in LW and cycles.
 struct Numbers {
@@ -41,9 +55,11 @@ struct Numbers {
           mabs(m.unit("MAB").count), lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8),
           l1bm(m.level("L1BM").bytes / 8), l2bm(m.level("L2BM").bytes / 8),
           dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
+    // A scatter's step carries so many sets of 16 · mabs along the reduction, of so many rows.
+    int64_t sets_of_block() const { return 64 / (4 * mabs); }
+    int64_t sets_of_step() const { return std::min<int64_t>(4, sets_of_block()); }
+    int64_t rows_of_step() const { return 4 / sets_of_step(); }
 };
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::vector<int64_t> divisors(int64_t n) {
     std::vector<int64_t> all;
@@ -53,128 +69,101 @@ std::vector<int64_t> divisors(int64_t n) {
     return all;
 }
 
-int64_t output_bytes(const Op &op) {
-    const std::string &out = op.outputs().front();
-    return op.stage(out).type.bytes();
-}
-
 struct Point {
-    int64_t vectors, columns, groups, l2bs, l1bs;
-    bool resident;
+    int64_t vectors, pieces, groups, l2bs;
+    bool twice;
 };
 
-double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &p) {
-    const int64_t row_parts = n.mabs * (n.l1bs / p.l1bs) * (n.l2bs / p.l2bs) * (n.groups / p.groups);
-    const int64_t it = ceil_div(r.M, p.vectors * row_parts);
-    const int64_t jt = ceil_div(r.N, 16 * p.columns * p.l1bs * p.l2bs * p.groups), kb = ceil_div(r.K, 16);
-    if (p.resident && p.vectors * kb > n.lm) return INFINITY;
-    const double visits = double(it) * (p.resident ? 1 : jt); // of the rows' vectors
-    const double tiles = double(it) * jt;
-    const double matrix = tiles * kb * p.columns * p.vectors;
-    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4,
-                 w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
-    const double port = (x + w) / std::min(16.0, n.dram * n.groups);
-    const double results = tiles * p.columns * 16 * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
-    const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
-    const double dram = (reads + results) / (n.groups * n.dram);
-    const auto l2 = [&](double words, int64_t parts) { // of an L1B
-        return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
-    };
-    const double l2_steps =
-        l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
-    const double l1_steps =
-        visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
-    // Tile by tile: the first of some rows waits for their vectors, the others for their matrices alone.
-    const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
-    // A sum is there again three steps later; a matrix takes two steps of L1, which results want too.
-    const double work = 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
-    const double l1 = 4.0 * (2 * kb * p.columns + double(p.columns) * p.vectors * out_bytes / 16);
-    // What is as busy as the busiest gets in its way: an eighth was seen.
-    const double most = std::max({work, matrices, l1}),
-                 second = work + matrices + l1 - most - std::min({work, matrices, l1});
-    const double tile = most * (1 + 0.12 * std::pow(second / most, 4)), first = std::max(tile, vectors + matrices);
-    const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
-    const double later =
-        p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows; // their vectors come under the rows before
-    const bool ahead = 2 * p.vectors * kb <= n.lm;                        // as far as LM has room
-    const double flow = rows + (it - 1) * (ahead ? later : (rows + later) / 2);
-    const double tail = results / tiles / (n.groups * n.dram);
-    return r.batch * std::max({flow, matrix, port, dram, 4 * l2_steps, 4 * l1_steps}) + tail + 1000;
+double cycles(const Roles &r, const Numbers &n, const Point &p) {
+    if (64 % (4 * n.mabs) || (r.narrow == 2 && n.mabs < 2)) return INFINITY;
+    const int64_t matrices = p.pieces * r.narrow, half = std::max<int64_t>(1, n.mabs / 2);
+    const int64_t apart = r.narrow == 2 ? half / std::gcd(p.pieces, half) : 1;
+    const int64_t sets = ceil_div(r.K, 16 * n.mabs), gs = n.sets_of_step(), blocks = ceil_div(sets, n.sets_of_block());
+    const int64_t padded = ceil_div(sets, gs) * gs, row = p.pieces * 8 * n.l1bs; // LW
+    // What has to fit.
+    const int64_t sums = p.vectors * matrices;
+    const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : r.end ? 8 : 0;
+    if (p.vectors % (4 * apart)) return INFINITY;
+    if (2 * sums + (r.end ? 24 : 0) > n.grf || p.vectors * gs + joined + (r.end ? 24 : 0) > n.grf) return INFINITY;
+    if (padded * matrices * 16 * (p.twice ? 2 : 1) > n.lm) return INFINITY;
+    if (sums * 8 + (r.narrow == 2 ? sums * 4 : r.end ? sums * 8 : 0) + n.rows_of_step() * 64 > n.l1bm) return INFINITY;
+    const int64_t unit = 64 * std::max(p.vectors, 16 * n.l1bs);
+    if (std::max(unit, r.end ? p.vectors * row : 0) + p.vectors * row > n.l2bm) return INFINITY;
+    if (row % 64 && (n.groups > 1 || row % 16)) return INFINITY;
+    // Visits.
+    const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
+    const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
+    const double jt = double(ceil_div(r.N, 16 * matrices * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
+    const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 64.0 * blocks;
+    const double x = tiles * p.vectors * k_words, w = jt * matrices * 16 * n.l1bs * k_words; // of an L2B
+    const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
+    // A sum is there again three steps later, a matrix takes two steps of the face.
+    const double matrix = tiles * sets * 4 * std::max(matrices * (std::max(p.vectors / 4.0, 2.0) + 0.3), 3.0);
+    const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
+    const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / 64,
+                 l2_out = tiles * p.vectors * p.pieces / 4;
+    const double l1_x = tiles * (sets / double(gs)) * p.vectors / n.rows_of_step(),
+                 l1_w = jt * matrices * 16 / n.rows_of_step() * (sets / double(gs)),
+                 l1_out = tiles * sums * (r.narrow == 2 ? 0.5 : r.end ? 0.75 : 0.25);
+    const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt; // columns
+    const double rest = 1 - 1 / jt;
+    // The columns behind the first come under the work, or between.
+    const double under = p.twice ? rest : 0;
+    const double flow = std::max({matrix * 1.02, (x + under * w) / rate,
+                                  (dram_x + under * dram_w + dram_out) / (n.groups * n.dram),
+                                  4 * (l2_x + under * l2_w + l2_out), 4 * (l1_x + under * l1_w + l1_out)});
+    const double between = p.twice ? 0 : first * (jt - 1);
+    // The first rows, and what the last ones take.
+    const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
+    return first + between + flow + ends + 500;
+}
+
+std::vector<int64_t> powers(int64_t low, int64_t high) {
+    std::vector<int64_t> all;
+    for (int64_t v = low; v <= std::max(low, high); v *= 2) all.push_back(v);
+    return all;
+}
+
+std::optional<Point> best_point(const Roles &r, const Numbers &n) {
+    std::optional<Point> best;
+    double least = INFINITY;
+    for (const int64_t vectors : powers(4, n.grf / 2)) {
+        for (const int64_t pieces : powers(1, 16)) {
+            for (const int64_t groups : divisors(n.groups)) {
+                for (const int64_t l2bs : divisors(n.l2bs)) {
+                    for (const bool twice : {false, true}) {
+                        const Point p{vectors, pieces, groups, l2bs, twice};
+                        const double c = cycles(r, n, p);
+                        if (c < least) least = c, best = p;
+                    }
+                }
+            }
+        }
+    }
+    return best;
 }
 
 } // namespace
 
 bool is_chip_matmul(const Op &op) { return roles(op).has_value(); }
 
+bool chip_matmul_fits(const Op &op, const Machine &machine) {
+    return best_point(*roles(op), Numbers(machine)).has_value();
+}
+
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    return cycles(*roles(op), Numbers(machine), output_bytes(op),
-                  {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
+    return cycles(*roles(op), Numbers(machine), {p.vectors, p.pieces, p.groups, p.l2bs, p.twice});
 }
-
-namespace {
-
-// The sums are finished by more than a cast, which takes some registers.
-bool has_end(const Op &op, const Roles &r) {
-    if (r.contraction.consumer.empty()) return false;
-    Expr v = op.stage(r.contraction.consumer).value;
-    if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
-    const auto *read = v.as<Halide::Internal::Call>();
-    return !read || read->call_type != Halide::Internal::Call::Image;
-}
-
-} // namespace
 
 ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
     const Numbers n(machine);
-    const int64_t sums = n.grf - (has_end(op, r) ? 24 : 0); // words of a GRF
-    Point best{8, 1, 1, 1, 1, true};
-    double least = INFINITY;
-    for (const int64_t vectors : {4, 8, 16, 32}) {
-        for (int64_t columns = 1; columns * vectors * 2 <= sums; columns *= 2) {
-            for (const int64_t groups : divisors(n.groups)) {
-                for (const int64_t l2bs : divisors(n.l2bs)) {
-                    for (const int64_t l1bs : divisors(n.l1bs)) {
-                        for (const bool resident : {true, false}) {
-                            const Point p{vectors, columns, groups, l2bs, l1bs, resident};
-                            const double c = cycles(r, n, output_bytes(op), p);
-                            if (c < least) least = c, best = p;
-                        }
-                    }
-                }
-            }
-        }
-    }
-    const auto powers = [](int64_t low, int64_t high) {
-        std::vector<int64_t> all;
-        for (int64_t v = low; v <= std::max(low, high); v *= 2) all.push_back(v);
-        return all;
-    };
+    const Point best = best_point(*roles(op), n).value_or(Point{4, 1, 1, 1, false});
     ChipMatmulParameters p;
-    p.vectors = Tile(best.vectors, {4, 8, 16, 32});
-    p.columns = Tile(best.columns, powers(1, std::max<int64_t>(best.columns, n.grf / 8)));
-    // A quarter of L1BM for each of the two copies.
-    const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / 64 / best.columns);
-    int64_t depth = 1;
-    while (depth * 2 <= std::min<int64_t>({matrices, 8, ceil_div(r.K, 16)})) depth *= 2;
-    p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, n.l1bm / 64)));
-    // Moves that are not too short, in at most half of L2BM.
-    const int64_t tile = depth * best.columns * 64 * best.l1bs;
-    int64_t panel = 0;
-    if (tile < 64 * n.dram) {
-        for (panel = 1; panel * tile < 64 * n.dram && 4 * panel * tile <= n.l2bm / 2;) panel *= 2;
-    }
-    std::vector<int64_t> panels = powers(1, std::max<int64_t>(panel, 16));
-    panels.insert(panels.begin(), 0);
-    p.panel = Tile(panel, panels);
+    p.vectors = Tile(best.vectors, powers(4, n.grf / 2));
+    p.pieces = Tile(best.pieces, powers(1, 16));
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
-    p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
-    p.resident = Flag(best.resident);
-    // Panels of vectors, two of which stand in LM.
-    while (!best.resident && p.panel > 1 && 2 * best.vectors * depth * p.panel > n.lm)
-        p.panel.set_index(p.panel.index() - 1);
-    p.write_back = Flag(true);
+    p.twice = Flag(best.twice);
     return p;
 }
 
@@ -184,52 +173,63 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
-    std::vector<LoopName> order;
-    const auto split = [&](const std::string &loop, int64_t factor, const std::string &outer,
-                           const std::string &inner) {
-        C.split(loop, factor, {outer, inner, Tail::Auto});
+    // The reduction last, or else laid so.
+    const auto rows = [&](const Operand &o) {
+        const std::vector<Axis> &axes = op.find_input(o.tensor)->axes;
+        std::vector<std::string> order;
+        std::string last;
+        for (size_t d = 0; d < axes.size(); d++) {
+            const bool reduced = o.indices[d].as<Halide::Internal::Variable>()->name == k;
+            if (reduced && d + 1 == axes.size()) return o.tensor;
+            if (reduced)
+                last = axes[d].name();
+            else
+                order.push_back(axes[d].name());
+        }
+        order.push_back(last);
+        s.prepack(o.tensor, order);
+        return o.tensor + ".packed";
     };
-    // Rows: vectors of a MAB, then over the units; what is left is time. Columns the same behind.
-    split(i, p.vectors, i + ".1", i + ".v");
-    split(i + ".1", n.mabs, i + ".2", i + ".MAB");
-    split(i + ".2", n.l1bs / p.l1bs, i + ".3", i + ".L1B");
-    split(i + ".3", n.l2bs / p.l2bs, i + ".4", i + ".L2B");
-    split(i + ".4", n.groups / p.groups, i + ".t", i + ".group");
-    split(j, 16, j + ".1", j + ".i");
-    split(j + ".1", p.columns, j + ".2", j + ".b");
-    split(j + ".2", p.l1bs, j + ".3", j + ".L1B");
-    split(j + ".3", p.l2bs, j + ".4", j + ".L2B");
-    split(j + ".4", p.groups, j + ".t", j + ".group");
-    split(k, 16, k + ".1", k + ".i");
-    split(k + ".1", p.depth, k + ".2", k + ".b");
-    order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", i + ".L1B", i + ".MAB"};
-    for (const std::string &b : r.batches) order.push_back(b);
-    order.insert(order.end(), {i + ".t", j + ".t"});
-    std::string copied = k + ".2";
-    if (p.panel > 0) {
-        split(k + ".2", p.panel, k + ".p", k + ".c");
-        order.push_back(k + ".p");
-        copied = k + ".c";
-    }
-    order.insert(order.end(), {copied, k + ".b", j + ".b", i + ".v", j + ".i", k + ".i"});
+    const std::string a = rows(r.a), b = rows(r.b);
+    int cuts = 0;
+    std::string rest;
+    const auto split = [&](int64_t factor, const std::string &inner) {
+        const std::string outer = rest.substr(0, rest.find('.')) + "." + std::to_string(++cuts);
+        C.split(rest, factor, {outer, inner, Tail::Auto});
+        rest = outer;
+    };
+    rest = i;
+    split(p.vectors, i + ".v");
+    split(n.l2bs / p.l2bs, i + ".L2B");
+    split(n.groups / p.groups, i + ".group");
+    const std::string it = rest;
+    rest = j;
+    split(16, j + ".i");
+    if (r.narrow == 2) split(2, j + ".e");
+    split(n.l1bs, j + ".L1B");
+    split(p.pieces, j + ".b");
+    split(p.l2bs, j + ".L2B");
+    split(p.groups, j + ".group");
+    const std::string jt = rest;
+    rest = k;
+    split(16, k + ".i");
+    split(n.mabs, k + ".MAB");
+    const std::string kt = rest;
+    std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", k + ".MAB"};
+    for (const std::string &batch : r.batches) order.push_back(batch);
+    order.insert(order.end(), {jt, it, kt, j + ".b"});
+    if (r.narrow == 2) order.push_back(j + ".e");
+    order.insert(order.end(), {i + ".v", j + ".i", k + ".i"});
     C.reorder(order);
-    for (const char *axis : {"i", "j"}) {
-        for (const char *level : {"group", "L2B", "L1B"}) C.bind((*axis == 'i' ? i : j) + "." + level, level);
+    for (const std::string &axis : {i, j}) {
+        for (const char *level : {"group", "L2B"}) C.bind(axis + "." + level, level);
     }
-    C.bind(i + ".MAB", "MAB");
-    if (p.resident)
-        s.place_in(r.a.tensor, "LM", C.name(), i + ".t");
-    else
-        s.place_in(r.a.tensor, "LM", C.name(), p.panel > 0 ? k + ".p" : copied).double_buffer();
-    std::string from = r.b.tensor;
-    if (p.panel > 0) {
-        StageHandle panel = s.place_in(from, "L2BM", C.name(), k + ".p");
-        panel.double_buffer();
-        from = panel.name();
-    }
-    s.place_in(from, "L1BM", C.name(), copied).double_buffer();
-    C.accumulate_in("GRF0", j + ".t");
-    if (p.write_back) C.write_back(j + ".t");
+    C.bind(j + ".L1B", "L1B").bind(k + ".MAB", "MAB");
+    StageHandle columns = s.place_in(b, "LM", C.name(), jt);
+    if (p.twice) columns.double_buffer();
+    s.place_in(a, "GRF1", C.name(), kt);
+    C.accumulate_in("GRF0", it);
+    C.write_back(it);
     C.tensorize(j + ".i", "mfma.f16");
     if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
     return s;

@@ -3,6 +3,7 @@
 #include "machine/machine.h"
 #include "schedules/library/chip_elementwise.h"
 #include "schedules/library/chip_matmul.h"
+#include "schedules/library/chip_packed_matmul.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
@@ -57,6 +58,9 @@ const std::vector<LibraryTemplate> &chip_templates() {
     static const std::vector<LibraryTemplate> table = {
         make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units",
                                             is_chip_matmul, chip_matmul_parameters, schedule_chip_matmul),
+        make_template<ChipPackedMatmulParameters>("chip_packed_matmul", "the same, with operands packed ahead of time",
+                                                  is_chip_packed_matmul, chip_packed_matmul_parameters,
+                                                  schedule_chip_packed_matmul),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
                                                  is_chip_elementwise, chip_elementwise_parameters,
                                                  schedule_chip_elementwise),
@@ -70,6 +74,7 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
     for (const LibraryTemplate &t : chip_templates()) {
+        if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
         if (t.matches(op)) return &t;
     }
     throw Unsupported("the library has no schedule of op " + op.name() +

@@ -54,6 +54,40 @@ void redirect_reads(StageState &reader, const std::string &from, const std::stri
 
 namespace {
 
+// Where units share a region in turns, the hull of what one of them touches holds what others touch: how many indices of axis d it
+// has itself, at most. Nothing where no loop is bound, or the index is no plain axis.
+std::optional<int64_t> own_indices(const ScheduleState &state, const StageState &reader, const std::string &tensor,
+                                   size_t d, size_t depth) {
+    const bool bound = std::any_of(reader.order.begin(), reader.order.begin() + std::ptrdiff_t(depth),
+                                   [&](const std::string &l) { return reader.loop(l).kind == LoopKind::Bound; });
+    if (!bound) return std::nullopt;
+    struct Indices : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *tensor;
+        size_t d;
+        std::set<std::string> axes; // "" for an index that is none
+        void visit(const Call *op) override {
+            IRGraphVisitor::visit(op);
+            if (op->call_type != Call::Image || op->name != *tensor) return;
+            const Variable *v = op->args[d].as<Variable>();
+            axes.insert(v ? v->name : "");
+        }
+    } indices;
+    indices.tensor = &tensor;
+    indices.d = d;
+    for (const Expr &e : reader.def.expressions()) e.accept(&indices);
+    if (indices.axes.size() != 1 || indices.axes.count("")) return std::nullopt;
+    int64_t n = 1;
+    for (size_t i = depth; i < reader.order.size(); i++) {
+        const LoopState &l = reader.loop(reader.order[i]);
+        if (!reader.derived_from(l.name, *indices.axes.begin())) continue;
+        const auto extent = known_extent(state, l);
+        if (!extent) return std::nullopt;
+        n *= *extent;
+    }
+    return n;
+}
+
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                                    const std::string &loop) {
@@ -72,11 +106,11 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     const auto region = lattice_read(reader.def.expressions(), tensor, scope, whole, known);
     int64_t bytes = region ? state.type_of(tensor).bytes() : 0;
     if (!region) return bytes;
-    for (const Expr &extent : region->extent) {
-        const Expr bound = find_constant_bound(extent, Direction::Upper, known);
+    for (size_t d = 0; d < region->extent.size(); d++) {
+        const Expr bound = find_constant_bound(region->extent[d], Direction::Upper, known);
         const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
         if (!n) return std::nullopt;
-        bytes *= *n;
+        bytes *= std::min(*n, own_indices(state, reader, tensor, d, depth).value_or(*n));
     }
     return bytes;
 }

@@ -17,6 +17,7 @@ struct ChipProgram::Contents {
     sim::Config config;
     sim::Program program;
     std::vector<HostTensor> tensors;
+    std::vector<HostConstant> constants;
     std::string l3, l2, l1;
     sim::Bounds bounds;
     std::shared_ptr<const ScheduleState> state; // that the plans refer to
@@ -72,10 +73,8 @@ private:
 
 void write_input(const HostTensor &t, const Buffer<> &array, sim::HostMemory &memory, int groups) {
     const Elements from(array);
-    std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups));
-    t.road->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
-        std::vector<uint64_t> &image = images[size_t(group)];
-        if (image.empty()) image.resize(size_t(t.road->dram_words()));
+    std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups), std::vector<uint64_t>(size_t(t.words)));
+    t.each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
         uint64_t bits = 0;
         for (size_t e = 0; e < elements.size(); e++) {
             if (elements[e] < 0) continue; // padding is zero
@@ -83,20 +82,18 @@ void write_input(const HostTensor &t, const Buffer<> &array, sim::HostMemory &me
             std::memcpy(&lane, from.at(elements[e]), size_t(from.bytes()));
             bits |= lane << (8 * size_t(from.bytes()) * e);
         }
-        image[size_t(word)] = bits;
+        images[size_t(group)][size_t(word)] = bits;
     });
-    for (int g = 0; g < groups; g++) {
-        if (!images[size_t(g)].empty()) memory.write_dram(g, t.dram, images[size_t(g)]);
-    }
+    for (int g = 0; g < groups; g++) memory.write_dram(g, t.dram, images[size_t(g)]);
 }
 
 void read_output(const HostTensor &t, const Buffer<> &array, const sim::HostMemory &memory, int groups) {
     const Elements to(array);
     std::vector<std::vector<uint64_t>> images(static_cast<size_t>(groups));
-    t.road->each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
+    t.each_word([&](int group, int64_t word, const std::vector<int64_t> &elements) {
         std::vector<uint64_t> &image = images[size_t(group)];
         if (image.empty()) {
-            image.resize(size_t(t.road->dram_words()));
+            image.resize(size_t(t.words));
             memory.read_dram(group, t.dram, image);
         }
         for (size_t e = 0; e < elements.size(); e++) {
@@ -123,6 +120,7 @@ sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::Simula
             if (!t.output && t.name == in.name) write_input(t, arrays[i], memory, c.config.groups);
         }
     }
+    for (const HostConstant &k : c.constants) memory.write_dram(k.group, k.dram, k.words);
     for (size_t o = 0; o < outputs; o++) check_output(c.op, c.op.outputs()[o], arrays[inputs + o].raw_buffer(), {});
     sim::Run run = sim::simulate(c.program, c.config, memory, options);
     run.program = c.op.name();
@@ -181,6 +179,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
         contents->program = c.packer.finish();
         contents->program.words = fold(contents->program.words, config);
         contents->tensors = std::move(c.tensors);
+        contents->constants = std::move(c.constants);
         contents->l3 = c.l3;
         contents->l2 = c.l2;
         contents->l1 = c.packer.first_operations();

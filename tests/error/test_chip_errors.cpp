@@ -42,8 +42,12 @@ Op product(int M, int N, int K, Type out = f32) {
 }
 
 // A product on one MAB, up to where the tests go wrong.
-Schedule begun(const Op &op) {
+Schedule begun(const Op &op, bool packed = false) {
     Schedule s(op, chip_machine(small()));
+    if (packed) {
+        s.prepack("A", {"i", "k"});
+        s.prepack("B", {"j", "k"});
+    }
     StageHandle C = s.stage("C");
     C.split("i", 16, {"io", "iv"});
     C.split("j", 16, {"jo", "ji"});
@@ -127,19 +131,26 @@ TEST_CASE("what is missing for the matrix unit") {
     CHECK(told([&] { compile_chip(Schedule(op, chip_machine(small()))); }) == R"(
 unsupported: stage C is a reduction without tensorize; only products of the matrix unit are built
 )");
-    Schedule s = begun(op);
+    Schedule s = begun(op, true);
     s.stage("C").tensorize("ji", "mfma.f16");
     CHECK(told([&] { compile_chip(s); }) == R"(
 stage C is tensorized, but its sums have no place; accumulate_in("GRF0", …)
 )");
     s.accumulate_in("C", "GRF0", "jo");
     CHECK(told([&] { compile_chip(s); }) == R"(
-stage C reads A in DRAM, which no unit reaches; place_in("A", …) copies it to where the unit can
+stage C reads A.packed in DRAM, which no unit reaches; place_in("A.packed", …) copies it to where the unit can
 )");
-    s.place_in("A", "LM0", "C", "io");
-    s.place_in("B", "LM1", "C", "ko");
+    s.place_in("A.packed", "LM0", "C", "io");
+    s.place_in("B.packed", "LM1", "C", "ko");
     CHECK(told([&] { compile_chip(s); }) == R"(
 unsupported: B of C is placed in LM1; the matrix unit takes its matrix from L1BM
+)");
+    Schedule rows = begun(op);
+    rows.stage("C").tensorize("ji", "mfma.f16");
+    rows.accumulate_in("C", "GRF0", "jo");
+    rows.place_in("A", "LM0", "C", "io");
+    CHECK(told([&] { compile_chip(rows); }) == R"(
+unsupported: A of C lies in DRAM row-major, and the units would take it in another order; prepack("A", …) has it packed ahead of time, and products of matrices whose reduction is bound to MABs take rows as they are
 )");
 }
 
@@ -179,15 +190,15 @@ FILE:LINE: error: place_in("B", "L1BM", "C", "io"): the region of B needed below
 
 TEST_CASE("memories that the addresses overflow") {
     CHECK(told([&] {
-              Schedule s = begun(product(16, 128, 64));
+              Schedule s = begun(product(16, 128, 64), true);
               s.stage("C").reorder({"io", "ko", "jo", "iv", "ji", "ki"});
-              s.place_in("A", "LM0", "C", "io");
-              s.place_in("B", "L1BM", "C", "ko").double_buffer();
+              s.place_in("A.packed", "LM0", "C", "io");
+              s.place_in("B.packed", "L1BM", "C", "ko").double_buffer();
               s.accumulate_in("C", "GRF0", "io");
               s.stage("C").tensorize("ji", "mfma.f16");
               compile_chip(s);
           }) == R"(
-B.L1BM (second) needs 512 LW of L1BM, which has 512, 0 of them free (B.L1BM 512); smaller tiles, a loop further in, or a larger level
+B.packed.L1BM (second) needs 512 LW of L1BM, which has 512, 0 of them free (B.packed.L1BM 512); smaller tiles, a loop further in, or a larger level
 )");
     CHECK(told([&] {
               Schedule s = begun(product(64, 64, 64));
@@ -215,6 +226,21 @@ machine x86-64-avx2 is no chip; chips are named chip:small, chip:medium, chip:fu
               B.split("i", 2);
               B.split("i.o", 4, {"t", "w"});
               B.vectorize("i.i");
+              s.place_in("A", "LM0", "B", "t");
+              compile_chip(s);
+          }) == R"(
+unsupported: A.LM0 lies in DRAM row-major, and loop t steps over parts of blocks of 64 LW; prepack it
+)");
+    CHECK(told([&] {
+              Schedule s(roots, chip_machine(small()));
+              StageHandle B = s.stage("B");
+              B.split("i", 2, {"p", "v"});
+              B.split("p", 4, {"m", "pe"});
+              B.split("m", 2, {"l", "mab"});
+              B.split("l", 2, {"w", "l1b"});
+              B.split("w", 4, {"t", "word"});
+              B.reorder({"l1b", "mab", "pe", "t", "word", "v"});
+              B.bind("l1b", "L1B").bind("mab", "MAB").bind("pe", "PE").vectorize("v");
               s.place_in("A", "LM0", "B", "t");
               compile_chip(s);
           }) == R"(

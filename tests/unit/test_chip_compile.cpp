@@ -64,7 +64,7 @@ struct Tiles {
     bool write_back = true;
 };
 
-// C = A · Bᵀ with k contiguous in both: rows over MABs, columns over L1Bs.
+// C = A · Bᵀ with k contiguous in both, packed ahead of time: rows over MABs, columns over L1Bs.
 Schedule matmul_schedule(const Op &op, const sim::Config &config, const Tiles &t) {
     Schedule s(op, chip_machine(config));
     const std::string stage = op.stages().front().name;
@@ -78,8 +78,10 @@ Schedule matmul_schedule(const Op &op, const sim::Config &config, const Tiles &t
     C.split("kb", t.depth, {"kt", "kv"});
     C.reorder({"mab", "l1b", "it", "jt", "kt", "kv", "jv", "iv", "ji", "ki"});
     C.bind("mab", "MAB").bind("l1b", "L1B");
-    s.place_in("A", "LM", stage, "it");
-    s.place_in("B", "L1BM", stage, "kt").double_buffer();
+    s.prepack("A", {"i", "k"});
+    s.prepack("B", {"j", "k"});
+    s.place_in("A.packed", "LM", stage, "it");
+    s.place_in("B.packed", "L1BM", stage, "kt").double_buffer();
     s.accumulate_in(stage, "GRF0", "jt");
     if (t.write_back) C.write_back("jt");
     C.tensorize("ji", "mfma.f16");

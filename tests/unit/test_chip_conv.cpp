@@ -13,7 +13,12 @@ namespace {
 // Output channels are the matrix's rows, input channels its columns, pixels its vectors; MABs take rows of the image.
 Schedule conv_schedule(const Op &op, const sim::Config &config, bool padded) {
     Schedule s(op, chip_machine(config));
-    const std::string stage = op.stages()[padded ? 1 : 0].name, image = padded ? "X.padded" : "X";
+    const std::string stage = op.stages()[padded ? 1 : 0].name, image = padded ? "X.padded" : "X.packed";
+    for (const char *tensor : {"X", "W"}) { // in the order in which the units take them
+        std::vector<std::string> axes;
+        for (const Axis &a : op.find_input(tensor)->axes) axes.push_back(a.name());
+        s.prepack(tensor, axes);
+    }
     StageHandle C = s.stage(stage);
     C.split("o", 16, {"ob", "oi"});
     C.split("c", 16, {"cb", "ci"});
@@ -24,7 +29,7 @@ Schedule conv_schedule(const Op &op, const sim::Config &config, bool padded) {
     C.reorder({"mab", "l1b", "n", "yt", "xt", "ot", "cb", "ky", "kx", "yv", "xv", "oi", "ci"});
     C.bind("mab", "MAB").bind("l1b", "L1B");
     s.place_in(image, "LM", stage, "xt");
-    s.place_in("W", "L1BM", stage, "kx").double_buffer();
+    s.place_in("W.packed", "L1BM", stage, "kx").double_buffer();
     s.accumulate_in(stage, "GRF0", "ot");
     C.write_back("ot");
     C.tensorize("oi", "mfma.f16");

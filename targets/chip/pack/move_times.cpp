@@ -55,7 +55,8 @@ bool MoveTimes::time(const Mv &m, int64_t step, const State &before, size_t posi
             times.begin = std::max(times.begin, state.dram_end + uint64_t(config_.moves.turnaround));
         const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
         const int64_t share = dealt ? n / std::max(units, 1) : n;
-        cycles = std::max({cycles, rounds(n, config_.moves.dram_rate), rounds(share, config_.moves.l2bm_rate)});
+        const int64_t rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
+        cycles = std::max({cycles, rounds(n, rate), rounds(share, config_.moves.l2bm_rate)});
     }
     for (const int u : used) times.begin = std::max(times.begin, ports[size_t(u)]);
     times.end = times.begin + uint64_t(cycles);

@@ -211,12 +211,25 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
             from = std::max({from, data, int64_t(w.ready)});
         }
     }
-    int64_t all = 0;
+    // One tag, and one wait behind the last of them.
+    Together together;
     std::vector<int64_t> issued;
     for (const Mv &m : moves) {
-        const int64_t at = place_move(m, from);
-        issued.push_back(last_issue_);
-        all = std::max(all, at);
+        place_move(m, from, together);
+        issued.push_back(together.issued.back());
+    }
+    Micro wait;
+    wait.use(Unit::Control);
+    const int64_t all = first_fit(wait, together.done);
+    const int tag = free_tag(together.first, all);
+    tags_[size_t(tag)][together.first] = all;
+    wait.word().control.wait = uint8_t(tag);
+    commit(wait, all);
+    for (const int64_t s : issued) {
+        words_[size_t(s)].mv.tag = uint8_t(tag);
+        Micro issue;
+        issue.word().mv = words_[size_t(s)].mv;
+        note(s, issue.word());
     }
     for (size_t i = 0; i < moves.size(); i++) {
         const Mv &m = moves[i];
@@ -241,7 +254,7 @@ int64_t Packer::movable(int64_t at, int64_t words) const {
     return step * sim::cycles_per_step + config_.moves.dram_start;
 }
 
-int64_t Packer::place_move(Mv move, int64_t from) {
+void Packer::place_move(const Mv &move, int64_t from, Together &together) {
     operations_++;
     const int near = config_.moves.issue_steps - 1;
     for (int64_t s = from;;) {
@@ -255,41 +268,33 @@ int64_t Packer::place_move(Mv move, int64_t from) {
         }
         Micro wait;
         wait.use(Unit::Control);
-        int64_t at = 0;
-        int tag = -1;
-        // The wait stands in the first word after the move's end that has room for it.
+        Together with = together;
+        // The wait stands in the first word after the last end that has room for it.
         const auto times = moves_.enter(move, s, [&](const MoveTimes::Timed &t) {
             const int64_t done = int64_t((t.end + sim::cycles_per_step - 1) / sim::cycles_per_step);
-            at = first_fit(wait, std::max(done, s + 1));
-            tag = free_tag(s, at);
-            return tag >= 0;
+            with.first = std::min(with.first, s);
+            with.done = std::max({with.done, done, s + 1});
+            return free_tag(with.first, first_fit(wait, with.done)) >= 0;
         });
         if (!times) {
             s = moves_.next_try(s);
             continue;
         }
-        tags_[size_t(tag)].push_back({s, at});
-        move.tag = uint8_t(tag);
-        wait.word().control.wait = uint8_t(tag);
-        commit(wait, at);
+        together = std::move(with);
+        together.issued.push_back(s);
         Micro issue;
         issue.use(Unit::Mv);
         issue.word().mv = move;
         commit(issue, s);
-        last_issue_ = s;
-        note(s, issue.word());
-        return at;
+        return;
     }
 }
 
 int Packer::free_tag(int64_t begin, int64_t end) const {
     for (int t = 0; t < int(tags_.size()); t++) {
-        const auto &taken = tags_[size_t(t)];
-        bool free = true;
-        // Entered about in the order of time: those far back are over.
-        for (size_t i = taken.size(); free && i-- > 0 && taken.size() - i < 64;)
-            free = taken[i].first > end || begin > taken[i].second;
-        if (free) return t;
+        const auto &taken = tags_[size_t(t)]; // apart from each other: of those that begin early enough, the last ends last
+        const auto after = taken.upper_bound(end);
+        if (after == taken.begin() || std::prev(after)->second < begin) return t;
     }
     return -1;
 }

@@ -14,6 +14,7 @@
 #include "targets/chip/pack/micro.h"
 #include "targets/chip/pack/move_times.h"
 
+#include <map>
 #include <unordered_map>
 
 namespace kumiko::chip {
@@ -56,9 +57,9 @@ private:
     // For each combination of units that was asked for: from which step on to look, when one begins to look at a step.
     std::unordered_map<uint64_t, std::vector<int32_t>> free_;
     MoveTimes moves_;
-    std::vector<std::vector<std::pair<int64_t, int64_t>>> tags_; // steps in which each is taken
+    std::vector<std::map<int64_t, int64_t>> tags_; // steps in which each is taken: from, to
     std::array<int64_t, 32> busy_{};
-    int64_t operations_ = 0, last_issue_ = 0;
+    int64_t operations_ = 0;
     std::string first_;
     void note(int64_t step, const sim::Word &word);
 
@@ -69,7 +70,11 @@ private:
     bool fits_part(uint32_t uses, int64_t step) const;
     int64_t first_fit(const Micro &m, int64_t from);
     void commit(const Micro &m, int64_t step);
-    int64_t place_move(sim::Mv move, int64_t from);
+    struct Together { // moves that are waited for together
+        int64_t first = INT64_MAX, done = 0; // steps: of the first issue; from which all are complete
+        std::vector<int64_t> issued;
+    };
+    void place_move(const sim::Mv &move, int64_t from, Together &together);
     int free_tag(int64_t begin, int64_t end) const; // not taken in any of these steps; −1 when all are
 };
 

@@ -73,9 +73,9 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             for (int v = 0; v < level_count; v++) {
                 if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
-            if (l.reduction)
+            if (l.reduction && p.level != Tier::Mab)
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
-                                  "; a tree reduction over units is not built yet");
+                                  "; a tree reduction is built over MABs");
         } else if (l.kind == LoopKind::Parallel) {
             throw UserError("stage " + stage.name() + ": loop " + name +
                             " is parallel; on the chip, bind it to a level");
@@ -108,6 +108,10 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
         for (const Axis &a : *axes) axes_[a.name()] = values.at(a.name());
     }
+}
+
+int64_t StagePlan::extent_of(const Axis &axis) const {
+    return number(axis.extent(), "the extent of axis " + axis.name());
 }
 
 size_t StagePlan::loop(const std::string &name) const {

@@ -67,6 +67,7 @@ public:
     const std::vector<PlannedLoop> &loops() const { return loops_; } // outermost first
     size_t loop(const std::string &name) const;                      // position
     const Affine &axis(const std::string &name) const { return axes_.at(name); }
+    int64_t extent_of(const Axis &axis) const;
     // An index expression over the stage's axes. Throws Unsupported when it is not affine.
     Affine affine(const Expr &index) const;
     // A read of a tensor by the stage (a Call of type Image).

@@ -4,7 +4,9 @@
 #include "support/error.h"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
+#include <map>
 #include <numeric>
 
 namespace kumiko::chip {
@@ -87,6 +89,7 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     // Some time from one group, so that the others have as much time on end for results.
     run_ = std::max(s.together, 1024 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
     local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
+    if (s.order) check_order();
 }
 
 int64_t Road::key(const Values &values) const {
@@ -224,6 +227,11 @@ int64_t Road::l2_offset(int64_t part, int64_t x) const {
 void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles,
                  uint32_t groups) const {
     const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
+    if (shape_.order) {
+        for (int64_t t = 0; t < tiles; t++)
+            row_moves(p, key + t, begin, words, dram, l2bm + t * l2_words(), groups);
+        return;
+    }
     std::vector<Mv> all;
     Mv base;
     base.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
@@ -339,7 +347,7 @@ void Road::l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const {
     }
 }
 
-void Road::each_word(const std::function<void(int, int64_t, const std::vector<int64_t> &)> &f) const {
+void Road::each_word(const WordVisitor &f) const {
     const auto &loops = plan_.loops();
     const RoadShape &s = shape_;
     std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
@@ -348,59 +356,15 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
     std::vector<int64_t> elements(static_cast<size_t>(per_word_));
     Values values(loops.size(), 0);
     for (int64_t k = 0; k < tiles_; k++) {
-        int64_t rest = k;
-        for (size_t i = s.keys.size(); i-- > 0;) {
-            values[s.keys[i]] = rest % loops[s.keys[i]].extent;
-            rest /= loops[s.keys[i]].extent;
-        }
+        set_key(values, k);
         for (const Home &h : homes(k)) {
             plan_.set_unit(values, Tier::Group, h.g);
             plan_.set_unit(values, Tier::L2b, h.l);
             for (int64_t part = 0; part < l2_times_; part++) {
-                plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
                 for (int64_t x = 0; x < l1_words_; x++) {
-                    int64_t access, w = 0, p = 0, m = 0, row = 0;
-                    if (s.form == Form::Face) {
-                        const int64_t y = x % face_words;
-                        access = x / face_words;
-                        row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
-                        p = y % 8 / 2;
-                    } else {
-                        const int64_t a = x / per_address, i = x % per_address;
-                        m = i / pes_per_mab, p = i % pes_per_mab;
-                        access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step
-                                         : a / words_;
-                        w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
-                    }
-                    plan_.set_unit(values, Tier::Mab, int(m));
-                    plan_.set_unit(values, Tier::Pe, int(p));
-                    int64_t digit = access;
-                    for (size_t d = digits_.size(); d-- > 0;) {
-                        int64_t at = digit % digits_[d].extent;
-                        digit /= digits_[d].extent;
-                        // Of the loops that share elements, any that reach this one.
-                        std::vector<std::pair<int64_t, size_t>> steps;
-                        for (size_t i = 0; i < digits_[d].loops.size(); i++)
-                            steps.push_back({digits_[d].weights[i], digits_[d].loops[i]});
-                        if (steps.size() > 1) std::sort(steps.rbegin(), steps.rend());
-                        for (const auto &[weight, loop] : steps) {
-                            values[loop] = std::min(loops[loop].extent - 1, at / weight);
-                            at -= values[loop] * weight;
-                        }
-                    }
+                    const auto [access, w] = set_word(values, part, x);
                     for (int e = 0; e < per_word_; e++) {
-                        if (s.form == Form::Pe) {
-                            int64_t lane = w * per_word_ + e;
-                            for (size_t i = s.lanes.size(); i-- > 0;) {
-                                values[s.lanes[i]] = lane % loops[s.lanes[i]].extent;
-                                lane /= loops[s.lanes[i]].extent;
-                            }
-                        } else if (s.form == Form::Result) {
-                            values[s.row] = 4 * p + w * per_word_ + e;
-                        } else {
-                            if (s.form == Form::Face) values[s.row] = row;
-                            values[s.column] = 4 * p + e;
-                        }
+                        if (e > 0) set_lane(values, w, e);
                         int64_t &offset = elements[size_t(e)] =
                             access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
                         for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
@@ -413,6 +377,171 @@ void Road::each_word(const std::function<void(int, int64_t, const std::vector<in
             }
         }
     }
+}
+
+void Road::set_key(Values &values, int64_t key) const {
+    for (size_t i = shape_.keys.size(); i-- > 0;) {
+        values[shape_.keys[i]] = key % plan_.loops()[shape_.keys[i]].extent;
+        key /= plan_.loops()[shape_.keys[i]].extent;
+    }
+}
+
+// Of word w of an access, in the PE that the values name.
+void Road::set_lane(Values &values, int64_t w, int64_t e) const {
+    const RoadShape &s = shape_;
+    if (s.form != Form::Pe) {
+        // The PE's four elements, or two of them.
+        const size_t loop = s.form == Form::Result ? s.row : s.column;
+        values[loop] = (s.form == Form::Result ? values[loop] / 4 * 4 + w * per_word_ : values[loop] / 4 * 4) + e;
+        return;
+    }
+    int64_t lane = w * per_word_ + e;
+    for (size_t i = s.lanes.size(); i-- > 0;) {
+        values[s.lanes[i]] = lane % plan_.loops()[s.lanes[i]].extent;
+        lane /= plan_.loops()[s.lanes[i]].extent;
+    }
+}
+
+std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t x) const {
+    const auto &loops = plan_.loops();
+    const RoadShape &s = shape_;
+    const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
+    plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
+    int64_t access, w = 0, p = 0, m = 0, row = 0;
+    if (s.form == Form::Face) {
+        const int64_t y = x % face_words;
+        access = x / face_words;
+        row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
+        p = y % 8 / 2;
+    } else {
+        const int64_t a = x / per_address, i = x % per_address;
+        m = i / pes_per_mab, p = i % pes_per_mab;
+        access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
+        w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
+    }
+    plan_.set_unit(values, Tier::Mab, int(m));
+    plan_.set_unit(values, Tier::Pe, int(p));
+    int64_t digit = access;
+    for (size_t d = digits_.size(); d-- > 0;) {
+        int64_t at = digit % digits_[d].extent;
+        digit /= digits_[d].extent;
+        // Of the loops that share elements, any that reach this one.
+        std::vector<std::pair<int64_t, size_t>> steps;
+        for (size_t i = 0; i < digits_[d].loops.size(); i++)
+            steps.push_back({digits_[d].weights[i], digits_[d].loops[i]});
+        if (steps.size() > 1) std::sort(steps.rbegin(), steps.rend());
+        for (const auto &[weight, loop] : steps) {
+            values[loop] = std::min(loops[loop].extent - 1, at / weight);
+            at -= values[loop] * weight;
+        }
+    }
+    if (s.form == Form::Face) values[s.row] = row;
+    if (s.form == Form::Result) values[s.row] = 4 * p;
+    if (s.form == Form::Face || s.form == Form::Vector) values[s.column] = 4 * p;
+    set_lane(values, w, 0);
+    return {access, w};
+}
+
+std::optional<DramPlace> Road::block(Values &values, int64_t y) const {
+    const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
+    const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
+    const DramOrder &order = *shape_.order;
+    if (set_word(values, part, x).first >= accesses_) return std::nullopt;
+    std::vector<int64_t> index;
+    for (const Affine &a : shape_.access.index) index.push_back(a.at(values));
+    const int64_t row = order.row(index), word = index[order.order().back()] / order.per_word();
+    if (row == order.zero_row() || word < 0 || word >= order.pitch()) return std::nullopt;
+    return order.place(row, word);
+}
+
+// Each block of 64 LW in L2BM is 64 words of a row: proved for the first tile; further ones lie elsewhere by sums.
+void Road::check_order() const {
+    const DramOrder &order = *shape_.order;
+    const auto &index = shape_.access.index;
+    const size_t last = order.order().back();
+    Values values(plan_.loops().size(), 0);
+    std::vector<int64_t> first(index.size());
+    for (int64_t y = 0; y < l2_words(); y++) {
+        const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
+        const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
+        const auto [access, w] = set_word(values, part, x);
+        if (access >= accesses_) continue;
+        bool fits = true;
+        for (int e = 0; e < per_word_; e++) {
+            set_lane(values, w, e);
+            for (size_t d = 0; d < index.size(); d++) {
+                const int64_t at = index[d].at(values);
+                if (y % 64 == 0 && e == 0) first[d] = at;
+                fits = fits && at == first[d] + (d == last ? y % 64 * per_word_ + e : 0);
+            }
+        }
+        fits = fits && first[last] % (64 * per_word_) == 0;
+        // Elsewhere the same: other loops step over whole blocks.
+        if (!fits)
+            throw Unsupported(fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
+                                          "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
+                                          "or prepack it",
+                                          shape_.name, 64 * per_word_));
+    }
+    for (size_t l = 0; l < plan_.loops().size(); l++) {
+        const PlannedLoop &p = plan_.loops()[l];
+        const bool outside = p.kind == PlannedLoop::Kind::Unit ? p.level < Tier::L1b
+                                                               : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
+        if (outside && p.extent > 1 && index[last].coefficients[l] % (64 * per_word_) != 0)
+            throw Unsupported(shape_.name + " lies in DRAM row-major, and loop " + p.name +
+                              " steps over parts of blocks of 64 LW; prepack it");
+    }
+}
+
+void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
+                     uint32_t groups) const {
+    std::vector<Mv> all;
+    Values values(plan_.loops().size(), 0);
+    std::map<std::pair<int64_t, int64_t>, uint32_t> units; // L2Bs that need, or have, the same
+    for (int u = 0; u < config_.total_l2bs(); u++) {
+        const int g = u / config_.l2bs, l = u % config_.l2bs;
+        if (shape_.store) {
+            if (g < plan_.used(Tier::Group) && l < plan_.used(Tier::L2b) && (groups >> g & 1)) units[{g, l}] = 1u << u;
+        } else {
+            units[{plan_.part(shape_.access, Tier::Group, g), plan_.part(shape_.access, Tier::L2b, l)}] |= 1u << u;
+        }
+    }
+    for (const auto &[id, l2bs] : units) {
+        const int first = std::countr_zero(l2bs);
+        set_key(values, key);
+        plan_.set_unit(values, Tier::Group, first / config_.l2bs);
+        plan_.set_unit(values, Tier::L2b, first % config_.l2bs);
+        std::vector<DramPlace> list;
+        int64_t from = 0;
+        const auto put = [&](int64_t next) {
+            for (const BlockRun &run : join_blocks(list)) {
+                Mv m;
+                m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+                const uint32_t own = ((1u << config_.l2bs) - 1) << (run.at.group * config_.l2bs);
+                m.chip = (l2bs & ~own) != 0;
+                m.groups = uint16_t(1u << run.at.group);
+                m.l2bs = l2bs;
+                m.address = uint32_t(dram + run.at.address);
+                m.blocks = uint16_t(run.count);
+                m.size = uint16_t(run.size);
+                m.stride = int32_t(run.stride);
+                m.l2bm = uint16_t(l2bm + from + run.first * 64);
+                all.push_back(m);
+            }
+            list.clear();
+            from = next;
+        };
+        for (int64_t y = 0; y < words; y += 64) {
+            const std::optional<DramPlace> at = block(values, begin + y);
+            if (!at && shape_.store) { // nothing to store
+                put(y + 64);
+                continue;
+            }
+            list.push_back(at ? *at : shape_.order->place(shape_.order->one_axis() ? 0 : shape_.order->zero_row(), 0));
+        }
+        put(words);
+    }
+    if (!all.empty()) p.place(all);
 }
 
 std::string Road::to_string() const {

@@ -1,17 +1,22 @@
 // The road of a tensor between DRAM and the units, for one stage: in which order its words lie in DRAM, L2BM and L1BM, and the
 // operations that carry them.
 //
-// The order comes from the use: the loops of the stage that a unit runs through below the place of the copy are the addresses in
+// A tensor that the host packs: the order comes from the use: the loops of the stage that a unit runs through below the place of the copy are the addresses in
 // its memory; L1BM, L2BM and DRAM hold the same words in the order in which the tree deals them out. So each step of the road is
 // one kind of tree operation at its full rate: broadcast where the levels below need the same, scatter or gather where each needs
 // its own. Where the loops outside choose the tile, DRAM holds tile behind tile, in the order of the loops.
+//
+// A row-major tensor (dram_order.h) takes the same road from L2BM on: each block of 64 LW that L2BM needs has to be one of DRAM.
 #pragma once
 
 #include "targets/chip/pack/packer.h"
 #include "targets/chip/plan/stage_plan.h"
+#include "targets/chip/road/dram_order.h"
 #include "targets/chip/road/planner.h"
 
 #include <functional>
+#include <memory>
+#include <optional>
 
 namespace kumiko::chip {
 
@@ -34,6 +39,8 @@ struct RoadShape {
     std::vector<size_t> lanes;                // of Pe: lane loops, outermost first
     bool store = false;
     int64_t together = 1; // tiles that one copy in L2BM holds
+    // Where the tensor lies in DRAM, when it lies row-major; else the host packs it in the order of the road.
+    std::shared_ptr<const DramOrder> order;
 };
 
 class Road {
@@ -66,7 +73,7 @@ public:
 
     // Every word of DRAM that the tensor has: its group, its address from the tensor's first, and for each of its elements the
     // offset in the row-major tensor, or −1 for padding. Several words may hold one element.
-    void each_word(const std::function<void(int group, int64_t word, const std::vector<int64_t> &elements)> &f) const;
+    void each_word(const WordVisitor &f) const;
 
     std::string to_string() const; // the order of the words in DRAM, outermost first
 
@@ -105,6 +112,15 @@ private:
     };
     std::vector<Home> homes(int64_t key) const;
     int64_t l2_offset(int64_t part, int64_t x) const;
+    void set_key(Values &values, int64_t key) const;
+    // Sets the loops to those of a word of a tile in L1BM's order; the lanes' to those of its first element. Returns the access, and the
+    // word of it.
+    void set_lane(Values &values, int64_t w, int64_t e) const;
+    std::pair<int64_t, int64_t> set_word(Values &values, int64_t part, int64_t x) const;
+    // Of a row-major tensor.
+    void check_order() const;
+    void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm, uint32_t groups) const;
+    std::optional<DramPlace> block(Values &values, int64_t y) const; // of 64 LW at y in L2BM's order; none: no elements
 };
 
 } // namespace kumiko::chip

@@ -22,28 +22,50 @@ std::vector<Expr> reads_in(const Expr &e) {
     return reads.all;
 }
 
-int64_t Context::take_dram(const Road &road, const std::string &name) {
-    const int64_t words = (road.dram_words() + 63) / 64 * 64;
+int64_t Context::take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road,
+                           const std::string &name, bool output) {
+    const int64_t words = (road->dram_words() + 63) / 64 * 64;
     const int64_t at = planner.take(Bank::Dram, words, name);
-    l3 += fmt::format("{} in DRAM at {}, {} LW of a group: {}\n", name, at, words, road.to_string());
+    l3 += fmt::format("{} in DRAM at {}, {} LW of a group, packed: {}\n", name, at, words, road->to_string());
+    tensors.push_back({name, output, at, words, [plan, road](const WordVisitor &v) { road->each_word(v); }});
+    return at;
+}
+
+int64_t Context::take_dram(std::shared_ptr<const DramOrder> order, const std::string &name, bool output) {
+    const int64_t words = order->words();
+    const int64_t at = planner.take(Bank::Dram, words, name);
+    l3 += fmt::format("{} in DRAM at {}, {} LW of a group: {}\n", name, at, words, order->to_string());
+    tensors.push_back({name, output, at, words, [order](const WordVisitor &v) { order->each_word(v); }});
+    return at;
+}
+
+int64_t Context::table(int group, const std::vector<uint32_t> &entries) {
+    std::vector<uint64_t> words((entries.size() + 1) / 2);
+    for (size_t i = 0; i < entries.size(); i++) words[i / 2] |= uint64_t(entries[i]) << (i % 2 ? 32 : 0);
+    for (const HostConstant &k : constants) {
+        if (k.group == group && k.words == words) return k.dram;
+    }
+    const int64_t at = planner.take(Bank::Dram, int64_t(words.size() + 63) / 64 * 64, "a table of moves");
+    constants.push_back({group, at, std::move(words)});
     return at;
 }
 
 namespace {
 
 Bank memory_named(const std::string &level, const std::string &who) {
-    for (const Bank m : {Bank::Lm, Bank::Lm0, Bank::Lm1, Bank::L1bm, Bank::L2bm}) {
+    for (const Bank m : {Bank::Lm, Bank::Lm0, Bank::Lm1, Bank::Grf1, Bank::L1bm, Bank::L2bm}) {
         if (level == memory_name(m)) return m;
     }
-    throw Unsupported(who + " is placed in " + level + "; copies of inputs may stand in L2BM, L1BM, LM, LM0 and LM1");
+    throw Unsupported(who + " is placed in " + level + "; copies of inputs may stand in L2BM, L1BM, LM, LM0, LM1 and GRF1");
 }
 
 } // namespace
 
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
-                            std::string &source) {
+                            std::string &source, const StageState **packed) {
     std::vector<Copy> all;
     source = tensor;
+    if (packed) *packed = nullptr;
     while (!state.is_input(source)) {
         const StageState *s = state.producer(source);
         if (s && s->def.kind == Stage::Kind::Padding &&
@@ -52,7 +74,9 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
             const ir::Call *choice = s->def.value.as<ir::Call>();
             const ir::Call *read =
                 choice && choice->is_intrinsic(ir::Call::if_then_else) ? choice->args[1].as<ir::Call>() : nullptr;
-            bool same = read && ir::is_const_zero(choice->args[2]) && state.is_input(read->name);
+            const StageState *before = read ? state.producer(read->name) : nullptr;
+            bool same = read && ir::is_const_zero(choice->args[2]) &&
+                        (state.is_input(read->name) || (before && before->prepacked));
             for (size_t d = 0; same && d < s->def.axes.size(); d++) {
                 const ir::Variable *v = read->args[d].as<ir::Variable>();
                 same = v && v->name == s->def.axes[d].name();
@@ -61,6 +85,11 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
                 throw Unsupported("stage " + plan.stage().name() + " reads " + source +
                                   "; of paddings the chip knows zeros around an input");
             source = read->name;
+            continue;
+        }
+        if (s && s->prepacked) {
+            if (packed) *packed = s;
+            source = s->copied;
             continue;
         }
         if (!s || !s->is_copy)
@@ -88,6 +117,23 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
         throw Unsupported("the copies of " + source + " for stage " + plan.stage().name() +
                           " stand in another order than L2BM at a loop outside, then LM or L1BM");
     return all;
+}
+
+std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed) {
+    const std::vector<Axis> &axes = state.axes_of(input);
+    std::vector<size_t> order;
+    for (size_t a = 0; a < axes.size(); a++) order.push_back(a);
+    if (!packed) return order;
+    order.clear();
+    for (const LayoutTerm &t : packed->layout) {
+        if (t.part != LayoutTerm::Part::Whole)
+            throw Unsupported("prepack of " + input + " cuts axis " + t.axis +
+                              " into blocks; on the chip the order of whole axes is what one may choose");
+        for (size_t a = 0; a < axes.size(); a++) {
+            if (axes[a].name() == t.axis) order.push_back(a);
+        }
+    }
+    return order;
 }
 
 std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,

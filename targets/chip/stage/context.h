@@ -1,19 +1,26 @@
 // What the stages of a program share while they become words: the packer, the planner of addresses, the place of each tensor in DRAM.
 #pragma once
 
+#include "targets/chip/road/dram_order.h"
 #include "targets/chip/road/road.h"
 
 #include <memory>
 
 namespace kumiko::chip {
 
-// A tensor that the host writes or reads: in DRAM from `dram` on, in the order of `road`.
+// A tensor that the host writes or reads: in DRAM from `dram` on, so many words of each group.
 struct HostTensor {
     std::string name;
     bool output = false;
+    int64_t dram = 0, words = 0;
+    std::function<void(const WordVisitor &)> each_word;
+};
+
+// Words that the host writes before the program runs: tables of moves.
+struct HostConstant {
+    int group = 0;
     int64_t dram = 0;
-    std::shared_ptr<const StagePlan> plan; // that the road refers to
-    std::shared_ptr<const Road> road;
+    std::vector<uint64_t> words;
 };
 
 struct Context {
@@ -23,10 +30,15 @@ struct Context {
     Packer packer;
     Planner planner;
     std::vector<HostTensor> tensors;
+    std::vector<HostConstant> constants;
     std::string l3, l2; // for people
 
-    // A place in DRAM, the same in each group.
-    int64_t take_dram(const Road &road, const std::string &name);
+    // A place in DRAM, the same in each group, for a tensor in the order of a road, or row-major. The tensor is entered.
+    int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road, const std::string &name,
+                      bool output);
+    int64_t take_dram(std::shared_ptr<const DramOrder> order, const std::string &name, bool output);
+    // Where a table with these entries stands in a group's DRAM.
+    int64_t table(int group, const std::vector<uint32_t> &entries);
 };
 
 // A copy that place_in made for the stage, and where the unit finds it.
@@ -38,8 +50,11 @@ struct Copy {
 
 // The copies through which the stage reads `tensor`, the one that it reads first; the last is one of an input, whose name becomes
 // `source`. Throws UserError where the stage reads an input itself, Unsupported for what else stands between.
+// `packed`: the prepacked copy of the input, where there is one.
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
-                            std::string &source);
+                            std::string &source, const StageState **packed = nullptr);
+// The axes of an input as they lie in DRAM, outermost first: in order, or as prepack says. Throws Unsupported for blocks of axes.
+std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed);
 
 // Words in L1BM and L2BM through which tiles pass.
 struct Rings {

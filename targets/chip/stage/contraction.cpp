@@ -1,3 +1,4 @@
+#include "targets/chip/stage/row_product.h"
 #include "targets/chip/stage/stages.h"
 #include "targets/chip/stage/vector_code.h"
 
@@ -59,8 +60,7 @@ public:
         x_ = loader(state, vector_, Form::Vector, f16, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1");
         w_ = loader(state, matrix_, Form::Face, f16, {Bank::L1bm}, "L1BM");
         store_ = store_road();
-        store_dram_ = c_.take_dram(*store_, output_name());
-        c_.tensors.push_back({output_name(), true, store_dram_, plan_, store_});
+        store_dram_ = c_.take_dram(plan_, store_, output_name(), true);
         const int64_t sums = store_->accesses() * 2;
         const int banks = stage.write_back.empty() ? 1 : 2;
         for (int b = 0; b < banks; b++)
@@ -184,8 +184,7 @@ private:
                 if (s.access.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
             }
             const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
-            const int64_t dram = c_.take_dram(*road, tensor);
-            c_.tensors.push_back({tensor, false, dram, plan_, road});
+            const int64_t dram = c_.take_dram(plan_, road, tensor, false);
             o.loader = std::make_unique<Loader>(c_, road, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}},
                                                 dram, *plan_);
             end_operands_.push_back(std::move(o));
@@ -234,7 +233,13 @@ private:
     std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form, kumiko::Type type,
                                    const std::vector<Bank> &legal, const std::string &names) {
         std::string source;
-        const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source);
+        const StageState *packed = nullptr;
+        const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source, &packed);
+        if (!packed)
+            throw Unsupported(fmt::format("{} of {} lies in DRAM row-major, and the units would take it in another order; "
+                                          "prepack(\"{}\", …) has it packed ahead of time, and products of matrices whose "
+                                          "reduction is bound to MABs take rows as they are",
+                                          source, stage_.name(), source));
         if (std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
             throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source,
                                           stage_.name(), memory_name(copies.front().memory),
@@ -254,8 +259,7 @@ private:
             if (copies.size() > 1 && k > copies.back().at) s.together *= plan_->loops()[k].extent;
         }
         const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
-        const int64_t dram = c_.take_dram(*road, source);
-        c_.tensors.push_back({source, false, dram, plan_, road});
+        const int64_t dram = c_.take_dram(plan_, road, source, false);
         return std::make_unique<Loader>(c_, road, copies, dram, *plan_);
     }
 
@@ -530,6 +534,10 @@ private:
 } // namespace
 
 void lower_contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished) {
+    if (RowProduct::is_one(stage)) {
+        RowProduct(c, state, stage, finished).run();
+        return;
+    }
     Contraction(c, state, stage, finished).run();
 }
 

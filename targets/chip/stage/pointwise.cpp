@@ -5,6 +5,7 @@
 #include "support/error.h"
 
 #include <fmt/format.h>
+#include <numeric>
 
 namespace kumiko::chip {
 
@@ -33,7 +34,8 @@ public:
             o.read = e;
             const TensorAccess access = plan_->access(state, e);
             std::string source;
-            const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source);
+            const StageState *packed = nullptr;
+            const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source, &packed);
             for (const Operand_ &other : operands_) {
                 if (other.copy == access.tensor)
                     throw Unsupported("stage " + stage.name() + " reads " + source +
@@ -55,12 +57,19 @@ public:
             for (const size_t k : s.keys) {
                 if (copies.size() > 1 && k > copies.back().at) s.together *= loops[k].extent;
             }
+            if (!packed) {
+                s.order = std::make_shared<const DramOrder>(access.extents, e.type().bytes(), c_.config,
+                                                            storage_order(state, source, nullptr));
+                if (copies.size() > 1)
+                    throw Unsupported("copy " + copies.back().stage->name() + ": rows of " + source +
+                                      " pass through L2BM; prepack it to keep a copy there");
+            }
             const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
             if (road->words() != 1)
                 throw Unsupported("stage " + stage.name() + " reads elements of " + type_name(e.type()) +
                                   " beside narrower ones; the chip's vectors take one width");
-            const int64_t dram = c_.take_dram(*road, source);
-            c_.tensors.push_back({source, false, dram, plan_, road});
+            const int64_t dram =
+                packed ? c_.take_dram(plan_, road, source, false) : c_.take_dram(s.order, source, false);
             o.loader = std::make_unique<Loader>(c_, road, copies, dram, *plan_);
             tile_at_ = placed ? std::max(tile_at_, copies.front().at) : copies.front().at;
             placed = true;
@@ -79,12 +88,14 @@ public:
             if (!result_.depends(t)) throw InternalError("a loop over nothing");
             (t <= tile_at_ ? s.keys : s.digits).push_back(t);
         }
+        std::vector<size_t> order(result_.index.size());
+        std::iota(order.begin(), order.end(), 0);
+        s.order = std::make_shared<const DramOrder>(result_.extents, result_.type.bytes(), c_.config, order);
         store_ = std::make_shared<const Road>(*plan_, c_.config, s);
         if (store_->words() != 1)
             throw Unsupported("stage " + stage.name() + " computes elements of " + type_name(s.type) +
                               " from narrower ones");
-        store_dram_ = c_.take_dram(*store_, stage.name());
-        c_.tensors.push_back({stage.name(), true, store_dram_, plan_, store_});
+        store_dram_ = c_.take_dram(s.order, stage.name(), true);
         if (s.digits.size() > 1 && loops[s.digits.back()].extent % cycles_per_step != 0)
             throw Unsupported(
                 fmt::format("stage {}: loop {} runs {} times; the innermost of several has to run a multiple of {}",

@@ -1,0 +1,245 @@
+#include "schedules/library/chip_packed_matmul.h"
+
+#include "dsl/types.h"
+#include "machine/machine.h"
+#include "schedules/library/structure.h"
+
+#include <cmath>
+
+namespace kumiko::library {
+
+namespace {
+
+struct Roles : MatrixProduct {
+    int64_t M, N, K, batch = 1;
+};
+
+std::optional<Roles> roles(const Op &op) {
+    const auto p = find_matrix_product(op);
+    if (!p || p->contraction.sum->type != f32) return std::nullopt;
+    const Stage &sum = *p->contraction.sum;
+    for (const auto *axes : {&sum.axes, &sum.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (!constant_extent(a)) return std::nullopt;
+        }
+    }
+    for (const Operand *o : {&p->a, &p->b}) {
+        if (op.find_input(o->tensor)->type != f16) return std::nullopt;
+    }
+    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
+    Roles r{*p, extent(p->i), extent(p->j), extent(p->k), 1};
+    for (const std::string &b : r.batches) r.batch *= extent(b);
+    return r;
+}
+
+// The machine's numbers, in LW and cycles.
+struct Numbers {
+    int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
+    double dram; // LW a cycle of a group
+    explicit Numbers(const Machine &m)
+        : groups(m.unit("group").count), l2bs(m.unit("L2B").count), l1bs(m.unit("L1B").count),
+          mabs(m.unit("MAB").count), lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8),
+          l1bm(m.level("L1BM").bytes / 8), l2bm(m.level("L2BM").bytes / 8),
+          dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::vector<int64_t> divisors(int64_t n) {
+    std::vector<int64_t> all;
+    for (int64_t d = 1; d <= n; d++) {
+        if (n % d == 0) all.push_back(d);
+    }
+    return all;
+}
+
+int64_t output_bytes(const Op &op) {
+    const std::string &out = op.outputs().front();
+    return op.stage(out).type.bytes();
+}
+
+struct Point {
+    int64_t vectors, columns, groups, l2bs, l1bs;
+    bool resident;
+};
+
+double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &p) {
+    const int64_t row_parts = n.mabs * (n.l1bs / p.l1bs) * (n.l2bs / p.l2bs) * (n.groups / p.groups);
+    const int64_t it = ceil_div(r.M, p.vectors * row_parts);
+    const int64_t jt = ceil_div(r.N, 16 * p.columns * p.l1bs * p.l2bs * p.groups), kb = ceil_div(r.K, 16);
+    if (p.resident && p.vectors * kb > n.lm) return INFINITY;
+    const double visits = double(it) * (p.resident ? 1 : jt); // of the rows' vectors
+    const double tiles = double(it) * jt;
+    const double matrix = tiles * kb * p.columns * p.vectors;
+    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4,
+                 w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
+    const double port = (x + w) / std::min(16.0, n.dram * n.groups);
+    const double results = tiles * p.columns * 16 * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
+    const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
+    const double dram = (reads + results) / (n.groups * n.dram);
+    const auto l2 = [&](double words, int64_t parts) { // of an L1B
+        return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
+    };
+    const double l2_steps =
+        l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
+    const double l1_steps =
+        visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
+    // Tile by tile: the first of some rows waits for their vectors, the others for their matrices alone.
+    const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
+    // A sum is there again three steps later; a matrix takes two steps of L1, which results want too.
+    const double work = 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
+    const double l1 = 4.0 * (2 * kb * p.columns + double(p.columns) * p.vectors * out_bytes / 16);
+    // What is as busy as the busiest gets in its way: an eighth was seen.
+    const double most = std::max({work, matrices, l1}),
+                 second = work + matrices + l1 - most - std::min({work, matrices, l1});
+    const double tile = most * (1 + 0.12 * std::pow(second / most, 4)), first = std::max(tile, vectors + matrices);
+    const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
+    const double later =
+        p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows; // their vectors come under the rows before
+    const bool ahead = 2 * p.vectors * kb <= n.lm;                        // as far as LM has room
+    const double flow = rows + (it - 1) * (ahead ? later : (rows + later) / 2);
+    const double tail = results / tiles / (n.groups * n.dram);
+    return r.batch * std::max({flow, matrix, port, dram, 4 * l2_steps, 4 * l1_steps}) + tail + 1000;
+}
+
+} // namespace
+
+bool is_chip_packed_matmul(const Op &op) { return roles(op).has_value(); }
+
+double chip_packed_matmul_cycles(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p) {
+    return cycles(*roles(op), Numbers(machine), output_bytes(op),
+                  {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
+}
+
+namespace {
+
+// The sums are finished by more than a cast, which takes some registers.
+bool has_end(const Op &op, const Roles &r) {
+    if (r.contraction.consumer.empty()) return false;
+    Expr v = op.stage(r.contraction.consumer).value;
+    if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
+    const auto *read = v.as<Halide::Internal::Call>();
+    return !read || read->call_type != Halide::Internal::Call::Image;
+}
+
+} // namespace
+
+ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const Numbers n(machine);
+    const int64_t sums = n.grf - (has_end(op, r) ? 24 : 0); // words of a GRF
+    Point best{8, 1, 1, 1, 1, true};
+    double least = INFINITY;
+    for (const int64_t vectors : {4, 8, 16, 32}) {
+        for (int64_t columns = 1; columns * vectors * 2 <= sums; columns *= 2) {
+            for (const int64_t groups : divisors(n.groups)) {
+                for (const int64_t l2bs : divisors(n.l2bs)) {
+                    for (const int64_t l1bs : divisors(n.l1bs)) {
+                        for (const bool resident : {true, false}) {
+                            const Point p{vectors, columns, groups, l2bs, l1bs, resident};
+                            const double c = cycles(r, n, output_bytes(op), p);
+                            if (c < least) least = c, best = p;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    const auto powers = [](int64_t low, int64_t high) {
+        std::vector<int64_t> all;
+        for (int64_t v = low; v <= std::max(low, high); v *= 2) all.push_back(v);
+        return all;
+    };
+    ChipPackedMatmulParameters p;
+    p.vectors = Tile(best.vectors, {4, 8, 16, 32});
+    p.columns = Tile(best.columns, powers(1, std::max<int64_t>(best.columns, n.grf / 8)));
+    // A quarter of L1BM for each of the two copies.
+    const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / 64 / best.columns);
+    int64_t depth = 1;
+    while (depth * 2 <= std::min<int64_t>({matrices, 8, ceil_div(r.K, 16)})) depth *= 2;
+    p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, n.l1bm / 64)));
+    // Moves that are not too short, in at most half of L2BM.
+    const int64_t tile = depth * best.columns * 64 * best.l1bs;
+    int64_t panel = 0;
+    if (tile < 64 * n.dram) {
+        for (panel = 1; panel * tile < 64 * n.dram && 4 * panel * tile <= n.l2bm / 2;) panel *= 2;
+    }
+    std::vector<int64_t> panels = powers(1, std::max<int64_t>(panel, 16));
+    panels.insert(panels.begin(), 0);
+    p.panel = Tile(panel, panels);
+    p.groups = Tile(best.groups, divisors(n.groups));
+    p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
+    p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
+    p.resident = Flag(best.resident);
+    // Panels of vectors, two of which stand in LM.
+    while (!best.resident && p.panel > 1 && 2 * best.vectors * depth * p.panel > n.lm)
+        p.panel.set_index(p.panel.index() - 1);
+    p.write_back = Flag(true);
+    return p;
+}
+
+Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p) {
+    const Roles r = *roles(op);
+    const Numbers n(machine);
+    const std::string i = r.i, j = r.j, k = r.k;
+    Schedule s(op, machine);
+    StageHandle C = s.stage(r.contraction.sum->name);
+    std::vector<LoopName> order;
+    const auto split = [&](const std::string &loop, int64_t factor, const std::string &outer,
+                           const std::string &inner) {
+        C.split(loop, factor, {outer, inner, Tail::Auto});
+    };
+    // Rows: vectors of a MAB, then over the units; what is left is time. Columns the same behind.
+    split(i, p.vectors, i + ".1", i + ".v");
+    split(i + ".1", n.mabs, i + ".2", i + ".MAB");
+    split(i + ".2", n.l1bs / p.l1bs, i + ".3", i + ".L1B");
+    split(i + ".3", n.l2bs / p.l2bs, i + ".4", i + ".L2B");
+    split(i + ".4", n.groups / p.groups, i + ".t", i + ".group");
+    split(j, 16, j + ".1", j + ".i");
+    split(j + ".1", p.columns, j + ".2", j + ".b");
+    split(j + ".2", p.l1bs, j + ".3", j + ".L1B");
+    split(j + ".3", p.l2bs, j + ".4", j + ".L2B");
+    split(j + ".4", p.groups, j + ".t", j + ".group");
+    split(k, 16, k + ".1", k + ".i");
+    split(k + ".1", p.depth, k + ".2", k + ".b");
+    order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", i + ".L1B", i + ".MAB"};
+    for (const std::string &b : r.batches) order.push_back(b);
+    order.insert(order.end(), {i + ".t", j + ".t"});
+    std::string copied = k + ".2";
+    if (p.panel > 0) {
+        split(k + ".2", p.panel, k + ".p", k + ".c");
+        order.push_back(k + ".p");
+        copied = k + ".c";
+    }
+    order.insert(order.end(), {copied, k + ".b", j + ".b", i + ".v", j + ".i", k + ".i"});
+    C.reorder(order);
+    for (const char *axis : {"i", "j"}) {
+        for (const char *level : {"group", "L2B", "L1B"}) C.bind((*axis == 'i' ? i : j) + "." + level, level);
+    }
+    C.bind(i + ".MAB", "MAB");
+    const auto packed = [&](const std::string &tensor) {
+        std::vector<std::string> axes;
+        for (const Axis &a : op.find_input(tensor)->axes) axes.push_back(a.name());
+        s.prepack(tensor, axes);
+        return tensor + ".packed";
+    };
+    const std::string rows = packed(r.a.tensor);
+    if (p.resident)
+        s.place_in(rows, "LM", C.name(), i + ".t");
+    else
+        s.place_in(rows, "LM", C.name(), p.panel > 0 ? k + ".p" : copied).double_buffer();
+    std::string from = packed(r.b.tensor);
+    if (p.panel > 0) {
+        StageHandle panel = s.place_in(from, "L2BM", C.name(), k + ".p");
+        panel.double_buffer();
+        from = panel.name();
+    }
+    s.place_in(from, "L1BM", C.name(), copied).double_buffer();
+    C.accumulate_in("GRF0", j + ".t");
+    if (p.write_back) C.write_back(j + ".t");
+    C.tensorize(j + ".i", "mfma.f16");
+    if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
+    return s;
+}
+
+} // namespace kumiko::library

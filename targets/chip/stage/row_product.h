@@ -1,0 +1,136 @@
+// A product of matrices from DRAM to DRAM, all tensors row-major there (dram_order.h): C[i][j] = Σ_k A[i][k] · B[j][k].
+//
+//   k over the MABs (a reduction loop, bound): MAB m has the 16 of each 16·M that follow 16·m, so a scatter of L1BM, which deals
+//     neighbouring words of a row to neighbouring PEs, brings operands to where they are used. Partial sums meet in `l1.reduce`.
+//   j over L1Bs, L2Bs, groups: columns of an L1B stay in LM as matrices of 16 columns and go to the faces from there.
+//   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
+//     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
+//
+// For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns: matrix to a face, V vectors. Neighbouring L1Bs
+// have neighbouring pieces of 8 LW of a row of C, which is how `l2.gather` puts rows together.
+#pragma once
+
+#include "targets/chip/road/dram_order.h"
+#include "targets/chip/stage/context.h"
+#include "targets/chip/stage/vector_code.h"
+
+#include <deque>
+
+namespace kumiko::chip {
+
+class RowProduct {
+public:
+    // True when the stage is built so: a reduction loop is bound to MABs.
+    static bool is_one(const StageState &stage);
+
+    // Throws Unsupported, with what would be, for loops in another order.
+    RowProduct(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished);
+    void run();
+
+private:
+    // A tensor as the stage uses it.
+    struct View {
+        TensorAccess access;
+        std::shared_ptr<const DramOrder> order;
+        int64_t dram = 0;
+        int64_t row(const Values &values) const;
+        int64_t last(const Values &values) const; // index of the last axis
+    };
+    // L2Bs that need the same rows of a tensor, and those rows.
+    struct Class {
+        uint32_t l2bs = 0;
+        std::vector<int64_t> rows;
+        int64_t word = 0; // where in them
+    };
+    struct Panel { // the columns that stand in LM at a time
+        size_t first = 0, tiles = 0;  // row tiles that use it, of all
+        int64_t at = 0;               // in LM
+        std::vector<std::vector<bool>> there; // by block of 64 LW along k, and piece
+        size_t brought = 0;           // in order
+    };
+    struct Result { // of a row tile, on its way from L2BM
+        Values values;
+        int64_t l2bm = 0;
+    };
+    struct EndOperand {
+        Expr read; // as the expression has it, with its cast to f32 where it is narrower
+        View view;
+        int64_t l2bm = 0;     // where this tile's rows are
+        sim::Operand here;    // the words at hand
+    };
+
+    Context &c_;
+    const StageState &stage_;
+    const StageState *finished_;
+    std::shared_ptr<StagePlan> plan_;
+    size_t row_ = SIZE_MAX, column_ = SIZE_MAX, mab_ = SIZE_MAX, vector_ = SIZE_MAX; // loops
+    std::vector<size_t> outer_, set_loops_, tile_loops_;
+    size_t panel_at_ = 0;
+    View x_, w_, y_;
+    kumiko::Type type_; // of the result
+    Expr end_;          // what finishes the sums, when it is more than a cast
+    std::vector<EndOperand> end_operands_;
+    std::unique_ptr<VectorCode> code_;
+    int end_word_ = 0;
+    bool operands_bank_ = false, registers_bank_ = true; // GRF1
+    sim::Operand end_sums_;
+
+    // The machine: words of a scatter in a cycle; sets, and rows, of one scatter; sets in a block of 64 LW.
+    int64_t mabs_, deal_, l1bs_, sets_of_step_, rows_of_step_, sets_of_block_;
+    int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of an L1B; along k: sets, blocks of 64 LW
+    int64_t narrow_ = 1, pieces_ = 1;                            // matrices in a piece of 8 LW; pieces of an L1B in a row
+    int64_t apart_ = 1, slots_ = 1; // rows that meet in a MAB; words of a MAB that four of them make
+    int64_t row_words_ = 0;                                      // LW of an L2B's part of a row of the result
+
+    std::vector<Values> tiles_; // in order
+    std::vector<Panel> panels_;
+    std::vector<int64_t> panel_slots_;
+    int64_t ahead_ = 1; // panels in LM at a time
+    Ring vectors_ring_, registers_, operands_ring_;
+    Ring x_loads_, w_loads_, end_loads_, results_; // L2BM
+    Ring l1_loads_, l1_sums_, l1_results_;         // L1BM
+    int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16; // of one move: blocks of 64 LW of a row, rows of a matrix
+    int64_t lag_ = 0;                                   // tiles whose rows wait in L2BM
+    int64_t set_words_ = 0;
+    std::vector<int64_t> x_l2bm_; // of the tile at hand, by x_blocks_; −1: not yet
+    int64_t x_group_ = -1, x_at_ = 0;
+    int face_ = 0;
+    std::deque<Result> waiting_;
+
+    // Four addresses, as a start and a stride where they are that.
+    static sim::Operand four_of(sim::Source memory, const std::array<int, 4> &at);
+    // row_product.cpp
+    void understand(const ScheduleState &state);
+    void begin_memory();
+    View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
+              std::vector<Copy> &copies);
+    View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order);
+    std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
+    void set_tile(Values &values, int64_t tile) const;
+    void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
+    void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
+    void scatter(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm);
+    void bring_piece(Panel &panel, int64_t block, int64_t piece);
+    void bring_next(Panel &panel);
+    void bring_vectors(const Values &tile, int64_t group);
+    void tile(size_t number, Panel &panel);
+
+    // row_product_end.cpp
+    void begin_end(const ScheduleState &state);
+    void drain(const Values &tile);
+    void drain_narrow(int64_t sums, int64_t l2bm);
+    void drain_wide(int64_t sums, int64_t l2bm);
+    sim::Operand back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride);
+    sim::Operand finished(const sim::Operand &sums, int64_t piece);
+    void up(int64_t l1bm, int64_t l2bm, int64_t pieces);
+    void load_end(const Values &tile);
+    void bring_end(EndOperand &o, int64_t piece);
+    sim::Operand end_word(const Expr &e);
+    void store(const Result &result);
+    void granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
+                  std::vector<sim::Mv> &all);
+    sim::Mv between(uint32_t l2bs, int group, bool store) const;
+    void describe();
+};
+
+} // namespace kumiko::chip

@@ -1,0 +1,413 @@
+// How the sums of a row product leave: joined over the MABs, finished, put together to rows, to DRAM.
+#include "targets/chip/stage/row_product.h"
+
+#include "dsl/print.h"
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace kumiko::chip {
+
+using namespace sim;
+namespace ir = Halide::Internal;
+
+namespace {
+
+constexpr int64_t block_words = 64;
+
+// Reads of tensors, each with the cast to f32 around it.
+std::vector<Expr> widened_reads(const Expr &e) {
+    struct Find : ir::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::vector<Expr> reads;
+        void visit(const ir::Cast *op) override {
+            const ir::Call *read = op->value.as<ir::Call>();
+            if (read && read->call_type == ir::Call::Image)
+                reads.push_back(Expr(op));
+            else
+                IRGraphVisitor::visit(op);
+        }
+        void visit(const ir::Call *op) override {
+            if (op->call_type == ir::Call::Image) reads.push_back(Expr(op));
+            IRGraphVisitor::visit(op);
+        }
+    } find;
+    e.accept(&find);
+    return find.reads;
+}
+
+Operand grf(bool bank, int64_t at, int stride) { return bank ? grf1(int(at), stride) : grf0(int(at), stride); }
+
+Operand moved(Operand o, int by) {
+    o.address.at[0] = uint16_t(o.address.at[0] + by);
+    return o;
+}
+
+} // namespace
+
+void RowProduct::begin_end(const ScheduleState &state) {
+    Planner &plan = c_.planner;
+    plan.take(Bank::Grf0, 2 * vectors_ * matrices_, "sums of " + stage_.name());
+    // Rows that meet in one MAB are `apart_` from each other; so many of a MAB's words follow from four times as many rows.
+    const int64_t half = std::max<int64_t>(mabs_ / 2, 1);
+    apart_ = narrow_ == 2 ? half / std::gcd(pieces_, half) : 1;
+    slots_ = narrow_ == 2 ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step;
+    if (narrow_ == 2 || end_.defined()) {
+        const int64_t words =
+            2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
+        // GRF1 first of all has the vectors, two turns of them.
+        registers_bank_ = plan.free_words(Bank::Grf1) >= words + 2 * set_words_ || plan.free_words(Bank::Grf0) < words;
+        registers_ = Ring(plan.take(registers_bank_ ? Bank::Grf1 : Bank::Grf0, words, "joined sums"), words);
+    }
+    if (!end_.defined()) return;
+    for (const Expr &e : widened_reads(end_)) {
+        const ir::Cast *cast = e.as<ir::Cast>();
+        const Expr read = cast ? cast->value : e;
+        const std::string tensor = read.as<ir::Call>()->name;
+        if (tensor == stage_.name()) continue;
+        if (!state.is_input(tensor))
+            throw Unsupported("the end of " + stage_.name() + " reads " + tensor + ", which another stage computes");
+        if (read.type() != type_ || (cast && cast->type != f32))
+            throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
+                              "; those of the result's type, " + type_name(type_) + ", are built");
+        if (std::any_of(end_operands_.begin(), end_operands_.end(),
+                        [&](const EndOperand &o) { return ir::equal(o.read, e); }))
+            continue;
+        EndOperand o;
+        o.read = e;
+        const TensorAccess access = plan_->access(state, read);
+        std::vector<size_t> order(access.index.size());
+        std::iota(order.begin(), order.end(), 0);
+        const Affine &last = access.index.back(), &own = y_.access.index.back();
+        if (last.coefficients != own.coefficients || last.constant != own.constant)
+            throw Unsupported("the end of " + stage_.name() + " reads " + tensor +
+                              " at another last index than its own; rows of columns are built");
+        o.view = dram_view(access, tensor, false, order);
+        end_operands_.push_back(std::move(o));
+    }
+    const int64_t words = int64_t(end_operands_.size()) * (narrow_ == 2 ? 4 : 8);
+    if (words) {
+        operands_bank_ = plan.free_words(Bank::Grf1) >= words + set_words_ + 24;
+        operands_ring_ =
+            Ring(plan.take(operands_bank_ ? Bank::Grf1 : Bank::Grf0, words, "operands of the end"), words);
+    }
+    std::array<Ring, 2> registers;
+    for (int b = 0; b < 2; b++) {
+        const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
+        const int64_t free = plan.free_words(bank) - (b ? set_words_ : 0), size = std::clamp<int64_t>(free, 8, 64);
+        registers[size_t(b)] = Ring(plan.take(bank, size, "values of the end of " + stage_.name()), size);
+    }
+    code_ = std::make_unique<VectorCode>(c_, "the end of stage " + stage_.name(), registers,
+                                         [this](const Expr &e) { return end_word(e); });
+}
+
+void RowProduct::load_end(const Values &tile) {
+    for (EndOperand &o : end_operands_) {
+        o.l2bm = end_loads_.next(vectors_ * row_words_);
+        const auto all = classes(tile, [&](Values &values, Class &c) {
+            c.word = o.view.last(values) / o.view.order->per_word();
+            for (int64_t v = 0; v < vectors_; v++) {
+                values[vector_] = v;
+                c.rows.push_back(o.view.row(values));
+            }
+        });
+        const bool whole = row_words_ % block_words == 0;
+        const int64_t unit = whole ? block_words : c_.config.moves.granule;
+        std::vector<Mv> moves;
+        for (const Class &c : all) {
+            std::vector<DramPlace> list;
+            for (const int64_t r : c.rows) {
+                for (int64_t w = c.word; w < c.word + row_words_; w += unit) // what lies beyond is not stored
+                    list.push_back(o.view.order->place(r, w < o.view.order->pitch() ? w : 0));
+            }
+            if (!whole) {
+                granules(o.view, list, o.l2bm, c.l2bs, false, moves);
+                continue;
+            }
+            for (const BlockRun &run : join_blocks(list)) {
+                Mv m = between(c.l2bs, run.at.group, false);
+                m.address = uint32_t(o.view.dram + run.at.address);
+                m.blocks = uint16_t(run.count);
+                m.size = uint16_t(run.size);
+                m.stride = int32_t(run.stride);
+                m.l2bm = uint16_t(o.l2bm + run.first * block_words);
+                moves.push_back(m);
+            }
+        }
+        c_.packer.place(moves);
+    }
+}
+
+// The words of an operand for four words of every MAB: pieces from `piece` on, as the sums have them.
+void RowProduct::bring_end(EndOperand &o, int64_t piece) {
+    const int64_t pieces = narrow_ == 2 ? 2 * mabs_ : cycles_per_step;
+    const int64_t l1bm = l1_loads_.next(rows_of_step_ * block_words);
+    for (int64_t i = 0; i < pieces; i += cycles_per_step) {
+        L2 s;
+        s.op = L2Op::Scatter;
+        l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8, 32 * l1bs_, 32);
+    }
+    const int width = narrow_ == 2 ? 1 : 2;
+    o.here = grf(operands_bank_, operands_ring_.next(cycles_per_step * width), width);
+    Micro m;
+    m.use(Unit::L1);
+    m.word().l1.op = narrow_ == 2 ? L1Op::Scatter : L1Op::MabBroadcast;
+    m.word().l1.width = uint8_t(width);
+    m.word().l1.at.at = uint16_t(l1bm);
+    m.touch_range(Space::L1bm, l1bm, pieces * 8, false);
+    m.word().l1.to = m.write(o.here, width);
+    c_.packer.place(m);
+}
+
+Operand RowProduct::end_word(const Expr &e) {
+    const ir::Call *read = e.as<ir::Call>();
+    if (read && read->name == stage_.name()) return moved(end_sums_, end_word_);
+    for (const EndOperand &o : end_operands_) {
+        if (!ir::equal(o.read, e)) continue;
+        if (narrow_ == 1) return moved(o.here, end_word_);
+        // Four f16 of a word become four f32 in two.
+        const Operand wide = code_->registers(8, 2);
+        Micro m;
+        m.use(Unit::Alu);
+        Alu alu;
+        alu.op = AluOp::Widen;
+        alu.type = sim::Type::F16;
+        alu.a = m.read(o.here, 1);
+        alu.to = m.write(wide, 2);
+        m.word().alu = alu;
+        c_.packer.place(m);
+        return moved(wide, end_word_);
+    }
+    throw Unsupported("the end of stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) +
+                      " yet");
+}
+
+// Four of the words that came back: finished, in f32.
+Operand RowProduct::finished(const Operand &sums, int64_t piece) {
+    if (!end_.defined()) return sums;
+    for (EndOperand &o : end_operands_) bring_end(o, piece);
+    end_sums_ = sums;
+    const Operand result = code_->registers(2 * cycles_per_step, 2);
+    for (end_word_ = 0; end_word_ < 2; end_word_++) code_->store(code_->evaluate(end_), moved(result, end_word_));
+    return result;
+}
+
+void RowProduct::drain(const Values &tile) {
+    const int64_t l2bm = results_.next(vectors_ * row_words_), count = vectors_ * matrices_;
+    const int64_t sums = l1_sums_.next(count * 8);
+    if (end_.defined()) load_end(tile);
+    // All of them first: the next tile's sums take their places.
+    for (int64_t q = 0; q * cycles_per_step < count; q++) {
+        std::array<int, 4> at;
+        for (int64_t i = 0; i < cycles_per_step; i++) {
+            int64_t v, t;
+            if (narrow_ == 2) { // [rows that meet][matrix][of the rows]
+                const int64_t o = q % apart_;
+                t = q / apart_ % matrices_, v = (q / apart_ / matrices_ * cycles_per_step + i) * apart_ + o;
+            } else {
+                v = (q * cycles_per_step + i) / matrices_, t = (q * cycles_per_step + i) % matrices_;
+            }
+            at[size_t(i)] = int(2 * (t * vectors_ + v));
+        }
+        Micro m;
+        m.use(Unit::L1);
+        L1 l1;
+        l1.op = L1Op::MabReduce;
+        l1.width = 2;
+        l1.at.at = uint16_t(sums + q * 32);
+        l1.from = m.read(four_of(Source::Grf0, at), 2);
+        m.word().l1 = l1;
+        m.touch_range(Space::L1bm, sums + q * 32, 32, true);
+        c_.packer.place(m);
+    }
+    narrow_ == 2 ? drain_narrow(sums, l2bm) : drain_wide(sums, l2bm);
+    waiting_.push_back({tile, l2bm});
+}
+
+Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride) {
+    const Operand to = grf(registers_bank_, at, int(stride));
+    Micro m;
+    m.use(Unit::L1);
+    m.word().l1.op = L1Op::MabBroadcast;
+    m.word().l1.width = 2;
+    m.word().l1.mabs = mabs;
+    m.word().l1.at.at = uint16_t(l1bm);
+    m.touch_range(Space::L1bm, l1bm, 32, false);
+    m.word().l1.to = m.write(to, 2);
+    c_.packer.place(m);
+    return to;
+}
+
+// f16: rows of four columns of a PE in one word. Row v, matrix t: piece v · pieces + t / 2 of the L1B goes through MABs 2m and
+// 2m + 1, m the piece's number modulo half the MABs; so a gather writes pieces in order.
+void RowProduct::drain_narrow(int64_t sums, int64_t l2bm) {
+    const int64_t half = mabs_ / 2, step = apart_ * pieces_ / half; // words of a MAB from row to row of four
+    const int64_t out = l1_results_.next(vectors_ * pieces_ * 8);
+    const int64_t together = cycles_per_step * apart_; // rows
+    for (int64_t v = 0; v < vectors_; v += together) {
+        const int64_t regs = registers_.next(2 * slots_), begin = v * pieces_;
+        for (int64_t t = 0; t < matrices_; t++) {
+            for (int64_t o = 0; o < apart_; o++) {
+                const int64_t piece = o * pieces_ + t / 2, quad = (v / together * matrices_ + t) * apart_ + o;
+                back(sums + quad * 32, 1u << (piece % half * 2 + t % 2), regs + 2 * (piece / half), 2 * step);
+            }
+        }
+        for (int64_t s = 0; s < slots_; s += cycles_per_step) {
+            const int64_t piece = begin + s * half;
+            const Operand result = finished(grf(registers_bank_, regs + 2 * s, 2), piece);
+            Micro m;
+            m.use(Unit::Alu);
+            Alu alu;
+            alu.op = AluOp::Narrow;
+            alu.type = sim::Type::F32;
+            alu.a = m.read(result, 2);
+            m.word().alu = alu;
+            m.next().use(Unit::L1);
+            L1 l1;
+            l1.op = L1Op::Gather;
+            l1.from = Source::Aluf;
+            l1.at.at = uint16_t(out + piece * 8);
+            m.word().l1 = l1;
+            m.touch_range(Space::L1bm, out + piece * 8, deal_ * cycles_per_step, true);
+            c_.packer.place(m);
+            up(out + piece * 8, l2bm + piece * 8 * l1bs_, 4 * half);
+        }
+    }
+}
+
+// f32: joined sums stand in L1BM as rows of the result already.
+void RowProduct::drain_wide(int64_t sums, int64_t l2bm) {
+    const int64_t count = vectors_ * matrices_;
+    int64_t out = sums;
+    if (end_.defined()) {
+        out = l1_results_.next(count * 8);
+        for (int64_t piece = 0; piece < count; piece += cycles_per_step) {
+            // Every MAB does the same, one writes.
+            const Operand result =
+                finished(back(sums + piece * 8, all_units, registers_.next(2 * cycles_per_step), 2), piece);
+            Micro m;
+            m.use(Unit::L1);
+            L1 l1;
+            l1.op = L1Op::MabReduce;
+            l1.width = 2;
+            l1.mabs = 1;
+            l1.from = m.read(result, 2);
+            l1.at.at = uint16_t(out + piece * 8);
+            m.word().l1 = l1;
+            m.touch_range(Space::L1bm, out + piece * 8, 32, true);
+            c_.packer.place(m);
+        }
+    }
+    up(out, l2bm, count);
+}
+
+void RowProduct::up(int64_t l1bm, int64_t l2bm, int64_t pieces) {
+    for (int64_t p = 0; p < pieces; p += cycles_per_step) {
+        L2 s;
+        s.op = L2Op::Gather;
+        l2_step(s, l2bm + p * 8 * l1bs_, l1bm + p * 8, 32 * l1bs_, 32);
+    }
+}
+
+void RowProduct::store(const Result &result) {
+    std::vector<Mv> all;
+    const DramOrder &order = *y_.order;
+    for (int u = 0; u < c_.config.total_l2bs(); u++) {
+        if (u / c_.config.l2bs >= plan_->used(Tier::Group) || u % c_.config.l2bs >= plan_->used(Tier::L2b)) continue;
+        Values values = result.values;
+        plan_->set_unit(values, Tier::Group, u / c_.config.l2bs);
+        plan_->set_unit(values, Tier::L2b, u % c_.config.l2bs);
+        const int64_t word = y_.last(values) / order.per_word();
+        const int64_t words = std::min(row_words_, order.pitch() - word);
+        if (words <= 0) continue;
+        const auto put = [&](const std::vector<DramPlace> &list, int64_t l2bm) {
+            for (const BlockRun &run : join_blocks(list)) {
+                Mv m = between(1u << u, run.at.group, true);
+                m.address = uint32_t(y_.dram + run.at.address);
+                m.blocks = uint16_t(run.count);
+                m.size = uint16_t(run.size);
+                m.stride = int32_t(run.stride);
+                m.l2bm = uint16_t(l2bm + run.first * block_words);
+                all.push_back(m);
+            }
+        };
+        const bool whole = row_words_ % block_words == 0 && (words == row_words_ || words % block_words == 0);
+        const int64_t unit = whole ? block_words : c_.config.moves.granule;
+        std::vector<DramPlace> list;
+        int64_t first = 0; // row of the list's first
+        const auto flush = [&] {
+            if (list.empty()) return;
+            if (whole)
+                put(list, result.l2bm + first * row_words_);
+            else
+                granules(y_, list, result.l2bm + first * row_words_, 1u << u, true, all);
+            list.clear();
+        };
+        for (int64_t v = 0; v < vectors_; v++) {
+            values[vector_] = v;
+            const int64_t row = y_.row(values);
+            if (row == order.zero_row() || words < row_words_) flush();
+            if (row == order.zero_row()) continue;
+            if (list.empty()) first = v;
+            for (int64_t w = 0; w < words; w += unit) list.push_back(order.place(row, word + w));
+        }
+        flush();
+    }
+    if (!all.empty()) c_.packer.place(all);
+}
+
+// Rows of fewer than 64 LW in an L2B: by granules, through a table that the host writes. What a whole block of 64 LW has too much
+// goes to a place of its own.
+void RowProduct::granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
+                          std::vector<Mv> &all) {
+    const int64_t granule = c_.config.moves.granule, in_block = block_words / granule;
+    for (const DramPlace &p : at) {
+        if (p.group != at.front().group || (view.dram + p.address) % granule)
+            throw Unsupported(fmt::format("an L2B has {} LW of each row of {}; parts of fewer than 64 LW are built for chips "
+                                          "of one group",
+                                          row_words_, view.access.tensor));
+    }
+    std::vector<uint32_t> entries;
+    for (const DramPlace &p : at) entries.push_back(uint32_t((view.dram + p.address) / granule));
+    if (entries.size() % size_t(in_block)) {
+        const int64_t spare = c_.planner.take(Bank::Dram, block_words, "what nobody reads");
+        for (int64_t i = 0; entries.size() % size_t(in_block); i++) entries.push_back(uint32_t(spare / granule + i));
+    }
+    Mv m = between(l2bs, at.front().group, store);
+    m.indirect = true;
+    m.size = uint16_t(entries.size() / size_t(in_block));
+    m.l2bm = uint16_t(l2bm);
+    m.table = uint32_t(c_.table(at.front().group, entries));
+    all.push_back(m);
+}
+
+void RowProduct::describe() {
+    std::string indent;
+    const auto line = [&](const std::string &t) { c_.l2 += indent + t + "\n"; };
+    line("stage " + (finished_ ? finished_->name() : stage_.name()));
+    const auto &loops = plan_->loops();
+    for (size_t l = 0; l < loops.size(); l++) {
+        indent += "  ";
+        const PlannedLoop &p = loops[l];
+        if (p.kind == PlannedLoop::Kind::Unit)
+            line(fmt::format("on each {} {} in 0..{}{}", level_names[size_t(p.level)], p.name, p.extent,
+                             p.reduction ? " (reduction)" : ""));
+        else if (p.kind == PlannedLoop::Kind::Lane)
+            line(fmt::format("lanes {} in 0..{}", p.name, p.extent));
+        else
+            line(fmt::format("for {} in 0..{}{}", p.name, p.extent, p.reduction ? " (reduction)" : ""));
+        if (l == panel_at_) line(fmt::format("  move {} to LM: {} matrices of {} sets", w_.access.tensor, matrices_, sets_));
+        if (stage_.accumulate->loop == p.name)
+            line(fmt::format("  sums in GRF0, {} LW; at the end: joined over MABs, moved to DRAM by rows of {} LW",
+                             2 * vectors_ * matrices_, row_words_));
+    }
+    indent += "  ";
+    line(fmt::format("move {} vectors to GRF1; {}: {} times {}", vectors_, stage_.tensorize->instruction, w_.access.tensor,
+                     x_.access.tensor));
+    c_.l2 += c_.planner.to_string();
+}
+
+} // namespace kumiko::chip
