@@ -3,6 +3,7 @@
 #include "machine/machine.h"
 #include "schedules/library/chip_elementwise.h"
 #include "schedules/library/chip_matmul.h"
+#include "schedules/library/chip_rows.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
@@ -57,6 +58,8 @@ const std::vector<LibraryTemplate> &chip_templates() {
     static const std::vector<LibraryTemplate> table = {
         make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units",
                                             is_chip_matmul, chip_matmul_parameters, schedule_chip_matmul),
+        make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
+                                          is_chip_rows, chip_rows_parameters, schedule_chip_rows),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
                                                  is_chip_elementwise, chip_elementwise_parameters,
                                                  schedule_chip_elementwise),
@@ -73,7 +76,7 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         if (t.matches(op)) return &t;
     }
     throw Unsupported("the library has no schedule of op " + op.name() +
-                      " for the chip; it has products of matrices of f16 with f32 sums, and elementwise chains");
+                      " for the chip; it has products of matrices of f16 with f32 sums, reductions and norms along the last axis, and elementwise chains");
 }
 
 const LibraryTemplate &template_named(const std::string &name) {

@@ -56,9 +56,17 @@ namespace {
 
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
-                                   const std::string &loop) {
-    const Frame frame(reader, whole_region(reader.def), "");
+                                   const std::string &loop, const MemoryLevel &level) {
+    Frame frame(reader, whole_region(reader.def), "");
     const size_t depth = reader.position(loop) + 1;
+    // Each unit that has the memory, or has several of it, holds its own iterations of a loop that is dealt out over such units.
+    const std::vector<std::string> units = state.machine->unit_names();
+    const auto rank = [&](const std::string &unit) { return std::find(units.begin(), units.end(), unit) - units.begin(); };
+    for (size_t i = depth; i < reader.order.size(); i++) {
+        const LoopState &l = reader.loop(reader.order[i]);
+        if (l.kind == LoopKind::Bound && rank(l.unit) <= rank(level.scope) && rank(level.scope) < int64_t(units.size()))
+            frame.override_extent(l.name, 1);
+    }
     Bounds known, scope;
     for (size_t i = 0; i < depth; i++) known.push(reader.order[i], Interval(0, frame.extent(reader.order[i]) - 1));
     const auto push = [&](const Axis &a) { scope.push(a.name(), frame.axis_interval(a.name(), depth, known)); };
@@ -99,7 +107,7 @@ std::string shared_text(const ScheduleState &state, const StageState &reader, co
 
 void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,
                 const MemoryLevel &level, const std::string &loop) {
-    const auto bytes = bytes_below(state, reader, tensor, loop);
+    const auto bytes = bytes_below(state, reader, tensor, loop, level);
     if (!bytes && level.name == "registers" && reader.placement.kind == Placement::Kind::Root &&
         state.assumptions.empty()) {
         refuse(state, d,
@@ -188,7 +196,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                                          return "loop " + loop + " of stage " + consumer + " no longer stands";
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
-                                     const auto bytes = bytes_below(s, *c, copy, loop);
+                                     const auto bytes = bytes_below(s, *c, copy, loop, level);
                                      if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(s, *c, level)) {
                                          return "the region below loop " + loop + " is now " + std::to_string(*bytes) +
                                                 " bytes, but " + level.name + " holds " + std::to_string(level.bytes);

@@ -37,7 +37,8 @@ int64_t number(const Expr &e, const std::string &what) {
 
 } // namespace
 
-StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::Config &config) : stage_(&stage) {
+StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::Config &config, const Nesting *nesting)
+    : stage_(&stage) {
     std::map<std::string, int64_t> extents;
     std::map<std::string, bool> reduces;
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
@@ -58,6 +59,13 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
                               "; split, reorder and bind the loops themselves");
         }
     }
+    if (nesting) {
+        for (size_t d = 0; d < stage.def.axes.size(); d++) extents[stage.def.axes[d].name()] = nesting->extents[d];
+        const auto &outer = nesting->outer->loops();
+        loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
+        first_own_ = loops_.size();
+        for (PlannedLoop &l : loops_) l.name = nesting->outer->stage().name() + " " + l.name; // names are the stage's own
+    }
     bool lanes = false;
     for (const std::string &name : stage.order) {
         const LoopState &l = stage.loop(name);
@@ -73,7 +81,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             for (int v = 0; v < level_count; v++) {
                 if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
-            if (l.reduction)
+            if (l.reduction && !nesting)
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
                                   "; a tree reduction over units is not built yet");
         } else if (l.kind == LoopKind::Parallel) {
@@ -107,6 +115,11 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
     }
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
         for (const Axis &a : *axes) axes_[a.name()] = values.at(a.name());
+    }
+    for (size_t d = 0; nesting && d < stage.def.axes.size(); d++) {
+        Affine &a = axes_[stage.def.axes[d].name()];
+        a.constant += nesting->first[d].constant;
+        for (size_t l = 0; l < first_own_; l++) a.coefficients[l] += nesting->first[d].coefficients[l];
     }
 }
 

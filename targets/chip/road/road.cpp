@@ -51,6 +51,7 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         if (!s.store && plan.parts(s.access, Tier::Mab) == 1)
             deal_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab
                                                                                                            : Deal::Pe;
+        if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) deal_ = Deal::Mab;
         per_address = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;

@@ -55,6 +55,7 @@ public:
     uint32_t groups_of(int64_t key) const; // those whose DRAM holds the tile
     int64_t run() const { return run_; }   // tiles in a row that come from the same groups, where groups take turns
     int64_t tiles() const { return tiles_; }
+    bool from_one_mab() const { return shape_.store && deal_ == Deal::Mab; } // all MABs have the same to store
 
     // The steps of the road, for words [x, x + n) of the tile in L1BM's order (multiples of chunk()); or for so many whole tiles from
     // `key` on. A store may be limited to some groups.

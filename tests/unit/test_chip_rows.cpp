@@ -1,0 +1,96 @@
+// Reductions, softmax and norms on the chip, against the formulas.
+// Links: schedules/library ops
+#include "dsl/interpret.h"
+#include "ops/ops.h"
+#include "schedules/library/chip_rows.h"
+#include "schedules/library/table.h"
+#include "support/error.h"
+#include "targets/chip/compile.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+const sim::Config &small() {
+    static const sim::Config config = sim::Config::load("small");
+    return config;
+}
+
+sim::Run check(const Op &op, const Schedule &s, bool exact = false) {
+    CAPTURE(op.to_string());
+    const ChipProgram p = compile_chip(s, small());
+    std::vector<Buffer<>> arrays;
+    uint64_t seed = 1;
+    for (const Input &in : op.inputs()) {
+        arrays.push_back(make_input(in, {}));
+        if (exact)
+            fill_random_integers(arrays.back(), seed++, -4, 4);
+        else
+            fill_random(arrays.back(), seed++, -2, 2);
+    }
+    const std::vector<Buffer<>> inputs = arrays;
+    arrays.push_back(make_output(op, op.outputs().front(), {}));
+    fill_unwritten(arrays.back());
+    const sim::Run run = p.run(arrays);
+    if (exact) {
+        CHECK(difference(arrays.back(), interpret(op, inputs).front()) == "");
+    } else {
+        const Bounded expected = interpret_with_bound(op, inputs, {});
+        CHECK_NOTHROW(check_within(arrays.back(), expected.values.front(), expected.bounds.front()));
+    }
+    MESSAGE(op.name() << ": " << run.cycles() << " cycles, of the bound " << run.efficiency());
+    return run;
+}
+
+sim::Run check(const Op &op, bool exact = false) {
+    const Machine machine = chip_machine(small());
+    return check(op, library::schedule_chip_rows(op, machine, library::chip_rows_parameters(op, machine)), exact);
+}
+
+} // namespace
+
+TEST_CASE("sums, greatest and least of rows") {
+    for (const char *kind : {"sum", "max", "min", "mean"}) {
+        for (const auto &[m, n] : {std::pair{64, 128}, {40, 100}, {3, 7}, {130, 256}}) {
+            CAPTURE(std::string(kind));
+            CAPTURE(n);
+            const Op op = ops::reduction(kind, f16, {m, n}, {1});
+            if (library::is_chip_rows(op)) check(op, std::string(kind) != "mean");
+        }
+    }
+}
+
+TEST_CASE("softmax") {
+    for (const Type t : {f16, f32}) {
+        check(ops::softmax(t, 64, 128));
+        check(ops::softmax(t, 20, 50));
+        check(ops::softmax(t, 33, 200));
+    }
+}
+
+TEST_CASE("norms") {
+    for (const Type t : {f16, f32}) {
+        check(ops::layer_norm(t, 64, 128));
+        check(ops::layer_norm(t, 19, 70));
+        check(ops::rms_norm(t, 32, 96));
+    }
+}
+
+TEST_CASE("every schedule of the space") {
+    const Op op = ops::softmax(f16, 24, 40);
+    const Machine machine = chip_machine(small());
+    const auto space = library::find_template(op, machine)->make_space(op, machine);
+    Random r(5);
+    int fitting = 0;
+    for (int i = 0; i < 12; i++) {
+        const Point point = space->sample(r);
+        CAPTURE(space->text(point));
+        const Schedule s = space->schedule(point);
+        CHECK(compile_chip(Schedule::from_json(op, machine, s.to_json()), small()).words() == compile_chip(s, small()).words());
+        check(op, s);
+        fitting++;
+    }
+    CHECK(fitting == 12);
+}
