@@ -74,6 +74,21 @@ bool kept(const Schedule &s, const Roles &r, const Stage &stage) {
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+// LW of a PE that the values of so many rows take which are one for a row.
+int64_t scalar_words(const Schedule &s, const Roles &r, int64_t rows) {
+    int64_t n = 0;
+    for (const Stage &stage : s.op().stages()) {
+        if (stage.name == r.output->name || !kept(s, r, stage) || (!stage.is_reduction() && r.has_row_axis(stage))) continue;
+        n += rows * r.lanes * (stage.is_reduction() ? stage.components.front().type : stage.type).bytes() / 8;
+    }
+    return n;
+}
+
+// They stand in registers where those are many.
+bool scalars_in_registers(const Schedule &s, const Machine &machine, const Roles &r, int64_t rows) {
+    return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
+}
+
 // LW that so many rows take in LM0 and LM1 of a PE.
 std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs) {
     const int64_t pes = machine.find_unit("PE")->count * mabs;
@@ -92,6 +107,7 @@ std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Ro
         if (stage.is_reduction() || stage.name == r.output->name || !r.has_row_axis(stage) || !kept(s, r, stage)) continue;
         lm1 += rows * of_row * r.lanes * stage.type.bytes() / 8;
     }
+    if (!scalars_in_registers(s, machine, r, rows)) lm1 += scalar_words(s, r, rows);
     return {lm0, lm1};
 }
 
@@ -206,7 +222,8 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
             own.push_back(j + ".v");
         }
         S.reorder(own);
-        S.place_in(!stage.is_reduction() && has ? "LM1" : "GRF1");
+        const bool scalar = stage.is_reduction() || !has;
+        S.place_in(scalar && scalars_in_registers(s, machine, r, p.rows) ? "GRF1" : "LM1");
     }
     
     for (const Input &in : op.inputs()) {

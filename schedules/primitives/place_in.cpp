@@ -54,6 +54,45 @@ void redirect_reads(StageState &reader, const std::string &from, const std::stri
 
 namespace {
 
+// How many elements of `tensor` the iterations of the loops from `depth` on read at most: where those stand apart, fewer than their region
+// has.
+std::optional<int64_t> elements_below(const StageState &reader, const std::string &tensor, size_t depth, const Frame &frame) {
+    struct Reads : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *tensor;
+        std::vector<std::set<std::string>> axes; // that the indices of each read use
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image && op->name == *tensor) {
+                struct Names : IRGraphVisitor {
+                    using IRGraphVisitor::visit;
+                    std::set<std::string> *names;
+                    void visit(const Variable *v) override { names->insert(v->name); }
+                } names;
+                axes.emplace_back();
+                names.names = &axes.back();
+                for (const Expr &e : op->args) e.accept(&names);
+            }
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    reads.tensor = &tensor;
+    for (const Expr &e : reader.def.expressions()) e.accept(&reads);
+    int64_t all = 0;
+    for (const std::set<std::string> &axes : reads.axes) {
+        int64_t n = 1;
+        for (size_t l = depth; l < reader.order.size(); l++) {
+            bool used = false;
+            for (const std::string &a : reader.axes_of(reader.order[l])) used = used || axes.count(a);
+            const auto extent = as_const_int(simplify(frame.extent(reader.order[l])));
+            if (!used) continue;
+            if (!extent) return std::nullopt;
+            n *= *extent;
+        }
+        all += n;
+    }
+    return all;
+}
+
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                                    const std::string &loop, const MemoryLevel &level) {
@@ -80,13 +119,14 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     const auto region = lattice_read(reader.def.expressions(), tensor, scope, whole, known);
     int64_t bytes = region ? state.type_of(tensor).bytes() : 0;
     if (!region) return bytes;
+    const auto touched = elements_below(reader, tensor, depth, frame);
     for (const Expr &extent : region->extent) {
         const Expr bound = find_constant_bound(extent, Direction::Upper, known);
         const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
         if (!n) return std::nullopt;
         bytes *= *n;
     }
-    return bytes;
+    return touched ? std::min(bytes, *touched * state.type_of(tensor).bytes()) : bytes;
 }
 
 // How many of the level's memories share a region: where memories belong to the innermost units and no loop is bound to

@@ -45,6 +45,8 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         for (const Axis &a : *axes)
             extents[a.name()] = number(a.extent(), "the extent of axis " + a.name() + " of stage " + stage.name());
     }
+    for (size_t d = 0; nesting && d < stage.def.axes.size(); d++)
+        extents[stage.def.axes[d].name()] = nesting->extents[d];
     for (const Relation &r : stage.relations) {
         if (const auto *s = std::get_if<SplitRelation>(&r)) {
             const int64_t n = extents.at(s->parent);
@@ -60,7 +62,6 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         }
     }
     if (nesting) {
-        for (size_t d = 0; d < stage.def.axes.size(); d++) extents[stage.def.axes[d].name()] = nesting->extents[d];
         const auto &outer = nesting->outer->loops();
         loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
         first_own_ = loops_.size();

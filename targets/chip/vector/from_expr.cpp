@@ -56,6 +56,9 @@ private:
         if (read && read->call_type == ir::Call::Image) {
             if (const Id id = read_(e); id >= 0) return id;
         }
+        if (e.type().is_int() && !read) { // sizes, as in a mean's divisor
+            if (const auto i = ir::as_const_int(ir::simplify(e))) return b_.number(double(*i), vector_type(e.type(), who_));
+        }
         if (cast) return converted(e, cast->value);
         if (const auto f = ir::as_const_float(e)) return b_.number(*f, vector_type(e.type(), who_));
         if (const auto i = ir::as_const_int(e)) return b_.number(double(*i), vector_type(e.type(), who_));
