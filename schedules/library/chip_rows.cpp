@@ -28,7 +28,7 @@ std::optional<Roles> roles(const Op &op) {
     if (op.outputs().size() != 1) return std::nullopt;
     Roles r;
     r.output = &op.stage(op.outputs()[0]);
-    if (r.output->kind != Stage::Kind::Pointwise) return std::nullopt;
+    if (r.output->axes.empty()) return std::nullopt;
     const Stage *reduction = nullptr;
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding) return std::nullopt;
@@ -179,7 +179,11 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         S.split(axis + ".m", p.mabs, {axis + ".t", axis + ".mab"});
         S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");
     };
-    if (r.whole_row) {
+    if (r.output->is_reduction()) {
+        const std::string j = r.output->reduction_axes.front().name();
+        along(Y, j);
+        for (const std::string &l : {j + ".mab", j + ".pe", std::string("row"), j + ".t", j + ".v"}) order.push_back(l);
+    } else if (r.whole_row) {
         const std::string j = r.output->axes.back().name();
         along(Y, j);
         for (const std::string &l : {j + ".mab", j + ".pe", std::string("row"), j + ".t", j + ".v"}) order.push_back(l);
@@ -196,6 +200,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         }
     }
     Y.reorder(order);
+    if (r.output->is_reduction()) s.accumulate_in(Y.name(), "GRF0", at);
     std::map<std::string, std::string> around; // the loop of each stage at which its operands are copied
     around[Y.name()] = at;
     for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read

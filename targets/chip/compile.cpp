@@ -2,6 +2,7 @@
 
 #include "machine/machine.h"
 #include "support/error.h"
+#include "targets/chip/stage/root_reduction.h"
 #include "targets/chip/stage/stages.h"
 
 #include <chrono>
@@ -150,7 +151,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
     try {
         auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
-        contents->state = std::make_shared<ScheduleState>(schedule.state());
+        contents->state = std::make_shared<ScheduleState>(with_results_stored(schedule.state()));
         const ScheduleState &state = *contents->state;
         Context c(contents->config);
         for (const StageState &s : state.stages) {
@@ -173,8 +174,8 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
                 lower_contraction(c, state, s, s.finished_into.empty() ? nullptr : &state.stage(s.finished_into));
             else
                 throw Unsupported("stage " + s.name() +
-                                  " is a reduction at the root without tensorize; reductions without the matrix unit are computed at a "
-                                  "loop of the stage that reads them");
+                                  " is a reduction without tensorize, finished in " + s.finished_into +
+                                  "; reductions without the matrix unit are computed at a loop of the stage that reads them");
             if (s.def.is_reduction() && s.tensorize)
                 contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
         }

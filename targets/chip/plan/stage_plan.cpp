@@ -107,6 +107,11 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
     }
     for (size_t r = stage.relations.size(); r-- > 0;) {
         const auto &s = std::get<SplitRelation>(stage.relations[r]);
+        if (nesting) { // loops that the outer stage runs
+            const Affine none{0, std::vector<int64_t>(loops_.size(), 0)};
+            values.insert({s.inner, none});
+            values.insert({s.outer, none});
+        }
         Affine a = values.at(s.inner);
         const Affine &outer = values.at(s.outer);
         a.constant += outer.constant * s.factor;
@@ -115,7 +120,11 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         if (extents.at(s.parent) % s.factor != 0) guards_.push_back({a, extents.at(s.parent)});
     }
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
-        for (const Axis &a : *axes) axes_[a.name()] = values.at(a.name());
+        for (const Axis &a : *axes) {
+            const auto at = values.find(a.name());
+            if (at == values.end() && !nesting) throw InternalError("axis " + a.name() + " has no loop");
+            axes_[a.name()] = at != values.end() ? at->second : Affine{0, std::vector<int64_t>(loops_.size(), 0)};
+        }
     }
     for (size_t d = 0; nesting && d < stage.def.axes.size(); d++) {
         Affine &a = axes_[stage.def.axes[d].name()];

@@ -34,7 +34,7 @@ Chain::Chain(Context &c, const ScheduleState &state, const StageState &root) : c
     std::vector<std::pair<const Road *, std::pair<bool, bool>>> users;
     for (const Loaded &l : loaders_) users.push_back({&l.loader->road(), {true, l.loader->through_l2()}});
     users.push_back({store_.get(), {true, true}});
-    const auto rings = share_rings(c_, users, 2);
+    const auto rings = share_rings(c_, users, 1);
     for (size_t i = 0; i < loaders_.size(); i++) loaders_[i].loader->set_rings(rings[i]);
     store_rings_ = rings.back();
     for (const ChainStage &s : stages_) {
@@ -421,7 +421,7 @@ void Chain::tile() {
 // All points of a stage that is not the root, to where they stand.
 void Chain::compute(ChainStage &s) {
     const int n = code_->parts(vector_type(s.type, s.name));
-    for (int64_t p = 0; p < s.points; p += cycles_per_step) {
+    for (int64_t p = compute_in_runs(s); p < s.points; p += cycles_per_step) {
         Group g = group(s, p);
         code_->run(
             s.program, [&](int which, int part) { return word(g, which, part); },

@@ -87,6 +87,7 @@ private:
     void walk(size_t depth);
     void tile();
     void compute(ChainStage &s);
+    int64_t compute_in_runs(ChainStage &s); // in_runs.cpp; points that it has computed
     void leave();
     Expr inlined(const Expr &e) const;
 

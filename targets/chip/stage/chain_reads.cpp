@@ -195,14 +195,18 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
     };
     if (!by_pe && !by_lane) return words(of_pe[0], of_lane[0], part);
     const sim::Type type = vector_type(from.type, from.name);
-    const auto place = [&](AluOp op, const Operand &a, const Operand *b, int mask, const Operand &to) {
+    const auto place = [&](const Operand &a, const Operand *b, int mask, const Operand &to) {
         Micro m;
         m.use(Unit::Alu);
         Alu u;
-        u.op = op;
+        u.op = AluOp::Pass;
         u.type = type;
         u.a = m.read(a, 1);
-        if (b) {
+        if (b) { // a comes by the forward: both may stand in one GRF
+            m.word().alu = u;
+            m.next().use(Unit::Alu);
+            u.op = AluOp::Select;
+            u.a = m.read(aluf(), 1);
             u.b = m.read(*b, 1);
             m.use(Unit::Mask);
             if (mask < 16) m.touch(Space::Mask, mask, false);
@@ -221,29 +225,10 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         for (int p = 0; p < (by_pe ? pes_per_mab : 1); p++) {
             const Operand &to = p == 0 ? all : one;
             const auto lane = [&](int e) { return words(of_pe[size_t(p)], of_lane[size_t(word * per_word + e)], word); };
-            place(AluOp::Pass, lane(0), nullptr, 0, to);
-            for (int e = 1; e < per_word && by_lane; e++) place(AluOp::Select, lane(e), &to, lane_mask(e, per_word), to);
+            place(lane(0), nullptr, 0, to);
+            for (int e = 1; e < per_word && by_lane; e++) place(lane(e), &to, lane_mask(e, per_word), to);
             if (p == 0) continue;
-            // Both stand in one GRF: one of them comes by the forward.
-            Micro m;
-            m.use(Unit::Alu);
-            Alu pass;
-            pass.op = AluOp::Pass;
-            pass.type = type;
-            pass.a = m.read(one, 1);
-            m.word().alu = pass;
-            m.next();
-            m.use(Unit::Alu).use(Unit::Mask);
-            Alu u;
-            u.op = AluOp::Select;
-            u.type = type;
-            u.a = m.read(aluf(), 1);
-            u.b = m.read(all, 1);
-            m.word().mask.mode = MaskMode::Select;
-            m.word().mask.entry = uint8_t(16 + p);
-            u.to = m.write(all, 1);
-            m.word().alu = u;
-            c_.packer.place(m);
+            place(one, &all, 16 + p, all);
         }
     }
     code_->give_back(one);

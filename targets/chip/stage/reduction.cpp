@@ -21,6 +21,18 @@ namespace {
 
 constexpr int accumulator_read = 1000, position_read = 2000, small_position_read = 3000; // beside the reads of the formula
 
+// An operand that comes by the ALU's forward, so that it shares no port with the others.
+Operand passed(Micro &m, const Operand &a) {
+    m.use(Unit::Alu);
+    Alu u;
+    u.op = AluOp::Pass;
+    u.type = sim::Type::I32;
+    u.a = m.read(a, 1);
+    m.word().alu = u;
+    m.next();
+    return aluf();
+}
+
 Operand part_of(Operand o, int part) {
     o.address.at[0] = uint16_t(o.address.at[0] + part);
     return o;
@@ -173,11 +185,12 @@ const Chain::Positions &Chain::positions(const ChainStage &s, size_t axis) {
     };
     const auto fused = [&](const Operand &a, const Operand &by, const std::optional<Operand> &c, const Operand &to) {
         Micro m;
+        const Operand first = passed(m, a);
         m.use(Unit::Mau).use(Unit::F32);
         Mau u;
         u.op = c ? MauOp::Vfma : MauOp::Vmul;
         u.precision = sim::Type::F32;
-        u.a = m.read(a, 1);
+        u.a = m.read(first, 1);
         u.b = m.read(by, 1);
         if (c) u.c = m.read(*c, 1);
         u.to = m.write(to, 1);
@@ -194,7 +207,7 @@ const Chain::Positions &Chain::positions(const ChainStage &s, size_t axis) {
     const Operand other = swapped_lanes(pair);
     const Folding add{"sum", sim::Type::F32};
     Micro sum;
-    add.fold(sum, other, pair, id);
+    add.fold(sum, passed(sum, other), pair, id);
     c_.packer.place(sum);
     Positions p;
     p.wide = code_->take(2, 1);

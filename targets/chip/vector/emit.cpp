@@ -132,8 +132,8 @@ int VectorEmitter::free_bank(const std::vector<From> &from, const From &but) {
 Operand VectorEmitter::copied(Id id, int part, int width, int bank) {
     Value &v = values_[size_t(id)];
     const int n = parts(plan_->program.ops[size_t(id)].type);
-    if (bank < 0 || (v.copy && bank_of(*v.copy) != bank))
-        throw Unsupported(who_ + ": an operation of three values that stand in one GRF");
+    if (bank < 0 || (v.copy ? bank_of(*v.copy) != bank : free_[size_t(bank)].empty()))
+        throw Unsupported(who_ + ": an operation of three values for which the GRFs have no room");
     if (!v.copy) {
         v.copy = take(n, bank);
         Micro m;
@@ -176,7 +176,8 @@ Micro VectorEmitter::make(Id id, int part, bool both) {
             const bool first = plan_->program.ops[size_t(from[j].id)].kind == Kind::Number;
             From &moves = from[first ? j : i]; // a number if there is one
             const int bank = free_bank(from, moves);
-            if (plan_->program.ops[size_t(moves.id)].kind == Kind::Number && bank >= 0) {
+            const bool number = plan_->program.ops[size_t(moves.id)].kind == Kind::Number;
+            if (number && bank >= 0 && (constants_.count({moves.at.immediate, bank}) || !free_[size_t(bank)].empty())) {
                 moves.at = constant(moves.at.immediate, bank);
             } else if (!passed) {
                 m.use(Unit::Alu);

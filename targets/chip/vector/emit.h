@@ -40,6 +40,7 @@ public:
     // Registers for four words of that many parts, until they are given back.
     sim::Operand take(int parts, int bank);
     void give_back(const sim::Operand &registers);
+    int room(int bank) const { return int(free_[size_t(bank)].size()); } // how often take still gives some there
 
 private:
     struct Value {
