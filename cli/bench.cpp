@@ -27,8 +27,12 @@ void run(Arguments a) {
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
-    bool compile = false, sim = false, moves = false, chip = false;
+    bool compile = false, sim = false, moves = false, chip = false, chip_rows = false;
     for (const std::string &suite : a.suites) {
+        if (suite == "chip-rows") {
+            chip_rows = true;
+            continue;
+        }
         if (suite == "compile" || suite == "sim-speed" || suite == "chip-move" || suite == "chip-gemm") {
             (suite == "compile" ? compile : suite == "sim-speed" ? sim : suite == "chip-move" ? moves : chip) = true;
             continue;
@@ -59,6 +63,12 @@ void run(Arguments a) {
             progress.line("running programs of the chip");
             for (const bench::BenchRow &r :
                  bench::run_chip_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+        if (chip_rows) {
+            progress.line("running vectors and rows on the chip");
+            for (const bench::BenchRow &r : bench::run_chip_rows_suite(
+                     a.options, [&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
         if (sim) {

@@ -4,5 +4,7 @@
 #include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/pool.h"
 #include "ops/registry.h"
+#include "ops/reorder.h"
 #include "ops/rows.h"

@@ -4,6 +4,8 @@
 #include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
+#include "ops/pool.h"
+#include "ops/reorder.h"
 #include "ops/rows.h"
 #include "ops/shared_object.h"
 #include "support/error.h"
@@ -94,6 +96,28 @@ Op build_conv(const Arguments &a, bool depthwise) {
                   a.integer("kw"), o);
 }
 
+std::vector<Parameter> pool_parameters() {
+    return {size("n", "images", 1),
+            size("c", "channels"),
+            size("h", "height of the input"),
+            size("w", "width of the input"),
+            integer("kh", 2, "height of the window"),
+            integer("kw", 2, "width of the window"),
+            integer("stride", 2, "step, both ways"),
+            integer("padding", 0, "rows and columns around the input, all sides"),
+            {"layout", Kind::Choice, "nchw", "order of the axes of images", {"nchw", "nhwc"}},
+            type()};
+}
+
+Op build_pool(const Arguments &a, bool average) {
+    PoolOptions o;
+    o.layout = a.text("layout") == "nhwc" ? ImageLayout::NHWC : ImageLayout::NCHW;
+    o.stride = a.integer("stride");
+    o.padding = a.integer("padding");
+    return (average ? average_pool : max_pool)(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"),
+                                               a.integer("kh"), a.integer("kw"), o);
+}
+
 Op build_matmul(const Arguments &a) {
     MatmulOptions o;
     o.transpose_a = a.flag("transpose_a");
@@ -145,6 +169,8 @@ std::vector<Operator> make_registry() {
         [](const Arguments &a) { return build_conv(a, true); });
     add("softmax", "exp(x - max) / sum of the same, for each row", {size("m", "rows"), size("n", "columns"), type()},
         [](const Arguments &a) { return softmax(a.type("type"), a.size("m"), a.size("n")); });
+    add("log_softmax", "x - max - log(sum of exp(x - max)), for each row", {size("m", "rows"), size("n", "columns"), type()},
+        [](const Arguments &a) { return log_softmax(a.type("type"), a.size("m"), a.size("n")); });
     const Parameter eps = {"eps", Kind::Real, 1e-5, "added to the variance", {}};
     add("layer_norm", "each row to mean 0 and variance 1, then scaled and shifted",
         {size("m", "rows"), size("n", "columns"), eps, type()},
@@ -152,6 +178,32 @@ std::vector<Operator> make_registry() {
     add("rms_norm", "each row by the root of its mean square, then scaled",
         {size("m", "rows"), size("n", "columns"), eps, type()},
         [](const Arguments &a) { return rms_norm(a.type("type"), a.size("m"), a.size("n"), a.real("eps")); });
+    add("batch_norm", "each channel of images scaled and shifted by its given mean and variance",
+        {size("n", "images", 1),
+         size("c", "channels"),
+         size("h", "height"),
+         size("w", "width"),
+         {"layout", Kind::Choice, "nchw", "order of the axes of images", {"nchw", "nhwc"}},
+         eps,
+         type()},
+        [](const Arguments &a) {
+            return batch_norm(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.real("eps"),
+                              a.text("layout") == "nhwc");
+        });
+    add("max_pool", "the greatest of each window of images", pool_parameters(),
+        [](const Arguments &a) { return build_pool(a, false); });
+    add("average_pool", "the mean of each window of images", pool_parameters(),
+        [](const Arguments &a) { return build_pool(a, true); });
+    add("transpose", "Y(j, i) = X(i, j)", {size("m", "rows of X"), size("n", "columns of X"), type()},
+        [](const Arguments &a) { return transpose(a.type("type"), a.size("m"), a.size("n")); });
+    add("gather", "Y(i, j) = X(index(i), j)",
+        {size("m", "rows of Y"), size("n", "rows of X"), size("w", "columns"), type()},
+        [](const Arguments &a) { return gather(a.type("type"), a.size("m"), a.size("n"), a.size("w")); });
+    add("embedding", "Y(b, s, j) = table(token(b, s), j)",
+        {size("b", "sequences"), size("s", "tokens of one"), size("n", "rows of the table"), size("w", "columns"), type()},
+        [](const Arguments &a) {
+            return embedding(a.type("type"), a.size("b"), a.size("s"), a.size("n"), a.size("w"));
+        });
     add("reduce", "one value from all along some axes",
         {{"kind", Kind::Choice, "sum", "what the values become", reduction_kinds()},
          {"shape", Kind::Sizes, nullptr, "extents of the input, outermost first", {}},

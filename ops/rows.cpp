@@ -75,6 +75,16 @@ Op softmax(Type t, const Expr &M, const Expr &N) {
     return Op("softmax", {X}, {compute("Y", {i, j}, in(t, e(i, j) * share(i)))});
 }
 
+Op log_softmax(Type t, const Expr &M, const Expr &N) {
+    const Type c = compute_type(t, "log_softmax");
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", t, {i, j});
+    Tensor top = compute("max", {i}, maximum(X(i, k), k));
+    Tensor total = compute("sum", {i}, sum(exp(in(c, X(i, k)) - in(c, top(i))), k));
+    Tensor shift = compute("shift", {i}, in(c, top(i)) + log(total(i)));
+    return Op("log_softmax", {X}, {compute("Y", {i, j}, in(t, in(c, X(i, j)) - shift(i)))});
+}
+
 Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {
     const Type c = compute_type(t, "layer_norm");
     Axis i("i", M), j("j", N), k("k", N);
@@ -92,6 +102,18 @@ Op rms_norm(Type t, const Expr &M, const Expr &N, double eps) {
     Tensor mean = compute("mean", {i}, sum(square(in(c, X(i, k))), k) / cast(c, N));
     const Expr z = in(c, X(i, j)) * rsqrt(mean(i) + Halide::Internal::make_const(c, eps));
     return Op("rms_norm", {X, gamma}, {compute("Y", {i, j}, in(t, z * in(c, gamma(j))))});
+}
+
+Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, double eps, bool channels_last) {
+    const Type f = compute_type(t, "batch_norm");
+    Axis n("n", N), c("c", C), y("y", H), x("x", W);
+    const std::vector<Axis> axes = channels_last ? std::vector<Axis>{n, y, x, c} : std::vector<Axis>{n, c, y, x};
+    Tensor X = input("X", t, axes), mean = input("mean", t, {c}), variance = input("variance", t, {c}),
+           gamma = input("gamma", t, {c}), beta = input("beta", t, {c});
+    Tensor scale = compute("scale", {c}, in(f, gamma(c)) * rsqrt(in(f, variance(c)) + Halide::Internal::make_const(f, eps)));
+    Tensor shift = compute("shift", {c}, in(f, beta(c)) - in(f, mean(c)) * scale(c));
+    const Expr value = in(f, X.at(std::vector<Expr>(axes.begin(), axes.end()))) * scale(c) + shift(c);
+    return Op("batch_norm", {X, mean, variance, gamma, beta}, {compute("Y", axes, in(t, value))});
 }
 
 } // namespace kumiko::ops

@@ -19,10 +19,17 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
 // Y(i, j) = exp(X(i, j) − max) / sum of the same over j, for each of M rows of N. Stages "max", "e", "sum", "Y".
 Op softmax(Type t, const Expr &M, const Expr &N);
 
+// Y(i, j) = X(i, j) − max − log(sum of exp(X − max) over j), for each of M rows of N.
+Op log_softmax(Type t, const Expr &M, const Expr &N);
+
 // Y(i, j) = (X(i, j) − mean) · rsqrt(variance + eps) · gamma(j) + beta(j), both over j. Stages "mean", "variance", "Y".
 Op layer_norm(Type t, const Expr &M, const Expr &N, double eps = 1e-5);
 
 // Y(i, j) = X(i, j) · rsqrt(mean of squares + eps) · gamma(j).
 Op rms_norm(Type t, const Expr &M, const Expr &N, double eps = 1e-5);
+
+// The form of inference, with the mean and variance of each channel given: Y(n, c, y, x) = X(n, c, y, x) · scale(c) + shift(c), scale = gamma ·
+// rsqrt(variance + eps), shift = beta − mean · scale.
+Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, double eps = 1e-5, bool channels_last = false);
 
 } // namespace kumiko::ops

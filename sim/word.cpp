@@ -220,10 +220,13 @@ std::optional<std::string> merge(Word &into, const Word &from) {
         return x.mask.mode == MaskMode::None && (x.mau.op != MauOp::None || x.alu.op != AluOp::None);
     };
     if (both(unit_masked(into), unit_masked(from)) && !(into.mask == from.mask)) return "H8: the mask entry";
-    if (both(unit_masked(into), unit_plain(from)) || both(unit_plain(into), unit_masked(from)))
+    // What a select chooses by governs nobody else.
+    const auto chooses = [](const Word &x) { return x.mask.mode == MaskMode::Select; };
+    if ((both(unit_masked(into), unit_plain(from)) && !chooses(into)) ||
+        (both(unit_plain(into), unit_masked(from)) && !chooses(from)))
         return "H8: a mask governs both ALU and MAU";
     if (from.mask.mode != MaskMode::None) w.mask = from.mask;
-    if (w.mask.mode != MaskMode::None && w.mau.op != MauOp::None && w.alu.op != AluOp::None &&
+    if (w.mask.mode != MaskMode::None && !chooses(w) && w.mau.op != MauOp::None && w.alu.op != AluOp::None &&
         (mask_form(w.mau) == MaskForm::Pairs) != (mask_form(w.alu) == MaskForm::Pairs))
         return "H8: lanes of different width";
 

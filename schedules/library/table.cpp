@@ -4,6 +4,7 @@
 #include "schedules/library/chip_elementwise.h"
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_packed_matmul.h"
+#include "schedules/library/chip_rows.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
@@ -61,6 +62,8 @@ const std::vector<LibraryTemplate> &chip_templates() {
         make_template<ChipPackedMatmulParameters>("chip_packed_matmul", "the same, with operands packed ahead of time",
                                                   is_chip_packed_matmul, chip_packed_matmul_parameters,
                                                   schedule_chip_packed_matmul),
+        make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
+                                          is_chip_rows, chip_rows_parameters, schedule_chip_rows),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
                                                  is_chip_elementwise, chip_elementwise_parameters,
                                                  schedule_chip_elementwise),
@@ -78,7 +81,7 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         if (t.matches(op)) return &t;
     }
     throw Unsupported("the library has no schedule of op " + op.name() +
-                      " for the chip; it has products of matrices of f16 with f32 sums, and elementwise chains");
+                      " for the chip; it has products of matrices of f16 with f32 sums, reductions and norms along the last axis, and elementwise chains");
 }
 
 const LibraryTemplate &template_named(const std::string &name) {

@@ -54,45 +54,58 @@ void redirect_reads(StageState &reader, const std::string &from, const std::stri
 
 namespace {
 
-// Where units share a region in turns, the hull of what one of them touches holds what others touch: how many indices of axis d it
-// has itself, at most. Nothing where no loop is bound, or the index is no plain axis.
-std::optional<int64_t> own_indices(const ScheduleState &state, const StageState &reader, const std::string &tensor,
-                                   size_t d, size_t depth) {
-    const bool bound = std::any_of(reader.order.begin(), reader.order.begin() + std::ptrdiff_t(depth),
-                                   [&](const std::string &l) { return reader.loop(l).kind == LoopKind::Bound; });
-    if (!bound) return std::nullopt;
-    struct Indices : IRGraphVisitor {
+// How many elements of `tensor` the iterations of the loops from `depth` on read at most: where those stand apart, fewer than their region
+// has.
+std::optional<int64_t> elements_below(const StageState &reader, const std::string &tensor, size_t depth, const Frame &frame) {
+    struct Reads : IRGraphVisitor {
         using IRGraphVisitor::visit;
         const std::string *tensor;
-        size_t d;
-        std::set<std::string> axes; // "" for an index that is none
+        std::vector<std::set<std::string>> axes; // that the indices of each read use
         void visit(const Call *op) override {
+            if (op->call_type == Call::Image && op->name == *tensor) {
+                struct Names : IRGraphVisitor {
+                    using IRGraphVisitor::visit;
+                    std::set<std::string> *names;
+                    void visit(const Variable *v) override { names->insert(v->name); }
+                } names;
+                axes.emplace_back();
+                names.names = &axes.back();
+                for (const Expr &e : op->args) e.accept(&names);
+            }
             IRGraphVisitor::visit(op);
-            if (op->call_type != Call::Image || op->name != *tensor) return;
-            const Variable *v = op->args[d].as<Variable>();
-            axes.insert(v ? v->name : "");
         }
-    } indices;
-    indices.tensor = &tensor;
-    indices.d = d;
-    for (const Expr &e : reader.def.expressions()) e.accept(&indices);
-    if (indices.axes.size() != 1 || indices.axes.count("")) return std::nullopt;
-    int64_t n = 1;
-    for (size_t i = depth; i < reader.order.size(); i++) {
-        const LoopState &l = reader.loop(reader.order[i]);
-        if (!reader.derived_from(l.name, *indices.axes.begin())) continue;
-        const auto extent = known_extent(state, l);
-        if (!extent) return std::nullopt;
-        n *= *extent;
+    } reads;
+    reads.tensor = &tensor;
+    for (const Expr &e : reader.def.expressions()) e.accept(&reads);
+    int64_t all = 0;
+    for (const std::set<std::string> &axes : reads.axes) {
+        int64_t n = 1;
+        for (size_t l = depth; l < reader.order.size(); l++) {
+            bool used = false;
+            for (const std::string &a : reader.axes_of(reader.order[l])) used = used || axes.count(a);
+            const auto extent = as_const_int(simplify(frame.extent(reader.order[l])));
+            if (!used) continue;
+            if (!extent) return std::nullopt;
+            n *= *extent;
+        }
+        all += n;
     }
-    return n;
+    return all;
 }
 
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
-                                   const std::string &loop) {
-    const Frame frame(reader, whole_region(reader.def), "");
+                                   const std::string &loop, const MemoryLevel &level) {
+    Frame frame(reader, whole_region(reader.def), "");
     const size_t depth = reader.position(loop) + 1;
+    // Each unit that has the memory, or has several of it, holds its own iterations of a loop that is dealt out over such units.
+    const std::vector<std::string> units = state.machine->unit_names();
+    const auto rank = [&](const std::string &unit) { return std::find(units.begin(), units.end(), unit) - units.begin(); };
+    for (size_t i = depth; i < reader.order.size(); i++) {
+        const LoopState &l = reader.loop(reader.order[i]);
+        if (l.kind == LoopKind::Bound && rank(l.unit) <= rank(level.scope) && rank(level.scope) < int64_t(units.size()))
+            frame.override_extent(l.name, 1);
+    }
     Bounds known, scope;
     for (size_t i = 0; i < depth; i++) known.push(reader.order[i], Interval(0, frame.extent(reader.order[i]) - 1));
     const auto push = [&](const Axis &a) { scope.push(a.name(), frame.axis_interval(a.name(), depth, known)); };
@@ -106,13 +119,14 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     const auto region = lattice_read(reader.def.expressions(), tensor, scope, whole, known);
     int64_t bytes = region ? state.type_of(tensor).bytes() : 0;
     if (!region) return bytes;
-    for (size_t d = 0; d < region->extent.size(); d++) {
-        const Expr bound = find_constant_bound(region->extent[d], Direction::Upper, known);
+    const auto touched = elements_below(reader, tensor, depth, frame);
+    for (const Expr &extent : region->extent) {
+        const Expr bound = find_constant_bound(extent, Direction::Upper, known);
         const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
         if (!n) return std::nullopt;
-        bytes *= std::min(*n, own_indices(state, reader, tensor, d, depth).value_or(*n));
+        bytes *= *n;
     }
-    return bytes;
+    return touched ? std::min(bytes, *touched * state.type_of(tensor).bytes()) : bytes;
 }
 
 // How many of the level's memories share a region: where memories belong to the innermost units and no loop is bound to
@@ -133,7 +147,7 @@ std::string shared_text(const ScheduleState &state, const StageState &reader, co
 
 void check_room(const ScheduleState &state, const Directive &d, const StageState &reader, const std::string &tensor,
                 const MemoryLevel &level, const std::string &loop) {
-    const auto bytes = bytes_below(state, reader, tensor, loop);
+    const auto bytes = bytes_below(state, reader, tensor, loop, level);
     if (!bytes && level.name == "registers" && reader.placement.kind == Placement::Kind::Root &&
         state.assumptions.empty()) {
         refuse(state, d,
@@ -222,7 +236,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                                          return "loop " + loop + " of stage " + consumer + " no longer stands";
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
-                                     const auto bytes = bytes_below(s, *c, copy, loop);
+                                     const auto bytes = bytes_below(s, *c, copy, loop, level);
                                      if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(s, *c, level)) {
                                          return "the region below loop " + loop + " is now " + std::to_string(*bytes) +
                                                 " bytes, but " + level.name + " holds " + std::to_string(level.bytes);

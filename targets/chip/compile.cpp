@@ -3,6 +3,7 @@
 #include "machine/machine.h"
 #include "support/error.h"
 #include "targets/chip/micro/micro_op.h"
+#include "targets/chip/stage/root_reduction.h"
 #include "targets/chip/stage/stages.h"
 
 #include <chrono>
@@ -149,26 +150,31 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
     try {
         auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
-        contents->state = std::make_shared<ScheduleState>(schedule.state());
+        contents->state = std::make_shared<ScheduleState>(with_results_stored(schedule.state()));
         const ScheduleState &state = *contents->state;
         Context c(contents->config);
         for (const StageState &s : state.stages) {
             if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
-            if (s.placement.kind == Placement::Kind::At)
-                throw Unsupported("stage " + s.name() + " is computed at a loop of " + s.placement.consumer +
-                                  "; on the chip stages are computed at the root, inlined, or finished in a reduction");
+            if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
+                const StageState &consumer = state.stage(s.placement.consumer);
+                if (consumer.def.is_reduction() || consumer.placement.kind != Placement::Kind::Root)
+                    throw Unsupported("stage " + s.name() + " is computed at a loop of " + consumer.name() +
+                                      "; on the chip stages are computed at a loop of one at the root that does not reduce");
+                continue;
+            }
             const bool leaves = op.is_output(s.finished_into.empty() ? s.name() : s.finished_into);
             if (!leaves)
                 throw Unsupported("stage " + s.name() +
-                                  " is read by another stage; programs of several stages are not built yet: inline it, "
-                                  "or finish it in the reduction before");
+                                  " stands at the root and is read by another stage; on the chip results stay where they "
+                                  "are made: compute_at a loop of the stage that reads it, inline it, or finish it in the reduction before");
             if (!s.def.is_reduction())
                 lower_pointwise(c, state, s);
             else if (s.tensorize)
                 lower_contraction(c, state, s, s.finished_into.empty() ? nullptr : &state.stage(s.finished_into));
             else
                 throw Unsupported("stage " + s.name() +
-                                  " is a reduction without tensorize; only products of the matrix unit are built");
+                                  " is a reduction without tensorize, finished in " + s.finished_into +
+                                  "; reductions without the matrix unit are computed at a loop of the stage that reads them");
             if (s.def.is_reduction() && s.tensorize)
                 contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
         }

@@ -1,125 +1,104 @@
-// Products of matrices whose operands and result lie row-major in DRAM.
-// Links: ops schedules/library
+// Reductions, softmax and norms on the chip, against the formulas.
+// Links: schedules/library ops
 #include "dsl/interpret.h"
 #include "ops/ops.h"
-#include "schedules/library/chip_matmul.h"
+#include "schedules/library/chip_rows.h"
+#include "schedules/library/table.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
 
-#include <cstring>
 #include <doctest/doctest.h>
-#include <iostream>
 
 using namespace kumiko;
 
 namespace {
 
-Op product(int M, int N, int K, kumiko::Type out, int batch = 0) {
-    ops::MatmulOptions o;
-    o.transpose_b = true;
-    o.output = out;
-    if (batch) o.batch = batch;
-    return ops::matmul(f16, M, N, K, o);
+const sim::Config &small() {
+    static const sim::Config config = sim::Config::load("small");
+    return config;
 }
 
-Schedule scheduled(const Op &op, const sim::Config &config) {
-    const Machine machine = chip_machine(config);
-    return library::schedule_chip_matmul(op, machine, library::chip_matmul_parameters(op, machine));
-}
-
-void check(const Op &op, const sim::Config &config) {
-    CAPTURE(config.name);
+sim::Run check(const Op &op, const Schedule &s, bool exact = false) {
     CAPTURE(op.to_string());
-    const ChipProgram p = compile_chip(scheduled(op, config), config);
+    const ChipProgram p = compile_chip(s, small());
     std::vector<Buffer<>> arrays;
+    uint64_t seed = 1;
     for (const Input &in : op.inputs()) {
         arrays.push_back(make_input(in, {}));
-        fill_random_integers(arrays.back(), arrays.size(), -4, 4);
+        if (exact)
+            fill_random_integers(arrays.back(), seed++, -4, 4);
+        else
+            fill_random(arrays.back(), seed++, -2, 2);
     }
-    const Buffer<> expected = interpret(op, arrays).front();
+    const std::vector<Buffer<>> inputs = arrays;
     arrays.push_back(make_output(op, op.outputs().front(), {}));
     fill_unwritten(arrays.back());
     const sim::Run run = p.run(arrays);
-    CHECK(difference(arrays.back(), expected) == "");
-    MESSAGE(op.name() << " on " << config.name << ": " << run.cycles() << " cycles, of the bound " << run.efficiency());
+    if (exact) {
+        CHECK(difference(arrays.back(), interpret(op, inputs).front()) == "");
+    } else {
+        const Bounded expected = interpret_with_bound(op, inputs, {});
+        CHECK_NOTHROW(check_within(arrays.back(), expected.values.front(), expected.bounds.front()));
+    }
+    MESSAGE(op.name() << ": " << run.cycles() << " cycles, of the bound " << run.efficiency());
+    return run;
 }
 
-// Where a tensor begins, as the text of level l3 says.
-int64_t begin_of(const ChipProgram &p, const std::string &tensor) {
-    const std::string text = p.l3(), line = tensor + " in DRAM at ";
-    const size_t at = text.find(line);
-    REQUIRE(at != std::string::npos);
-    return std::stoll(text.substr(at + line.size()));
+sim::Run check(const Op &op, bool exact = false) {
+    const Machine machine = chip_machine(small());
+    return check(op, library::schedule_chip_rows(op, machine, library::chip_rows_parameters(op, machine)), exact);
 }
 
 } // namespace
 
-TEST_CASE("shapes") {
-    for (const char *name : {"small", "medium", "full"}) {
-        const sim::Config config = sim::Config::load(name);
-        for (const kumiko::Type out : {f16, f32}) {
-            check(product(32, 64, 64, out), config);
-            check(product(50, 70, 90, out), config);
-            check(product(1, 16, 16, out), config);
-            check(product(17, 300, 33, out), config);
-            check(product(9, 40, 20, out, 3), config);
+TEST_CASE("sums, greatest and least of rows") {
+    for (const char *kind : {"sum", "max", "min", "mean"}) {
+        for (const auto &[m, n] : {std::pair{64, 128}, {40, 100}, {3, 7}, {130, 256}}) {
+            CAPTURE(std::string(kind));
+            CAPTURE(n);
+            const Op op = ops::reduction(kind, f16, {m, n}, {1});
+            check(op, std::string(kind) != "mean");
+            check(ops::reduction(kind, f32, {m, n}, {1}), std::string(kind) != "mean");
         }
+        check(ops::reduction(kind, f16, {5, 6, 40}, {2}), std::string(kind) != "mean");
     }
 }
 
-TEST_CASE("many columns take turns in LM") {
-    const sim::Config config = sim::Config::load("small");
-    check(product(40, 200, 300, f16), config);
-    check(product(40, 200, 300, f32), config);
+TEST_CASE("softmax") {
+    for (const Type t : {f16, f32}) {
+        check(ops::softmax(t, 64, 128));
+        check(ops::softmax(t, 20, 50));
+        check(ops::softmax(t, 33, 200));
+        check(ops::log_softmax(t, 20, 50));
+    }
 }
 
-TEST_CASE("what finishes a product") {
-    for (const char *name : {"small", "full"}) {
-        for (const kumiko::Type out : {f32, f16}) {
-            for (const bool residual : {false, true}) {
-                ops::MatmulOptions o;
-                o.transpose_b = true;
-                o.output = out;
-                o.bias = true;
-                o.residual = residual;
-                o.activation = "relu";
-                check(ops::matmul(f16, 40, 300, 50, o), sim::Config::load(name));
-            }
+TEST_CASE("norms") {
+    for (const Type t : {f16, f32}) {
+        check(ops::layer_norm(t, 64, 128));
+        check(ops::layer_norm(t, 19, 70));
+        check(ops::rms_norm(t, 32, 96));
+    }
+}
+
+TEST_CASE("every schedule of the space") {
+    const Op op = ops::softmax(f16, 24, 40);
+    const Machine machine = chip_machine(small());
+    const auto space = library::find_template(op, machine)->make_space(op, machine);
+    Random r(5);
+    int fitting = 0;
+    for (int i = 0; i < 12; i++) {
+        const Point point = space->sample(r);
+        CAPTURE(space->text(point));
+        try {
+            compile_chip(space->schedule(point), small());
+        } catch (const UserError &) { // does not fit
+            continue;
         }
+        const Schedule s = space->schedule(point);
+        CHECK(compile_chip(Schedule::from_json(op, machine, s.to_json()), small()).words() == compile_chip(s, small()).words());
+        check(op, s);
+        fitting++;
     }
-}
-
-TEST_CASE("DRAM written and read by hand: rows of whole blocks of 64 LW, one behind the other") {
-    const sim::Config config = sim::Config::load("medium"); // one group
-    const int M = 20, N = 260, K = 300;
-    const Op op = product(M, N, K, f16);
-    const ChipProgram p = compile_chip(scheduled(op, config), config);
-    const Buffer<> a = random_integers(f16, {M, K}, 1), b = random_integers(f16, {N, K}, 2);
-    sim::HostMemory memory(config);
-    const auto pitch = [](int64_t elements) { return (elements + 255) / 256 * 64; };
-    const auto write = [&](const Buffer<> &array, const std::string &name, int64_t rows, int64_t columns) {
-        // One row of zeros behind the last.
-        std::vector<uint64_t> words(size_t((rows + 16) / 16 * 16 * pitch(columns)));
-        for (int64_t r = 0; r < rows; r++)
-            std::memcpy(&words[size_t(r * pitch(columns))], static_cast<const uint16_t *>(array.data()) + r * columns,
-                        size_t(columns) * 2);
-        memory.write_dram(0, begin_of(p, name), words);
-    };
-    write(a, "A", M, K);
-    write(b, "B", N, K);
-    sim::simulate(p.program(), config, memory);
-    const Buffer<> c(f16, {M, N});
-    for (int64_t r = 0; r < M; r++) {
-        std::vector<uint64_t> row(size_t(pitch(N)));
-        memory.read_dram(0, begin_of(p, "C") + r * pitch(N), row);
-        std::memcpy(static_cast<uint16_t *>(c.data()) + r * N, row.data(), size_t(N) * 2);
-    }
-    CHECK(difference(c, interpret(op, {a, b}).front()) == "");
-}
-
-TEST_CASE("an operand with another axis contiguous is laid so ahead of time, or refused") {
-    const sim::Config config = sim::Config::load("small");
-    const Op op = ops::matmul(f16, 32, 64, 48); // B [k][j]
-    check(op, config);
-    CHECK(scheduled(op, config).to_json().dump().find("prepack") != std::string::npos);
+    CHECK(fitting >= 6);
 }

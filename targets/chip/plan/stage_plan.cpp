@@ -37,13 +37,16 @@ int64_t number(const Expr &e, const std::string &what) {
 
 } // namespace
 
-StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::Config &config) : stage_(&stage) {
+StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::Config &config, const Nesting *nesting)
+    : stage_(&stage) {
     std::map<std::string, int64_t> extents;
     std::map<std::string, bool> reduces;
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
         for (const Axis &a : *axes)
             extents[a.name()] = number(a.extent(), "the extent of axis " + a.name() + " of stage " + stage.name());
     }
+    for (size_t d = 0; nesting && d < stage.def.axes.size(); d++)
+        extents[stage.def.axes[d].name()] = nesting->extents[d];
     for (const Relation &r : stage.relations) {
         if (const auto *s = std::get_if<SplitRelation>(&r)) {
             const int64_t n = extents.at(s->parent);
@@ -57,6 +60,12 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             throw Unsupported("stage " + stage.name() + ": the chip runs no fused loop, such as " + f.fused +
                               "; split, reorder and bind the loops themselves");
         }
+    }
+    if (nesting) {
+        const auto &outer = nesting->outer->loops();
+        loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
+        first_own_ = loops_.size();
+        for (PlannedLoop &l : loops_) l.name = nesting->outer->stage().name() + " " + l.name; // names are the stage's own
     }
     bool lanes = false;
     for (const std::string &name : stage.order) {
@@ -73,7 +82,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             for (int v = 0; v < level_count; v++) {
                 if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
-            if (l.reduction && p.level != Tier::Mab)
+            if (l.reduction && !nesting && p.level != Tier::Mab)
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
                                   "; a tree reduction is built over MABs");
         } else if (l.kind == LoopKind::Parallel) {
@@ -98,6 +107,11 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
     }
     for (size_t r = stage.relations.size(); r-- > 0;) {
         const auto &s = std::get<SplitRelation>(stage.relations[r]);
+        if (nesting) { // loops that the outer stage runs
+            const Affine none{0, std::vector<int64_t>(loops_.size(), 0)};
+            values.insert({s.inner, none});
+            values.insert({s.outer, none});
+        }
         Affine a = values.at(s.inner);
         const Affine &outer = values.at(s.outer);
         a.constant += outer.constant * s.factor;
@@ -106,7 +120,16 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         if (extents.at(s.parent) % s.factor != 0) guards_.push_back({a, extents.at(s.parent)});
     }
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
-        for (const Axis &a : *axes) axes_[a.name()] = values.at(a.name());
+        for (const Axis &a : *axes) {
+            const auto at = values.find(a.name());
+            if (at == values.end() && !nesting) throw InternalError("axis " + a.name() + " has no loop");
+            axes_[a.name()] = at != values.end() ? at->second : Affine{0, std::vector<int64_t>(loops_.size(), 0)};
+        }
+    }
+    for (size_t d = 0; nesting && d < stage.def.axes.size(); d++) {
+        Affine &a = axes_[stage.def.axes[d].name()];
+        a.constant += nesting->first[d].constant;
+        for (size_t l = 0; l < first_own_; l++) a.coefficients[l] += nesting->first[d].coefficients[l];
     }
 }
 

@@ -57,11 +57,23 @@ struct TensorAccess {
     }
 };
 
+class StagePlan;
+
+// Where a stage stands that is computed at a loop of another one: inside the loops of `outer` up to and with `depth`, which come first in
+// its own plan. Of each of its axes the first index that is needed there, over the loops of `outer`, and how many.
+struct Nesting {
+    const StagePlan *outer = nullptr;
+    size_t depth = 0;
+    std::vector<Affine> first;
+    std::vector<int64_t> extents;
+};
+
 class StagePlan {
 public:
     // Throws UserError or Unsupported when the chip cannot run the stage so: an extent known only at run time, loops of a kind that
-    // the chip has no use for.
-    StagePlan(const ScheduleState &state, const StageState &stage, const sim::Config &config);
+    // the chip has no use for. Reduction loops may be bound to units in nested stages only.
+    StagePlan(const ScheduleState &state, const StageState &stage, const sim::Config &config,
+              const Nesting *nesting = nullptr);
 
     const StageState &stage() const { return *stage_; }
     const std::vector<PlannedLoop> &loops() const { return loops_; } // outermost first
@@ -84,8 +96,11 @@ public:
     int64_t parts(const TensorAccess &access, Tier level) const;
     int64_t used(Tier level) const; // units of a level that the bound loops fill
 
+    size_t first_own() const { return first_own_; } // the loops before are the outer stage's
+
 private:
     const StageState *stage_;
+    size_t first_own_ = 0;
     std::vector<PlannedLoop> loops_;
     std::map<std::string, Affine> axes_;
     struct Guard {

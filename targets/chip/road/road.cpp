@@ -53,6 +53,7 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         if (!s.store && plan.parts(s.access, Tier::Mab) == 1)
             deal_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab
                                                                                                            : Deal::Pe;
+        if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) deal_ = Deal::Mab;
         per_address = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
@@ -89,7 +90,15 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     // Some time from one group, so that the others have as much time on end for results.
     run_ = std::max(s.together, 1024 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
     local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
-    if (s.order) check_order();
+    if (!s.order) return;
+    const std::string why = why_not_row_major(*s.order, interleaved_);
+    if (why.empty()) return;
+    if (!takes_row_major(*s.order)) throw Unsupported(why);
+    interleaved_ = false; // L1Bs one by one, each by whole blocks
+}
+
+bool Road::takes_row_major(const DramOrder &order) const {
+    return why_not_row_major(order, interleaved_).empty() || why_not_row_major(order, false).empty();
 }
 
 int64_t Road::key(const Values &values) const {
@@ -455,15 +464,14 @@ std::optional<DramPlace> Road::block(Values &values, int64_t y) const {
 }
 
 // Each block of 64 LW in L2BM is 64 words of a row: proved for the first tile; further ones lie elsewhere by sums.
-void Road::check_order() const {
-    const DramOrder &order = *shape_.order;
+std::string Road::why_not_row_major(const DramOrder &order, bool interleaved) const {
     const auto &index = shape_.access.index;
     const size_t last = order.order().back();
     Values values(plan_.loops().size(), 0);
     std::vector<int64_t> first(index.size());
     for (int64_t y = 0; y < l2_words(); y++) {
-        const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
-        const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
+        const int64_t part = interleaved ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
+        const int64_t x = interleaved ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
         const auto [access, w] = set_word(values, part, x);
         if (access >= accesses_) continue;
         bool fits = true;
@@ -478,19 +486,20 @@ void Road::check_order() const {
         fits = fits && first[last] % (64 * per_word_) == 0;
         // Elsewhere the same: other loops step over whole blocks.
         if (!fits)
-            throw Unsupported(fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
+            return fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
                                           "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
                                           "or prepack it",
-                                          shape_.name, 64 * per_word_));
+                                          shape_.name, 64 * per_word_);
     }
     for (size_t l = 0; l < plan_.loops().size(); l++) {
         const PlannedLoop &p = plan_.loops()[l];
         const bool outside = p.kind == PlannedLoop::Kind::Unit ? p.level < Tier::L1b
                                                                : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
         if (outside && p.extent > 1 && index[last].coefficients[l] % (64 * per_word_) != 0)
-            throw Unsupported(shape_.name + " lies in DRAM row-major, and loop " + p.name +
-                              " steps over parts of blocks of 64 LW; prepack it");
+            return shape_.name + " lies in DRAM row-major, and loop " + p.name +
+                   " steps over parts of blocks of 64 LW; prepack it";
     }
+    return "";
 }
 
 void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,

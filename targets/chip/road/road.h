@@ -62,6 +62,8 @@ public:
     uint32_t groups_of(int64_t key) const; // those whose DRAM holds the tile
     int64_t run() const { return run_; }   // tiles in a row that come from the same groups, where groups take turns
     int64_t tiles() const { return tiles_; }
+    bool takes_row_major(const DramOrder &order) const; // the loops take whole blocks of a tensor that lies so
+    bool from_one_mab() const { return shape_.store && deal_ == Deal::Mab; } // all MABs have the same to store
 
     // The steps of the road, for words [x, x + n) of the tile in L1BM's order (multiples of chunk()); or for so many whole tiles from
     // `key` on. A store may be limited to some groups.
@@ -118,7 +120,8 @@ private:
     void set_lane(Values &values, int64_t w, int64_t e) const;
     std::pair<int64_t, int64_t> set_word(Values &values, int64_t part, int64_t x) const;
     // Of a row-major tensor.
-    void check_order() const;
+    // "" when each block of 64 LW of L2BM is one of DRAM.
+    std::string why_not_row_major(const DramOrder &order, bool interleaved) const;
     void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm, uint32_t groups) const;
     std::optional<DramPlace> block(Values &values, int64_t y) const; // of 64 LW at y in L2BM's order; none: no elements
 };

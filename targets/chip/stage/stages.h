@@ -13,7 +13,8 @@ namespace kumiko::chip {
 // depends are its vectors.
 void lower_contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished);
 
-// Elements computed by vectors. Operands come from copies in LM0 and LM1, results leave by the forwards.
+// Elements computed by vectors, with the stages that are computed at its loops, reductions among them (stage/chain.h). Operands come from
+// copies in LM0 and LM1, results leave by the forwards.
 void lower_pointwise(Context &c, const ScheduleState &state, const StageState &stage);
 
 } // namespace kumiko::chip

@@ -1,0 +1,152 @@
+// Vectors and rows on the simulated chip: elementwise ops, reductions, softmax, norms, with all operands in DRAM, against the time that DRAM
+// needs for their bytes; and sums from and to LM against LM's rate.
+#include "bench/suite.h"
+
+#include "driver/default_schedule.h"
+#include "driver/expected.h"
+#include "driver/machines.h"
+#include "ops/ops.h"
+#include "targets/chip/compile.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::bench {
+
+namespace {
+
+sim::Run simulated(const ChipProgram &program, const Op &op, bool check) {
+    std::vector<Buffer<>> arrays;
+    std::optional<CheckArrays> reference;
+    if (check) {
+        reference = make_check_arrays(op, {});
+        arrays = reference->inputs;
+    } else {
+        uint64_t seed = 1;
+        for (const Input &in : op.inputs()) {
+            arrays.push_back(make_input(in, {}));
+            fill_random(arrays.back(), seed++, -1, 1);
+        }
+    }
+    arrays.push_back(make_output(op, op.outputs().front(), {}));
+    fill_unwritten(arrays.back());
+    sim::Run run = program.run(arrays);
+    if (reference) reference->check({arrays.back()});
+    return run;
+}
+
+BenchRow from_dram(const std::string &machine, const std::string &name, const Op &op, const BenchOptions &options) {
+    const ChipProgram program = compile_chip(default_schedule(op, machine_named(machine)));
+    double elements = 0;
+    for (const Input &in : op.inputs()) {
+        double n = 1;
+        for (const Axis &a : in.axes) n *= double(evaluate_size(a.extent(), {}));
+        elements += n;
+    }
+    const bool check = options.check && elements <= 5e5;
+    const sim::Run run = simulated(program, op, check);
+    BenchRow row;
+    row.suite = "chip-rows";
+    row.name = machine + " " + name;
+    row.unit = "B/cycle";
+    const double bytes = run.bounds.compulsory_dram_bytes, bound = run.dram_bound_cycles();
+    row.ours = row.untuned = bytes / double(run.cycles());
+    row.seconds = run.seconds();
+    row.peers["bound"] = bytes / bound;
+    row.best_peer = "bound";
+    row.ratio = bound / double(run.cycles());
+    row.remarks.push_back(fmt::format("{}: {} cycles, {} words compiled in {:.2f} s{}", row.name, run.cycles(),
+                                      program.program().words.size(), program.seconds(), check ? ", checked" : ""));
+    return row;
+}
+
+// So many sums, one after the other, of tensors that stay in LM; the result leaves.
+ChipProgram sums_in_lm(const Machine &machine, int words, int sums) {
+    int64_t units = 1;
+    for (const UnitLevel &u : machine.units) units *= u.count;
+    Axis i("i", int(units) * words * 4);
+    const Tensor A = input("A", f16, {i}), B = input("B", f16, {i});
+    Tensor t = B;
+    for (int n = 0; n < sums; n++) t = compute(fmt::format("T{}", n), {i}, A(i) + t(i));
+    const Op op("sums", {A, B}, {compute("Y", {i}, A(i) + t(i))});
+    Schedule s(op, machine);
+    const auto deal = [&](StageHandle S) {
+        S.split("i", 4, {"w", "v"});
+        std::string rest = "w";
+        std::vector<LoopName> order;
+        for (size_t u = machine.units.size(); u-- > 0;) {
+            const std::string unit = machine.units[u].name;
+            S.split(rest, machine.units[u].count, {rest + "." + unit, unit});
+            S.bind(unit, unit);
+            order.insert(order.begin(), unit);
+            rest += "." + unit;
+        }
+        S.split(rest, words, {"tile", "word"});
+        S.vectorize("v");
+        order.insert(order.end(), {"tile", "word", "v"});
+        return order;
+    };
+    StageHandle Y = s.stage("Y");
+    std::vector<LoopName> order = deal(Y);
+    std::erase_if(order, [](const LoopName &l) { return l.name == "tile"; });
+    order.insert(order.begin(), "tile");
+    Y.reorder(order);
+    for (int n = sums; n-- > 0;) {
+        StageHandle T = s.stage(fmt::format("T{}", n));
+        T.compute_at("Y", "tile");
+        T.reorder(deal(T));
+        T.place_in("LM1");
+        s.place_in("A", "LM0", T.name(), "tile");
+        if (n == 0) s.place_in("B", "LM1", T.name(), "tile");
+    }
+    s.place_in("A", "LM0", "Y", "tile");
+    return compile_chip(s);
+}
+
+BenchRow from_lm(const std::string &name, const BenchOptions &) {
+    const Machine machine = machine_named(name);
+    const int words = name == "chip:small" ? 32 : 256, few = 1, many = 5;
+    std::array<double, 2> cycles{};
+    for (const int sums : {few, many}) {
+        const ChipProgram p = sums_in_lm(machine, words, sums);
+        cycles[sums == many] = double(simulated(p, p.op(), false).cycles());
+    }
+    BenchRow row;
+    row.suite = "chip-rows";
+    row.name = name + " add in LM";
+    row.unit = "LW/cycle";
+    // Each sum reads two words and writes one; a PE's LMs have four a cycle.
+    const double each = (cycles[1] - cycles[0]) / (many - few), traffic = 3.0 * words;
+    row.ours = row.untuned = traffic / each;
+    row.peers["LM"] = 4;
+    row.best_peer = "LM";
+    row.ratio = row.ours / 4;
+    row.remarks.push_back(fmt::format("{}: {} words of a PE in {} cycles", row.name, words, each));
+    return row;
+}
+
+} // namespace
+
+std::vector<BenchRow> run_chip_rows_suite(const BenchOptions &options, const std::function<void(const std::string &)> &progress) {
+    std::vector<BenchRow> rows;
+    for (const std::string machine : {"chip:small", "chip:full"}) {
+        const bool full = machine == "chip:full";
+        const int n = full ? 1 << 24 : 1 << 15, m = full ? 4096 : 128, row = full ? 1024 : 256;
+        const std::vector<std::pair<std::string, Op>> cases = {
+            {fmt::format("add {} f16", n), ops::binary("add", f16, n)},
+            {fmt::format("gelu {} f16", n / 4), ops::unary("gelu", f16, n / 4)},
+            {fmt::format("exp {} f16", n / 4), ops::unary("exp", f16, n / 4)},
+            {fmt::format("sum {}x{} f16", m, row), ops::reduction("sum", f16, {m, row}, {1})},
+            {fmt::format("softmax {}x{} f16", m, row), ops::softmax(f16, m, row)},
+            {fmt::format("layer_norm {}x{} f16", m, row), ops::layer_norm(f16, m, row)},
+        };
+        for (const auto &[name, op] : cases) {
+            if (progress) progress(machine + " " + name);
+            rows.push_back(from_dram(machine, name, op, options));
+        }
+        if (progress) progress(machine + " add in LM");
+        rows.push_back(from_lm(machine, options));
+    }
+    return rows;
+}
+
+} // namespace kumiko::bench

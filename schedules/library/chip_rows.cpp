@@ -1,0 +1,246 @@
+#include "schedules/library/chip_rows.h"
+
+#include "machine/machine.h"
+#include "schedules/library/structure.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kumiko::library {
+
+namespace {
+
+// The op's rows: every stage has the output's leading axes, then perhaps the row's axis; reductions run along the last axis of what they
+// read.
+struct Roles {
+    const Stage *output = nullptr;
+    size_t leading = 0;     // axes of a row's place
+    size_t dealt = 0;       // of those the one that is dealt to units: the longest
+    bool whole_row = false; // the output has the row's axis too
+    int64_t row = 1;        // its extent
+    std::vector<int64_t> extents;
+    int lanes = 2;
+    bool has_row_axis(const Stage &s) const { return s.is_reduction() || s.axes.size() > leading; }
+};
+
+std::optional<Roles> roles(const Op &op) {
+    if (op.outputs().size() != 1) return std::nullopt;
+    Roles r;
+    r.output = &op.stage(op.outputs()[0]);
+    if (r.output->axes.empty()) return std::nullopt;
+    const Stage *reduction = nullptr;
+    for (const Stage &s : op.stages()) {
+        if (s.kind == Stage::Kind::Padding) return std::nullopt;
+        for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+            for (const Axis &a : *axes) {
+                if (!constant_extent(a)) return std::nullopt;
+            }
+        }
+        if (!s.is_reduction()) {
+            if (s.type.bytes() == 2) r.lanes = 4;
+            continue;
+        }
+        if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != 1) return std::nullopt;
+        if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
+        if (reduction && reduction->axes.size() != s.axes.size()) return std::nullopt;
+        reduction = &s;
+        if (s.components.front().type.bytes() == 2) r.lanes = 4;
+        r.row = std::max(r.row, *constant_extent(s.reduction_axes.front()));
+    }
+    if (!reduction) return std::nullopt;
+    for (const Input &in : op.inputs()) {
+        if (in.type.bytes() == 2) r.lanes = 4;
+    }
+    r.leading = reduction->axes.size();
+    if (r.output->axes.size() != r.leading && r.output->axes.size() != r.leading + 1) return std::nullopt;
+    r.whole_row = r.output->axes.size() == r.leading + 1;
+    for (const Stage &s : op.stages()) {
+        if (s.axes.size() < r.leading || s.axes.size() > r.leading + 1) return std::nullopt;
+        for (size_t d = 0; d < r.leading; d++) {
+            if (s.axes[d].name() != r.output->axes[d].name()) return std::nullopt;
+        }
+    }
+    for (size_t d = 0; d < r.leading; d++) r.extents.push_back(*constant_extent(r.output->axes[d]));
+    r.dealt = size_t(std::max_element(r.extents.begin(), r.extents.end()) - r.extents.begin());
+    return r;
+}
+
+// What a stage does with the rows' axis: the stages that read it, and whether it is kept. Elementwise stages that one stage reads are inlined.
+bool kept(const Schedule &s, const Roles &r, const Stage &stage) {
+    if (stage.is_reduction() || stage.name == r.output->name) return true;
+    return !r.has_row_axis(stage) || s.state().consumers(stage.name).size() > 1;
+}
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// LW of a PE that the values of so many rows take which are one for a row.
+int64_t scalar_words(const Schedule &s, const Roles &r, int64_t rows) {
+    int64_t n = 0;
+    for (const Stage &stage : s.op().stages()) {
+        if (stage.name == r.output->name || !kept(s, r, stage) || (!stage.is_reduction() && r.has_row_axis(stage))) continue;
+        n += rows * r.lanes * (stage.is_reduction() ? stage.components.front().type : stage.type).bytes() / 8;
+    }
+    return n;
+}
+
+// They stand in registers where those are many.
+bool scalars_in_registers(const Schedule &s, const Machine &machine, const Roles &r, int64_t rows) {
+    return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
+}
+
+// LW that so many rows take in LM0 and LM1 of a PE.
+std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs) {
+    const int64_t pes = machine.find_unit("PE")->count * mabs;
+    const int64_t of_row = round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
+    int64_t lm0 = 0, lm1 = 0;
+    for (const Input &in : op.inputs()) {
+        const int64_t width = r.lanes * in.type.bytes() / 8;
+        const bool by_rows = in.axes.size() > r.leading || in.axes.size() == r.leading; // else one for all rows
+        const bool along = in.axes.size() != r.leading;
+        const int64_t n = width * (along ? of_row : 1) * (by_rows ? rows : 1);
+        lm0 += n;
+        if (by_rows) lm1 += n; // double-buffered
+    }
+    const Schedule s(op, machine);
+    for (const Stage &stage : op.stages()) {
+        if (stage.is_reduction() || stage.name == r.output->name || !r.has_row_axis(stage) || !kept(s, r, stage)) continue;
+        lm1 += rows * of_row * r.lanes * stage.type.bytes() / 8;
+    }
+    if (!scalars_in_registers(s, machine, r, rows)) lm1 += scalar_words(s, r, rows);
+    return {lm0, lm1};
+}
+
+} // namespace
+
+bool is_chip_rows(const Op &op) { return roles(op).has_value(); }
+
+ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    ChipRowsParameters p;
+    std::vector<int64_t> legal;
+    const int64_t all = machine.find_unit("MAB")->count, pes = machine.find_unit("PE")->count;
+    for (int64_t m = 1; m <= all; m *= 2) legal.push_back(m);
+    if (legal.back() != all) legal = {all};
+    int64_t mabs = legal.back();
+    for (size_t i = legal.size(); i-- > 0;) {
+        if (legal[i] * pes * r.lanes >= r.row) mabs = legal[i];
+    }
+    p.mabs = Tile::nearest(mabs, legal);
+    // Rows at a time: what fits; each unit has some, and sums of 16 rows or more need not wait for one another.
+    const int64_t room = machine.level("LM0").bytes / 8;
+    const int64_t registers = machine.level("GRF0").bytes / 8;
+    std::vector<int64_t> rows;
+    for (int64_t n = r.lanes; n <= 64; n *= 2) {
+        const auto [lm0, lm1] = words(op, machine, r, n, p.mabs);
+        if (n == r.lanes || (lm0 <= room && lm1 <= room && 4 * n <= registers)) rows.push_back(n);
+    }
+    const int64_t l1bs = machine.units_in_all("L1B") * (all / p.mabs);
+    int64_t wish = rows.front();
+    for (const int64_t n : rows) {
+        if (n <= 16 && (!r.whole_row || n <= r.lanes * 2 || r.extents[r.dealt] >= n * l1bs)) wish = n;
+    }
+    p.rows = Tile::nearest(wish, rows);
+    return p;
+}
+
+Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p) {
+    const Roles r = *roles(op);
+    Schedule s(op, machine);
+    for (const Stage &stage : op.stages()) {
+        if (!kept(s, r, stage)) s.stage(stage.name).inline_into();
+    }
+    StageHandle Y = s.stage(r.output->name);
+    const int64_t pes = machine.find_unit("PE")->count, all_mabs = machine.find_unit("MAB")->count;
+    const std::string dealt = r.output->axes[r.dealt].name();
+    // Rows: some of an L1B at a time; the rest of its MABs, L1Bs, L2Bs and groups take others.
+    Y.split(dealt, p.rows, {"rows", "row"});
+    std::string rest = "rows";
+    std::vector<LoopName> order;
+    const auto deal = [&](int64_t count, const std::string &name, const std::string &level) {
+        Y.split(rest, count, {name + ".o", name});
+        rest = name + ".o";
+        Y.bind(name, level);
+        order.insert(order.begin(), name);
+    };
+    if (p.mabs < all_mabs) deal(all_mabs / p.mabs, "rows.mab", "MAB");
+    deal(machine.find_unit("L1B")->count, "rows.l1b", "L1B");
+    deal(machine.find_unit("L2B")->count, "rows.l2b", "L2B");
+    deal(machine.find_unit("group")->count, "rows.group", "group");
+    for (size_t d = 0; d < r.leading; d++) {
+        if (d != r.dealt) order.push_back(r.output->axes[d].name());
+    }
+    order.push_back(rest);
+    const std::string at = rest;
+    // An axis along the row, over lanes, PEs and MABs; what is left stays in time, in loop "<axis>.t".
+    const auto along = [&](StageHandle &S, const std::string &axis) {
+        S.split(axis, r.lanes, {axis + ".w", axis + ".v"});
+        S.split(axis + ".w", pes, {axis + ".m", axis + ".pe"});
+        S.split(axis + ".m", p.mabs, {axis + ".t", axis + ".mab"});
+        S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");
+    };
+    if (r.output->is_reduction()) {
+        const std::string j = r.output->reduction_axes.front().name();
+        along(Y, j);
+        for (const std::string &l : {j + ".mab", j + ".pe", std::string("row"), j + ".t", j + ".v"}) order.push_back(l);
+    } else if (r.whole_row) {
+        const std::string j = r.output->axes.back().name();
+        along(Y, j);
+        for (const std::string &l : {j + ".mab", j + ".pe", std::string("row"), j + ".t", j + ".v"}) order.push_back(l);
+    } else {
+        // Values of rows, which all PEs have: each PE stores some, each lane one.
+        Y.split("row", r.lanes, {"row.w", "row.v"});
+        Y.vectorize("row.v");
+        if (p.rows >= r.lanes * pes) {
+            Y.split("row.w", pes, {"row.t", "row.pe"});
+            Y.bind("row.pe", "PE");
+            for (const char *l : {"row.pe", "row.t", "row.v"}) order.push_back(l);
+        } else {
+            for (const char *l : {"row.w", "row.v"}) order.push_back(l);
+        }
+    }
+    Y.reorder(order);
+    if (r.output->is_reduction()) s.accumulate_in(Y.name(), "GRF0", at);
+    std::map<std::string, std::string> around; // the loop of each stage at which its operands are copied
+    around[Y.name()] = at;
+    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+        const Stage &stage = op.stages()[n];
+        if (stage.name == r.output->name || !kept(s, r, stage)) continue;
+        StageHandle S = s.stage(stage.name);
+        S.compute_at(Y.name(), at);
+        S.split(dealt, p.rows, {"rows", "row"});
+        around[stage.name] = "rows";
+        std::vector<LoopName> own;
+        const bool has = r.has_row_axis(stage);
+        const std::string j = stage.is_reduction() ? stage.reduction_axes.front().name() : stage.axes.back().name();
+        if (has) {
+            along(S, j);
+            own = {j + ".mab", j + ".pe"};
+        }
+        for (size_t d = 0; d < r.leading; d++) {
+            if (d != r.dealt) own.push_back(stage.axes[d].name());
+        }
+        own.push_back("rows");
+        own.push_back("row");
+        if (has) {
+            own.push_back(j + ".t");
+            own.push_back(j + ".v");
+        }
+        S.reorder(own);
+        const bool scalar = stage.is_reduction() || !has;
+        S.place_in(scalar && scalars_in_registers(s, machine, r, p.rows) ? "GRF1" : "LM1");
+    }
+    
+    for (const Input &in : op.inputs()) {
+        const bool by_rows = in.axes.size() >= r.leading && in.axes[r.dealt].name() == dealt;
+        for (const auto &[stage, loop] : around) {
+            const auto readers = s.state().consumers(in.name);
+            if (std::find(readers.begin(), readers.end(), stage) == readers.end()) continue;
+            auto copy = s.place_in(in.name, "LM0", stage, loop);
+            if (by_rows) copy.double_buffer();
+        }
+    }
+    return s;
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,19 @@
+// Ops that work row by row, on the chip: reductions along the last axis, softmax, norms. A row is dealt over the lanes, PEs and MABs of an L1B (or, a
+// short one, of some of its MABs), so that its sums meet by rotation and the tree's reductions; rows are dealt over L1Bs, L2Bs and groups. All
+// stages of some rows run one after the other on what stands in the PEs.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::library {
+
+struct ChipRowsParameters {
+    BOOST_HANA_DEFINE_STRUCT(ChipRowsParameters, (Tile, rows), // of an L1B (of the MABs that share a row) at a time
+                             (Tile, mabs));                    // that share a row
+};
+
+bool is_chip_rows(const Op &op);
+ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine);
+Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p);
+
+} // namespace kumiko::library

@@ -1,0 +1,246 @@
+// Where the words of a read stand, for four points of the stage that reads.
+#include "targets/chip/stage/chain.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+Operand words_at(const Config &config, Bank bank, const Four &at) {
+    Operand o;
+    int64_t below = 0;
+    switch (bank) {
+    case Bank::Grf0:
+        o.source = Source::Grf0;
+        break;
+    case Bank::Grf1:
+        o.source = Source::Grf1;
+        break;
+    case Bank::Lm1:
+        o.source = Source::Lm1;
+        break;
+    default: // LM0 and LM1, counted through
+        o.source = at[0] >= config.sizes.lm ? Source::Lm1 : Source::Lm0;
+        below = at[0] >= config.sizes.lm ? config.sizes.lm : 0;
+        for (const int64_t a : at) {
+            if ((a >= config.sizes.lm) != (at[0] >= config.sizes.lm))
+                throw Unsupported("four words that one operation reads lie across the border of LM0 and LM1");
+        }
+    }
+    const int64_t stride = at[1] - at[0];
+    o.address.at = {uint16_t(at[0] - below), 0, 0, 0};
+    o.address.stride = int16_t(stride);
+    if (at[2] - at[1] == stride && at[3] - at[2] == stride) return o;
+    o.address.listed = true;
+    o.address.stride = 0;
+    for (size_t t = 0; t < at.size(); t++) o.address.at[t] = uint16_t(at[t] - below);
+    return o;
+}
+
+Chain::Group Chain::group(ChainStage &s, int64_t first) const {
+    Group g;
+    g.stage = &s;
+    for (int t = 0; t < cycles_per_step; t++) {
+        Values v(s.plan->loops().size(), 0);
+        for (const size_t l : outer_) v[l] = outer_values_[l];
+        if (&s == root_) { // beyond its last point, the first again
+            int64_t point = (first + t) % s.points;
+            s.set(v, point);
+        } else {
+            s.set(v, first + t);
+        }
+        g.values[size_t(t)] = std::move(v);
+    }
+    return g;
+}
+
+Values Chain::of_loader(const ChainRead &r, const Values &values) {
+    size_t size = values.size();
+    for (const auto &[own, road] : r.loops) size = std::max(size, road + 1);
+    Values v(size, 0);
+    for (const auto &[own, road] : r.loops) v[road] = values[own];
+    return v;
+}
+
+Operand Chain::word(Group &g, int which, int part) {
+    ChainRead &r = g.stage->reads[size_t(which)];
+    if (r.from) return of_stage(g, r, which, part);
+    const Road &road = r.loader->road();
+    Four at;
+    int64_t last = 0;
+    for (size_t t = 0; t < at.size(); t++) {
+        const int64_t index = road.index(of_loader(r, g.values[t]));
+        last = std::max(last, index);
+        at[t] = r.loader->base() + index * road.words() + part;
+    }
+    r.loader->need(last);
+    return words_at(c_.config, Bank::Lm, at);
+}
+
+int Chain::lane_mask(int lane, int lanes) {
+    // Entries 1 to 3: the lanes of 16 bits after the first; 4: the second one of 32 bits.
+    const int entry = lanes == 4 ? lane : 4;
+    if (!lane_masks_[size_t(entry - 1)]) {
+        const uint16_t nibble = lanes == 4 ? uint16_t(1 << lane) : 0xc;
+        Micro m;
+        m.use(Unit::Alu);
+        Alu u;
+        u.op = AluOp::SetMask;
+        u.type = sim::Type::U16;
+        u.mask = uint8_t(entry);
+        u.a = m.read(immediate_i16(int16_t(nibble * 0x1111)), 1);
+        m.touch(Space::Mask, entry, true);
+        m.word().alu = u;
+        c_.packer.place(m);
+        lane_masks_[size_t(entry - 1)] = true;
+    }
+    return entry;
+}
+
+// A read of another stage's result. Loops of units and lanes have to make the same of the index in both stages; where the result is the
+// same in all lanes or PEs, each takes the one that it asks for.
+Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
+    if (const auto known = g.chosen.find(which); known != g.chosen.end()) {
+        Operand o = known->second;
+        o.address.at[0] = uint16_t(o.address.at[0] + part);
+        return o;
+    }
+    const ChainStage &from = *r.from;
+    const StagePlan &plan = *g.stage->plan, &its = *from.plan;
+    const TensorAccess own = its.own();
+    const int parts = code_->parts(vector_type(from.type, from.name));
+    const size_t axes = own.index.size();
+    // What of an axis' index is left for time: of the units and lanes that ask.
+    using Offsets = std::vector<int64_t>;
+    const auto at_unit = [&](const StagePlan &p, const std::vector<Affine> &index, Tier tier, int u) {
+        Values v(p.loops().size(), 0);
+        const Values zero = v;
+        p.set_unit(v, tier, u);
+        Offsets o;
+        for (const Affine &a : index) o.push_back(a.at(v) - a.at(zero));
+        return o;
+    };
+    const auto at_lane = [&](const StagePlan &p, const std::vector<size_t> &lanes, const std::vector<Affine> &index, int64_t lane) {
+        Values v(p.loops().size(), 0);
+        const Values zero = v;
+        for (size_t i = lanes.size(); i-- > 0;) {
+            v[lanes[i]] = lane % p.loops()[lanes[i]].extent;
+            lane /= p.loops()[lanes[i]].extent;
+        }
+        Offsets o;
+        for (const Affine &a : index) o.push_back(a.at(v) - a.at(zero));
+        return o;
+    };
+    const auto minus = [](Offsets a, const Offsets &b) {
+        for (size_t d = 0; d < a.size(); d++) a[d] -= b[d];
+        return a;
+    };
+    std::vector<Offsets> of_pe(pes_per_mab, Offsets(axes, 0));
+    bool by_pe = false;
+    for (int tier = 0; tier < level_count; tier++) {
+        for (int u = 0; u < units_of(c_.config, Tier(tier)); u++) {
+            const Offsets left = minus(at_unit(plan, r.access.index, Tier(tier), u), at_unit(its, own.index, Tier(tier), u));
+            if (std::all_of(left.begin(), left.end(), [](int64_t o) { return o == 0; })) continue;
+            if (Tier(tier) != Tier::Pe || its.parts(own, Tier::Pe) > 1)
+                throw Unsupported(fmt::format(
+                    "stage {} reads {} where other units of level {} have it; the chip's chains read what stands in the same unit, or in all",
+                    g.stage->name, from.name, level_names[size_t(tier)]));
+            by_pe = true;
+            of_pe[size_t(u)] = left;
+        }
+    }
+    const int per_word = from.type.bits() == 16 ? 4 : 2;
+    std::vector<Offsets> of_lane; // of both words
+    bool by_lane = false;
+    for (int lane = 0; lane < per_word * parts; lane++) {
+        of_lane.push_back(minus(at_lane(plan, g.stage->lanes, r.access.index, lane), at_lane(its, from.lanes, own.index, lane)));
+        const bool differs = std::any_of(of_lane.back().begin(), of_lane.back().end(), [](int64_t o) { return o != 0; });
+        if (!differs) continue;
+        bool dealt = false;
+        for (const size_t l : from.lanes) dealt = dealt || own.depends(l);
+        if (dealt)
+            throw Unsupported("stage " + g.stage->name + " reads " + from.name + " where another lane has it");
+        by_lane = true;
+    }
+    // The point of `from` for each cycle, and these offsets.
+    const auto words = [&](const Offsets &pe, const Offsets &lane, int part) {
+        Four at;
+        for (size_t t = 0; t < at.size(); t++) {
+            Values v(its.loops().size(), 0);
+            for (const size_t l : outer_) v[l] = outer_values_[l];
+            for (size_t d = 0; d < axes; d++) {
+                int64_t rest = r.access.index[d].at(g.values[t]) - own.index[d].at(v) + pe[d] + lane[d];
+                std::vector<std::pair<int64_t, size_t>> steps;
+                for (const size_t l : from.time) {
+                    if (own.index[d].depends(l)) steps.push_back({own.index[d].coefficients[l], l});
+                }
+                std::sort(steps.rbegin(), steps.rend());
+                Values found = v;
+                for (const auto &[step, l] : steps) {
+                    found[l] = std::clamp<int64_t>(rest / step, 0, its.loops()[l].extent - 1);
+                    rest -= found[l] * step;
+                }
+                if (rest != 0 && steps.empty())
+                    throw Unsupported("stage " + g.stage->name + " reads " + from.name + " beyond what its loops compute");
+                for (const auto &[step, l] : steps) v[l] = found[l];
+                // own.index of the axes to come does not depend on these loops
+            }
+            at[t] = from.at + from.index(v) * parts + part;
+        }
+        return words_at(c_.config, from.home, at);
+    };
+    if (!by_pe && !by_lane) return words(of_pe[0], of_lane[0], part);
+    const sim::Type type = vector_type(from.type, from.name);
+    const auto place = [&](const Operand &a, const Operand *b, int mask, const Operand &to) {
+        Micro m;
+        m.use(Unit::Alu);
+        Alu u;
+        u.op = AluOp::Pass;
+        u.type = type;
+        u.a = m.read(a, 1);
+        if (b) { // a comes by the forward: both may stand in one GRF
+            m.word().alu = u;
+            m.next().use(Unit::Alu);
+            u.op = AluOp::Select;
+            u.a = m.read(aluf(), 1);
+            u.b = m.read(*b, 1);
+            m.use(Unit::Mask);
+            if (mask < 16) m.touch(Space::Mask, mask, false);
+            m.word().mask.mode = MaskMode::Select;
+            m.word().mask.entry = uint8_t(mask);
+        }
+        u.to = m.write(to, 1);
+        m.word().alu = u;
+        c_.packer.place(m);
+    };
+    const int bank = from.home == Bank::Grf1 ? 0 : 1; // where it does not stand
+    const Operand both = code_->take(parts, bank), one = code_->take(1, bank);
+    for (int word = 0; word < parts; word++) {
+        Operand all = both;
+        all.address.at[0] = uint16_t(all.address.at[0] + word);
+        for (int p = 0; p < (by_pe ? pes_per_mab : 1); p++) {
+            const Operand &to = p == 0 ? all : one;
+            const auto lane = [&](int e) { return words(of_pe[size_t(p)], of_lane[size_t(word * per_word + e)], word); };
+            place(lane(0), nullptr, 0, to);
+            for (int e = 1; e < per_word && by_lane; e++) place(lane(e), &to, lane_mask(e, per_word), to);
+            if (p == 0) continue;
+            place(one, &all, 16 + p, all);
+        }
+    }
+    code_->give_back(one);
+    g.chosen[which] = both;
+    Operand o = both;
+    o.address.at[0] = uint16_t(o.address.at[0] + part);
+    return o;
+}
+
+void Chain::done(Group &g) {
+    for (const auto &[key, registers] : g.chosen) code_->give_back(registers);
+    g.chosen.clear();
+}
+
+} // namespace kumiko::chip

@@ -1,0 +1,13 @@
+// Reductions whose result is an output.
+#pragma once
+
+#include "schedules/state.h"
+
+namespace kumiko::chip {
+
+// The state with each reduction at the root that has no tensor instruction in two stages: the reduction itself, "<name>.reduced", computed at the
+// loop below which it accumulates, and one that stores what it made. What has reduced its lanes has the same in all lanes and PEs; the
+// innermost of its loops in time is dealt out over those, so that words are full. Throws UserError where the sums have no place.
+ScheduleState with_results_stored(const ScheduleState &state);
+
+} // namespace kumiko::chip
