@@ -119,7 +119,8 @@ private:
     std::pair<int64_t, int64_t> set_word(Values &values, int64_t part, int64_t x) const;
     // Of a row-major tensor.
     void check_order() const;
-    void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm, uint32_t groups) const;
+    void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
+                   uint32_t groups) const;
     std::optional<DramPlace> block(Values &values, int64_t y) const; // of 64 LW at y in L2BM's order; none: no elements
 };
 
