@@ -80,19 +80,32 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     bind(last, near, "MAB", "MABn");
     std::vector<std::string> words; // of a PE, innermost first
     if (missing > near) words.push_back(cut(last, missing / near, "b"));
-    size_t turns = largest();
+    // Rows go to the groups; a tensor of one axis, or of few rows, has blocks in their place.
+    size_t turns = last;
     for (size_t d = 0; d < last; d++) {
-        if (extent[d] >= 16 * machine.unit("group").count && (turns == last || extent[d] > extent[turns])) turns = d;
+        if (extent[d] >= 4 && (turns == last || extent[d] > extent[turns])) turns = d;
     }
-    bind(turns, others / near, "MAB", "MABf");
-    const int64_t turn = std::max<int64_t>(1, 16 / (others / near));
-    const int64_t several = machine.unit("group").count > 1 ? std::min(turn, p.words / 4) : 1;
-    const std::string in_turn = several > 1 ? cut(turns, several, "t") : "";
-    bind(turns, machine.unit("group").count, "group", "group");
+    const int64_t groups = machine.unit("group").count, far = others / near;
+    const bool along = turns == last || extent[last] >= far; // blocks beside each other in a row, not below each other
+    bind(along ? last : turns, far, "MAB", "MABf");
+    const auto at_most = [&](int64_t n, int64_t limit) { // a power of 2 as n is
+        while (n > 4 && n / 2 >= limit) n /= 2;
+        return std::max<int64_t>(n, 1);
+    };
+    int64_t left = p.words / (words.empty() ? 1 : missing / near);
+    // What a group has of a row tile, then the next in the group's memory.
+    const bool rows = along && turns != last;
+    const int64_t turn = groups == 1 ? 1
+                         : rows      ? at_most(std::min<int64_t>(16, left), extent[turns])
+                                     : std::min<int64_t>(std::max<int64_t>(1, 16 / far), left / 4);
+    const std::string in_turn = turn > 1 ? cut(turns, turn, "t") : "";
+    left = at_most(left / std::max<int64_t>(turn, 1), extent[turns]);
+    bind(turns, groups, "group", "group");
+    const std::string word = left > 1 ? cut(turns, left, "w") : "";
     bind(turns, machine.unit("L2B").count, "L2B", "L2B");
-    const int64_t left = p.words / several / (words.empty() ? 1 : missing / near);
-    if (left > 1) words.push_back(cut(largest(), left, "w"));
-    if (!in_turn.empty()) words.push_back(in_turn);
+    for (const std::string &w : rows ? std::vector{in_turn, word} : std::vector{word, in_turn}) {
+        if (!w.empty()) words.push_back(w);
+    }
     std::vector<LoopName> order;
     for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
         for (size_t b = bound.size(); b-- > 0;) {

@@ -104,14 +104,17 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
                  l2_out = tiles * p.vectors * p.pieces / 4;
     const double l1_x = tiles * (sets / double(gs)) * p.vectors / n.rows_of_step(),
                  l1_w = jt * matrices * 16 / n.rows_of_step() * (sets / double(gs)),
-                 l1_out = tiles * sums * (r.narrow == 2 ? 0.5 : r.end ? 0.75 : 0.25);
+                 l1_out = tiles * sums *
+                          (r.narrow == 2 ? 0.5
+                           : r.end       ? 0.75
+                                         : 0.25);
     const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt; // columns
     const double rest = 1 - 1 / jt;
     // The columns behind the first come under the work, or between.
     const double under = p.twice ? rest : 0;
-    const double flow = std::max({matrix * 1.02, (x + under * w) / rate,
-                                  (dram_x + under * dram_w + dram_out) / (n.groups * n.dram),
-                                  4 * (l2_x + under * l2_w + l2_out), 4 * (l1_x + under * l1_w + l1_out)});
+    const double flow =
+        std::max({matrix * 1.02, (x + under * w) / rate, (dram_x + under * dram_w + dram_out) / (n.groups * n.dram),
+                  4 * (l2_x + under * l2_w + l2_out), 4 * (l1_x + under * l1_w + l1_out)});
     const double between = p.twice ? 0 : first * (jt - 1);
     // The first rows, and what the last ones take.
     const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;

@@ -10,8 +10,8 @@ namespace kumiko::library {
 struct ChipMatmulParameters {
     BOOST_HANA_DEFINE_STRUCT(ChipMatmulParameters, (Tile, vectors), // rows of a tile
                              (Tile, pieces),                        // of 8 LW of a row of the result, of each L1B
-                             (Tile, groups), (Tile, l2bs),          // so many groups, of each so many L2Bs, divide columns
-                             (Flag, twice));                        // the next columns come while these are used
+                             (Tile, groups), (Tile, l2bs), // so many groups, of each so many L2Bs, divide columns
+                             (Flag, twice));               // the next columns come while these are used
 };
 
 bool is_chip_matmul(const Op &op); // fp16 operands, fp32 sums

@@ -10,8 +10,8 @@ namespace kumiko::library {
 
 struct ChipPackedMatmulParameters {
     BOOST_HANA_DEFINE_STRUCT(ChipPackedMatmulParameters, (Tile, vectors), // rows of a MAB: vectors of one matrix
-                             (Tile, columns),                       // matrices of 16 columns of a tile of sums
-                             (Tile, depth),                         // matrices along the reduction in one copy in L1BM
+                             (Tile, columns),                             // matrices of 16 columns of a tile of sums
+                             (Tile, depth),              // matrices along the reduction in one copy in L1BM
                              (Tile, panel),              // such copies in one of L2BM; 0: they only pass through
                              (Tile, groups),             // so many groups share rows and divide columns
                              (Tile, l2bs), (Tile, l1bs), // the same of a group's L2Bs, of an L2B's L1Bs

@@ -292,7 +292,8 @@ void Packer::place_move(const Mv &move, int64_t from, Together &together) {
 
 int Packer::free_tag(int64_t begin, int64_t end) const {
     for (int t = 0; t < int(tags_.size()); t++) {
-        const auto &taken = tags_[size_t(t)]; // apart from each other: of those that begin early enough, the last ends last
+        const auto &taken =
+            tags_[size_t(t)]; // apart from each other: of those that begin early enough, the last ends last
         const auto after = taken.upper_bound(end);
         if (after == taken.begin() || std::prev(after)->second < begin) return t;
     }

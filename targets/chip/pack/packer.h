@@ -70,7 +70,7 @@ private:
     bool fits_part(uint32_t uses, int64_t step) const;
     int64_t first_fit(const Micro &m, int64_t from);
     void commit(const Micro &m, int64_t step);
-    struct Together { // moves that are waited for together
+    struct Together {                        // moves that are waited for together
         int64_t first = INT64_MAX, done = 0; // steps: of the first issue; from which all are complete
         std::vector<int64_t> issued;
     };

@@ -53,9 +53,9 @@ private:
 // Blocks of 64 LW of DRAM, in the order in which they lie in L2BM, as few strided moves.
 struct BlockRun {
     DramPlace at;
-    int64_t first = 0;              // position of its first block in the list
-    int64_t count = 1, size = 1;    // pieces, and blocks in each
-    int64_t stride = 0;             // LW from piece to piece
+    int64_t first = 0;           // position of its first block in the list
+    int64_t count = 1, size = 1; // pieces, and blocks in each
+    int64_t stride = 0;          // LW from piece to piece
     int64_t blocks() const { return count * size; }
 };
 std::vector<BlockRun> join_blocks(const std::vector<DramPlace> &blocks);

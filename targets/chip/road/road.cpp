@@ -237,8 +237,7 @@ void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int
                  uint32_t groups) const {
     const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
     if (shape_.order) {
-        for (int64_t t = 0; t < tiles; t++)
-            row_moves(p, key + t, begin, words, dram, l2bm + t * l2_words(), groups);
+        for (int64_t t = 0; t < tiles; t++) row_moves(p, key + t, begin, words, dram, l2bm + t * l2_words(), groups);
         return;
     }
     std::vector<Mv> all;
@@ -493,8 +492,9 @@ std::string Road::why_not_row_major(const DramOrder &order, bool interleaved) co
     }
     for (size_t l = 0; l < plan_.loops().size(); l++) {
         const PlannedLoop &p = plan_.loops()[l];
-        const bool outside = p.kind == PlannedLoop::Kind::Unit ? p.level < Tier::L1b
-                                                               : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
+        const bool outside = p.kind == PlannedLoop::Kind::Unit
+                                 ? p.level < Tier::L1b
+                                 : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
         if (outside && p.extent > 1 && index[last].coefficients[l] % (64 * per_word_) != 0)
             return shape_.name + " lies in DRAM row-major, and loop " + p.name +
                    " steps over parts of blocks of 64 LW; prepack it";

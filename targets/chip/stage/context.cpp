@@ -56,7 +56,8 @@ Bank memory_named(const std::string &level, const std::string &who) {
     for (const Bank m : {Bank::Lm, Bank::Lm0, Bank::Lm1, Bank::Grf1, Bank::L1bm, Bank::L2bm}) {
         if (level == memory_name(m)) return m;
     }
-    throw Unsupported(who + " is placed in " + level + "; copies of inputs may stand in L2BM, L1BM, LM, LM0, LM1 and GRF1");
+    throw Unsupported(who + " is placed in " + level +
+                      "; copies of inputs may stand in L2BM, L1BM, LM, LM0, LM1 and GRF1");
 }
 
 } // namespace

@@ -236,10 +236,11 @@ private:
         const StageState *packed = nullptr;
         const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source, &packed);
         if (!packed)
-            throw Unsupported(fmt::format("{} of {} lies in DRAM row-major, and the units would take it in another order; "
-                                          "prepack(\"{}\", …) has it packed ahead of time, and products of matrices whose "
-                                          "reduction is bound to MABs take rows as they are",
-                                          source, stage_.name(), source));
+            throw Unsupported(
+                fmt::format("{} of {} lies in DRAM row-major, and the units would take it in another order; "
+                            "prepack(\"{}\", …) has it packed ahead of time, and products of matrices whose "
+                            "reduction is bound to MABs take rows as they are",
+                            source, stage_.name(), source));
         if (std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
             throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source,
                                           stage_.name(), memory_name(copies.front().memory),

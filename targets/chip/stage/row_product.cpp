@@ -87,8 +87,9 @@ RowProduct::View RowProduct::view(const ScheduleState &state, const Expr &read, 
     const StageState *packed = nullptr;
     copies = copies_of(state, *plan_, access.tensor, source, &packed);
     if (copies.size() != 1 || std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
-        throw Unsupported(fmt::format("{} of {}, whose reduction is bound to MABs, is placed in {}; here it comes from {}",
-                                      source, stage_.name(), memory_name(copies.front().memory), names));
+        throw Unsupported(
+            fmt::format("{} of {}, whose reduction is bound to MABs, is placed in {}; here it comes from {}", source,
+                        stage_.name(), memory_name(copies.front().memory), names));
     std::vector<size_t> order = storage_order(state, source, packed);
     const View v = dram_view(access, source, false, order);
     // Along k without gaps, from the first.
@@ -105,8 +106,9 @@ void RowProduct::understand(const ScheduleState &state) {
     const auto &loops = plan_->loops();
     const std::string who = "stage " + stage_.name() + ": ";
     const auto refuse = [&](const std::string &what) {
-        throw Unsupported(who + what + "; a product whose reduction is bound to MABs has the loops [units, rows and "
-                                       "columns in time | k in time | matrices of an L1B | rows | 16 columns, 16 of k]");
+        throw Unsupported(who + what +
+                          "; a product whose reduction is bound to MABs has the loops [units, rows and "
+                          "columns in time | k in time | matrices of an L1B | rows | 16 columns, 16 of k]");
     };
     if (stage_.def.reduction_axes.size() != 1) refuse("it reduces along more than one axis");
     if (!stage_.accumulate)
@@ -139,7 +141,8 @@ void RowProduct::understand(const ScheduleState &state) {
             if (loops[l].reduction) refuse("reduction loop " + loops[l].name + " stands outside of the sums' loop");
             outer_.push_back(l);
         } else if (loops[l].reduction) {
-            if (!tile_loops_.empty() || vector_ != SIZE_MAX) refuse("reduction loop " + loops[l].name + " stands inside");
+            if (!tile_loops_.empty() || vector_ != SIZE_MAX)
+                refuse("reduction loop " + loops[l].name + " stands inside");
             set_loops_.push_back(l);
             sets_ *= loops[l].extent;
         } else if (w_.access.depends(l)) {
@@ -152,7 +155,8 @@ void RowProduct::understand(const ScheduleState &state) {
             vectors_ = loops[l].extent;
         }
     }
-    if (vector_ == SIZE_MAX || vectors_ % cycles_per_step != 0) refuse("no loop of rows, a multiple of 4, stands inside");
+    if (vector_ == SIZE_MAX || vectors_ % cycles_per_step != 0)
+        refuse("no loop of rows, a multiple of 4, stands inside");
     for (const size_t l : set_loops_) {
         if (k.coefficients[l] % set) refuse("loop " + loops[l].name + " does not step over whole sets of k");
     }
@@ -200,7 +204,8 @@ void RowProduct::understand(const ScheduleState &state) {
     if (narrow_ == 2) { // rows that meet in one MAB, four at a time
         const int64_t half = std::max<int64_t>(mabs_ / 2, 1), apart = half / std::gcd(pieces_, half);
         if (mabs_ < 2 || vectors_ % (4 * apart))
-            refuse(fmt::format("{} rows of {} columns are no multiple of {} rows", vectors_, 16 * matrices_, 4 * apart));
+            refuse(
+                fmt::format("{} rows of {} columns are no multiple of {} rows", vectors_, 16 * matrices_, 4 * apart));
     }
     // The row tiles in order, and the panels of columns that they use.
     values.assign(loops.size(), 0);
@@ -239,7 +244,8 @@ void RowProduct::begin_memory() {
     Planner &plan = c_.planner;
     // Vectors: as many sets as GRF1 has room for, to four.
     const int64_t groups = std::clamp<int64_t>(plan.free_words(Bank::Grf1) / set_words_, 1, 8);
-    vectors_ring_ = Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
+    vectors_ring_ =
+        Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
     // L1BM: sums of a tile, twice where there is room; results of one; the rest is for loads.
     const int64_t sums = vectors_ * matrices_ * 8, out = narrow_ == 2 ? sums / 2 : end_.defined() ? sums : 0;
     const int64_t step = rows_of_step_ * block_words;
@@ -255,7 +261,7 @@ void RowProduct::begin_memory() {
         const int64_t most = std::min<int64_t>(cycles * c_.config.moves.dram_rate, room / 8);
         return std::clamp<int64_t>(most / (rows * block_words), 1, blocks_);
     };
-    x_blocks_ = blocks_in(std::min<int64_t>(vectors_, 16), 128); // 16 rows are a group's
+    x_blocks_ = blocks_in(std::min<int64_t>(vectors_, 16), 128);                      // 16 rows are a group's
     const auto w_room = [&] { return l1 / ((narrow_ + 1) * w_rows_ * block_words); }; // blocks, by L1BM
     while (w_rows_ > rows_of_step_ && (w_room() < 1 || w_rows_ * block_words > room / 8)) w_rows_ /= 2;
     w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(w_rows_, 128));
@@ -313,7 +319,8 @@ Mv RowProduct::between(uint32_t l2bs, int group, bool store) const {
 }
 
 // Blocks [block, block + blocks) of the rows, row behind row.
-void RowProduct::load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm) {
+void RowProduct::load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks,
+                      int64_t l2bm) {
     std::vector<Mv> all;
     for (const Class &c : classes) {
         std::vector<DramPlace> list;

@@ -42,11 +42,11 @@ private:
         std::vector<int64_t> rows;
         int64_t word = 0; // where in them
     };
-    struct Panel { // the columns that stand in LM at a time
-        size_t first = 0, tiles = 0;  // row tiles that use it, of all
-        int64_t at = 0;               // in LM
+    struct Panel {                            // the columns that stand in LM at a time
+        size_t first = 0, tiles = 0;          // row tiles that use it, of all
+        int64_t at = 0;                       // in LM
         std::vector<std::vector<bool>> there; // by block of 64 LW along k, and piece
-        size_t brought = 0;           // in order
+        size_t brought = 0;                   // in order
     };
     struct Result { // of a row tile, on its way from L2BM
         Values values;
@@ -55,8 +55,8 @@ private:
     struct EndOperand {
         Expr read; // as the expression has it, with its cast to f32 where it is narrower
         View view;
-        int64_t l2bm = 0;     // where this tile's rows are
-        sim::Operand here;    // the words at hand
+        int64_t l2bm = 0;  // where this tile's rows are
+        sim::Operand here; // the words at hand
     };
 
     Context &c_;
@@ -78,17 +78,17 @@ private:
     // The machine: words of a scatter in a cycle; sets, and rows, of one scatter; sets in a block of 64 LW.
     int64_t mabs_, deal_, l1bs_, sets_of_step_, rows_of_step_, sets_of_block_;
     int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of an L1B; along k: sets, blocks of 64 LW
-    int64_t narrow_ = 1, pieces_ = 1;                            // matrices in a piece of 8 LW; pieces of an L1B in a row
-    int64_t apart_ = 1, slots_ = 1; // rows that meet in a MAB; words of a MAB that four of them make
-    int64_t row_words_ = 0;                                      // LW of an L2B's part of a row of the result
+    int64_t narrow_ = 1, pieces_ = 1; // matrices in a piece of 8 LW; pieces of an L1B in a row
+    int64_t apart_ = 1, slots_ = 1;   // rows that meet in a MAB; words of a MAB that four of them make
+    int64_t row_words_ = 0;           // LW of an L2B's part of a row of the result
 
     std::vector<Values> tiles_; // in order
     std::vector<Panel> panels_;
     std::vector<int64_t> panel_slots_;
     int64_t ahead_ = 1; // panels in LM at a time
     Ring vectors_ring_, registers_, operands_ring_;
-    Ring x_loads_, w_loads_, end_loads_, results_; // L2BM
-    Ring l1_loads_, l1_sums_, l1_results_;         // L1BM
+    Ring x_loads_, w_loads_, end_loads_, results_;      // L2BM
+    Ring l1_loads_, l1_sums_, l1_results_;              // L1BM
     int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16; // of one move: blocks of 64 LW of a row, rows of a matrix
     int64_t lag_ = 0;                                   // tiles whose rows wait in L2BM
     int64_t set_words_ = 0;

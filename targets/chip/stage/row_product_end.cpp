@@ -56,8 +56,7 @@ void RowProduct::begin_end(const ScheduleState &state) {
     apart_ = narrow_ == 2 ? half / std::gcd(pieces_, half) : 1;
     slots_ = narrow_ == 2 ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step;
     if (narrow_ == 2 || end_.defined()) {
-        const int64_t words =
-            2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
+        const int64_t words = 2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
         // GRF1 first of all has the vectors, two turns of them.
         registers_bank_ = plan.free_words(Bank::Grf1) >= words + 2 * set_words_ || plan.free_words(Bank::Grf0) < words;
         registers_ = Ring(plan.take(registers_bank_ ? Bank::Grf1 : Bank::Grf0, words, "joined sums"), words);
@@ -91,8 +90,7 @@ void RowProduct::begin_end(const ScheduleState &state) {
     const int64_t words = int64_t(end_operands_.size()) * (narrow_ == 2 ? 4 : 8);
     if (words) {
         operands_bank_ = plan.free_words(Bank::Grf1) >= words + set_words_ + 24;
-        operands_ring_ =
-            Ring(plan.take(operands_bank_ ? Bank::Grf1 : Bank::Grf0, words, "operands of the end"), words);
+        operands_ring_ = Ring(plan.take(operands_bank_ ? Bank::Grf1 : Bank::Grf0, words, "operands of the end"), words);
     }
     std::array<Ring, 2> registers;
     for (int b = 0; b < 2; b++) {
@@ -366,9 +364,10 @@ void RowProduct::granules(const View &view, const std::vector<DramPlace> &at, in
     const int64_t granule = c_.config.moves.granule, in_block = block_words / granule;
     for (const DramPlace &p : at) {
         if (p.group != at.front().group || (view.dram + p.address) % granule)
-            throw Unsupported(fmt::format("an L2B has {} LW of each row of {}; parts of fewer than 64 LW are built for chips "
-                                          "of one group",
-                                          row_words_, view.access.tensor));
+            throw Unsupported(
+                fmt::format("an L2B has {} LW of each row of {}; parts of fewer than 64 LW are built for chips "
+                            "of one group",
+                            row_words_, view.access.tensor));
     }
     std::vector<uint32_t> entries;
     for (const DramPlace &p : at) entries.push_back(uint32_t((view.dram + p.address) / granule));
@@ -399,14 +398,15 @@ void RowProduct::describe() {
             line(fmt::format("lanes {} in 0..{}", p.name, p.extent));
         else
             line(fmt::format("for {} in 0..{}{}", p.name, p.extent, p.reduction ? " (reduction)" : ""));
-        if (l == panel_at_) line(fmt::format("  move {} to LM: {} matrices of {} sets", w_.access.tensor, matrices_, sets_));
+        if (l == panel_at_)
+            line(fmt::format("  move {} to LM: {} matrices of {} sets", w_.access.tensor, matrices_, sets_));
         if (stage_.accumulate->loop == p.name)
             line(fmt::format("  sums in GRF0, {} LW; at the end: joined over MABs, moved to DRAM by rows of {} LW",
                              2 * vectors_ * matrices_, row_words_));
     }
     indent += "  ";
-    line(fmt::format("move {} vectors to GRF1; {}: {} times {}", vectors_, stage_.tensorize->instruction, w_.access.tensor,
-                     x_.access.tensor));
+    line(fmt::format("move {} vectors to GRF1; {}: {} times {}", vectors_, stage_.tensorize->instruction,
+                     w_.access.tensor, x_.access.tensor));
     c_.l2 += c_.planner.to_string();
 }
 
