@@ -79,7 +79,10 @@ const std::vector<Suite> &suites() {
         {"compile", "time to compile, size of a call", "", {}},
         {"chip-gemm", "matrix products on the simulated chip: how near to the bound", "", {}},
         {"sim-speed", "how fast the chip is simulated", "", {}},
-        {"chip-rows", "elementwise ops, reductions and norms on the simulated chip: how near to the rate of DRAM, and of LM", "", {}},
+        {"chip-rows",
+         "elementwise ops, reductions and norms on the simulated chip: how near to the rate of DRAM, and of LM",
+         "",
+         {}},
         {"chip-move", "moves between layouts on the simulated chip", "", {}},
     };
     return all;

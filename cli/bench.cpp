@@ -67,8 +67,8 @@ void run(Arguments a) {
         }
         if (chip_rows) {
             progress.line("running vectors and rows on the chip");
-            for (const bench::BenchRow &r : bench::run_chip_rows_suite(
-                     a.options, [&](const std::string &what) { progress.line("  " + what); }))
+            for (const bench::BenchRow &r :
+                 bench::run_chip_rows_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
         if (sim) {

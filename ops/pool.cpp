@@ -18,17 +18,20 @@ struct Pool {
 
     Pool(const char *op, Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int kh, int kw,
          const PoolOptions &options)
-        : n("n", N), c("c", C), y("y", extent(op, H, kh, options)), x("x", extent(op, W, kw, options)), ky("ky", kh), kx("kx", kw),
-          image(axes(options, Axis("in_y", H), Axis("in_x", W))), result(axes(options, y, x)), X(input("X", t, image)), o(options) {}
+        : n("n", N), c("c", C), y("y", extent(op, H, kh, options)), x("x", extent(op, W, kw, options)), ky("ky", kh),
+          kx("kx", kw), image(axes(options, Axis("in_y", H), Axis("in_x", W))), result(axes(options, y, x)),
+          X(input("X", t, image)), o(options) {}
 
     static Expr extent(const char *op, const Expr &size, int k, const PoolOptions &o) {
         if (k < 1 || o.stride < 1 || o.padding < 0 || o.padding >= k)
-            throw UserError(fmt::format("{}: a window of {} with stride {} and padding {}; legal are a window and a stride of 1 or more, and "
-                                        "a padding from 0 to the window less 1",
-                                        op, k, o.stride, o.padding));
+            throw UserError(fmt::format(
+                "{}: a window of {} with stride {} and padding {}; legal are a window and a stride of 1 or more, and "
+                "a padding from 0 to the window less 1",
+                op, k, o.stride, o.padding));
         const Expr room = Halide::Internal::simplify(size + 2 * o.padding - k);
         if (const auto left = Halide::Internal::as_const_int(room); left && *left < 0)
-            throw UserError(fmt::format("{}: a window of {} is larger than the image with its padding, {}", op, k, *left + k));
+            throw UserError(
+                fmt::format("{}: a window of {} is larger than the image with its padding, {}", op, k, *left + k));
         return Halide::Internal::simplify(room / o.stride + 1);
     }
     std::vector<Axis> axes(const PoolOptions &o, const Axis &rows, const Axis &columns) const {
@@ -44,7 +47,8 @@ struct Pool {
 
 } // namespace
 
-Op max_pool(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int kh, int kw, const PoolOptions &options) {
+Op max_pool(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int kh, int kw,
+            const PoolOptions &options) {
     const Pool p("max_pool", t, N, C, H, W, kh, kw, options);
     // The nearest element of the image is in the window too.
     const Expr x = p.window(options.padding ? clamped(p.X) : p.X);

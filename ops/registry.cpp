@@ -169,7 +169,8 @@ std::vector<Operator> make_registry() {
         [](const Arguments &a) { return build_conv(a, true); });
     add("softmax", "exp(x - max) / sum of the same, for each row", {size("m", "rows"), size("n", "columns"), type()},
         [](const Arguments &a) { return softmax(a.type("type"), a.size("m"), a.size("n")); });
-    add("log_softmax", "x - max - log(sum of exp(x - max)), for each row", {size("m", "rows"), size("n", "columns"), type()},
+    add("log_softmax", "x - max - log(sum of exp(x - max)), for each row",
+        {size("m", "rows"), size("n", "columns"), type()},
         [](const Arguments &a) { return log_softmax(a.type("type"), a.size("m"), a.size("n")); });
     const Parameter eps = {"eps", Kind::Real, 1e-5, "added to the variance", {}};
     add("layer_norm", "each row to mean 0 and variance 1, then scaled and shifted",
@@ -200,7 +201,8 @@ std::vector<Operator> make_registry() {
         {size("m", "rows of Y"), size("n", "rows of X"), size("w", "columns"), type()},
         [](const Arguments &a) { return gather(a.type("type"), a.size("m"), a.size("n"), a.size("w")); });
     add("embedding", "Y(b, s, j) = table(token(b, s), j)",
-        {size("b", "sequences"), size("s", "tokens of one"), size("n", "rows of the table"), size("w", "columns"), type()},
+        {size("b", "sequences"), size("s", "tokens of one"), size("n", "rows of the table"), size("w", "columns"),
+         type()},
         [](const Arguments &a) {
             return embedding(a.type("type"), a.size("b"), a.size("s"), a.size("n"), a.size("w"));
         });

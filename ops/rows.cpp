@@ -110,7 +110,8 @@ Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
     const std::vector<Axis> axes = channels_last ? std::vector<Axis>{n, y, x, c} : std::vector<Axis>{n, c, y, x};
     Tensor X = input("X", t, axes), mean = input("mean", t, {c}), variance = input("variance", t, {c}),
            gamma = input("gamma", t, {c}), beta = input("beta", t, {c});
-    Tensor scale = compute("scale", {c}, in(f, gamma(c)) * rsqrt(in(f, variance(c)) + Halide::Internal::make_const(f, eps)));
+    Tensor scale =
+        compute("scale", {c}, in(f, gamma(c)) * rsqrt(in(f, variance(c)) + Halide::Internal::make_const(f, eps)));
     Tensor shift = compute("shift", {c}, in(f, beta(c)) - in(f, mean(c)) * scale(c));
     const Expr value = in(f, X.at(std::vector<Expr>(axes.begin(), axes.end()))) * scale(c) + shift(c);
     return Op("batch_norm", {X, mean, variance, gamma, beta}, {compute("Y", axes, in(t, value))});

@@ -30,6 +30,7 @@ Op rms_norm(Type t, const Expr &M, const Expr &N, double eps = 1e-5);
 
 // The form of inference, with the mean and variance of each channel given: Y(n, c, y, x) = X(n, c, y, x) · scale(c) + shift(c), scale = gamma ·
 // rsqrt(variance + eps), shift = beta − mean · scale.
-Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, double eps = 1e-5, bool channels_last = false);
+Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, double eps = 1e-5,
+              bool channels_last = false);
 
 } // namespace kumiko::ops

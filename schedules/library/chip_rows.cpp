@@ -78,7 +78,8 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t scalar_words(const Schedule &s, const Roles &r, int64_t rows) {
     int64_t n = 0;
     for (const Stage &stage : s.op().stages()) {
-        if (stage.name == r.output->name || !kept(s, r, stage) || (!stage.is_reduction() && r.has_row_axis(stage))) continue;
+        if (stage.name == r.output->name || !kept(s, r, stage) || (!stage.is_reduction() && r.has_row_axis(stage)))
+            continue;
         n += rows * r.lanes * (stage.is_reduction() ? stage.components.front().type : stage.type).bytes() / 8;
     }
     return n;
@@ -104,7 +105,8 @@ std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Ro
     }
     const Schedule s(op, machine);
     for (const Stage &stage : op.stages()) {
-        if (stage.is_reduction() || stage.name == r.output->name || !r.has_row_axis(stage) || !kept(s, r, stage)) continue;
+        if (stage.is_reduction() || stage.name == r.output->name || !r.has_row_axis(stage) || !kept(s, r, stage))
+            continue;
         lm1 += rows * of_row * r.lanes * stage.type.bytes() / 8;
     }
     if (!scalars_in_registers(s, machine, r, rows)) lm1 += scalar_words(s, r, rows);
@@ -230,7 +232,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         const bool scalar = stage.is_reduction() || !has;
         S.place_in(scalar && scalars_in_registers(s, machine, r, p.rows) ? "GRF1" : "LM1");
     }
-    
+
     for (const Input &in : op.inputs()) {
         const bool by_rows = in.axes.size() >= r.leading && in.axes[r.dealt].name() == dealt;
         for (const auto &[stage, loop] : around) {

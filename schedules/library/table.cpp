@@ -81,7 +81,8 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         if (t.matches(op)) return &t;
     }
     throw Unsupported("the library has no schedule of op " + op.name() +
-                      " for the chip; it has products of matrices of f16 with f32 sums, reductions and norms along the last axis, and elementwise chains");
+                      " for the chip; it has products of matrices of f16 with f32 sums, reductions and norms along the "
+                      "last axis, and elementwise chains");
 }
 
 const LibraryTemplate &template_named(const std::string &name) {

@@ -56,7 +56,8 @@ namespace {
 
 // How many elements of `tensor` the iterations of the loops from `depth` on read at most: where those stand apart, fewer than their region
 // has.
-std::optional<int64_t> elements_below(const StageState &reader, const std::string &tensor, size_t depth, const Frame &frame) {
+std::optional<int64_t> elements_below(const StageState &reader, const std::string &tensor, size_t depth,
+                                      const Frame &frame) {
     struct Reads : IRGraphVisitor {
         using IRGraphVisitor::visit;
         const std::string *tensor;
@@ -100,7 +101,9 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     const size_t depth = reader.position(loop) + 1;
     // Each unit that has the memory, or has several of it, holds its own iterations of a loop that is dealt out over such units.
     const std::vector<std::string> units = state.machine->unit_names();
-    const auto rank = [&](const std::string &unit) { return std::find(units.begin(), units.end(), unit) - units.begin(); };
+    const auto rank = [&](const std::string &unit) {
+        return std::find(units.begin(), units.end(), unit) - units.begin();
+    };
     for (size_t i = depth; i < reader.order.size(); i++) {
         const LoopState &l = reader.loop(reader.order[i]);
         if (l.kind == LoopKind::Bound && rank(l.unit) <= rank(level.scope) && rank(level.scope) < int64_t(units.size()))

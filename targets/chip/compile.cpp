@@ -158,23 +158,26 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
             if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
                 const StageState &consumer = state.stage(s.placement.consumer);
                 if (consumer.def.is_reduction() || consumer.placement.kind != Placement::Kind::Root)
-                    throw Unsupported("stage " + s.name() + " is computed at a loop of " + consumer.name() +
-                                      "; on the chip stages are computed at a loop of one at the root that does not reduce");
+                    throw Unsupported(
+                        "stage " + s.name() + " is computed at a loop of " + consumer.name() +
+                        "; on the chip stages are computed at a loop of one at the root that does not reduce");
                 continue;
             }
             const bool leaves = op.is_output(s.finished_into.empty() ? s.name() : s.finished_into);
             if (!leaves)
-                throw Unsupported("stage " + s.name() +
-                                  " stands at the root and is read by another stage; on the chip results stay where they "
-                                  "are made: compute_at a loop of the stage that reads it, inline it, or finish it in the reduction before");
+                throw Unsupported(
+                    "stage " + s.name() +
+                    " stands at the root and is read by another stage; on the chip results stay where they "
+                    "are made: compute_at a loop of the stage that reads it, inline it, or finish it in the reduction "
+                    "before");
             if (!s.def.is_reduction())
                 lower_pointwise(c, state, s);
             else if (s.tensorize)
                 lower_contraction(c, state, s, s.finished_into.empty() ? nullptr : &state.stage(s.finished_into));
             else
-                throw Unsupported("stage " + s.name() +
-                                  " is a reduction without tensorize, finished in " + s.finished_into +
-                                  "; reductions without the matrix unit are computed at a loop of the stage that reads them");
+                throw Unsupported(
+                    "stage " + s.name() + " is a reduction without tensorize, finished in " + s.finished_into +
+                    "; reductions without the matrix unit are computed at a loop of the stage that reads them");
             if (s.def.is_reduction() && s.tensorize)
                 contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
         }

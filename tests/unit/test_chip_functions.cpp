@@ -69,7 +69,8 @@ TEST_CASE("functions of every fp16, to 2 units in the last place, and as the hos
         {"sqrt", [](double x) { return std::sqrt(x); }},
         {"log", [](double x) { return std::log(x); }},
         {"reciprocal", [](double x) { return 1 / x; }},
-        {"softplus", [](double x) { return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }},
+        {"softplus",
+         [](double x) { return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }},
         {"silu", [](double x) { return x / (1 + std::exp(-x)); }},
         {"relu", [](double x) { return x > 0 ? x : 0; }},
         {"abs", [](double x) { return std::abs(x); }},
@@ -129,7 +130,8 @@ TEST_CASE("functions of f32, as the host evaluates them") {
     for (int i = 0; i < 1024; i++) in[i] = float(i - 512) / 37;
     const float ends[] = {0.f, -0.f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 3.4e38f, 1.17549435e-38f};
     std::copy(std::begin(ends), std::end(ends), in);
-    for (const char *name : {"exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "reciprocal", "floor", "gelu", "softplus"}) {
+    for (const char *name :
+         {"exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "reciprocal", "floor", "gelu", "softplus"}) {
         CAPTURE(std::string(name));
         const Op op = ops::unary(name, f32, n);
         const Buffer<> y = simulated(op, {x});
@@ -149,11 +151,14 @@ TEST_CASE("quotients of f32 are rounded to nearest") {
     const chip::VectorProgram p = b.program();
     Random r(3);
     const auto divided = [&](float x, float y) {
-        return __builtin_bit_cast(float, evaluate(p, {__builtin_bit_cast(uint32_t, x), __builtin_bit_cast(uint32_t, y)}));
+        return __builtin_bit_cast(float,
+                                  evaluate(p, {__builtin_bit_cast(uint32_t, x), __builtin_bit_cast(uint32_t, y)}));
     };
     int wrong = 0;
     for (int i = 0; i < 100000; i++) {
-        const auto random = [&] { return __builtin_bit_cast(float, uint32_t((r() & 0x807fffff) | (64 + r.below(128)) << 23)); };
+        const auto random = [&] {
+            return __builtin_bit_cast(float, uint32_t((r() & 0x807fffff) | (64 + r.below(128)) << 23));
+        };
         const float x = random(), y = random();
         wrong += divided(x, y) != x / y;
     }
@@ -185,7 +190,8 @@ TEST_CASE("operations of two tensors, and choices") {
     Axis i("i", 1000);
     Tensor A = input("A", f16, {i}), B = input("B", f32, {i});
     const Op mixed("mixed", {A, B}, {compute("Y", {i}, cast(f32, A(i)) * 3.0f + B(i))});
-    const Op back("back", {A, B}, {compute("Y", {i}, cast(f16, select(B(i) > 0.f && cast(f32, A(i)) < B(i), B(i), cast(f32, A(i)))))});
+    const Op back("back", {A, B},
+                  {compute("Y", {i}, cast(f16, select(B(i) > 0.f && cast(f32, A(i)) < B(i), B(i), cast(f32, A(i)))))});
     for (const Op &op : {mixed, back}) {
         CAPTURE(op.to_string());
         Schedule s(op, machine);

@@ -96,7 +96,8 @@ TEST_CASE("every schedule of the space") {
             continue;
         }
         const Schedule s = space->schedule(point);
-        CHECK(compile_chip(Schedule::from_json(op, machine, s.to_json()), small()).words() == compile_chip(s, small()).words());
+        CHECK(compile_chip(Schedule::from_json(op, machine, s.to_json()), small()).words() ==
+              compile_chip(s, small()).words());
         check(op, s);
         fitting++;
     }

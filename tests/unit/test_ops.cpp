@@ -1,5 +1,6 @@
 #include "dsl/interpret.h"
 #include "ops/ops.h"
+#include "support/error.h"
 
 #include <doctest/doctest.h>
 
@@ -153,6 +154,39 @@ TEST_CASE("rows") {
     CHECK(std::abs(mean) < 1e-9);
     CHECK(square == doctest::Approx(1).epsilon(1e-3));
     CHECK(at(interpret(ops::rms_norm(bf16, 3, 50), random_inputs(ops::rms_norm(bf16, 3, 50))), {0, 0}) != 0);
+}
+
+TEST_CASE("pooling, norms by given moments, and moved elements") {
+    const Op pool = ops::max_pool(f32, 1, 2, 5, 5, 3, 3, {.stride = 2, .padding = 1});
+    Buffer<float> x = random({1, 2, 5, 5}), y = interpret(pool, x);
+    CHECK(Buffer<>(y).extents() == std::vector<int64_t>{1, 2, 3, 3});
+    CHECK(y(0, 1, 0, 0) == std::max({x(0, 1, 0, 0), x(0, 1, 0, 1), x(0, 1, 1, 0), x(0, 1, 1, 1)}));
+    const Op mean = ops::average_pool(f32, 1, 2, 4, 4, 2, 2, {.stride = 2});
+    Buffer<float> a = random({1, 2, 4, 4}), b = interpret(mean, a);
+    CHECK(b(0, 1, 1, 0) == doctest::Approx((a(0, 1, 2, 0) + a(0, 1, 2, 1) + a(0, 1, 3, 0) + a(0, 1, 3, 1)) / 4));
+    CHECK_THROWS_WITH_AS(ops::max_pool(f32, 1, 1, 8, 8, 2, 2, {.padding = 2}),
+                         doctest::Contains("a padding from 0 to the window less 1"), UserError);
+    CHECK_THROWS_WITH_AS(ops::average_pool(f32, 1, 1, 2, 8, 3, 3), doctest::Contains("is larger than the image"),
+                         UserError);
+    CHECK_THROWS_WITH_AS(ops::average_pool(i32, 1, 1, 8, 8, 2, 2), doctest::Contains("takes floats"), UserError);
+    const Op turn = ops::transpose(f32, 3, 4);
+    Buffer<float> t = random({3, 4}), u = interpret(turn, t);
+    CHECK(u(3, 1) == t(1, 3));
+    const Op norm = ops::batch_norm(f64, 2, 3, 2, 2);
+    std::vector<Buffer<>> in = random_inputs(norm);
+    fill_random(in[2], 5, 0.5, 2);
+    const double expected =
+        (at(in[0], {1, 2, 0, 1}) - at(in[1], {2})) / std::sqrt(at(in[2], {2}) + 1e-5) * at(in[3], {2}) + at(in[4], {2});
+    CHECK(at(interpret(norm, in), {1, 2, 0, 1}) == doctest::Approx(expected));
+    const Op rows = ops::gather(f32, 3, 5, 4);
+    Buffer<float> table = random({5, 4});
+    const Buffer<> index(i32, {3});
+    auto *numbers = reinterpret_cast<int32_t *>(index.data());
+    numbers[0] = 4, numbers[1] = -7, numbers[2] = 2; // the second one is beyond, and takes the first row
+    Buffer<float> g = interpret(rows, {table, index}).front();
+    CHECK(g(0, 1) == table(4, 1));
+    CHECK(g(1, 3) == table(0, 3));
+    CHECK(g(2, 0) == table(2, 0));
 }
 
 TEST_CASE("reductions along any axes") {

@@ -65,7 +65,8 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         const auto &outer = nesting->outer->loops();
         loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
         first_own_ = loops_.size();
-        for (PlannedLoop &l : loops_) l.name = nesting->outer->stage().name() + " " + l.name; // names are the stage's own
+        for (PlannedLoop &l : loops_)
+            l.name = nesting->outer->stage().name() + " " + l.name; // names are the stage's own
     }
     bool lanes = false;
     for (const std::string &name : stage.order) {

@@ -148,16 +148,18 @@ void Chain::collect(const StageState &root) {
             }
         }
         if (across && s.reduced_lanes)
-            throw Unsupported("stage " + s.name + " has lanes that it reduces and lanes that it keeps; one of them runs in time");
+            throw Unsupported("stage " + s.name +
+                              " has lanes that it reduces and lanes that it keeps; one of them runs in time");
         if (n > 1 && lanes > 1 && n != lanes)
             throw Unsupported(fmt::format("stage {} has {} lanes, another one of its chain {}", s.name, n, lanes));
         if (n > 1) lanes = n;
         for (const size_t l : s.time) s.points *= loops[l].extent;
     }
     if (lanes != 2 && lanes != 4)
-        throw UserError(fmt::format("stage {}: its vectorized loops have {} iterations; vectors of the chip have 4, or 2 "
-                                    "where nothing has 16 bits",
-                                    root.name(), lanes));
+        throw UserError(
+            fmt::format("stage {}: its vectorized loops have {} iterations; vectors of the chip have 4, or 2 "
+                        "where nothing has 16 bits",
+                        root.name(), lanes));
     four_ = lanes == 4;
     for (size_t l = 0; l < plan->loops().size() && !nested.empty() && l <= depth; l++) {
         if (plan->loops()[l].kind == PlannedLoop::Kind::Time) outer_.push_back(l);
@@ -322,7 +324,9 @@ void Chain::make_store() {
 // Room for the results of the stages before the root, for sums under way, for intermediate values.
 void Chain::place_homes() {
     const auto parts = [&](kumiko::Type t) { return four_ && t.bits() == 32 ? 2 : 1; };
-    const auto in_steps = [](int64_t points) { return (points + cycles_per_step - 1) / cycles_per_step * cycles_per_step; };
+    const auto in_steps = [](int64_t points) {
+        return (points + cycles_per_step - 1) / cycles_per_step * cycles_per_step;
+    };
     int64_t sums = 0;
     bool over_l1bs = false, over_units = false;
     for (ChainStage &s : stages_) {
@@ -333,7 +337,8 @@ void Chain::place_homes() {
             if (level == memory_name(b)) s.home = b, found = true;
         }
         if (!found)
-            throw Unsupported("stage " + s.name + " is kept in " + level + "; results of a chain stand in GRF0, GRF1, LM0 or LM1");
+            throw Unsupported("stage " + s.name + " is kept in " + level +
+                              "; results of a chain stand in GRF0, GRF1, LM0 or LM1");
         s.at = c_.planner.take(s.home, in_steps(s.points) * parts(s.type), s.name);
         if (!s.fold) continue;
         sums = std::max(sums, in_steps(s.points) * parts(s.type) * chains(s));

@@ -33,8 +33,8 @@ struct ChainStage {
     std::vector<size_t> reduced; // and those that are reduced over
     std::vector<size_t> lanes;
     bool reduced_lanes = false;
-    int64_t points = 1;           // of a unit: iterations of `time`
-    Expr value;                   // of an element; of a reduction: the term
+    int64_t points = 1;            // of a unit: iterations of `time`
+    Expr value;                    // of an element; of a reduction: the term
     std::optional<Component> fold; // of a reduction
     std::vector<ChainRead> reads;
     VectorProgram program;
@@ -42,7 +42,7 @@ struct ChainStage {
     Bank home = Bank::Grf0;
     int64_t at = -1;
 
-    int64_t index(const Values &values) const; // of a point
+    int64_t index(const Values &values) const;     // of a point
     void set(Values &values, int64_t point) const; // a point beyond the last is the last
 };
 
@@ -73,10 +73,10 @@ private:
     std::optional<StoredPart> leaving_;
     std::unique_ptr<VectorEmitter> code_;
     bool four_ = false;
-    size_t depth_ = 0; // position of the loop at which the stages before the root are computed
-    int64_t accumulators_ = 0; // in GRF0 from here on
+    size_t depth_ = 0;           // position of the loop at which the stages before the root are computed
+    int64_t accumulators_ = 0;   // in GRF0 from here on
     Ring tree_l1bm_, tree_l2bm_; // where sums meet
-    Values outer_values_; // of the root's loops around the chain
+    Values outer_values_;        // of the root's loops around the chain
 
     // chain.cpp
     void collect(const StageState &root);
@@ -107,18 +107,17 @@ private:
     int lane_mask(int lane, int lanes);
 
     // reduction.cpp
-    static int64_t chains(const ChainStage &s); // sums of one point that run side by side
-    struct Limit {                              // elements of a reduction axis beyond which there is nothing
+    int64_t chains(const ChainStage &s) const; // sums of one point that run side by side
+    struct Limit {                             // elements of a reduction axis beyond which there is nothing
         size_t axis;
         int64_t below; // positions of units and lanes
         auto operator<=>(const Limit &) const = default;
     };
-    struct Positions {
-        sim::Operand wide, narrow; // f32 in two parts where a word has four lanes; i16
-    };
-    std::map<std::pair<const ChainStage *, size_t>, Positions> positions_;
+    // Of each unit and lane along a reduction axis, counted from where time stands; by how the loops make them.
+    std::map<std::string, sim::Operand> positions_;
     void reduce(ChainStage &s);
-    const Positions &positions(const ChainStage &s, size_t axis);
+    // As f32, in two parts where a word has four lanes, or as i16.
+    sim::Operand positions(const ChainStage &s, size_t axis, bool small);
     std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>>, VectorProgram> foldings_;
     const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;
@@ -127,8 +126,8 @@ private:
     void over_units(const ChainStage &s, const Folding &f, const std::vector<sim::Operand> &values,
                     const std::function<void(size_t value, uint32_t mabs, int64_t l1bm)> &arrived);
     sim::Operand swapped_lanes(const sim::Operand &pair);
-    void alu(sim::AluOp op, sim::Type type, const sim::Operand &a, const std::optional<sim::Operand> &b, const sim::Operand &to,
-             int width = 1);
+    void alu(sim::AluOp op, sim::Type type, const sim::Operand &a, const std::optional<sim::Operand> &b,
+             const sim::Operand &to, int width = 1);
 };
 
 } // namespace kumiko::chip

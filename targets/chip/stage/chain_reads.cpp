@@ -124,7 +124,8 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         for (const Affine &a : index) o.push_back(a.at(v) - a.at(zero));
         return o;
     };
-    const auto at_lane = [&](const StagePlan &p, const std::vector<size_t> &lanes, const std::vector<Affine> &index, int64_t lane) {
+    const auto at_lane = [&](const StagePlan &p, const std::vector<size_t> &lanes, const std::vector<Affine> &index,
+                             int64_t lane) {
         Values v(p.loops().size(), 0);
         const Values zero = v;
         for (size_t i = lanes.size(); i-- > 0;) {
@@ -143,12 +144,13 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
     bool by_pe = false;
     for (int tier = 0; tier < level_count; tier++) {
         for (int u = 0; u < units_of(c_.config, Tier(tier)); u++) {
-            const Offsets left = minus(at_unit(plan, r.access.index, Tier(tier), u), at_unit(its, own.index, Tier(tier), u));
+            const Offsets left =
+                minus(at_unit(plan, r.access.index, Tier(tier), u), at_unit(its, own.index, Tier(tier), u));
             if (std::all_of(left.begin(), left.end(), [](int64_t o) { return o == 0; })) continue;
             if (Tier(tier) != Tier::Pe || its.parts(own, Tier::Pe) > 1)
-                throw Unsupported(fmt::format(
-                    "stage {} reads {} where other units of level {} have it; the chip's chains read what stands in the same unit, or in all",
-                    g.stage->name, from.name, level_names[size_t(tier)]));
+                throw Unsupported(fmt::format("stage {} reads {} where other units of level {} have it; the chip's "
+                                              "chains read what stands in the same unit, or in all",
+                                              g.stage->name, from.name, level_names[size_t(tier)]));
             by_pe = true;
             of_pe[size_t(u)] = left;
         }
@@ -157,13 +159,14 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
     std::vector<Offsets> of_lane; // of both words
     bool by_lane = false;
     for (int lane = 0; lane < per_word * parts; lane++) {
-        of_lane.push_back(minus(at_lane(plan, g.stage->lanes, r.access.index, lane), at_lane(its, from.lanes, own.index, lane)));
-        const bool differs = std::any_of(of_lane.back().begin(), of_lane.back().end(), [](int64_t o) { return o != 0; });
+        of_lane.push_back(
+            minus(at_lane(plan, g.stage->lanes, r.access.index, lane), at_lane(its, from.lanes, own.index, lane)));
+        const bool differs =
+            std::any_of(of_lane.back().begin(), of_lane.back().end(), [](int64_t o) { return o != 0; });
         if (!differs) continue;
         bool dealt = false;
         for (const size_t l : from.lanes) dealt = dealt || own.depends(l);
-        if (dealt)
-            throw Unsupported("stage " + g.stage->name + " reads " + from.name + " where another lane has it");
+        if (dealt) throw Unsupported("stage " + g.stage->name + " reads " + from.name + " where another lane has it");
         by_lane = true;
     }
     // The point of `from` for each cycle, and these offsets.
@@ -185,7 +188,8 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
                     rest -= found[l] * step;
                 }
                 if (rest != 0 && steps.empty())
-                    throw Unsupported("stage " + g.stage->name + " reads " + from.name + " beyond what its loops compute");
+                    throw Unsupported("stage " + g.stage->name + " reads " + from.name +
+                                      " beyond what its loops compute");
                 for (const auto &[step, l] : steps) v[l] = found[l];
                 // own.index of the axes to come does not depend on these loops
             }
@@ -224,7 +228,9 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         all.address.at[0] = uint16_t(all.address.at[0] + word);
         for (int p = 0; p < (by_pe ? pes_per_mab : 1); p++) {
             const Operand &to = p == 0 ? all : one;
-            const auto lane = [&](int e) { return words(of_pe[size_t(p)], of_lane[size_t(word * per_word + e)], word); };
+            const auto lane = [&](int e) {
+                return words(of_pe[size_t(p)], of_lane[size_t(word * per_word + e)], word);
+            };
             place(lane(0), nullptr, 0, to);
             for (int e = 1; e < per_word && by_lane; e++) place(lane(e), &to, lane_mask(e, per_word), to);
             if (p == 0) continue;

@@ -143,9 +143,38 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
     int64_t l1_users = 0, l2_users = 0;
     for (const auto &[road, through] : users) l1_users += through.first, l2_users += through.second;
     const int64_t l1_share = l1_users ? c.planner.free_words(Bank::L1bm) / l1_users : 0;
-    const int64_t l2_share = l2_users ? c.planner.free_words(Bank::L2bm) / l2_users : 0;
+    // Where moves are few, those with little to carry leave their part to the others, and results have room for two: one leaves while
+    // the next is made.
+    std::vector<int64_t> shares(users.size(), l2_users ? c.planner.free_words(Bank::L2bm) / l2_users : 0),
+        few(users.size(), moves);
+    if (moves == 1) {
+        int64_t room = c.planner.free_words(Bank::L2bm), parts = 0;
+        std::vector<bool> served(users.size(), false);
+        const auto weight = [&](size_t i) { return users[i].first->shape().store ? 2 : 1; };
+        for (size_t i = 0; i < users.size(); i++) {
+            served[i] = !users[i].second.second;
+            if (!served[i]) parts += weight(i);
+        }
+        for (bool again = true; again;) {
+            again = false;
+            for (size_t i = 0; i < users.size(); i++) {
+                const int64_t wanted = std::min<int64_t>(2, users[i].first->tiles()) * users[i].first->l2_words();
+                if (served[i] || wanted > room / parts * weight(i)) continue;
+                shares[i] = wanted;
+                room -= wanted;
+                parts -= weight(i);
+                served[i] = again = true;
+            }
+        }
+        for (size_t i = 0; i < users.size(); i++) {
+            if (!served[i]) shares[i] = room / parts * weight(i);
+            few[i] = users[i].first->shape().store || shares[i] >= 4096 ? 2 : 1;
+        }
+    }
     for (size_t i = 0; i < users.size(); i++) {
         const Road &r = *users[i].first;
+        const int64_t l2_share = shares[i];
+        moves = int(few[i]);
         if (users[i].second.first) {
             const int64_t wanted = std::min<int64_t>({l1_share, 16 * r.chunk(), r.l1_words()}) / r.chunk() * r.chunk();
             const int64_t words = std::max(wanted, r.chunk());
@@ -282,7 +311,8 @@ StoredPart store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int
     const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
     const int64_t groups = (r.accesses() + cycles_per_step - 1) / cycles_per_step;
     const int64_t x = part * rings.move, n = std::min(rings.move, r.l1_words() - x);
-    const int64_t l2bm = rings.l2.next(n / r.chunk() * r.l2_chunk());
+    // A last, smaller part has as much room, so that no part reaches into the one before, which is still to leave.
+    const int64_t l2bm = rings.l2.next(rings.move / r.chunk() * r.l2_chunk());
     for (int64_t y = 0; y < n; y += r.chunk()) {
         const int64_t l1bm = rings.l1.next(r.chunk());
         for (int64_t z = 0; z < r.chunk(); z += per_step) {

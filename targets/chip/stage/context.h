@@ -62,7 +62,7 @@ struct Rings {
     int64_t move = 0; // LW of L1BM in the tile's order that one move carries
 };
 // Deals what L1BM and L2BM have left to the roads that pass through them.
-// `moves`: how many find room in L2BM at a time, for each of them.
+// `moves`: how many find room in L2BM at a time, for each of them; of results two at least.
 std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,
                                int moves = 3);
 

@@ -13,7 +13,9 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     constexpr int64_t run_points = 2 * cycles_per_step; // of an access of two words a cycle
     const auto &ops = s.program.ops;
     const VectorOp &op = ops.back();
-    if (op.kind != VectorOp::Kind::Mau || op.from[1] >= 0 || ops.size() != 3 || (s.home != Bank::Lm0 && s.home != Bank::Lm1)) return 0;
+    if (op.kind != VectorOp::Kind::Mau || op.from[1] >= 0 || ops.size() != 3 ||
+        (s.home != Bank::Lm0 && s.home != Bank::Lm1))
+        return 0;
     for (const VectorOp &o : ops) {
         if (code_->parts(o.type) != 1) return 0;
     }
@@ -24,8 +26,11 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
         for (int64_t p = 0; p < s.points; p += cycles_per_step) {
             Group g = group(s, std::min(p, s.points - cycles_per_step));
             const Operand o = word(g, int(ops[r].bits), 0);
-            if ((o.source != Source::Lm0 && o.source != Source::Lm1) || o.address.listed || o.address.stride != 1 || s.points < run_points) return 0;
-            const int64_t at = o.address.at[0] + (o.source == Source::Lm1 ? c_.config.sizes.lm : 0) - std::min(p, s.points - cycles_per_step);
+            if ((o.source != Source::Lm0 && o.source != Source::Lm1) || o.address.listed || o.address.stride != 1 ||
+                s.points < run_points)
+                return 0;
+            const int64_t at = o.address.at[0] + (o.source == Source::Lm1 ? c_.config.sizes.lm : 0) -
+                               std::min(p, s.points - cycles_per_step);
             if (p == 0) base[r] = at;
             if (at != base[r]) return 0;
         }

@@ -19,7 +19,8 @@ using namespace sim;
 
 namespace {
 
-constexpr int accumulator_read = 1000, position_read = 2000, small_position_read = 3000; // beside the reads of the formula
+constexpr int accumulator_read = 1000, position_read = 2000,
+              small_position_read = 3000; // beside the reads of the formula
 
 // An operand that comes by the ALU's forward, so that it shares no port with the others.
 Operand passed(Micro &m, const Operand &a) {
@@ -45,7 +46,10 @@ struct Chain::Folding {
     sim::Type type; // as it is folded in words and by the tree: f32 or i32
     bool floats() const { return type == sim::Type::F32; }
     AluOp alu() const {
-        return kind == "maximum" ? AluOp::Max : kind == "minimum" ? AluOp::Min : kind == "sum" && !floats() ? AluOp::Add : AluOp::None;
+        return kind == "maximum"            ? AluOp::Max
+               : kind == "minimum"          ? AluOp::Min
+               : kind == "sum" && !floats() ? AluOp::Add
+                                            : AluOp::None;
     }
     // What the two forms of an operation of two values take: the first by the forward.
     void fold(Micro &m, const Operand &a, const Operand &b, const Operand &to) const {
@@ -76,14 +80,17 @@ struct Chain::Folding {
     }
 };
 
-int64_t Chain::chains(const ChainStage &s) {
+int64_t Chain::chains(const ChainStage &s) const {
     int64_t steps = 1;
     for (const size_t l : s.reduced) steps *= s.plan->loops()[l].extent;
     const int64_t groups = (s.points + cycles_per_step - 1) / cycles_per_step;
-    return groups >= 3 ? 1 : std::min<int64_t>(steps, groups == 2 ? 2 : 4);
+    // In an eighth of the registers.
+    const int64_t room = c_.config.sizes.grf / 4 / (groups * cycles_per_step * (four_ ? 2 : 1));
+    return groups >= 3 ? 1 : std::max<int64_t>(1, std::min({steps, room, int64_t(groups == 2 ? 2 : 4)}));
 }
 
-void Chain::alu(AluOp op, sim::Type type, const Operand &a, const std::optional<Operand> &b, const Operand &to, int width) {
+void Chain::alu(AluOp op, sim::Type type, const Operand &a, const std::optional<Operand> &b, const Operand &to,
+                int width) {
     Micro m;
     m.use(Unit::Alu);
     Alu u;
@@ -131,7 +138,8 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
         const bool small = bits_of(b.type(term)) == 16;
         const sim::Type t = small ? sim::Type::I16 : sim::Type::F32;
         const Id at = b.read((small ? small_position_read : position_read) + int(l.axis), t);
-        term = b.select(b.less(at, b.number(double(l.below), t)), term, take_expression(b, s.fold->identity, who, read));
+        term =
+            b.select(b.less(at, b.number(double(l.below), t)), term, take_expression(b, s.fold->identity, who, read));
     }
     if (!first) {
         const Id sum = b.read(accumulator_read, vector_type(s.type, who));
@@ -144,18 +152,31 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
         else if (kind == "maximum" || kind == "minimum")
             term = b.alu(kind == "maximum" ? AluOp::Max : AluOp::Min, term, sum);
         else
-            throw Unsupported(who + ": the chip reduces by sum, maximum, minimum and product (of floats), not by " + kind);
+            throw Unsupported(who + ": the chip reduces by sum, maximum, minimum and product (of floats), not by " +
+                              kind);
     }
     b.result(term);
     return foldings_[{&s, first, limits}] = b.program();
 }
 
-// Where the lanes of all units stand along a reduction axis, counted from the position that time gives.
-const Chain::Positions &Chain::positions(const ChainStage &s, size_t axis) {
-    const auto known = positions_.find({&s, axis});
-    if (known != positions_.end()) return known->second;
+Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     const StagePlan &plan = *s.plan;
     const Affine &index = plan.axis(s.stage->def.reduction_axes[axis].name());
+    std::string text = small ? "i16" : "f32";
+    for (size_t l = 0; l < plan.loops().size(); l++) {
+        const PlannedLoop &p = plan.loops()[l];
+        if (p.kind != PlannedLoop::Kind::Time)
+            text += fmt::format(" {}:{}:{}", int(p.level), p.extent, index.coefficients[l]);
+    }
+    const auto known = positions_.find(text);
+    if (known != positions_.end()) return known->second;
+    if (small) { // of those in f32
+        const Operand wide = positions(s, axis, false), pair = code_->take(2, 0), narrow = code_->take(1, 1);
+        for (int w = 0; w < 2; w++) alu(AluOp::Round, sim::Type::F32, part_of(wide, w), std::nullopt, part_of(pair, w));
+        alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, narrow);
+        code_->give_back(pair);
+        return positions_[text] = narrow;
+    }
     // Each unit's number is 16 bits of $id: PE, MAB, L1B, 2 · group + L2B. Shifted and masked they are the loops' values.
     std::array<uint64_t, 4> shift{}, mask{};
     std::array<float, 4> times{};
@@ -166,10 +187,12 @@ const Chain::Positions &Chain::positions(const ChainStage &s, size_t axis) {
             if (p.kind != PlannedLoop::Kind::Unit || p.level != tier) continue;
             if (index.depends(l)) {
                 const size_t lane = tier == Tier::Pe ? 0 : tier == Tier::Mab ? 1 : tier == Tier::L1b ? 2 : 3;
-                if (tier < Tier::L1b || count++ || !std::has_single_bit(uint64_t(stride)) || !std::has_single_bit(uint64_t(p.extent)))
-                    throw Unsupported(fmt::format("stage {}: reduction axis {} ends inside what loop {} of {} iterations deals out over {}; "
-                                                  "ends are found where one loop of a level deals it out, in powers of two",
-                                                  s.name, s.stage->def.reduction_axes[axis].name(), p.name, p.extent, level_names[size_t(tier)]));
+                if (tier < Tier::L1b || count++ || !std::has_single_bit(uint64_t(stride)) ||
+                    !std::has_single_bit(uint64_t(p.extent)))
+                    throw Unsupported(fmt::format(
+                        "stage {}: reduction axis {} ends inside what loop {} of {} iterations deals out over {}; "
+                        "ends are found where one loop of a level deals it out, in powers of two",
+                        s.name, s.stage->def.reduction_axes[axis].name(), p.name, p.extent, level_names[size_t(tier)]));
                 shift[lane] = uint64_t(std::countr_zero(uint64_t(stride)));
                 mask[lane] = uint64_t(p.extent - 1);
                 times[lane] = float(index.coefficients[l]);
@@ -209,8 +232,7 @@ const Chain::Positions &Chain::positions(const ChainStage &s, size_t axis) {
     Micro sum;
     add.fold(sum, passed(sum, other), pair, id);
     c_.packer.place(sum);
-    Positions p;
-    p.wide = code_->take(2, 1);
+    const Operand result = code_->take(2, 1);
     const auto lane = [&](int e) {
         int64_t rest = e, at = 0;
         for (size_t i = s.lanes.size(); i-- > 0;) {
@@ -219,20 +241,13 @@ const Chain::Positions &Chain::positions(const ChainStage &s, size_t axis) {
         }
         return float(at);
     };
-    const int parts = four_ ? 2 : 1;
-    for (int w = 0; w < parts; w++) {
+    for (int w = 0; w < (four_ ? 2 : 1); w++) {
         Micro m;
-        add.fold(m, id, floats(lane(2 * w), lane(2 * w + 1)), part_of(p.wide, w));
+        add.fold(m, id, floats(lane(2 * w), lane(2 * w + 1)), part_of(result, w));
         c_.packer.place(m);
     }
-    if (!four_) p.wide.address.stride = 2;
-    p.narrow = code_->take(1, 1);
-    if (four_) {
-        for (int w = 0; w < 2; w++) alu(AluOp::Round, sim::Type::F32, part_of(p.wide, w), std::nullopt, part_of(pair, w));
-        alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, p.narrow);
-    }
     for (const Operand &o : {id, wide, pair, other}) code_->give_back(o);
-    return positions_[{&s, axis}] = p;
+    return positions_[text] = result;
 }
 
 // The first word of a pair with its 32-bit lanes changed over; the second one is overwritten. Halves are narrowed into a word in which they can be
@@ -256,8 +271,8 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
         const PlannedLoop &p = plan.loops()[l];
         if (!p.reduction || p.kind != PlannedLoop::Kind::Unit || p.extent == 1) continue;
         if (p.level < Tier::L1b)
-            throw Unsupported("stage " + s.name + ": reduction loop " + p.name + " is bound to " + level_names[size_t(p.level)] +
-                              "; the chip's reductions run over PE, MAB and L1B");
+            throw Unsupported("stage " + s.name + ": reduction loop " + p.name + " is bound to " +
+                              level_names[size_t(p.level)] + "; the chip's reductions run over PE, MAB and L1B");
         l1bs = l1bs || p.level == Tier::L1b;
     }
     if (f.kind == "product")
@@ -271,7 +286,7 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
     };
     const auto from_mabs = sets(Tier::Mab, false), to_mabs = sets(Tier::Mab, true), from_l1bs = sets(Tier::L1b, false),
                to_l1bs = sets(Tier::L1b, true);
-    const int64_t step = pes_per_mab * cycles_per_step;            // words of a value in L1BM
+    const int64_t step = pes_per_mab * cycles_per_step;           // words of a value in L1BM
     const size_t together = l1bs ? size_t(64 / step) : size_t(1); // values that L2 carries at a time
     for (size_t first = 0; first < values.size(); first += together) {
         for (size_t q = 0; q < from_mabs.size(); q++) {
@@ -317,7 +332,8 @@ void Chain::reduce(ChainStage &s) {
     const StagePlan &plan = *s.plan;
     const sim::Type type = vector_type(s.type, "stage " + s.name);
     if (type != sim::Type::F32 && type != sim::Type::F16 && type != sim::Type::I32)
-        throw Unsupported("stage " + s.name + " accumulates " + kumiko::to_string(s.fold->identity) + " of 16 bits; reductions have f16, f32 and i32");
+        throw Unsupported("stage " + s.name + " accumulates " + kumiko::to_string(s.fold->identity) +
+                          " of 16 bits; reductions have f16, f32 and i32");
     const int n = code_->parts(type);
     const int64_t groups = (s.points + cycles_per_step - 1) / cycles_per_step, side_by_side = chains(s);
     const auto accumulator = [&](int64_t chain, int64_t group) {
@@ -341,8 +357,9 @@ void Chain::reduce(ChainStage &s) {
             code_->run(
                 folding(s, q < side_by_side, beyond),
                 [&](int which, int part) {
-                    if (which >= small_position_read) return positions(s, size_t(which - small_position_read)).narrow;
-                    if (which >= position_read) return part_of(positions(s, size_t(which - position_read)).wide, part);
+                    if (which >= small_position_read) return positions(s, size_t(which - small_position_read), true);
+                    if (which >= position_read)
+                        return part_of(positions(s, size_t(which - position_read), false), part);
                     if (which == accumulator_read) return part_of(to, part);
                     return word(four, which, part);
                 },
@@ -361,9 +378,10 @@ void Chain::reduce(ChainStage &s) {
         if (p.level != Tier::Pe) continue;
         if (p.reduction && p.extent > 1) {
             if ((p.extent != 2 && p.extent != 4) || stride * p.extent != plan.used(Tier::Pe))
-                throw Unsupported(fmt::format("stage {}: reduction loop {} of {} iterations is bound to PE; 2 or 4 are built, outside of "
-                                              "other loops bound to PE",
-                                              s.name, p.name, p.extent));
+                throw Unsupported(fmt::format(
+                    "stage {}: reduction loop {} of {} iterations is bound to PE; 2 or 4 are built, outside of "
+                    "other loops bound to PE",
+                    s.name, p.name, p.extent));
             for (int64_t r = p.extent / 2; r > 0; r /= 2) rotations.push_back(int(r * stride));
         }
         stride *= p.extent;
@@ -371,7 +389,7 @@ void Chain::reduce(ChainStage &s) {
     const bool lanes = s.reduced_lanes;
     Folding f{s.stage->def.reduction_kind, type == sim::Type::F16 ? sim::Type::F32 : type};
     const bool widened = type == sim::Type::F16;
-    const int words = widened || n == 2 ? 2 : 1;   // of a point, as it is folded
+    const int words = widened || n == 2 ? 2 : 1; // of a point, as it is folded
     const auto forwarded = [&](AluOp op, int rotate, const Operand &a, const Operand &b, const Operand &to) {
         Micro m; // a goes by the ALU and its forward
         m.use(Unit::Alu);
@@ -402,7 +420,8 @@ void Chain::reduce(ChainStage &s) {
             }
             const Operand more = code_->take(2, 0);
             alu(AluOp::Widen, sim::Type::F16, accumulator(chain, g), std::nullopt, more);
-            for (int w = 0; w < words; w++) forwarded(AluOp::Pass, 0, part_of(more, w), part_of(pair, w), part_of(pair, w));
+            for (int w = 0; w < words; w++)
+                forwarded(AluOp::Pass, 0, part_of(more, w), part_of(pair, w), part_of(pair, w));
             code_->give_back(more);
         }
         const Operand &from = widened ? pair : accumulator(0, g);
@@ -420,7 +439,8 @@ void Chain::reduce(ChainStage &s) {
             alu(AluOp::Pass, sim::Type::I32, from, std::nullopt, pair, words);
         }
         for (const int r : rotations) {
-            for (int w = 0; w < left; w++) forwarded(AluOp::Rotate, r, part_of(pair, w), part_of(pair, w), part_of(pair, w));
+            for (int w = 0; w < left; w++)
+                forwarded(AluOp::Rotate, r, part_of(pair, w), part_of(pair, w), part_of(pair, w));
         }
         // To where the result stands; fp16 in pairs of words first.
         if (!tree) {
@@ -428,7 +448,8 @@ void Chain::reduce(ChainStage &s) {
                 if (left == 1) alu(AluOp::Pass, sim::Type::I32, pair, std::nullopt, part_of(pair, 1));
                 alu(AluOp::Narrow, sim::Type::F32, pair, std::nullopt, home(g, 0));
             } else {
-                for (int w = 0; w < n; w++) alu(AluOp::Pass, sim::Type::I32, part_of(pair, left == 1 ? 0 : w), std::nullopt, home(g, w));
+                for (int w = 0; w < n; w++)
+                    alu(AluOp::Pass, sim::Type::I32, part_of(pair, left == 1 ? 0 : w), std::nullopt, home(g, w));
             }
             code_->give_back(pair);
             continue;

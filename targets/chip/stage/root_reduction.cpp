@@ -19,8 +19,10 @@ int64_t extent_of(const StageState &s, const std::string &loop) {
 // The two stages of `s`, what is reduced first.
 std::pair<StageState, StageState> divided(const StageState &s) {
     if (!s.accumulate)
-        throw UserError("stage " + s.name() + " is a reduction at the root, but its sums have no place; accumulate_in(\"GRF0\", …) at the loop "
-                                              "around those that reduce");
+        throw UserError(
+            "stage " + s.name() +
+            " is a reduction at the root, but its sums have no place; accumulate_in(\"GRF0\", …) at the loop "
+            "around those that reduce");
     const std::string at = s.accumulate->loop;
     const size_t depth = s.position(at);
     StageState reduced = s, stored = s;
@@ -90,8 +92,8 @@ ScheduleState with_results_stored(const ScheduleState &state) {
     ScheduleState made = state;
     made.stages.clear();
     for (const StageState &s : state.stages) {
-        if (!s.def.is_reduction() || s.tensorize || s.placement.kind != Placement::Kind::Root || !s.finished_into.empty() ||
-            !state.op.is_output(s.name())) {
+        if (!s.def.is_reduction() || s.tensorize || s.placement.kind != Placement::Kind::Root ||
+            !s.finished_into.empty() || !state.op.is_output(s.name())) {
             made.stages.push_back(s);
             continue;
         }
@@ -99,13 +101,15 @@ ScheduleState with_results_stored(const ScheduleState &state) {
         for (StageState &copy : made.stages) { // its operands come to the part that reduces
             if (!copy.is_copy || copy.placement.consumer != s.name()) continue;
             copy.placement.consumer = reduced.name();
-            if (!reduced.has_loop(copy.placement.loop)) copy.placement.loop = s.name() + " " + copy.placement.loop; // an outer one
+            if (!reduced.has_loop(copy.placement.loop))
+                copy.placement.loop = s.name() + " " + copy.placement.loop; // an outer one
         }
         for (StageState &other : made.stages) { // what is computed at it
             if (!other.is_copy && other.placement.kind == Placement::Kind::At && other.placement.consumer == s.name() &&
                 other.placement.loop != reduced.placement.loop)
-                throw Unsupported("stage " + other.name() + " is computed at loop " + other.placement.loop + " of " + s.name() +
-                                  ", which accumulates at " + reduced.placement.loop + "; on the chip both are one loop");
+                throw Unsupported("stage " + other.name() + " is computed at loop " + other.placement.loop + " of " +
+                                  s.name() + ", which accumulates at " + reduced.placement.loop +
+                                  "; on the chip both are one loop");
         }
         made.stages.push_back(std::move(reduced));
         made.stages.push_back(std::move(stored));

@@ -249,15 +249,48 @@ void VectorEmitter::finish(Id id) {
     }
 }
 
+// An LM has one port, so no operation reads one and writes it, nor LM0 beside an immediate.
+bool VectorEmitter::shares_port(Id id, const Operand &to) const {
+    const VectorOp &op = plan_->program.ops[size_t(id)];
+    const auto shares = [&](const Operand &from) {
+        return (to.source == Source::Lm0 || to.source == Source::Lm1) &&
+               (from.source == to.source || (from.source == Source::Imm && to.source == Source::Lm0));
+    };
+    if (op.kind == Kind::Read || op.kind == Kind::Number) return shares(operand(id, 0));
+    return std::any_of(op.from.begin(), op.from.end(), [&](Id f) {
+        const bool valued = f >= 0 && (plan_->program.ops[size_t(f)].kind == Kind::Read ||
+                                       plan_->program.ops[size_t(f)].kind == Kind::Number);
+        return valued && shares(operand(f, 0));
+    });
+}
+
 // Places an operation, into registers or to where it is wanted.
 void VectorEmitter::place(Id id, const Place *to) {
     const VectorOp &op = plan_->program.ops[size_t(id)];
     Value &v = values_[size_t(id)];
     const int n = parts(op.type);
+    if (to && shares_port(id, (*to)(0))) { // by registers
+        const Operand between = take(n, 0);
+        const Place there = [&](int part) { return next_word(between, part); };
+        place(id, &there);
+        Micro m;
+        m.use(Unit::Alu);
+        Alu u;
+        u.op = AluOp::Pass;
+        u.type = sim::Type::I32;
+        u.width = uint8_t(n);
+        u.a = m.read(between, n);
+        u.to = m.write((*to)(0), n);
+        m.word().alu = u;
+        packer_.place(m);
+        give_back(between);
+        return;
+    }
     const int choices = plan_->choices[size_t(id)];
     if (choices > 0) {
         for (int p = 0; p < n; p++) {
-            if (free_masks_.empty()) throw Unsupported(who_ + ": the expression makes more choices than there are masks");
+            if (free_masks_.empty())
+                throw Unsupported(who_ + ": the expression makes more choices than there are masks");
             v.masks[size_t(p)] = free_masks_.front();
             free_masks_.pop_front();
         }

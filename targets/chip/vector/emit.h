@@ -26,7 +26,8 @@ public:
     using Place = std::function<sim::Operand(int part)>;
 
     // `four`: a word has four elements, not two. `masks`: the first of the mask entries, up to 15, that comparisons may use.
-    VectorEmitter(Packer &packer, std::string who, std::array<RegisterRange, 2> registers, bool four, int first_mask = 1);
+    VectorEmitter(Packer &packer, std::string who, std::array<RegisterRange, 2> registers, bool four,
+                  int first_mask = 1);
 
     // 1, or 2: words of a value of that type.
     int parts(sim::Type type) const { return four_ && bits_of(type) == 32 ? 2 : 1; }
@@ -68,6 +69,7 @@ private:
     const Planned &planned(const VectorProgram &program);
     void run_all(const VectorProgram &program, const Read &read);
     void place(Id id, const Place *to);
+    bool shares_port(Id id, const sim::Operand &to) const;
     struct From { // an operand of an operation
         Id id;
         sim::Operand at;

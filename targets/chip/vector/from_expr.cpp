@@ -45,9 +45,10 @@ private:
     std::map<Expr, Id, ir::IRDeepCompare> done_;
 
     [[noreturn]] void refuse(const Expr &e) const {
-        throw Unsupported(who_ + ": the chip's vectors do not compute " + to_string(e) +
-                          "; they have + - * of floats and integers (* of floats only), /, min, max, select, comparisons, casts "
-                          "among f16, f32, i16 and i32, abs, exp, log, tanh, erf, sigmoid, sqrt, rsqrt, floor, ceil, round, trunc");
+        throw Unsupported(
+            who_ + ": the chip's vectors do not compute " + to_string(e) +
+            "; they have + - * of floats and integers (* of floats only), /, min, max, select, comparisons, casts "
+            "among f16, f32, i16 and i32, abs, exp, log, tanh, erf, sigmoid, sqrt, rsqrt, floor, ceil, round, trunc");
     }
 
     Id fresh(const Expr &e) {
@@ -57,7 +58,8 @@ private:
             if (const Id id = read_(e); id >= 0) return id;
         }
         if (e.type().is_int() && !read) { // sizes, as in a mean's divisor
-            if (const auto i = ir::as_const_int(ir::simplify(e))) return b_.number(double(*i), vector_type(e.type(), who_));
+            if (const auto i = ir::as_const_int(ir::simplify(e)))
+                return b_.number(double(*i), vector_type(e.type(), who_));
         }
         if (cast) return converted(e, cast->value);
         if (const auto f = ir::as_const_float(e)) return b_.number(*f, vector_type(e.type(), who_));
@@ -153,7 +155,8 @@ private:
             refuse(e);
         }
         if (op->is_intrinsic(ir::Call::round))
-            return in_f32(e.type(), {op->args[0]}, [&](const std::vector<Id> &x) { return rounded(b_, x[0], Rounding::Nearest); });
+            return in_f32(e.type(), {op->args[0]},
+                          [&](const std::vector<Id> &x) { return rounded(b_, x[0], Rounding::Nearest); });
         const std::string name = op->name.substr(0, op->name.rfind('_'));
         if (op->args.size() != 1 || !e.type().is_float() || op->call_type != ir::Call::PureExtern) refuse(e);
         const std::map<std::string, Id (*)(VectorBuilder &, Id)> functions = {

@@ -54,8 +54,7 @@ Id exp(VectorBuilder &b, Id x) {
     const Id n = b.sub(shifted, b.number(round_by));
     Id r = b.fma(n, b.number(-2 * ln2_high), x);
     r = b.fma(n, b.number(-2 * ln2_low), r); // |r| <= ln 2
-    Id p = b.polynomial(
-        r, {1.24999983576e-1, 2.08331504763e-2, 2.60427444431e-3, 2.61523341652e-4, 2.15851972243e-5});
+    Id p = b.polynomial(r, {1.24999983576e-1, 2.08331504763e-2, 2.60427444431e-3, 2.61523341652e-4, 2.15851972243e-5});
     p = b.add(b.fma(p, b.mul(r, r), b.mul(r, b.number(0.5))), b.number(1));
     const Id root = b.mul(p, power_of_two(b, shifted));
     return b.mul(root, root);
@@ -130,11 +129,11 @@ Id sqrt(VectorBuilder &b, Id x) {
 Id divide(VectorBuilder &b, Id a, Id d) {
     // s ≈ 1/sqrt(|d|); everything is scaled by s twice, so that nothing leaves fp32's range before the quotient does.
     const Id s = b.alu(AluOp::Rsqrt, b.absolute(d));
-    const Id t = b.fnma(b.mul(b.absolute(d), s), s, b.number(1));           // 1 − |d| s²: below 2^-6
-    Id r = b.fma(t, b.add(t, b.number(1)), b.number(1));                    // 1 + t + t²,
-    r = b.fma(b.mul(t, t), t, r);                                           // + t³
-    r = b.select(b.equal(t, t), r, b.number(1));                            // d is 0 or infinite
-    const Id inverse = copysign(b, b.mul(s, r), d);                         // times s: 1 / d
+    const Id t = b.fnma(b.mul(b.absolute(d), s), s, b.number(1)); // 1 − |d| s²: below 2^-6
+    Id r = b.fma(t, b.add(t, b.number(1)), b.number(1));          // 1 + t + t²,
+    r = b.fma(b.mul(t, t), t, r);                                 // + t³
+    r = b.select(b.equal(t, t), r, b.number(1));                  // d is 0 or infinite
+    const Id inverse = copysign(b, b.mul(s, r), d);               // times s: 1 / d
     const Id q = b.mul(b.mul(a, s), inverse);
     const Id better = b.fma(b.mul(b.fnma(q, d, a), s), inverse, q);
     return b.select(b.equal(better, better), better, q);

@@ -152,7 +152,8 @@ Id VectorBuilder::alu(AluOp which, sim::Type of, Id a, Id b) {
         op.type = of == sim::Type::F32 ? sim::Type::F16 : of == sim::Type::I32 ? sim::Type::I16 : sim::Type::U16;
         break;
     default:
-        if (which == AluOp::ToInt || which == AluOp::Round) op.type = bits_of(of) == 16 ? sim::Type::I16 : sim::Type::I32;
+        if (which == AluOp::ToInt || which == AluOp::Round)
+            op.type = bits_of(of) == 16 ? sim::Type::I16 : sim::Type::I32;
         if (which == AluOp::ToFloat) op.type = bits_of(of) == 16 ? sim::Type::F16 : sim::Type::F32;
     }
     return make(op);
