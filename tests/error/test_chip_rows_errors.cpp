@@ -143,9 +143,13 @@ TEST_CASE("lanes") {
     const Op op("narrowed", {X}, {compute("Y", {i}, cast(f32, cast(f16, X(i))))});
     Schedule s(op, chip_machine(small()));
     StageHandle Y = s.stage("Y");
-    Y.split("i", 2, {"w", "v"});
+    Y.split("i", 2, {"p", "v"});
+    Y.split("p", 4, {"m", "pe"});
+    Y.split("m", 2, {"l", "mab"});
+    Y.split("l", 2, {"w", "l1b"});
     Y.split("w", 4, {"t", "n"});
-    Y.vectorize("v");
+    Y.reorder({"l1b", "mab", "pe", "t", "n", "v"});
+    Y.bind("l1b", "L1B").bind("mab", "MAB").bind("pe", "PE").vectorize("v");
     s.place_in("X", "LM0", "Y", "t");
     CHECK(told([&] { compile_chip(s, small()); }) ==
           "unsupported: stage Y computes elements of 16 bits, but its words have two lanes; vectorize four");

@@ -194,10 +194,10 @@ void Chain::read_all(ChainStage &s) {
     s.program = b.program();
 }
 
-// Row-major where the loops take whole blocks; several stages, and reductions, else have what they read and write in the order of their
-// use, in which the host packs it.
+// Row-major where the loops take whole blocks; several stages, reductions, and elements of several widths else have what they read and
+// write in the order of their use, in which the host packs it.
 std::shared_ptr<const Road> Chain::road_of(const ChainStage &s, RoadShape &shape) const {
-    const bool alone = stages_.size() == 1 && !s.stage->def.is_reduction();
+    const bool alone = stages_.size() == 1 && !s.stage->def.is_reduction() && !four_;
     if (shape.order && !alone) {
         RoadShape packed = shape;
         packed.order = nullptr;
