@@ -351,7 +351,6 @@ void Road::each_word(const WordVisitor &f) const {
     const RoadShape &s = shape_;
     std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
     for (size_t d = axis_stride.size(); d-- > 1;) axis_stride[d - 1] = axis_stride[d] * s.access.extents[d];
-    const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
     std::vector<int64_t> elements(static_cast<size_t>(per_word_));
     Values values(loops.size(), 0);
     for (int64_t k = 0; k < tiles_; k++) {
