@@ -63,7 +63,6 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         return base + "." + name;
     };
     const size_t last = rest.size() - 1;
-    const auto largest = [&] { return size_t(std::max_element(extent.begin(), extent.end()) - extent.begin()); };
     // Neighbours along the last axis as the tree deals them out: lanes, PEs, two MABs, L1Bs; then, up to blocks of 64 LW, more MABs, and
     // words of a PE. What MABs are left take neighbouring blocks, and groups take 16 of those in turns, as DRAM has them.
     const int64_t mabs = machine.unit("MAB").count, l1bs = machine.unit("L1B").count;

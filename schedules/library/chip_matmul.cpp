@@ -98,7 +98,8 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     const double x = tiles * p.vectors * k_words, w = jt * matrices * 16 * n.l1bs * k_words; // of an L2B
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
     // A sum is there again three steps later, a matrix takes two steps of the face.
-    const double matrix = tiles * sets * 4 * std::max(matrices * (std::max(p.vectors / 4.0, 2.0) + 0.3), 3.0);
+    const double block = std::max(p.vectors / 4.0, 2.0) + (p.vectors < 16 ? 0.3 : 0); // steps of a matrix
+    const double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
     const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / 64,
                  l2_out = tiles * p.vectors * p.pieces / 4;
@@ -115,10 +116,12 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     const double flow =
         std::max({matrix * 1.02, (x + under * w) / rate, (dram_x + under * dram_w + dram_out) / (n.groups * n.dram),
                   4 * (l2_x + under * l2_w + l2_out), 4 * (l1_x + under * l1_w + l1_out)});
-    const double between = p.twice ? 0 : first * (jt - 1);
+    // Columns between the tiles find the memories on the way full of rows; under the tiles, their moves get in the rows' way.
+    const double between = p.twice ? 0 : 1.25 * first * (jt - 1);
+    const double shared = p.twice && jt > 1 ? 1.08 : 1;
     // The first rows, and what the last ones take.
     const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
-    return first + between + flow + ends + 500;
+    return first + between + flow * shared + ends + 500;
 }
 
 std::vector<int64_t> powers(int64_t low, int64_t high) {

@@ -360,7 +360,6 @@ void Road::each_word(const WordVisitor &f) const {
     const RoadShape &s = shape_;
     std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
     for (size_t d = axis_stride.size(); d-- > 1;) axis_stride[d - 1] = axis_stride[d] * s.access.extents[d];
-    const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
     std::vector<int64_t> elements(static_cast<size_t>(per_word_));
     Values values(loops.size(), 0);
     for (int64_t k = 0; k < tiles_; k++) {
@@ -486,9 +485,9 @@ std::string Road::why_not_row_major(const DramOrder &order, bool interleaved) co
         // Elsewhere the same: other loops step over whole blocks.
         if (!fits)
             return fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
-                                          "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
-                                          "or prepack it",
-                                          shape_.name, 64 * per_word_);
+                               "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
+                               "or prepack it",
+                               shape_.name, 64 * per_word_);
     }
     for (size_t l = 0; l < plan_.loops().size(); l++) {
         const PlannedLoop &p = plan_.loops()[l];

@@ -122,7 +122,8 @@ private:
     // Of a row-major tensor.
     // "" when each block of 64 LW of L2BM is one of DRAM.
     std::string why_not_row_major(const DramOrder &order, bool interleaved) const;
-    void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm, uint32_t groups) const;
+    void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
+                   uint32_t groups) const;
     std::optional<DramPlace> block(Values &values, int64_t y) const; // of 64 LW at y in L2BM's order; none: no elements
 };
 

@@ -317,7 +317,8 @@ void Chain::make_store() {
     s.order = std::make_shared<const DramOrder>(s.access.extents, s.type.bytes(), c_.config, order);
     store_ = road_of(r, s);
     if (store_->words() != 1 && !(four_ && store_->words() == 2))
-        throw Unsupported("stage " + r.name + " computes elements of " + type_name(s.type) + " from narrower ones; vectorize four");
+        throw Unsupported("stage " + r.name + " computes elements of " + type_name(s.type) +
+                          " from narrower ones; vectorize four");
     store_dram_ = s.order ? c_.take_dram(s.order, r.name, true) : c_.take_dram(r.plan, store_, r.name, true);
 }
 
