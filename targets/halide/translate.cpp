@@ -55,6 +55,17 @@ class Translate : public IRMutator {
         if (function == "sigmoid") return one / (one + call("exp", make_zero(op->type) - op->args[0]));
         if (function == "rsqrt" || function == "inverse_sqrt") return one / call("sqrt", op->args[0]);
         if (function == "inverse") return one / op->args[0];
+        if (function == "pow") { // Halide's gives 0 for a negative power of 0
+            const std::string base = unique_name("pow.base"), power = unique_name("pow.power");
+            const Expr x = Variable::make(op->type, base), y = Variable::make(op->type, power),
+                       zero = make_zero(op->type);
+            const Expr half = y / make_const(op->type, 2);
+            const Expr odd = call("floor", y) == y && call("floor", half) != half, inverse = one / x;
+            const Expr at_zero = Select::make(odd, inverse, Select::make(inverse < zero, zero - inverse, inverse));
+            const Expr raised = Call::make(op->type, op->name, {x, y}, Call::PureExtern);
+            return Let::make(base, op->args[0],
+                             Let::make(power, op->args[1], Select::make(x == zero && y < zero, at_zero, raised)));
+        }
         if (function == "erf") {
             if (type != "f32") throw Unsupported("erf in " + type + " through Halide, which has it in f32 only");
             if (op->type.is_scalar()) return Halide::erf(op->args[0]);
