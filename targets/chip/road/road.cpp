@@ -94,7 +94,8 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     const std::string why = why_not_row_major(*s.order, interleaved_);
     if (why.empty()) return;
     if (!takes_row_major(*s.order)) throw Unsupported(why);
-    interleaved_ = false; // L1Bs one by one, each by whole blocks, several at once: a move for each is soon more than can be issued
+    interleaved_ =
+        false; // L1Bs one by one, each by whole blocks, several at once: a move for each is soon more than can be issued
     for (const int64_t times : {8, 4, 2}) {
         if (l1_words_ % (chunk_ * times) == 0 && l2_chunk() * times * 8 <= config_.sizes.l2bm &&
             chunk_ * times * 8 <= config_.sizes.l1bm) {
