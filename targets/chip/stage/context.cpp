@@ -9,6 +9,26 @@ namespace kumiko::chip {
 
 using namespace sim;
 
+std::vector<Expr> reads_with_casts(const Expr &e) {
+    struct Find : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::vector<Expr> reads;
+        void visit(const Halide::Internal::Cast *op) override {
+            const Halide::Internal::Call *read = op->value.as<Halide::Internal::Call>();
+            if (read && read->call_type == Halide::Internal::Call::Image)
+                reads.push_back(Expr(op));
+            else
+                IRGraphVisitor::visit(op);
+        }
+        void visit(const Halide::Internal::Call *op) override {
+            if (op->call_type == Halide::Internal::Call::Image) reads.push_back(Expr(op));
+            IRGraphVisitor::visit(op);
+        }
+    } find;
+    e.accept(&find);
+    return find.reads;
+}
+
 std::vector<Expr> reads_in(const Expr &e) {
     struct Reads : Halide::Internal::IRGraphVisitor {
         using IRGraphVisitor::visit;

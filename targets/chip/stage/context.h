@@ -109,6 +109,8 @@ private:
 
 // The reads of tensors in an expression, in order, each shared one once.
 std::vector<Expr> reads_in(const Expr &e);
+// The same, each as often as it stands, with the cast that stands directly around it.
+std::vector<Expr> reads_with_casts(const Expr &e);
 
 // The operand that reads four words of LM0 and LM1, counted through, or writes them.
 sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);

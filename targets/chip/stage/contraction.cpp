@@ -139,23 +139,7 @@ private:
 
     // Operands of the end come to LM at the loop of the accumulators, two tiles in turn.
     void begin_end(const ScheduleState &state) {
-        struct Find : ir::IRGraphVisitor {
-            using IRGraphVisitor::visit;
-            std::vector<Expr> reads;
-            void visit(const ir::Cast *op) override {
-                const ir::Call *read = op->value.as<ir::Call>();
-                if (read && read->call_type == ir::Call::Image)
-                    reads.push_back(Expr(op));
-                else
-                    IRGraphVisitor::visit(op);
-            }
-            void visit(const ir::Call *op) override {
-                if (op->call_type == ir::Call::Image) reads.push_back(Expr(op));
-                IRGraphVisitor::visit(op);
-            }
-        } find;
-        end_.accept(&find);
-        for (const Expr &e : find.reads) {
+        for (const Expr &e : reads_with_casts(end_)) {
             const ir::Cast *cast = e.as<ir::Cast>();
             const Expr read = cast ? cast->value : e;
             const std::string tensor = read.as<ir::Call>()->name;

@@ -18,27 +18,6 @@ namespace {
 
 constexpr int64_t block_words = 64;
 
-// Reads of tensors, each with the cast to f32 around it.
-std::vector<Expr> widened_reads(const Expr &e) {
-    struct Find : ir::IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::vector<Expr> reads;
-        void visit(const ir::Cast *op) override {
-            const ir::Call *read = op->value.as<ir::Call>();
-            if (read && read->call_type == ir::Call::Image)
-                reads.push_back(Expr(op));
-            else
-                IRGraphVisitor::visit(op);
-        }
-        void visit(const ir::Call *op) override {
-            if (op->call_type == ir::Call::Image) reads.push_back(Expr(op));
-            IRGraphVisitor::visit(op);
-        }
-    } find;
-    e.accept(&find);
-    return find.reads;
-}
-
 Operand grf(bool bank, int64_t at, int stride) { return bank ? grf1(int(at), stride) : grf0(int(at), stride); }
 
 Operand moved(Operand o, int by) {
@@ -62,7 +41,7 @@ void RowProduct::begin_end(const ScheduleState &state) {
         registers_ = Ring(plan.take(registers_bank_ ? Bank::Grf1 : Bank::Grf0, words, "joined sums"), words);
     }
     if (!end_.defined()) return;
-    for (const Expr &e : widened_reads(end_)) {
+    for (const Expr &e : reads_with_casts(end_)) {
         const ir::Cast *cast = e.as<ir::Cast>();
         const Expr read = cast ? cast->value : e;
         const std::string tensor = read.as<ir::Call>()->name;
