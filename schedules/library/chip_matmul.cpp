@@ -2,7 +2,7 @@
 
 #include "dsl/types.h"
 #include "machine/machine.h"
-#include "schedules/library/structure.h"
+#include "schedules/library/chip_product.h"
 
 #include <cmath>
 #include <numeric>
@@ -11,50 +11,21 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : MatrixProduct {
-    int64_t M, N, K, batch = 1;
+struct Roles : ChipProduct {
     int64_t narrow;      // matrices of 16 columns in a piece of 8 LW of the result
-    bool end = false;    // more than a cast finishes the sums
     bool batched = true; // the columns' operand has the batches
 };
 
 std::optional<Roles> roles(const Op &op) {
-    const auto p = find_matrix_product(op);
-    if (!p || p->contraction.sum->type != f32) return std::nullopt;
-    const Stage &sum = *p->contraction.sum;
-    for (const auto *axes : {&sum.axes, &sum.reduction_axes}) {
-        for (const Axis &a : *axes) {
-            if (!constant_extent(a)) return std::nullopt;
-        }
-    }
-    for (const Operand *o : {&p->a, &p->b}) {
-        if (op.find_input(o->tensor)->type != f16) return std::nullopt;
-    }
-    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
-    Roles r{*p, extent(p->i), extent(p->j), extent(p->k)};
-    for (const std::string &b : r.batches) r.batch *= extent(b);
-    r.narrow = op.stage(op.outputs().front()).type == f16 ? 2 : 1;
-    if (!r.contraction.consumer.empty()) {
-        Expr v = op.stage(r.contraction.consumer).value;
-        if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
-        const auto *read = v.as<Halide::Internal::Call>();
-        r.end = !read || read->call_type != Halide::Internal::Call::Image;
-    }
-    r.batched = r.b.indices.size() > 2;
-    return r;
+    const auto p = find_chip_product(op);
+    if (!p) return std::nullopt;
+    return Roles{*p, op.stage(op.outputs().front()).type == f16 ? 2 : 1, p->b.indices.size() > 2};
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The machine's numbers, in LW and cycles.
-struct Numbers {
-    int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
-    double dram; // LW a cycle of a group
-    explicit Numbers(const Machine &m)
-        : groups(m.unit("group").count), l2bs(m.unit("L2B").count), l1bs(m.unit("L1B").count),
-          mabs(m.unit("MAB").count), lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8),
-          l1bm(m.level("L1BM").bytes / 8), l2bm(m.level("L2BM").bytes / 8),
-          dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
+struct Numbers : ChipNumbers {
+    using ChipNumbers::ChipNumbers;
     // A scatter's step carries so many sets of 16 · mabs along the reduction, of so many rows.
     int64_t sets_of_block() const { return 64 / (4 * mabs); }
     int64_t sets_of_step() const { return std::min<int64_t>(4, sets_of_block()); }

@@ -2,7 +2,7 @@
 
 #include "dsl/types.h"
 #include "machine/machine.h"
-#include "schedules/library/structure.h"
+#include "schedules/library/chip_product.h"
 
 #include <cmath>
 
@@ -10,38 +10,9 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : MatrixProduct {
-    int64_t M, N, K, batch = 1;
-};
-
-std::optional<Roles> roles(const Op &op) {
-    const auto p = find_matrix_product(op);
-    if (!p || p->contraction.sum->type != f32) return std::nullopt;
-    const Stage &sum = *p->contraction.sum;
-    for (const auto *axes : {&sum.axes, &sum.reduction_axes}) {
-        for (const Axis &a : *axes) {
-            if (!constant_extent(a)) return std::nullopt;
-        }
-    }
-    for (const Operand *o : {&p->a, &p->b}) {
-        if (op.find_input(o->tensor)->type != f16) return std::nullopt;
-    }
-    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
-    Roles r{*p, extent(p->i), extent(p->j), extent(p->k), 1};
-    for (const std::string &b : r.batches) r.batch *= extent(b);
-    return r;
-}
-
-// The machine's numbers, in LW and cycles.
-struct Numbers {
-    int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
-    double dram; // LW a cycle of a group
-    explicit Numbers(const Machine &m)
-        : groups(m.unit("group").count), l2bs(m.unit("L2B").count), l1bs(m.unit("L1B").count),
-          mabs(m.unit("MAB").count), lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8),
-          l1bm(m.level("L1BM").bytes / 8), l2bm(m.level("L2BM").bytes / 8),
-          dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
-};
+using Roles = ChipProduct;
+using Numbers = ChipNumbers;
+constexpr auto roles = find_chip_product;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -111,23 +82,10 @@ double chip_packed_matmul_cycles(const Op &op, const Machine &machine, const Chi
                   {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
 }
 
-namespace {
-
-// The sums are finished by more than a cast, which takes some registers.
-bool has_end(const Op &op, const Roles &r) {
-    if (r.contraction.consumer.empty()) return false;
-    Expr v = op.stage(r.contraction.consumer).value;
-    if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
-    const auto *read = v.as<Halide::Internal::Call>();
-    return !read || read->call_type != Halide::Internal::Call::Image;
-}
-
-} // namespace
-
 ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     const Numbers n(machine);
-    const int64_t sums = n.grf - (has_end(op, r) ? 24 : 0); // words of a GRF
+    const int64_t sums = n.grf - (r.end ? 24 : 0); // words of a GRF
     Point best{8, 1, 1, 1, 1, true};
     double least = INFINITY;
     for (const int64_t vectors : {4, 8, 16, 32}) {

@@ -1,0 +1,37 @@
+#include "schedules/library/chip_product.h"
+
+#include "dsl/types.h"
+#include "machine/machine.h"
+
+namespace kumiko::library {
+
+std::optional<ChipProduct> find_chip_product(const Op &op) {
+    const auto p = find_matrix_product(op);
+    if (!p || p->contraction.sum->type != f32) return std::nullopt;
+    const Stage &sum = *p->contraction.sum;
+    for (const auto *axes : {&sum.axes, &sum.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (!constant_extent(a)) return std::nullopt;
+        }
+    }
+    for (const Operand *o : {&p->a, &p->b}) {
+        if (op.find_input(o->tensor)->type != f16) return std::nullopt;
+    }
+    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
+    ChipProduct r{*p, extent(p->i), extent(p->j), extent(p->k)};
+    for (const std::string &b : r.batches) r.batch *= extent(b);
+    if (!r.contraction.consumer.empty()) {
+        Expr v = op.stage(r.contraction.consumer).value;
+        if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
+        const auto *read = v.as<Halide::Internal::Call>();
+        r.end = !read || read->call_type != Halide::Internal::Call::Image;
+    }
+    return r;
+}
+
+ChipNumbers::ChipNumbers(const Machine &m)
+    : groups(m.unit("group").count), l2bs(m.unit("L2B").count), l1bs(m.unit("L1B").count), mabs(m.unit("MAB").count),
+      lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8), l1bm(m.level("L1BM").bytes / 8),
+      l2bm(m.level("L2BM").bytes / 8), dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
+
+} // namespace kumiko::library

@@ -1,0 +1,26 @@
+// What the chip's two schedules of products share: the product's shape and the machine's numbers.
+#pragma once
+
+#include "schedules/library/structure.h"
+
+namespace kumiko {
+struct Machine;
+}
+
+namespace kumiko::library {
+
+// A product of f16 with sums in f32, all extents numbers.
+struct ChipProduct : MatrixProduct {
+    int64_t M, N, K, batch = 1;
+    bool end = false; // more than a cast finishes the sums
+};
+std::optional<ChipProduct> find_chip_product(const Op &op);
+
+// The machine's numbers, in LW and cycles.
+struct ChipNumbers {
+    int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
+    double dram; // LW a cycle of a group
+    explicit ChipNumbers(const Machine &m);
+};
+
+} // namespace kumiko::library
