@@ -73,6 +73,12 @@ TEST_CASE("many columns take turns in LM") {
     check(product(40, 200, 300, f32), config);
 }
 
+TEST_CASE("moves to many places wait in turns where tags run out") {
+    const sim::Config config = sim::Config::load("full");
+    const ChipProgram p = compile_chip(scheduled(product(768, 768, 768, f16), config), config);
+    CHECK(p.program().words.size() < 4000);
+}
+
 TEST_CASE("what finishes a product") {
     for (const char *name : {"small", "full"}) {
         for (const kumiko::Type out : {f32, f16}) {

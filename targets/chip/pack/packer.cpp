@@ -211,25 +211,27 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
             from = std::max({from, data, int64_t(w.ready)});
         }
     }
-    // One tag, and one wait behind the last of them.
-    Together together;
+    // One tag, and one wait behind the last of them; several where no tag is free for as long.
     std::vector<int64_t> issued;
-    for (const Mv &m : moves) {
-        place_move(m, from, together);
-        issued.push_back(together.issued.back());
-    }
-    Micro wait;
-    wait.use(Unit::Control);
-    const int64_t all = first_fit(wait, together.done);
-    const int tag = free_tag(together.first, all);
-    tags_[size_t(tag)][together.first] = all;
-    wait.word().control.wait = uint8_t(tag);
-    commit(wait, all);
-    for (const int64_t s : issued) {
-        words_[size_t(s)].mv.tag = uint8_t(tag);
-        Micro issue;
-        issue.word().mv = words_[size_t(s)].mv;
-        note(s, issue.word());
+    int64_t all = 0;
+    for (size_t next = 0; next < moves.size();) {
+        Together together;
+        while (next < moves.size() && place_move(moves[next], from, together)) next++;
+        Micro wait;
+        wait.use(Unit::Control);
+        const int64_t done = first_fit(wait, together.done);
+        const int tag = free_tag(together.first, done);
+        tags_[size_t(tag)][together.first] = done;
+        wait.word().control.wait = uint8_t(tag);
+        commit(wait, done);
+        for (const int64_t s : together.issued) {
+            words_[size_t(s)].mv.tag = uint8_t(tag);
+            Micro issue;
+            issue.word().mv = words_[size_t(s)].mv;
+            note(s, issue.word());
+        }
+        issued.insert(issued.end(), together.issued.begin(), together.issued.end());
+        all = std::max(all, done);
     }
     for (size_t i = 0; i < moves.size(); i++) {
         const Mv &m = moves[i];
@@ -254,8 +256,7 @@ int64_t Packer::movable(int64_t at, int64_t words) const {
     return step * sim::cycles_per_step + config_.moves.dram_start;
 }
 
-void Packer::place_move(const Mv &move, int64_t from, Together &together) {
-    operations_++;
+bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
     const int near = config_.moves.issue_steps - 1;
     for (int64_t s = from;;) {
         bool room = true;
@@ -269,13 +270,16 @@ void Packer::place_move(const Mv &move, int64_t from, Together &together) {
         Micro wait;
         wait.use(Unit::Control);
         Together with = together;
+        bool tagged = true;
         // The wait stands in the first word after the last end that has room for it.
         const auto times = moves_.enter(move, s, [&](const MoveTimes::Timed &t) {
             const int64_t done = int64_t((t.end + sim::cycles_per_step - 1) / sim::cycles_per_step);
             with.first = std::min(with.first, s);
             with.done = std::max({with.done, done, s + 1});
-            return free_tag(with.first, first_fit(wait, with.done)) >= 0;
+            tagged = free_tag(with.first, first_fit(wait, with.done)) >= 0;
+            return tagged;
         });
+        if (!times && !tagged && !together.issued.empty()) return false; // later, still longer
         if (!times) {
             s = moves_.next_try(s);
             continue;
@@ -286,7 +290,8 @@ void Packer::place_move(const Mv &move, int64_t from, Together &together) {
         issue.use(Unit::Mv);
         issue.word().mv = move;
         commit(issue, s);
-        return;
+        operations_++;
+        return true;
     }
 }
 

@@ -74,7 +74,8 @@ private:
         int64_t first = INT64_MAX, done = 0; // steps: of the first issue; from which all are complete
         std::vector<int64_t> issued;
     };
-    void place_move(const sim::Mv &move, int64_t from, Together &together);
+    // False when no tag is free from the first of them to the end of this one.
+    bool place_move(const sim::Mv &move, int64_t from, Together &together);
     int free_tag(int64_t begin, int64_t end) const; // not taken in any of these steps; −1 when all are
 };
 

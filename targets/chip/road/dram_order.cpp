@@ -21,8 +21,8 @@ DramOrder::DramOrder(std::vector<int64_t> extents, int element_bytes, const sim:
     for (size_t d = 0; d + 1 < order_.size(); d++) rows_ *= extents_[order_[d]];
     pitch_ = round_up((length_ + per_word_ - 1) / per_word_, block);
     const int64_t units = one_axis() ? pitch_ / block : rows_; // that go to the groups
-    // Turns of 16 rows, or of 32 where those are short and many: a tile of rows comes from one group, the next from another.
-    const int64_t most = !one_axis() && 32 * pitch_ <= 8192 && units >= 32 * 32 ? 32 : 16;
+    // Turns of 16 rows, or of 32 where those are short: a tile of rows comes from one group, the next from another.
+    const int64_t most = !one_axis() && 32 * pitch_ <= 8192 ? 32 : 16;
     together_ = 1;
     while (together_ < most && 2 * together_ * groups_ <= units) together_ *= 2;
     // One more for zeros.

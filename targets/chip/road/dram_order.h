@@ -35,6 +35,7 @@ public:
     int64_t pitch() const { return pitch_; }       // LW of a row; of one axis: of all
     int64_t rows() const { return rows_; }         // rows with elements, over all outer axes; of one axis: 1
     int64_t words() const { return words_; }       // of each group
+    int64_t together() const { return together_; } // neighbouring rows, or blocks of one axis, of a group
     // The row of these indices (of the host's axes; the last in order is not looked at); that of zeros when one is outside.
     int64_t row(const std::vector<int64_t> &index) const;
     int64_t zero_row() const { return rows_; }

@@ -261,14 +261,14 @@ void RowProduct::begin_memory() {
         const int64_t most = std::min<int64_t>(cycles * c_.config.moves.dram_rate, room / 8);
         return std::clamp<int64_t>(most / (rows * block_words), 1, blocks_);
     };
-    x_blocks_ = blocks_in(std::min<int64_t>(vectors_, 16), 128);                      // 16 rows are a group's
-    const auto w_room = [&] { return l1 / ((narrow_ + 1) * w_rows_ * block_words); }; // blocks, by L1BM
-    while (w_rows_ > rows_of_step_ && (w_room() < 1 || w_rows_ * block_words > room / 8)) w_rows_ /= 2;
-    w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(w_rows_, 128));
-    if (narrow_ * w_rows_ * w_blocks_ * block_words > l1)
+    x_blocks_ = blocks_in(std::min(vectors_, x_.order->together()), 128);
+    const auto w_room = [&] { return l1 / ((narrow_ + 1) * l1_rows_ * block_words); }; // blocks, by L1BM
+    while (l1_rows_ > rows_of_step_ && (w_room() < 1 || l1_rows_ * block_words > room / 8)) l1_rows_ /= 2;
+    w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
+    if (narrow_ * l1_rows_ * w_blocks_ * block_words > l1)
         throw UserError(fmt::format("stage {}: L1BM has {} LW for operands on their way; smaller tiles leave more",
                                     stage_.name(), l1));
-    const int64_t x = x_blocks_ * vectors_ * block_words, w = w_blocks_ * w_rows_ * block_words;
+    const int64_t x = x_blocks_ * vectors_ * block_words, w = w_blocks_ * l1_rows_ * block_words;
     const int64_t end = int64_t(end_operands_.size()) * result;
     const int64_t slots = std::clamp<int64_t>((room - 4 * x - 2 * w - end) / result, 1, 3);
     lag_ = stage_.write_back.empty() ? 0 : slots - 1;
@@ -281,7 +281,11 @@ void RowProduct::begin_memory() {
     const int64_t most_w = std::max<int64_t>(1, plan.free_words(Bank::L2bm) / w) * w;
     const int64_t at = plan.take(Bank::L2bm, most_w, "rows of " + w_.access.tensor);
     // Columns that come before the tiles, not under them, have the results' room too.
-    w_loads_ = ahead_ > 1 ? Ring(at, most_w) : Ring(begin, (at + most_w - begin) / w * w);
+    const int64_t w_room2 = ahead_ > 1 ? most_w : (at + most_w - begin) / w * w;
+    w_loads_ = Ring(ahead_ > 1 ? at : begin, w_room2);
+    // Moves of more rows than L1BM has room for, where L2BM holds those of all L1Bs twice.
+    w_rows_ = l1_rows_;
+    while (w_rows_ < 16 && w_room2 / (2 * w_rows_ * w_blocks_ * block_words) >= 2 * narrow_ * l1bs_) w_rows_ *= 2;
 }
 
 void RowProduct::set_tile(Values &values, int64_t tile) const {
@@ -375,37 +379,51 @@ void RowProduct::scatter(int64_t l1bm, const std::function<int64_t(int64_t row, 
 // in turns; a scatter then serves all L1Bs.
 void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
     const int64_t count = std::min(w_blocks_, blocks_ - block), padded = round_up(sets_, sets_of_step_);
-    for (int64_t begin = 0; begin < 16; begin += w_rows_) {
-        std::vector<int64_t> l1bm;
-        for (int64_t e = 0; e < narrow_; e++) l1bm.push_back(l1_loads_.next(w_rows_ * count * block_words));
-        for (int64_t l = 0; l < l1bs_; l++) {
-            for (int64_t e = 0; e < narrow_; e++) {
-                const auto all = classes(tiles_[panel.first], [&](Values &values, Class &c) {
-                    set_tile(values, piece * narrow_ + e);
-                    plan_->set_unit(values, Tier::L1b, int(l));
-                    for (values[row_] = begin; values[row_] < begin + w_rows_; values[row_]++)
-                        c.rows.push_back(w_.row(values));
-                });
-                const int64_t l2bm = w_loads_.next(w_rows_ * count * block_words);
-                load(w_, all, block, count, l2bm);
-                for (int64_t x = 0; x < w_rows_ * count; x++) {
-                    L2 s;
-                    s.op = L2Op::UnicastDown;
-                    s.child = uint8_t(l);
-                    // Rows of a block side by side.
-                    const int64_t to = (x % count * w_rows_ + x / count) * block_words;
-                    l2_step(s, l2bm + x * block_words, l1bm[size_t(e)] + to);
-                }
+    // The very first in shorter moves, which are there sooner.
+    const int64_t most = !panel.first && !block && !piece ? 8 : 16;
+    const int64_t w_rows = std::min(w_rows_, most), l1_rows = std::min(l1_rows_, most);
+    std::vector<int64_t> l2bm(size_t(l1bs_ * narrow_)), l1bm(static_cast<size_t>(narrow_));
+    const auto rows = [&](int64_t part, int64_t begin, int64_t n) {
+        return classes(tiles_[panel.first], [&](Values &values, Class &c) {
+            set_tile(values, piece * narrow_ + part % narrow_);
+            plan_->set_unit(values, Tier::L1b, int(part / narrow_));
+            for (values[row_] = begin; values[row_] < begin + n; values[row_]++) c.rows.push_back(w_.row(values));
+        });
+    };
+    // Those of an L1B and a matrix; groups in turns.
+    std::vector<int64_t> parts, before(size_t(c_.config.groups));
+    std::vector<int64_t> turn;
+    for (int64_t part = 0; part < l1bs_ * narrow_; part++) {
+        parts.push_back(part);
+        turn.push_back(before[size_t(w_.order->place(rows(part, 0, 1).front().rows.front(), 0).group)]++);
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](int64_t a, int64_t b) { return turn[size_t(a)] < turn[size_t(b)]; });
+    for (int64_t begin = 0; begin < 16; begin += l1_rows) {
+        for (int64_t &at : l1bm) at = l1_loads_.next(l1_rows * count * block_words);
+        for (const int64_t part : parts) {
+            int64_t &from = l2bm[size_t(part)];
+            if (begin % w_rows == 0) {
+                from = w_loads_.next(w_rows * count * block_words);
+                load(w_, rows(part, begin, w_rows), block, count, from);
+            }
+            for (int64_t x = 0; x < l1_rows * count; x++) {
+                L2 s;
+                s.op = L2Op::UnicastDown;
+                s.child = uint8_t(part / narrow_);
+                // Rows of a block side by side.
+                const int64_t to = (x % count * l1_rows + x / count) * block_words;
+                l2_step(s, from + (begin % w_rows * count + x) * block_words, l1bm[size_t(part % narrow_)] + to);
             }
         }
         for (int64_t e = 0; e < narrow_; e++) {
             for (int64_t b = 0; b < count; b++) {
-                for (int64_t r = 0; r < w_rows_; r += rows_of_step_) {
+                for (int64_t r = 0; r < l1_rows; r += rows_of_step_) {
                     for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
                         const int64_t first = (block + b) * sets_of_block_ + h;
                         if (first >= sets_) break;
                         scatter(
-                            l1bm[size_t(e)] + (b * w_rows_ + r) * block_words + h * deal_,
+                            l1bm[size_t(e)] + (b * l1_rows + r) * block_words + h * deal_,
                             [&](int64_t row, int64_t set) {
                                 return panel.at + ((piece * narrow_ + e) * padded + first + set) * 16 + begin + r + row;
                             },
@@ -459,9 +477,9 @@ void RowProduct::tile(size_t number, Panel &panel) {
     x_group_ = -1;
     const int64_t padded = round_up(sets_, sets_of_step_), lm = c_.config.sizes.lm;
     for (int64_t s = 0; s < sets_; s++) {
-        if (s / sets_of_step_ != x_group_) bring_vectors(values, s / sets_of_step_);
         for (int64_t t = 0; t < matrices_; t++) {
             while (!panel.there[size_t(s / sets_of_block_)][size_t(t / narrow_)]) bring_next(panel);
+            if (s / sets_of_step_ != x_group_) bring_vectors(values, s / sets_of_step_);
             const int64_t face = panel.at + (t * padded + s) * 16;
             for (int h = 0; h < 2; h++) {
                 const int at = int((face >= lm ? face - lm : face) + 8 * h);

@@ -90,6 +90,7 @@ private:
     Ring x_loads_, w_loads_, end_loads_, results_;      // L2BM
     Ring l1_loads_, l1_sums_, l1_results_;              // L1BM
     int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16; // of one move: blocks of 64 LW of a row, rows of a matrix
+    int64_t l1_rows_ = 16;                              // of them, those that are in L1BM at a time
     int64_t lag_ = 0;                                   // tiles whose rows wait in L2BM
     int64_t set_words_ = 0;
     std::vector<int64_t> x_l2bm_; // of the tile at hand, by x_blocks_; −1: not yet

@@ -176,8 +176,12 @@ void RowProduct::drain(const Values &tile) {
     const int64_t l2bm = results_.next(vectors_ * row_words_), count = vectors_ * matrices_;
     const int64_t sums = l1_sums_.next(count * 8);
     if (end_.defined()) load_end(tile);
-    // All of them first: the next tile's sums take their places.
-    for (int64_t q = 0; q * cycles_per_step < count; q++) {
+    // All of them first, in the order in which the next tile's sums take their places where a step reads those of one matrix.
+    const int64_t quads = count / cycles_per_step, of_rows = narrow_ == 2 ? apart_ : quads, turns = quads / of_rows;
+    const int64_t matrices = narrow_ == 2 ? matrices_ : 1;
+    for (int64_t n = 0; n < quads; n++) {
+        const int64_t turn = n / of_rows, rows = turns / matrices;
+        const int64_t q = (turn % rows * matrices + turn / rows) * of_rows + n % of_rows;
         std::array<int, 4> at;
         for (int64_t i = 0; i < cycles_per_step; i++) {
             int64_t v, t;
