@@ -14,12 +14,16 @@ namespace {
 struct Roles : ChipProduct {
     int64_t narrow;      // matrices of 16 columns in a piece of 8 LW of the result
     bool batched = true; // the columns' operand has the batches
+    bool across = false; // it lies with the columns contiguous, and is taken so
 };
 
 std::optional<Roles> roles(const Op &op) {
     const auto p = find_chip_product(op);
     if (!p) return std::nullopt;
-    return Roles{*p, op.stage(op.outputs().front()).type == f16 ? 2 : 1, p->b.indices.size() > 2};
+    Roles r{*p, op.stage(op.outputs().front()).type == f16 ? 2 : 1, p->b.indices.size() > 2};
+    const auto *last = p->b.indices.back().as<Halide::Internal::Variable>();
+    r.across = r.narrow == 2 && last && last->name == p->j;
+    return r;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -30,6 +34,9 @@ struct Numbers : ChipNumbers {
     int64_t sets_of_block() const { return 64 / (4 * mabs); }
     int64_t sets_of_step() const { return std::min<int64_t>(4, sets_of_block()); }
     int64_t rows_of_step() const { return 4 / sets_of_step(); }
+    // Columns that lie across come as blocks of 64 LW, 8 for each L1B.
+    bool takes_across(int64_t pieces) const { return 64 % (8 * l1bs) == 0 && pieces % (64 / (8 * l1bs)) == 0; }
+    int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; } // pieces
 };
 
 std::vector<int64_t> divisors(int64_t n) {
@@ -57,10 +64,17 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     if (p.vectors % (4 * apart)) return INFINITY;
     if (2 * sums + (r.end ? 24 : 0) > n.grf || p.vectors * gs + joined + (r.end ? 24 : 0) > n.grf) return INFINITY;
     if (padded * matrices * 16 * (p.twice ? 2 : 1) > n.lm) return INFINITY;
-    if (sums * 8 + (r.narrow == 2 ? sums * 4 : r.end ? sums * 8 : 0) + n.rows_of_step() * 64 > n.l1bm) return INFINITY;
+    if (sums * 8 +
+            (r.narrow == 2 ? sums * 4
+             : r.end       ? sums * 8
+                           : 0) +
+            (r.across ? 128 * n.across_at_a_time(p.pieces) : n.rows_of_step() * 64) >
+        n.l1bm)
+        return INFINITY;
     const int64_t unit = 64 * std::max(p.vectors, 16 * n.l1bs);
     if (std::max(unit, r.end ? p.vectors * row : 0) + p.vectors * row > n.l2bm) return INFINITY;
     if (row % 64 && (n.groups > 1 || row % 16)) return INFINITY;
+    if (r.across && !n.takes_across(p.pieces)) return INFINITY;
     // Visits.
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
@@ -72,10 +86,10 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     const double block = std::max(p.vectors / 4.0, 2.0) + (p.vectors < 16 ? 0.3 : 0); // steps of a matrix
     const double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
-    const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / 64,
+    const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / (r.across ? 256 : 64),
                  l2_out = tiles * p.vectors * p.pieces / 4;
     const double l1_x = tiles * (sets / double(gs)) * p.vectors / n.rows_of_step(),
-                 l1_w = jt * matrices * 16 / n.rows_of_step() * (sets / double(gs)),
+                 l1_w = jt * matrices * 16 * (r.across ? sets * n.mabs / 4.0 : sets / double(gs) / n.rows_of_step()),
                  l1_out = tiles * sums *
                           (r.narrow == 2 ? 0.5
                            : r.end       ? 0.75
@@ -101,7 +115,7 @@ std::vector<int64_t> powers(int64_t low, int64_t high) {
     return all;
 }
 
-std::optional<Point> best_point(const Roles &r, const Numbers &n) {
+std::optional<Point> best_of(const Roles &r, const Numbers &n) {
     std::optional<Point> best;
     double least = INFINITY;
     for (const int64_t vectors : powers(4, n.grf / 2)) {
@@ -120,6 +134,20 @@ std::optional<Point> best_point(const Roles &r, const Numbers &n) {
     return best;
 }
 
+// Columns that lie across are taken so where there is room.
+Roles taken(Roles r, const Numbers &n, const Point &p) {
+    r.across = r.across && std::isfinite(cycles(r, n, p));
+    return r;
+}
+
+// Where no point takes the columns as they lie, prepack lays them with the reduction last.
+std::optional<Point> best_point(Roles r, const Numbers &n) {
+    const std::optional<Point> best = best_of(r, n);
+    if (best || !r.across) return best;
+    r.across = false;
+    return best_of(r, n);
+}
+
 } // namespace
 
 bool is_chip_matmul(const Op &op) { return roles(op).has_value(); }
@@ -129,7 +157,9 @@ bool chip_matmul_fits(const Op &op, const Machine &machine) {
 }
 
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    return cycles(*roles(op), Numbers(machine), {p.vectors, p.pieces, p.groups, p.l2bs, p.twice});
+    const Numbers n(machine);
+    const Point point{p.vectors, p.pieces, p.groups, p.l2bs, p.twice};
+    return cycles(taken(*roles(op), n, point), n, point);
 }
 
 ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine) {
@@ -145,8 +175,8 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
 }
 
 Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    const Roles r = *roles(op);
     const Numbers n(machine);
+    const Roles r = taken(*roles(op), n, {p.vectors, p.pieces, p.groups, p.l2bs, p.twice});
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
@@ -167,7 +197,7 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
         s.prepack(o.tensor, order);
         return o.tensor + ".packed";
     };
-    const std::string a = rows(r.a), b = rows(r.b);
+    const std::string a = rows(r.a), b = r.across ? r.b.tensor : rows(r.b);
     int cuts = 0;
     std::string rest;
     const auto split = [&](int64_t factor, const std::string &inner) {

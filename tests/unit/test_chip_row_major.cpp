@@ -67,6 +67,25 @@ TEST_CASE("shapes") {
     }
 }
 
+TEST_CASE("columns that lie across are transposed on the way") {
+    const auto taken = [](const Op &op, const sim::Config &config) {
+        check(op, config);
+        CHECK(scheduled(op, config).to_json().dump().find("prepack") == std::string::npos);
+    };
+    ops::MatmulOptions batched;
+    batched.batch = 3;
+    for (const char *name : {"medium", "full"}) {
+        const sim::Config config = sim::Config::load(name);
+        taken(ops::matmul(f16, 32, 64, 64), config);
+        taken(ops::matmul(f16, 50, 70, 90), config);
+        taken(ops::matmul(f16, 1, 16, 16), config);
+        taken(ops::matmul(f16, 17, 300, 33), config);
+        taken(ops::matmul(f16, 20, 40, 600), config);
+        taken(ops::matmul(f16, 9, 40, 20, batched), config);
+    }
+    taken(ops::matmul(f16, 40, 2100, 300), sim::Config::load("full"));
+}
+
 TEST_CASE("many columns take turns in LM") {
     const sim::Config config = sim::Config::load("small");
     check(product(40, 200, 300, f16), config);
@@ -125,7 +144,14 @@ TEST_CASE("DRAM written and read by hand: rows of whole blocks of 64 LW, one beh
 
 TEST_CASE("an operand with another axis contiguous is laid so ahead of time, or refused") {
     const sim::Config config = sim::Config::load("small");
-    const Op op = ops::matmul(f16, 32, 64, 48); // B [k][j]
+    ops::MatmulOptions o;
+    o.output = f32;
+    const Op op = ops::matmul(f16, 32, 64, 48, o); // B [k][j]
     check(op, config);
     CHECK(scheduled(op, config).to_json().dump().find("prepack") != std::string::npos);
+    o.output = {};
+    o.transpose_a = true;
+    const Op across = ops::matmul(f16, 32, 64, 48, o); // A [k][i]
+    check(across, config);
+    CHECK(scheduled(across, config).to_json().dump().find("prepack") != std::string::npos);
 }

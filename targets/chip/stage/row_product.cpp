@@ -81,7 +81,7 @@ RowProduct::View RowProduct::dram_view(TensorAccess access, const std::string &n
 }
 
 RowProduct::View RowProduct::view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal,
-                                  const std::string &names, std::vector<Copy> &copies) {
+                                  const std::string &names, std::vector<Copy> &copies, bool columns) {
     const TensorAccess access = plan_->access(state, read);
     std::string source;
     const StageState *packed = nullptr;
@@ -91,14 +91,20 @@ RowProduct::View RowProduct::view(const ScheduleState &state, const Expr &read, 
             fmt::format("{} of {}, whose reduction is bound to MABs, is placed in {}; here it comes from {}", source,
                         stage_.name(), memory_name(copies.front().memory), names));
     std::vector<size_t> order = storage_order(state, source, packed);
-    const View v = dram_view(access, source, false, order);
-    // Along k without gaps, from the first.
-    const Affine &k = access.index[order.back()];
-    Affine own = plan_->axis(stage_.def.reduction_axes.front().name());
-    if (order.size() < 2 || k.constant != 0 || k.coefficients != own.coefficients)
+    View v = dram_view(access, source, false, order);
+    // Along k without gaps, from the first; or along the columns.
+    const std::string &k = stage_.def.reduction_axes.front().name();
+    const auto same = [](const Affine &a, const Affine &b) {
+        return a.constant == b.constant && a.coefficients == b.coefficients;
+    };
+    for (size_t d = 0; d < order.size(); d++) {
+        if (same(access.index[d], plan_->axis(k))) v.k = d;
+    }
+    v.across = v.k != order.back() && same(access.index[order.back()], plan_->own().index.back());
+    if (order.size() < 2 || v.k == SIZE_MAX || (v.k != order.back() && !(v.across && columns)))
         throw Unsupported(fmt::format("{} of {} lies in DRAM with another axis than {} contiguous; prepack(\"{}\", …) "
                                       "with that axis last lays it so",
-                                      source, stage_.name(), stage_.def.reduction_axes.front().name(), source));
+                                      source, stage_.name(), k, source));
     return v;
 }
 
@@ -123,11 +129,11 @@ void RowProduct::understand(const ScheduleState &state) {
     Expr x, w;
     for (const Expr &e : reads) (plan_->access(state, e).depends(row_) ? w : x) = e;
     std::vector<Copy> copies, x_copies;
-    w_ = view(state, w, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1", copies);
+    w_ = view(state, w, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1", copies, true);
     panel_at_ = copies.front().at;
     const bool twice = copies.front().stage->double_buffered;
     const Bank bank = copies.front().memory;
-    x_ = view(state, x, {Bank::Grf1}, "GRF1, through which its rows pass", x_copies);
+    x_ = view(state, x, {Bank::Grf1}, "GRF1, through which its rows pass", x_copies, false);
     // k: 16 of each MAB, then the next set.
     const Affine &k = plan_->axis(stage_.def.reduction_axes.front().name());
     const int64_t set = 16 * mabs_;
@@ -207,6 +213,15 @@ void RowProduct::understand(const ScheduleState &state) {
             refuse(
                 fmt::format("{} rows of {} columns are no multiple of {} rows", vectors_, 16 * matrices_, 4 * apart));
     }
+    if (w_.across) { // blocks of 64 LW that are all of the L1Bs of one L2B
+        const int64_t of_block = std::max<int64_t>(1, block_words / (8 * l1bs_));
+        if (narrow_ != 2 || block_words % (8 * l1bs_) || pieces_ % of_block)
+            throw Unsupported(fmt::format(
+                "{}{} lies in DRAM with its columns contiguous; that is built for results of f16 with a multiple of {} "
+                "columns for each L1B; prepack(\"{}\", …) with {} last lays it otherwise",
+                who, w_.access.tensor, 32 * of_block, w_.access.tensor, stage_.def.reduction_axes.front().name()));
+        chunk_pieces_ = of_block > 1 || pieces_ % 2 ? of_block : 2;
+    }
     // The row tiles in order, and the panels of columns that they use.
     values.assign(loops.size(), 0);
     std::vector<int64_t> key, last;
@@ -248,11 +263,12 @@ void RowProduct::begin_memory() {
         Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
     // L1BM: sums of a tile, twice where there is room; results of one; the rest is for loads.
     const int64_t sums = vectors_ * matrices_ * 8, out = narrow_ == 2 ? sums / 2 : end_.defined() ? sums : 0;
-    const int64_t step = rows_of_step_ * block_words;
-    const int64_t times = 2 * (sums + out) + 4 * step <= plan.free_words(Bank::L1bm) ? 2 : 1;
+    const int64_t step = rows_of_step_ * block_words, part = 16 * 8 * chunk_pieces_; // of columns across: of an L1B
+    const int64_t times =
+        2 * (sums + out) + std::max(4 * step, w_.across ? 2 * part : 0) <= plan.free_words(Bank::L1bm) ? 2 : 1;
     l1_sums_ = Ring(plan.take(Bank::L1bm, times * sums, "sums of " + stage_.name()), times * sums);
     if (out) l1_results_ = Ring(plan.take(Bank::L1bm, times * out, "results"), times * out);
-    const int64_t l1 = std::max(step, std::min<int64_t>(plan.free_words(Bank::L1bm), 32 * step) / step * step);
+    const int64_t l1 = std::max(step, std::min(plan.free_words(Bank::L1bm), 32 * step) / step * step);
     l1_loads_ = Ring(plan.take(Bank::L1bm, l1, "operands on their way"), l1);
     // L2BM: results of some tiles, and moves of about 256 cycles.
     const int64_t result = vectors_ * row_words_;
@@ -263,12 +279,15 @@ void RowProduct::begin_memory() {
     };
     x_blocks_ = blocks_in(std::min(vectors_, x_.order->together()), 128);
     const auto w_room = [&] { return l1 / ((narrow_ + 1) * l1_rows_ * block_words); }; // blocks, by L1BM
-    while (l1_rows_ > rows_of_step_ && (w_room() < 1 || l1_rows_ * block_words > room / 8)) l1_rows_ /= 2;
-    w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
-    if (narrow_ * l1_rows_ * w_blocks_ * block_words > l1)
+    if (!w_.across) {
+        while (l1_rows_ > rows_of_step_ && (w_room() < 1 || l1_rows_ * block_words > room / 8)) l1_rows_ /= 2;
+        w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
+    }
+    if ((w_.across ? part : narrow_ * l1_rows_ * w_blocks_ * block_words) > l1)
         throw UserError(fmt::format("stage {}: L1BM has {} LW for operands on their way; smaller tiles leave more",
                                     stage_.name(), l1));
-    const int64_t x = x_blocks_ * vectors_ * block_words, w = w_blocks_ * l1_rows_ * block_words;
+    const int64_t x = x_blocks_ * vectors_ * block_words,
+                  w = w_.across ? part * l1bs_ : w_blocks_ * l1_rows_ * block_words;
     const int64_t end = int64_t(end_operands_.size()) * result;
     const int64_t slots = std::clamp<int64_t>((room - 4 * x - 2 * w - end) / result, 1, 3);
     lag_ = stage_.write_back.empty() ? 0 : slots - 1;
@@ -283,6 +302,7 @@ void RowProduct::begin_memory() {
     // Columns that come before the tiles, not under them, have the results' room too.
     const int64_t w_room2 = ahead_ > 1 ? most_w : (at + most_w - begin) / w * w;
     w_loads_ = Ring(ahead_ > 1 ? at : begin, w_room2);
+    if (w_.across) return;
     // Moves of more rows than L1BM has room for, where L2BM holds those of all L1Bs twice.
     w_rows_ = l1_rows_;
     while (w_rows_ < 16 && w_room2 / (2 * w_rows_ * w_blocks_ * block_words) >= 2 * narrow_ * l1bs_) w_rows_ *= 2;
@@ -329,7 +349,11 @@ void RowProduct::load(const View &view, const std::vector<Class> &classes, int64
     for (const Class &c : classes) {
         std::vector<DramPlace> list;
         for (const int64_t r : c.rows) {
-            for (int64_t b = 0; b < blocks; b++) list.push_back(view.order->place(r, (block + b) * block_words));
+            for (int64_t b = 0; b < blocks; b++) {
+                const int64_t word = c.word + (block + b) * block_words;
+                const bool beyond = word >= view.order->pitch();
+                list.push_back(view.order->place(beyond ? view.order->zero_row() : r, beyond ? 0 : word));
+            }
         }
         for (const BlockRun &run : join_blocks(list)) {
             Mv m = between(c.l2bs, run.at.group, false);
@@ -356,10 +380,8 @@ void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words, 
     c_.packer.place(m);
 }
 
-// One step of L1 from rows of 64 LW: its words are those of some sets of some rows.
-void RowProduct::scatter(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm) {
-    std::array<int, 4> at;
-    for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = int(to(t / sets_of_step_, t % sets_of_step_));
+// One step of L1 to four addresses.
+void RowProduct::to_pes(L1Op op, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs) {
     Source memory = Source::Grf1;
     if (to_lm) {
         const int lm = int(c_.config.sizes.lm);
@@ -368,78 +390,19 @@ void RowProduct::scatter(int64_t l1bm, const std::function<int64_t(int64_t row, 
     }
     Micro m;
     m.use(Unit::L1);
-    m.word().l1.op = L1Op::Scatter;
+    m.word().l1.op = op;
+    m.word().l1.mabs = mabs;
     m.word().l1.at.at = uint16_t(l1bm);
-    m.touch_range(Space::L1bm, l1bm, deal_ * cycles_per_step, false);
+    m.touch_range(Space::L1bm, l1bm, words, false);
     m.word().l1.to = m.write(four_of(memory, at), 1);
     c_.packer.place(m);
 }
 
-// Blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time, so that moves are short and come from all groups
-// in turns; a scatter then serves all L1Bs.
-void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
-    const int64_t count = std::min(w_blocks_, blocks_ - block), padded = round_up(sets_, sets_of_step_);
-    // The very first in shorter moves, which are there sooner.
-    const int64_t most = !panel.first && !block && !piece ? 8 : 16;
-    const int64_t w_rows = std::min(w_rows_, most), l1_rows = std::min(l1_rows_, most);
-    std::vector<int64_t> l2bm(size_t(l1bs_ * narrow_)), l1bm(static_cast<size_t>(narrow_));
-    const auto rows = [&](int64_t part, int64_t begin, int64_t n) {
-        return classes(tiles_[panel.first], [&](Values &values, Class &c) {
-            set_tile(values, piece * narrow_ + part % narrow_);
-            plan_->set_unit(values, Tier::L1b, int(part / narrow_));
-            for (values[row_] = begin; values[row_] < begin + n; values[row_]++) c.rows.push_back(w_.row(values));
-        });
-    };
-    // Those of an L1B and a matrix; groups in turns.
-    std::vector<int64_t> parts, before(size_t(c_.config.groups));
-    std::vector<int64_t> turn;
-    for (int64_t part = 0; part < l1bs_ * narrow_; part++) {
-        parts.push_back(part);
-        turn.push_back(before[size_t(w_.order->place(rows(part, 0, 1).front().rows.front(), 0).group)]++);
-    }
-    std::stable_sort(parts.begin(), parts.end(),
-                     [&](int64_t a, int64_t b) { return turn[size_t(a)] < turn[size_t(b)]; });
-    for (int64_t begin = 0; begin < 16; begin += l1_rows) {
-        for (int64_t &at : l1bm) at = l1_loads_.next(l1_rows * count * block_words);
-        for (const int64_t part : parts) {
-            int64_t &from = l2bm[size_t(part)];
-            if (begin % w_rows == 0) {
-                from = w_loads_.next(w_rows * count * block_words);
-                load(w_, rows(part, begin, w_rows), block, count, from);
-            }
-            for (int64_t x = 0; x < l1_rows * count; x++) {
-                L2 s;
-                s.op = L2Op::UnicastDown;
-                s.child = uint8_t(part / narrow_);
-                // Rows of a block side by side.
-                const int64_t to = (x % count * l1_rows + x / count) * block_words;
-                l2_step(s, from + (begin % w_rows * count + x) * block_words, l1bm[size_t(part % narrow_)] + to);
-            }
-        }
-        for (int64_t e = 0; e < narrow_; e++) {
-            for (int64_t b = 0; b < count; b++) {
-                for (int64_t r = 0; r < l1_rows; r += rows_of_step_) {
-                    for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
-                        const int64_t first = (block + b) * sets_of_block_ + h;
-                        if (first >= sets_) break;
-                        scatter(
-                            l1bm[size_t(e)] + (b * l1_rows + r) * block_words + h * deal_,
-                            [&](int64_t row, int64_t set) {
-                                return panel.at + ((piece * narrow_ + e) * padded + first + set) * 16 + begin + r + row;
-                            },
-                            true);
-                    }
-                }
-            }
-        }
-    }
-    for (int64_t b = block; b < block + count; b++) panel.there[size_t(b)][size_t(piece)] = true;
-}
-
-void RowProduct::bring_next(Panel &panel) {
-    const int64_t piece = int64_t(panel.brought) % pieces_, block = int64_t(panel.brought) / pieces_ * w_blocks_;
-    panel.brought++;
-    bring_piece(panel, block, piece);
+// From rows of 64 LW: their words are those of some sets of some rows.
+void RowProduct::scatter(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm) {
+    std::array<int, 4> at;
+    for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = int(to(t / sets_of_step_, t % sets_of_step_));
+    to_pes(L1Op::Scatter, l1bm, deal_ * cycles_per_step, at, to_lm, all_units);
 }
 
 void RowProduct::bring_vectors(const Values &tile, int64_t group) {
@@ -475,12 +438,12 @@ void RowProduct::tile(size_t number, Panel &panel) {
     const Values &values = tiles_[number];
     x_l2bm_.assign(size_t(ceil_div(blocks_, x_blocks_)), -1);
     x_group_ = -1;
-    const int64_t padded = round_up(sets_, sets_of_step_), lm = c_.config.sizes.lm;
+    const int64_t lm = c_.config.sizes.lm;
     for (int64_t s = 0; s < sets_; s++) {
         for (int64_t t = 0; t < matrices_; t++) {
             while (!panel.there[size_t(s / sets_of_block_)][size_t(t / narrow_)]) bring_next(panel);
             if (s / sets_of_step_ != x_group_) bring_vectors(values, s / sets_of_step_);
-            const int64_t face = panel.at + (t * padded + s) * 16;
+            const int64_t face = face_at(panel, t, s);
             for (int h = 0; h < 2; h++) {
                 const int at = int((face >= lm ? face - lm : face) + 8 * h);
                 Micro m;
@@ -514,7 +477,7 @@ void RowProduct::tile(size_t number, Panel &panel) {
 }
 
 void RowProduct::run() {
-    const size_t all = size_t(ceil_div(blocks_, w_blocks_) * pieces_); // loads of a panel
+    const size_t all = size_t(ceil_div(blocks_, w_blocks_) * pieces_ / chunk_pieces_); // loads of a panel
     for (size_t p = 0; p < panels_.size(); p++) {
         panels_[p].at = panel_slots_[p % panel_slots_.size()];
         panels_[p].there.assign(size_t(blocks_), std::vector<bool>(size_t(pieces_)));

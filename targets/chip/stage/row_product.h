@@ -33,6 +33,8 @@ private:
         TensorAccess access;
         std::shared_ptr<const DramOrder> order;
         int64_t dram = 0;
+        size_t k = SIZE_MAX; // which axis
+        bool across = false; // not k is contiguous, the columns are
         int64_t row(const Values &values) const;
         int64_t last(const Values &values) const; // index of the last axis
     };
@@ -79,6 +81,7 @@ private:
     int64_t mabs_, deal_, l1bs_, sets_of_step_, rows_of_step_, sets_of_block_;
     int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of an L1B; along k: sets, blocks of 64 LW
     int64_t narrow_ = 1, pieces_ = 1; // matrices in a piece of 8 LW; pieces of an L1B in a row
+    int64_t chunk_pieces_ = 1;        // of columns that lie across: pieces of one load
     int64_t apart_ = 1, slots_ = 1;   // rows that meet in a MAB; words of a MAB that four of them make
     int64_t row_words_ = 0;           // LW of an L2B's part of a row of the result
 
@@ -104,17 +107,22 @@ private:
     void understand(const ScheduleState &state);
     void begin_memory();
     View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
-              std::vector<Copy> &copies);
+              std::vector<Copy> &copies, bool columns);
     View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order);
     std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
     void set_tile(Values &values, int64_t tile) const;
     void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
     void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
+    void to_pes(sim::L1Op op, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);
     void scatter(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm);
-    void bring_piece(Panel &panel, int64_t block, int64_t piece);
-    void bring_next(Panel &panel);
     void bring_vectors(const Values &tile, int64_t group);
     void tile(size_t number, Panel &panel);
+
+    // row_product_columns.cpp
+    int64_t face_at(const Panel &panel, int64_t matrix, int64_t set) const;
+    void bring_piece(Panel &panel, int64_t block, int64_t piece);
+    void bring_across(Panel &panel, int64_t block, int64_t chunk);
+    void bring_next(Panel &panel);
 
     // row_product_end.cpp
     void begin_end(const ScheduleState &state);
