@@ -172,6 +172,7 @@ const InstructionSet &InstructionSet::builtin() {
         s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,
                           bf16, bf16, f32));
         s.add(face_times_vector("mfma.f16", "a 16 x 16 matrix times a vector, in fp16 with fp32 sums", 16, 16, f16));
+        s.add(face_times_vector("mfma.f32", "an 8 x 8 matrix times a vector, in fp32", 8, 8, f32));
         return s;
     }();
     return set;

@@ -12,15 +12,18 @@ namespace kumiko::library {
 namespace {
 
 struct Roles : ChipProduct {
-    int64_t narrow;      // matrices of 16 columns in a piece of 8 LW of the result
-    bool batched = true; // the columns' operand has the batches
-    bool across = false; // it lies with the columns contiguous, and is taken so
+    int64_t narrow;                                          // matrices of 16 columns in a piece of 8 LW of the result
+    bool batched = true;                                     // the columns' operand has the batches
+    bool across = false;                                     // it lies with the columns contiguous, and is taken so
+    int64_t side() const { return single ? 8 : 16; }         // columns of a matrix, and its part of the reduction
+    int64_t of_piece() const { return single ? 2 : narrow; } // matrices in a piece
 };
 
 std::optional<Roles> roles(const Op &op) {
     const auto p = find_chip_product(op);
     if (!p) return std::nullopt;
     Roles r{*p, op.stage(op.outputs().front()).type == f16 ? 2 : 1, p->b.indices.size() > 2};
+    if (r.single && r.narrow == 2) return std::nullopt;
     const auto *last = p->b.indices.back().as<Halide::Internal::Variable>();
     r.across = r.narrow == 2 && last && last->name == p->j;
     return r;
@@ -54,19 +57,21 @@ struct Point {
 
 double cycles(const Roles &r, const Numbers &n, const Point &p) {
     if (64 % (4 * n.mabs) || (r.narrow == 2 && n.mabs < 2)) return INFINITY;
-    const int64_t matrices = p.pieces * r.narrow, half = std::max<int64_t>(1, n.mabs / 2);
+    const int64_t side = r.side(), sum = r.single ? 1 : 2; // of a matrix; LW of a sum in a PE
+    const int64_t matrices = p.pieces * r.of_piece(), half = std::max<int64_t>(1, n.mabs / 2);
     const int64_t apart = r.narrow == 2 ? half / std::gcd(p.pieces, half) : 1;
-    const int64_t sets = ceil_div(r.K, 16 * n.mabs), gs = n.sets_of_step(), blocks = ceil_div(sets, n.sets_of_block());
+    const int64_t sets = ceil_div(r.K, side * n.mabs), gs = n.sets_of_step(),
+                  blocks = ceil_div(sets, n.sets_of_block());
     const int64_t padded = ceil_div(sets, gs) * gs, row = p.pieces * 8 * n.l1bs; // LW
     // What has to fit.
     const int64_t sums = p.vectors * matrices;
     const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : r.end ? 8 : 0;
     if (p.vectors % (4 * apart)) return INFINITY;
-    if (2 * sums + (r.end ? 24 : 0) > n.grf || p.vectors * gs + joined + (r.end ? 24 : 0) > n.grf) return INFINITY;
-    if (padded * matrices * 16 * (p.twice ? 2 : 1) > n.lm) return INFINITY;
-    if (sums * 8 +
+    if (sum * sums + (r.end ? 24 : 0) > n.grf || p.vectors * gs + joined + (r.end ? 24 : 0) > n.grf) return INFINITY;
+    if (padded * matrices * side * (p.twice ? 2 : 1) > n.lm) return INFINITY;
+    if (sums * 4 * sum +
             (r.narrow == 2 ? sums * 4
-             : r.end       ? sums * 8
+             : r.end       ? sums * 4 * sum
                            : 0) +
             (r.across ? 128 * n.across_at_a_time(p.pieces) : n.rows_of_step() * 64) >
         n.l1bm)
@@ -78,18 +83,20 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     // Visits.
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
-    const double jt = double(ceil_div(r.N, 16 * matrices * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
+    const double jt = double(ceil_div(r.N, side * matrices * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
     const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 64.0 * blocks;
-    const double x = tiles * p.vectors * k_words, w = jt * matrices * 16 * n.l1bs * k_words; // of an L2B
+    const double x = tiles * p.vectors * k_words, w = jt * matrices * side * n.l1bs * k_words; // of an L2B
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
     // A sum is there again three steps later, a matrix takes two steps of the face.
-    const double block = std::max(p.vectors / 4.0, 2.0) + (p.vectors < 16 ? 0.3 : 0); // steps of a matrix
-    const double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
+    const double block =
+        std::max(p.vectors / (r.single ? 2.0 : 4.0), side / 8.0) + (p.vectors < 16 ? 0.3 : 0); // steps of a matrix
+    double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
+    if (r.narrow == 1 && 2 * sum * sums > n.grf) matrix += tiles * sums; // rows of f32 leave before the next ones begin
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
     const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / (r.across ? 256 : 64),
                  l2_out = tiles * p.vectors * p.pieces / 4;
     const double l1_x = tiles * (sets / double(gs)) * p.vectors / n.rows_of_step(),
-                 l1_w = jt * matrices * 16 * (r.across ? sets * n.mabs / 4.0 : sets / double(gs) / n.rows_of_step()),
+                 l1_w = jt * matrices * side * (r.across ? sets * n.mabs / 4.0 : sets / double(gs) / n.rows_of_step()),
                  l1_out = tiles * sums *
                           (r.narrow == 2 ? 0.5
                            : r.end       ? 0.75
@@ -211,21 +218,21 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     split(n.groups / p.groups, i + ".group");
     const std::string it = rest;
     rest = j;
-    split(16, j + ".i");
-    if (r.narrow == 2) split(2, j + ".e");
+    split(r.side(), j + ".i");
+    if (r.of_piece() == 2) split(2, j + ".e");
     split(n.l1bs, j + ".L1B");
     split(p.pieces, j + ".b");
     split(p.l2bs, j + ".L2B");
     split(p.groups, j + ".group");
     const std::string jt = rest;
     rest = k;
-    split(16, k + ".i");
+    split(r.side(), k + ".i");
     split(n.mabs, k + ".MAB");
     const std::string kt = rest;
     std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", k + ".MAB"};
     for (const std::string &batch : r.batches) order.push_back(batch);
     order.insert(order.end(), {jt, it, kt, j + ".b"});
-    if (r.narrow == 2) order.push_back(j + ".e");
+    if (r.of_piece() == 2) order.push_back(j + ".e");
     order.insert(order.end(), {i + ".v", j + ".i", k + ".i"});
     C.reorder(order);
     for (const std::string &axis : {i, j}) {
@@ -237,7 +244,7 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     s.place_in(a, "GRF1", C.name(), kt);
     C.accumulate_in("GRF0", it);
     C.write_back(it);
-    C.tensorize(j + ".i", "mfma.f16");
+    C.tensorize(j + ".i", r.single ? "mfma.f32" : "mfma.f16");
     if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
     return s;
 }

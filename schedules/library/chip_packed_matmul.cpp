@@ -12,7 +12,10 @@ namespace {
 
 using Roles = ChipProduct;
 using Numbers = ChipNumbers;
-constexpr auto roles = find_chip_product;
+std::optional<Roles> roles(const Op &op) {
+    const auto p = find_chip_product(op);
+    return p && !p->single ? p : std::nullopt;
+}
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

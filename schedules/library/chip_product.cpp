@@ -14,11 +14,11 @@ std::optional<ChipProduct> find_chip_product(const Op &op) {
             if (!constant_extent(a)) return std::nullopt;
         }
     }
-    for (const Operand *o : {&p->a, &p->b}) {
-        if (op.find_input(o->tensor)->type != f16) return std::nullopt;
-    }
+    const Type type = op.find_input(p->a.tensor)->type;
+    if ((type != f16 && type != f32) || op.find_input(p->b.tensor)->type != type) return std::nullopt;
     const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
     ChipProduct r{*p, extent(p->i), extent(p->j), extent(p->k)};
+    r.single = type == f32;
     for (const std::string &b : r.batches) r.batch *= extent(b);
     if (!r.contraction.consumer.empty()) {
         Expr v = op.stage(r.contraction.consumer).value;

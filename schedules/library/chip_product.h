@@ -9,10 +9,11 @@ struct Machine;
 
 namespace kumiko::library {
 
-// A product of f16 with sums in f32, all extents numbers.
+// A product of f16 or of f32 with sums in f32, all extents numbers.
 struct ChipProduct : MatrixProduct {
     int64_t M, N, K, batch = 1;
-    bool end = false; // more than a cast finishes the sums
+    bool end = false;    // more than a cast finishes the sums
+    bool single = false; // of f32
 };
 std::optional<ChipProduct> find_chip_product(const Op &op);
 

@@ -138,7 +138,7 @@ ChipProgram compile_chip(const Schedule &schedule) {
     return compile_chip(schedule, chip_config(schedule.machine().name));
 }
 
-ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
+ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing) {
     const auto begin = std::chrono::steady_clock::now();
     const Op &op = schedule.op();
     if (schedule.machine().architecture != "chip")
@@ -152,7 +152,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config) {
         auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
         contents->state = std::make_shared<ScheduleState>(with_results_stored(schedule.state()));
         const ScheduleState &state = *contents->state;
-        Context c(contents->config);
+        Context c(contents->config, packing);
         for (const StageState &s : state.stages) {
             if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
             if (s.placement.kind == Placement::Kind::At) { // with the stage at the root

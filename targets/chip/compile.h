@@ -15,6 +15,7 @@
 #include "machine/machine.h"
 #include "schedules/schedule.h"
 #include "sim/simulator.h"
+#include "targets/chip/pack/packing.h"
 
 namespace kumiko {
 
@@ -52,7 +53,7 @@ bool is_chip(const std::string &machine);
 sim::Config chip_config(const std::string &machine);
 
 // Throws UserError for a schedule that the chip cannot hold (what does not fit says both sizes), Unsupported for one that it could.
-ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config);
+ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing = Packing::Full);
 // For the configuration that the name of the schedule's machine says.
 ChipProgram compile_chip(const Schedule &schedule);
 

@@ -67,6 +67,24 @@ TEST_CASE("shapes") {
     }
 }
 
+TEST_CASE("products of f32") {
+    for (const char *name : {"small", "medium", "full"}) {
+        const sim::Config config = sim::Config::load(name);
+        ops::MatmulOptions o;
+        o.transpose_b = true;
+        for (const bool end : {false, true}) {
+            o.bias = o.residual = end;
+            if (end) o.activation = "relu";
+            check(ops::matmul(f32, 32, 64, 64, o), config);
+            check(ops::matmul(f32, 50, 70, 90, o), config);
+            check(ops::matmul(f32, 1, 16, 8, o), config);
+        }
+        CHECK(scheduled(ops::matmul(f32, 32, 64, 64, o), config).to_json().dump().find("mfma.f32") !=
+              std::string::npos);
+    }
+    check(ops::matmul(f32, 24, 40, 30), sim::Config::load("full")); // B [k][j]
+}
+
 TEST_CASE("columns that lie across are transposed on the way") {
     const auto taken = [](const Op &op, const sim::Config &config) {
         check(op, config);

@@ -21,7 +21,8 @@ constexpr uint32_t precisions = bit(Unit::F16) | bit(Unit::F32);
 
 } // namespace
 
-Packer::Packer(const sim::Config &config) : config_(config), moves_(config), tags_(16) {
+Packer::Packer(const sim::Config &config, Packing packing)
+    : config_(config), packing_(packing), moves_(config), tags_(16) {
     const auto size = [&](Space s, int64_t n) { times_[size_t(s)].resize(size_t(n)); };
     size(Space::Lm0, config.sizes.lm);
     size(Space::Lm1, config.sizes.lm);
@@ -123,6 +124,7 @@ bool Packer::fits_part(uint32_t uses, int64_t s) const {
 bool Packer::fits(const Micro &m, int64_t step) const {
     for (int p = 0; p < m.parts(); p++) {
         if (!fits_part(m.uses(p), step + p)) return false;
+        if (packing_ != Packing::Full && step + p < int64_t(used_.size()) && used_[size_t(step + p)]) return false;
     }
     return true;
 }
@@ -192,14 +194,16 @@ void Packer::note(int64_t step, const sim::Word &word) {
 
 int64_t Packer::place(const Micro &m, int64_t earliest) {
     operations_++;
+    if (packing_ == Packing::Naive) earliest = std::max(earliest, last_ + 1);
     const int64_t step = first_fit(m, std::max(earliest, ready(m)));
     commit(m, step);
+    last_ = step + m.parts() - 1;
     for (int p = 0; p < m.parts(); p++) note(step + p, m.word(p));
     return step;
 }
 
 int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
-    int64_t from = earliest;
+    int64_t from = packing_ == Packing::Naive ? std::max(earliest, last_ + 1) : earliest;
     std::vector<Times> &l2bm = times_[size_t(Space::L2bm)];
     const auto is_load = [](const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; };
     const auto words = [&](const Mv &m) { return int64_t(m.blocks) * m.size * config_.moves.block; };
@@ -246,6 +250,7 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
             w.ready = std::max(w.ready, int32_t(all));
         }
     }
+    last_ = all;
     return all;
 }
 
@@ -259,7 +264,7 @@ int64_t Packer::movable(int64_t at, int64_t words) const {
 bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
     const int near = config_.moves.issue_steps - 1;
     for (int64_t s = from;;) {
-        bool room = true;
+        bool room = packing_ == Packing::Full || s >= int64_t(used_.size()) || !used_[size_t(s)];
         for (int64_t i = s - near; room && i <= s + near; i++) {
             if (i >= 0 && i < int64_t(used_.size()) && (used_[size_t(i)] & bit(Unit::Mv))) room = false;
         }

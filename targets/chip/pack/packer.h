@@ -13,6 +13,7 @@
 #include "sim/program.h"
 #include "targets/chip/pack/micro.h"
 #include "targets/chip/pack/move_times.h"
+#include "targets/chip/pack/packing.h"
 
 #include <map>
 #include <unordered_map>
@@ -21,7 +22,7 @@ namespace kumiko::chip {
 
 class Packer {
 public:
-    explicit Packer(const sim::Config &config);
+    explicit Packer(const sim::Config &config, Packing packing = Packing::Full);
 
     // Returns the step of the first fragment. `earliest`: not before.
     int64_t place(const Micro &micro, int64_t earliest = 0);
@@ -51,6 +52,8 @@ private:
         bool by_l2 = false;      // last written by the L2 slot
     };
     const sim::Config &config_;
+    Packing packing_;
+    int64_t last_ = -1; // step of the last operation placed
     std::vector<sim::Word> words_;
     std::vector<uint32_t> used_; // units of each step
     std::array<std::vector<Times>, space_count> times_;

@@ -24,7 +24,8 @@ struct HostConstant {
 };
 
 struct Context {
-    explicit Context(const sim::Config &config) : config(config), packer(config), planner(config) {}
+    explicit Context(const sim::Config &config, Packing packing = Packing::Full)
+        : config(config), packer(config, packing), planner(config) {}
 
     const sim::Config &config;
     Packer packer;

@@ -134,13 +134,18 @@ void RowProduct::understand(const ScheduleState &state) {
     const bool twice = copies.front().stage->double_buffered;
     const Bank bank = copies.front().memory;
     x_ = view(state, x, {Bank::Grf1}, "GRF1, through which its rows pass", x_copies, false);
+    single_ = x_.access.type == f32;
+    if (single_ != (w_.access.type == f32) || (!single_ && (x_.access.type != f16 || w_.access.type != f16)))
+        throw Unsupported(who + "the matrix unit multiplies f16 by f16 and f32 by f32, not " +
+                          type_name(x_.access.type) + " by " + type_name(w_.access.type));
+    side_ = single_ ? 8 : 16, sum_words_ = single_ ? 1 : 2, l1_rows_ = w_rows_ = side_;
     // k: 16 of each MAB, then the next set.
     const Affine &k = plan_->axis(stage_.def.reduction_axes.front().name());
-    const int64_t set = 16 * mabs_;
-    if (k.coefficients[column_] != 1 || k.coefficients[mab_] != 16 || loops[mab_].extent != mabs_ ||
-        loops[column_].extent != 16)
-        refuse(fmt::format("of each {} along {}, MAB m does not have the 16 behind 16·m", set,
-                           stage_.def.reduction_axes.front().name()));
+    const int64_t set = side_ * mabs_;
+    if (k.coefficients[column_] != 1 || k.coefficients[mab_] != side_ || loops[mab_].extent != mabs_ ||
+        loops[column_].extent != side_)
+        refuse(fmt::format("of each {} along {}, MAB m does not have the {} behind {}·m", set,
+                           stage_.def.reduction_axes.front().name(), side_, side_));
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind != PlannedLoop::Kind::Time) continue;
         if (l <= accumulate_at) {
@@ -191,23 +196,26 @@ void RowProduct::understand(const ScheduleState &state) {
     std::vector<size_t> order(own.index.size());
     std::iota(order.begin(), order.end(), 0);
     y_ = dram_view(own, finished_ ? finished_->name() : stage_.name(), true, order);
-    narrow_ = type_ == f16 ? 2 : 1;
-    pieces_ = matrices_ / narrow_;
+    narrows_ = type_ == f16;
+    if (narrows_ && single_) throw Unsupported(who + "products of f32 with results of f16; results of f32 are built");
+    of_piece_ = narrows_ || single_ ? 2 : 1;
+    pieces_ = matrices_ / of_piece_;
     row_words_ = pieces_ * 8 * l1bs_;
     // Columns: pieces of 8 LW go to the L1Bs in turn.
     Values values(loops.size(), 0);
     const int64_t first = y_.last(values);
-    bool fits = matrices_ % narrow_ == 0 && plan_->used(Tier::L1b) == l1bs_;
+    bool fits = matrices_ % of_piece_ == 0 && plan_->used(Tier::L1b) == l1bs_;
     for (int l = 0; fits && l < l1bs_; l++) {
         for (int64_t t = 0; t < matrices_; t++) {
             plan_->set_unit(values, Tier::L1b, l);
             set_tile(values, t);
-            fits = fits && y_.last(values) - first == ((t / narrow_ * l1bs_ + l) * narrow_ + t % narrow_) * 16;
+            fits = fits && y_.last(values) - first == ((t / of_piece_ * l1bs_ + l) * of_piece_ + t % of_piece_) * side_;
         }
     }
     if (!fits || y_.access.index.back().coefficients[row_] != 1)
-        refuse(fmt::format("pieces of {} columns, in order, do not go to the {} L1Bs in turn", 16 * narrow_, l1bs_));
-    if (narrow_ == 2) { // rows that meet in one MAB, four at a time
+        refuse(
+            fmt::format("pieces of {} columns, in order, do not go to the {} L1Bs in turn", side_ * of_piece_, l1bs_));
+    if (narrows_) { // rows that meet in one MAB, four at a time
         const int64_t half = std::max<int64_t>(mabs_ / 2, 1), apart = half / std::gcd(pieces_, half);
         if (mabs_ < 2 || vectors_ % (4 * apart))
             refuse(
@@ -215,7 +223,7 @@ void RowProduct::understand(const ScheduleState &state) {
     }
     if (w_.across) { // blocks of 64 LW that are all of the L1Bs of one L2B
         const int64_t of_block = std::max<int64_t>(1, block_words / (8 * l1bs_));
-        if (narrow_ != 2 || block_words % (8 * l1bs_) || pieces_ % of_block)
+        if (!narrows_ || block_words % (8 * l1bs_) || pieces_ % of_block)
             throw Unsupported(fmt::format(
                 "{}{} lies in DRAM with its columns contiguous; that is built for results of f16 with a multiple of {} "
                 "columns for each L1B; prepack(\"{}\", …) with {} last lays it otherwise",
@@ -246,7 +254,7 @@ void RowProduct::understand(const ScheduleState &state) {
         tiles_.push_back(values);
     };
     walk(0);
-    const int64_t words = round_up(sets_, sets_of_step_) * matrices_ * 16;
+    const int64_t words = round_up(sets_, sets_of_step_) * matrices_ * side_;
     ahead_ = twice && panels_.size() > 1 ? 2 : 1;
     for (int64_t n = 0; n < ahead_; n++)
         panel_slots_.push_back(c_.planner.take(bank, words, copies.front().stage->name() + (n ? " (second)" : "")) +
@@ -262,7 +270,7 @@ void RowProduct::begin_memory() {
     vectors_ring_ =
         Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
     // L1BM: sums of a tile, twice where there is room; results of one; the rest is for loads.
-    const int64_t sums = vectors_ * matrices_ * 8, out = narrow_ == 2 ? sums / 2 : end_.defined() ? sums : 0;
+    const int64_t sums = vectors_ * matrices_ * 4 * sum_words_, out = narrows_ ? sums / 2 : end_.defined() ? sums : 0;
     const int64_t step = rows_of_step_ * block_words, part = 16 * 8 * chunk_pieces_; // of columns across: of an L1B
     const int64_t times =
         2 * (sums + out) + std::max(4 * step, w_.across ? 2 * part : 0) <= plan.free_words(Bank::L1bm) ? 2 : 1;
@@ -278,12 +286,12 @@ void RowProduct::begin_memory() {
         return std::clamp<int64_t>(most / (rows * block_words), 1, blocks_);
     };
     x_blocks_ = blocks_in(std::min(vectors_, x_.order->together()), 128);
-    const auto w_room = [&] { return l1 / ((narrow_ + 1) * l1_rows_ * block_words); }; // blocks, by L1BM
+    const auto w_room = [&] { return l1 / ((of_piece_ + 1) * l1_rows_ * block_words); }; // blocks, by L1BM
     if (!w_.across) {
         while (l1_rows_ > rows_of_step_ && (w_room() < 1 || l1_rows_ * block_words > room / 8)) l1_rows_ /= 2;
         w_blocks_ = std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
     }
-    if ((w_.across ? part : narrow_ * l1_rows_ * w_blocks_ * block_words) > l1)
+    if ((w_.across ? part : of_piece_ * l1_rows_ * w_blocks_ * block_words) > l1)
         throw UserError(fmt::format("stage {}: L1BM has {} LW for operands on their way; smaller tiles leave more",
                                     stage_.name(), l1));
     const int64_t x = x_blocks_ * vectors_ * block_words,
@@ -305,7 +313,7 @@ void RowProduct::begin_memory() {
     if (w_.across) return;
     // Moves of more rows than L1BM has room for, where L2BM holds those of all L1Bs twice.
     w_rows_ = l1_rows_;
-    while (w_rows_ < 16 && w_room2 / (2 * w_rows_ * w_blocks_ * block_words) >= 2 * narrow_ * l1bs_) w_rows_ *= 2;
+    while (w_rows_ < side_ && w_room2 / (2 * w_rows_ * w_blocks_ * block_words) >= 2 * of_piece_ * l1bs_) w_rows_ *= 2;
 }
 
 void RowProduct::set_tile(Values &values, int64_t tile) const {
@@ -439,17 +447,20 @@ void RowProduct::tile(size_t number, Panel &panel) {
     x_l2bm_.assign(size_t(ceil_div(blocks_, x_blocks_)), -1);
     x_group_ = -1;
     const int64_t lm = c_.config.sizes.lm;
+    const Unit precision = single_ ? Unit::F32 : Unit::F16;
+    const sim::Type type = single_ ? sim::Type::F32 : sim::Type::F16;
     for (int64_t s = 0; s < sets_; s++) {
         for (int64_t t = 0; t < matrices_; t++) {
-            while (!panel.there[size_t(s / sets_of_block_)][size_t(t / narrow_)]) bring_next(panel);
+            while (!panel.there[size_t(s / sets_of_block_)][size_t(t / of_piece_)]) bring_next(panel);
             if (s / sets_of_step_ != x_group_) bring_vectors(values, s / sets_of_step_);
             const int64_t face = face_at(panel, t, s);
-            for (int h = 0; h < 2; h++) {
+            for (int h = 0; h < side_ / 8; h++) {
                 const int at = int((face >= lm ? face - lm : face) + 8 * h);
                 Micro m;
-                m.use(Unit::Mw).use(Unit::F16);
+                m.use(Unit::Mw).use(precision);
                 MatrixWrite mw;
                 mw.on = true;
+                mw.precision = type;
                 mw.face = uint8_t(face_);
                 mw.part = uint8_t(h);
                 mw.from = m.read(face >= lm ? lm1(at, 2) : lm0(at, 2), 2);
@@ -457,16 +468,21 @@ void RowProduct::tile(size_t number, Panel &panel) {
                 m.touch(Space::Face, face_, true);
                 c_.packer.place(m);
             }
-            for (int64_t v = 0; v < vectors_; v += cycles_per_step) {
+            for (int64_t n = 0; n < vectors_ * (single_ ? 2 : 1); n += cycles_per_step) { // f32: each half of the words
+                const int64_t v = n % vectors_;
+                const bool first = s == 0 && n < vectors_;
+                const int width = int(sum_words_);
+                const Operand sums = grf0(int(sum_words_ * (t * vectors_ + v)), width);
                 Micro m;
-                m.use(Unit::Mau).use(Unit::F16);
-                const Operand sums = grf0(int(2 * (t * vectors_ + v)), 2);
+                m.use(Unit::Mau).use(precision);
                 Mau mau;
-                mau.op = s ? MauOp::Mfma : MauOp::Mmul;
+                mau.op = first ? MauOp::Mmul : MauOp::Mfma;
+                mau.precision = type;
                 mau.face = uint8_t(face_);
+                mau.half = uint8_t(n / vectors_);
                 mau.a = m.read(grf1(int(x_at_ + s % sets_of_step_ * vectors_ + v), 1), 1);
-                if (s) mau.c = m.read(sums, 2);
-                mau.to = m.write(sums, 2);
+                if (!first) mau.c = m.read(sums, width);
+                mau.to = m.write(sums, width);
                 m.word().mau = mau;
                 m.touch(Space::Face, face_, false);
                 c_.packer.place(m);

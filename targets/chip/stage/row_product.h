@@ -80,10 +80,12 @@ private:
     // The machine: words of a scatter in a cycle; sets, and rows, of one scatter; sets in a block of 64 LW.
     int64_t mabs_, deal_, l1bs_, sets_of_step_, rows_of_step_, sets_of_block_;
     int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of an L1B; along k: sets, blocks of 64 LW
-    int64_t narrow_ = 1, pieces_ = 1; // matrices in a piece of 8 LW; pieces of an L1B in a row
-    int64_t chunk_pieces_ = 1;        // of columns that lie across: pieces of one load
-    int64_t apart_ = 1, slots_ = 1;   // rows that meet in a MAB; words of a MAB that four of them make
-    int64_t row_words_ = 0;           // LW of an L2B's part of a row of the result
+    bool single_ = false, narrows_ = false;                      // operands of f32; results of f16
+    int64_t side_ = 16, sum_words_ = 2; // columns, and k, of a matrix of a MAB; LW of a sum in each PE
+    int64_t of_piece_ = 1, pieces_ = 1; // matrices in a piece of 8 LW; pieces of an L1B in a row
+    int64_t chunk_pieces_ = 1;          // of columns that lie across: pieces of one load
+    int64_t apart_ = 1, slots_ = 1;     // rows that meet in a MAB; words of a MAB that four of them make
+    int64_t row_words_ = 0;             // LW of an L2B's part of a row of the result
 
     std::vector<Values> tiles_; // in order
     std::vector<Panel> panels_;

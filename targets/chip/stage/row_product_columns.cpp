@@ -17,7 +17,7 @@ constexpr int64_t block_words = 64;
 // Matrix t of the L1B, set s.
 int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
     const int64_t padded = (sets_ + sets_of_step_ - 1) / sets_of_step_ * sets_of_step_;
-    return panel.at + 16 * (w_.across ? s * matrices_ + t : t * padded + s);
+    return panel.at + side_ * (w_.across ? s * matrices_ + t : t * padded + s);
 }
 
 // Blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time, so that moves are short and come from all groups
@@ -25,26 +25,26 @@ int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
 void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
     const int64_t count = std::min(w_blocks_, blocks_ - block);
     // The very first in shorter moves, which are there sooner.
-    const int64_t most = !panel.first && !block && !piece ? 8 : 16;
+    const int64_t most = !panel.first && !block && !piece ? 8 : side_;
     const int64_t w_rows = std::min(w_rows_, most), l1_rows = std::min(l1_rows_, most);
-    std::vector<int64_t> l2bm(size_t(l1bs_ * narrow_)), l1bm(static_cast<size_t>(narrow_));
+    std::vector<int64_t> l2bm(size_t(l1bs_ * of_piece_)), l1bm(static_cast<size_t>(of_piece_));
     const auto rows = [&](int64_t part, int64_t begin, int64_t n) {
         return classes(tiles_[panel.first], [&](Values &values, Class &c) {
-            set_tile(values, piece * narrow_ + part % narrow_);
-            plan_->set_unit(values, Tier::L1b, int(part / narrow_));
+            set_tile(values, piece * of_piece_ + part % of_piece_);
+            plan_->set_unit(values, Tier::L1b, int(part / of_piece_));
             for (values[row_] = begin; values[row_] < begin + n; values[row_]++) c.rows.push_back(w_.row(values));
         });
     };
     // Those of an L1B and a matrix; groups in turns.
     std::vector<int64_t> parts, before(size_t(c_.config.groups));
     std::vector<int64_t> turn;
-    for (int64_t part = 0; part < l1bs_ * narrow_; part++) {
+    for (int64_t part = 0; part < l1bs_ * of_piece_; part++) {
         parts.push_back(part);
         turn.push_back(before[size_t(w_.order->place(rows(part, 0, 1).front().rows.front(), 0).group)]++);
     }
     std::stable_sort(parts.begin(), parts.end(),
                      [&](int64_t a, int64_t b) { return turn[size_t(a)] < turn[size_t(b)]; });
-    for (int64_t begin = 0; begin < 16; begin += l1_rows) {
+    for (int64_t begin = 0; begin < side_; begin += l1_rows) {
         for (int64_t &at : l1bm) at = l1_loads_.next(l1_rows * count * block_words);
         for (const int64_t part : parts) {
             int64_t &from = l2bm[size_t(part)];
@@ -55,13 +55,13 @@ void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
             for (int64_t x = 0; x < l1_rows * count; x++) {
                 L2 s;
                 s.op = L2Op::UnicastDown;
-                s.child = uint8_t(part / narrow_);
+                s.child = uint8_t(part / of_piece_);
                 // Rows of a block side by side.
                 const int64_t to = (x % count * l1_rows + x / count) * block_words;
-                l2_step(s, from + (begin % w_rows * count + x) * block_words, l1bm[size_t(part % narrow_)] + to);
+                l2_step(s, from + (begin % w_rows * count + x) * block_words, l1bm[size_t(part % of_piece_)] + to);
             }
         }
-        for (int64_t e = 0; e < narrow_; e++) {
+        for (int64_t e = 0; e < of_piece_; e++) {
             for (int64_t b = 0; b < count; b++) {
                 for (int64_t r = 0; r < l1_rows; r += rows_of_step_) {
                     for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
@@ -70,7 +70,7 @@ void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
                         scatter(
                             l1bm[size_t(e)] + (b * l1_rows + r) * block_words + h * deal_,
                             [&](int64_t row, int64_t set) {
-                                return face_at(panel, piece * narrow_ + e, first + set) + begin + r + row;
+                                return face_at(panel, piece * of_piece_ + e, first + set) + begin + r + row;
                             },
                             true);
                     }
@@ -95,7 +95,7 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
         for (int64_t m = 0; m < mabs_ && !zeros; m++) {
             zeros = (s * mabs_ + m) * 16 >= K; // for this one and all behind it
             const auto all = classes(tiles_[panel.first], [&](Values &values, Class &c) {
-                set_tile(values, first * narrow_);
+                set_tile(values, first * of_piece_);
                 c.word = w_.last(values) / w_.order->per_word();
                 std::vector<int64_t> index;
                 for (const Affine &a : w_.access.index) index.push_back(a.at(values));
@@ -115,12 +115,12 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
                 std::array<int, 4> at;
                 for (int64_t i = 0; i < 4; i++) {
                     const int64_t row = (u + i / 2) / chunk_pieces_, piece = first + (u + i / 2) % chunk_pieces_;
-                    at[size_t(i)] = int(face_at(panel, piece * narrow_ + i % 2, s) + row);
+                    at[size_t(i)] = int(face_at(panel, piece * of_piece_ + i % 2, s) + row);
                 }
                 to_pes(L1Op::MabBroadcast, l1bm + u * 8, 16, at, true, zeros ? (1u << mabs_) - (1u << m) : 1u << m);
             }
         }
-        for (int64_t t = first * narrow_; t < (first + chunk_pieces_) * narrow_; t++, face_ ^= 1) {
+        for (int64_t t = first * of_piece_; t < (first + chunk_pieces_) * of_piece_; t++, face_ ^= 1) {
             const int64_t at = face_at(panel, t, s);
             for (int h = 0; h < 2; h++) {
                 Micro m;

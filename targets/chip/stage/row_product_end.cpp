@@ -29,12 +29,12 @@ Operand moved(Operand o, int by) {
 
 void RowProduct::begin_end(const ScheduleState &state) {
     Planner &plan = c_.planner;
-    plan.take(Bank::Grf0, 2 * vectors_ * matrices_, "sums of " + stage_.name());
+    plan.take(Bank::Grf0, sum_words_ * vectors_ * matrices_, "sums of " + stage_.name());
     // Rows that meet in one MAB are `apart_` from each other; so many of a MAB's words follow from four times as many rows.
     const int64_t half = std::max<int64_t>(mabs_ / 2, 1);
-    apart_ = narrow_ == 2 ? half / std::gcd(pieces_, half) : 1;
-    slots_ = narrow_ == 2 ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step;
-    if (narrow_ == 2 || end_.defined()) {
+    apart_ = narrows_ ? half / std::gcd(pieces_, half) : 1;
+    slots_ = narrows_ ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step;
+    if (narrows_ || end_.defined()) {
         const int64_t words = 2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
         // GRF1 first of all has the vectors, two turns of them.
         registers_bank_ = plan.free_words(Bank::Grf1) >= words + 2 * set_words_ || plan.free_words(Bank::Grf0) < words;
@@ -66,7 +66,7 @@ void RowProduct::begin_end(const ScheduleState &state) {
         o.view = dram_view(access, tensor, false, order);
         end_operands_.push_back(std::move(o));
     }
-    const int64_t words = int64_t(end_operands_.size()) * (narrow_ == 2 ? 4 : 8);
+    const int64_t words = int64_t(end_operands_.size()) * (narrows_ ? 4 : 8);
     if (words) {
         operands_bank_ = plan.free_words(Bank::Grf1) >= words + set_words_ + 24;
         operands_ring_ = Ring(plan.take(operands_bank_ ? Bank::Grf1 : Bank::Grf0, words, "operands of the end"), words);
@@ -120,18 +120,18 @@ void RowProduct::load_end(const Values &tile) {
 
 // The words of an operand for four words of every MAB: pieces from `piece` on, as the sums have them.
 void RowProduct::bring_end(EndOperand &o, int64_t piece) {
-    const int64_t pieces = narrow_ == 2 ? 2 * mabs_ : cycles_per_step;
+    const int64_t pieces = narrows_ ? 2 * mabs_ : cycles_per_step;
     const int64_t l1bm = l1_loads_.next(rows_of_step_ * block_words);
     for (int64_t i = 0; i < pieces; i += cycles_per_step) {
         L2 s;
         s.op = L2Op::Scatter;
         l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8, 32 * l1bs_, 32);
     }
-    const int width = narrow_ == 2 ? 1 : 2;
+    const int width = narrows_ ? 1 : 2;
     o.here = grf(operands_bank_, operands_ring_.next(cycles_per_step * width), width);
     Micro m;
     m.use(Unit::L1);
-    m.word().l1.op = narrow_ == 2 ? L1Op::Scatter : L1Op::MabBroadcast;
+    m.word().l1.op = narrows_ ? L1Op::Scatter : L1Op::MabBroadcast;
     m.word().l1.width = uint8_t(width);
     m.word().l1.at.at = uint16_t(l1bm);
     m.touch_range(Space::L1bm, l1bm, pieces * 8, false);
@@ -144,7 +144,7 @@ Operand RowProduct::end_word(const Expr &e) {
     if (read && read->name == stage_.name()) return moved(end_sums_, end_word_);
     for (const EndOperand &o : end_operands_) {
         if (!ir::equal(o.read, e)) continue;
-        if (narrow_ == 1) return moved(o.here, end_word_);
+        if (!narrows_) return moved(o.here, end_word_);
         // Four f16 of a word become four f32 in two.
         const Operand wide = code_->registers(8, 2);
         Micro m;
@@ -174,37 +174,38 @@ Operand RowProduct::finished(const Operand &sums, int64_t piece) {
 
 void RowProduct::drain(const Values &tile) {
     const int64_t l2bm = results_.next(vectors_ * row_words_), count = vectors_ * matrices_;
-    const int64_t sums = l1_sums_.next(count * 8);
+    const int64_t sums = l1_sums_.next(count * 4 * sum_words_);
     if (end_.defined()) load_end(tile);
     // All of them first, in the order in which the next tile's sums take their places where a step reads those of one matrix.
-    const int64_t quads = count / cycles_per_step, of_rows = narrow_ == 2 ? apart_ : quads, turns = quads / of_rows;
-    const int64_t matrices = narrow_ == 2 ? matrices_ : 1;
+    const int64_t quads = count / cycles_per_step, of_rows = narrows_ ? apart_ : quads, turns = quads / of_rows;
+    const int64_t matrices = narrows_ ? matrices_ : 1;
     for (int64_t n = 0; n < quads; n++) {
         const int64_t turn = n / of_rows, rows = turns / matrices;
         const int64_t q = (turn % rows * matrices + turn / rows) * of_rows + n % of_rows;
         std::array<int, 4> at;
         for (int64_t i = 0; i < cycles_per_step; i++) {
             int64_t v, t;
-            if (narrow_ == 2) { // [rows that meet][matrix][of the rows]
+            if (narrows_) { // [rows that meet][matrix][of the rows]
                 const int64_t o = q % apart_;
                 t = q / apart_ % matrices_, v = (q / apart_ / matrices_ * cycles_per_step + i) * apart_ + o;
             } else {
                 v = (q * cycles_per_step + i) / matrices_, t = (q * cycles_per_step + i) % matrices_;
             }
-            at[size_t(i)] = int(2 * (t * vectors_ + v));
+            at[size_t(i)] = int(sum_words_ * (t * vectors_ + v));
         }
         Micro m;
         m.use(Unit::L1);
         L1 l1;
         l1.op = L1Op::MabReduce;
-        l1.width = 2;
-        l1.at.at = uint16_t(sums + q * 32);
-        l1.from = m.read(four_of(Source::Grf0, at), 2);
+        const int width = int(sum_words_);
+        l1.width = uint8_t(width);
+        l1.at.at = uint16_t(sums + q * 16 * width);
+        l1.from = m.read(four_of(Source::Grf0, at), width);
         m.word().l1 = l1;
-        m.touch_range(Space::L1bm, sums + q * 32, 32, true);
+        m.touch_range(Space::L1bm, sums + q * 16 * width, 16 * width, true);
         c_.packer.place(m);
     }
-    narrow_ == 2 ? drain_narrow(sums, l2bm) : drain_wide(sums, l2bm);
+    narrows_ ? drain_narrow(sums, l2bm) : drain_wide(sums, l2bm);
     waiting_.push_back({tile, l2bm});
 }
 
@@ -261,7 +262,7 @@ void RowProduct::drain_narrow(int64_t sums, int64_t l2bm) {
 
 // f32: joined sums stand in L1BM as rows of the result already.
 void RowProduct::drain_wide(int64_t sums, int64_t l2bm) {
-    const int64_t count = vectors_ * matrices_;
+    const int64_t count = vectors_ * pieces_;
     int64_t out = sums;
     if (end_.defined()) {
         out = l1_results_.next(count * 8);
@@ -385,7 +386,7 @@ void RowProduct::describe() {
             line(fmt::format("  move {} to LM: {} matrices of {} sets", w_.access.tensor, matrices_, sets_));
         if (stage_.accumulate->loop == p.name)
             line(fmt::format("  sums in GRF0, {} LW; at the end: joined over MABs, moved to DRAM by rows of {} LW",
-                             2 * vectors_ * matrices_, row_words_));
+                             sum_words_ * vectors_ * matrices_, row_words_));
     }
     indent += "  ";
     line(fmt::format("move {} vectors to GRF1; {}: {} times {}", vectors_, stage_.tensorize->instruction,

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace kumiko {
+
+// How operations become words. The others are what packing is measured against.
+enum class Packing {
+    Full,
+    OneAWord, // each operation has a word of its own, the first that is free when its operands are ready
+    Naive     // so, in program order, and every move is waited for before anything else
+};
+
+} // namespace kumiko
