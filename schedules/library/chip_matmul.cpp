@@ -67,7 +67,7 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     const int64_t sums = p.vectors * matrices;
     const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : r.end ? 8 : 0;
     if (p.vectors % (4 * apart)) return INFINITY;
-    if (sum * sums + (r.end ? 24 : 0) > n.grf || p.vectors * gs + joined + (r.end ? 24 : 0) > n.grf) return INFINITY;
+    if (sum * sums + r.end_words > n.grf || p.vectors * gs + joined + r.end_words > n.grf) return INFINITY;
     if (padded * matrices * side * (p.twice ? 2 : 1) > n.lm) return INFINITY;
     if (sums * 4 * sum +
             (r.narrow == 2 ? sums * 4

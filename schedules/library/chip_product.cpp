@@ -5,6 +5,28 @@
 
 namespace kumiko::library {
 
+namespace {
+
+// exp, erf and so on, and quotients: some ten operations each, and as many values at a time.
+bool calls_functions(const Expr &e) {
+    struct Visitor : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        void visit(const Halide::Internal::Call *c) override {
+            found = found || c->call_type != Halide::Internal::Call::Image;
+            IRVisitor::visit(c);
+        }
+        void visit(const Halide::Internal::Div *d) override {
+            found = true;
+            IRVisitor::visit(d);
+        }
+    } v;
+    e.accept(&v);
+    return v.found;
+}
+
+} // namespace
+
 std::optional<ChipProduct> find_chip_product(const Op &op) {
     const auto p = find_matrix_product(op);
     if (!p || p->contraction.sum->type != f32) return std::nullopt;
@@ -25,6 +47,7 @@ std::optional<ChipProduct> find_chip_product(const Op &op) {
         if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
         const auto *read = v.as<Halide::Internal::Call>();
         r.end = !read || read->call_type != Halide::Internal::Call::Image;
+        r.end_words = !r.end ? 0 : calls_functions(v) ? 32 : 24;
     }
     return r;
 }

@@ -12,8 +12,9 @@ namespace kumiko::library {
 // A product of f16 or of f32 with sums in f32, all extents numbers.
 struct ChipProduct : MatrixProduct {
     int64_t M, N, K, batch = 1;
-    bool end = false;    // more than a cast finishes the sums
-    bool single = false; // of f32
+    bool end = false;      // more than a cast finishes the sums
+    bool single = false;   // of f32
+    int64_t end_words = 0; // of each GRF, for what it computes
 };
 std::optional<ChipProduct> find_chip_product(const Op &op);
 

@@ -12,7 +12,7 @@
 
 #include "targets/chip/road/dram_order.h"
 #include "targets/chip/stage/context.h"
-#include "targets/chip/stage/vector_code.h"
+#include "targets/chip/vector/emit.h"
 
 #include <deque>
 
@@ -55,7 +55,7 @@ private:
         int64_t l2bm = 0;
     };
     struct EndOperand {
-        Expr read; // as the expression has it, with its cast to f32 where it is narrower
+        Expr read;
         View view;
         int64_t l2bm = 0;  // where this tile's rows are
         sim::Operand here; // the words at hand
@@ -72,10 +72,9 @@ private:
     kumiko::Type type_; // of the result
     Expr end_;          // what finishes the sums, when it is more than a cast
     std::vector<EndOperand> end_operands_;
-    std::unique_ptr<VectorCode> code_;
-    int end_word_ = 0;
+    std::unique_ptr<VectorEmitter> code_;
+    VectorProgram end_program_;                          // of the sums, and of the operands from 1 on
     bool operands_bank_ = false, registers_bank_ = true; // GRF1
-    sim::Operand end_sums_;
 
     // The machine: words of a scatter in a cycle; sets, and rows, of one scatter; sets in a block of 64 LW.
     int64_t mabs_, deal_, l1bs_, sets_of_step_, rows_of_step_, sets_of_block_;
@@ -136,7 +135,7 @@ private:
     void up(int64_t l1bm, int64_t l2bm, int64_t pieces);
     void load_end(const Values &tile);
     void bring_end(EndOperand &o, int64_t piece);
-    sim::Operand end_word(const Expr &e);
+    sim::Operand end_read(const sim::Operand &sums, int which, int word) const;
     void store(const Result &result);
     void granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
                   std::vector<sim::Mv> &all);

@@ -1,5 +1,6 @@
 // How the sums of a row product leave: joined over the MABs, finished, put together to rows, to DRAM.
 #include "targets/chip/stage/row_product.h"
+#include "targets/chip/vector/from_expr.h"
 
 #include "dsl/print.h"
 #include "dsl/types.h"
@@ -40,8 +41,7 @@ void RowProduct::begin_end(const ScheduleState &state) {
         registers_bank_ = plan.free_words(Bank::Grf1) >= words + 2 * set_words_ || plan.free_words(Bank::Grf0) < words;
         registers_ = Ring(plan.take(registers_bank_ ? Bank::Grf1 : Bank::Grf0, words, "joined sums"), words);
     }
-    if (!end_.defined()) return;
-    for (const Expr &e : reads_with_casts(end_)) {
+    for (const Expr &e : end_.defined() ? reads_with_casts(end_) : std::vector<Expr>()) {
         const ir::Cast *cast = e.as<ir::Cast>();
         const Expr read = cast ? cast->value : e;
         const std::string tensor = read.as<ir::Call>()->name;
@@ -52,10 +52,10 @@ void RowProduct::begin_end(const ScheduleState &state) {
             throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
                               "; those of the result's type, " + type_name(type_) + ", are built");
         if (std::any_of(end_operands_.begin(), end_operands_.end(),
-                        [&](const EndOperand &o) { return ir::equal(o.read, e); }))
+                        [&](const EndOperand &o) { return ir::equal(o.read, read); }))
             continue;
         EndOperand o;
-        o.read = e;
+        o.read = read;
         const TensorAccess access = plan_->access(state, read);
         std::vector<size_t> order(access.index.size());
         std::iota(order.begin(), order.end(), 0);
@@ -71,14 +71,31 @@ void RowProduct::begin_end(const ScheduleState &state) {
         operands_bank_ = plan.free_words(Bank::Grf1) >= words + set_words_ + 24;
         operands_ring_ = Ring(plan.take(operands_bank_ ? Bank::Grf1 : Bank::Grf0, words, "operands of the end"), words);
     }
-    std::array<Ring, 2> registers;
-    for (int b = 0; b < 2; b++) {
+    if (!end_.defined() && !narrows_) return;
+    std::array<RegisterRange, 2> registers;
+    for (int b = 0; b < 2 && end_.defined(); b++) {
         const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
-        const int64_t free = plan.free_words(bank) - (b ? set_words_ : 0), size = std::clamp<int64_t>(free, 8, 64);
-        registers[size_t(b)] = Ring(plan.take(bank, size, "values of the end of " + stage_.name()), size);
+        const int64_t free = plan.free_words(bank) - (b ? set_words_ : 0), size = std::clamp<int64_t>(free, 8, 96);
+        registers[size_t(b)] = {int(plan.take(bank, size, "values of the end of " + stage_.name())), int(size)};
     }
-    code_ = std::make_unique<VectorCode>(c_, "the end of stage " + stage_.name(), registers,
-                                         [this](const Expr &e) { return end_word(e); });
+    const std::string who = "the end of stage " + stage_.name();
+    code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, narrows_);
+    VectorBuilder builder;
+    const Id sums = builder.read(0, sim::Type::F32);
+    if (!end_.defined()) {
+        builder.result(builder.narrow(sums));
+    } else {
+        builder.result(take_expression(builder, narrows_ ? finished_->def.value : end_, who, [&](const Expr &e) {
+            const ir::Call *read = e.as<ir::Call>();
+            if (!read) return -1;
+            if (read->name == stage_.name()) return sums;
+            for (size_t o = 0; o < end_operands_.size(); o++) {
+                if (ir::equal(end_operands_[o].read, e)) return builder.read(int(o) + 1, vector_type(e.type(), who));
+            }
+            throw InternalError(who + " reads what it does not know: " + to_string(e));
+        }));
+    }
+    end_program_ = builder.program();
 }
 
 void RowProduct::load_end(const Values &tile) {
@@ -139,36 +156,19 @@ void RowProduct::bring_end(EndOperand &o, int64_t piece) {
     c_.packer.place(m);
 }
 
-Operand RowProduct::end_word(const Expr &e) {
-    const ir::Call *read = e.as<ir::Call>();
-    if (read && read->name == stage_.name()) return moved(end_sums_, end_word_);
-    for (const EndOperand &o : end_operands_) {
-        if (!ir::equal(o.read, e)) continue;
-        if (!narrows_) return moved(o.here, end_word_);
-        // Four f16 of a word become four f32 in two.
-        const Operand wide = code_->registers(8, 2);
-        Micro m;
-        m.use(Unit::Alu);
-        Alu alu;
-        alu.op = AluOp::Widen;
-        alu.type = sim::Type::F16;
-        alu.a = m.read(o.here, 1);
-        alu.to = m.write(wide, 2);
-        m.word().alu = alu;
-        c_.packer.place(m);
-        return moved(wide, end_word_);
-    }
-    throw Unsupported("the end of stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) +
-                      " yet");
+// A word of an operation's operand, where a step has several.
+Operand RowProduct::end_read(const Operand &sums, int which, int word) const {
+    return moved(which ? end_operands_[size_t(which - 1)].here : sums, word);
 }
 
-// Four of the words that came back: finished, in f32.
+// Four rows of 8 LW that came back, finished, in f32: each PE has two words of each.
 Operand RowProduct::finished(const Operand &sums, int64_t piece) {
-    if (!end_.defined()) return sums;
     for (EndOperand &o : end_operands_) bring_end(o, piece);
-    end_sums_ = sums;
-    const Operand result = code_->registers(2 * cycles_per_step, 2);
-    for (end_word_ = 0; end_word_ < 2; end_word_++) code_->store(code_->evaluate(end_), moved(result, end_word_));
+    const Operand result = code_->take(2, 1);
+    for (int word = 0; word < 2; word++)
+        code_->run(
+            end_program_, [&](int which, int) { return end_read(sums, which, word); },
+            [&](int) { return moved(result, word); });
     return result;
 }
 
@@ -239,18 +239,14 @@ void RowProduct::drain_narrow(int64_t sums, int64_t l2bm) {
         }
         for (int64_t s = 0; s < slots_; s += cycles_per_step) {
             const int64_t piece = begin + s * half;
-            const Operand result = finished(grf(registers_bank_, regs + 2 * s, 2), piece);
-            Micro m;
-            m.use(Unit::Alu);
-            Alu alu;
-            alu.op = AluOp::Narrow;
-            alu.type = sim::Type::F32;
-            alu.a = m.read(result, 2);
-            m.word().alu = alu;
-            m.next().use(Unit::L1);
+            for (EndOperand &o : end_operands_) bring_end(o, piece);
+            const Operand joined = grf(registers_bank_, regs + 2 * s, 2);
+            Micro m =
+                code_->run_to_last(end_program_, [&](int which, int part) { return end_read(joined, which, part); });
             L1 l1;
             l1.op = L1Op::Gather;
-            l1.from = Source::Aluf;
+            l1.from = VectorEmitter::forward(m);
+            m.next().use(Unit::L1);
             l1.at.at = uint16_t(out + piece * 8);
             m.word().l1 = l1;
             m.touch_range(Space::L1bm, out + piece * 8, deal_ * cycles_per_step, true);
@@ -281,6 +277,7 @@ void RowProduct::drain_wide(int64_t sums, int64_t l2bm) {
             m.word().l1 = l1;
             m.touch_range(Space::L1bm, out + piece * 8, 32, true);
             c_.packer.place(m);
+            code_->give_back(result);
         }
     }
     up(out, l2bm, count);
