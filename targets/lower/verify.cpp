@@ -44,7 +44,10 @@ private:
         bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
         const bool counted = as_const_int(op->min) && as_const_int(op->extent) && *as_const_int(op->extent) > 0;
         if (counted) counted_.insert(op->name);
+        const bool before = predicated_;
+        predicated_ = predicated_ || !counted; // it may not run
         op->body.accept(this);
+        predicated_ = before;
         if (counted) counted_.erase(op->name);
         bounds_.pop(op->name);
         defined_.erase(defined_.find(op->name));

@@ -609,3 +609,18 @@ TEST_CASE("outputs whose strides put elements in one place are refused") {
     CHECK(k.call_raw(tensors.data(), &size) != 0);
     CHECK(std::string(kumiko_error()).find("put different elements in one place") != std::string::npos);
 }
+
+TEST_CASE("a padded read that is inside for a few iterations of one loop only") {
+    Axis i("i", 6), j("j", 19), p("p", 19), q("q", 1);
+    Tensor A = input("A", f32, {p, q});
+    Schedule s(Op("skewed", {A}, {compute("Y", {i, j}, zero_padded(A)(18 - j, (i - 1) * 2 + j))}));
+    check_runs(s);
+}
+
+TEST_CASE("what unrolls without measure is refused") {
+    Axis i("i", 40), j("j", 40), k("k", 40);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
+    Schedule s(Op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))}));
+    s.stage("C").unroll("k").unroll("j").unroll("i");
+    CHECK_THROWS_WITH_AS(compile(s), doctest::Contains("loop C.i unrolls"), UserError);
+}
