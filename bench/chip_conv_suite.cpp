@@ -75,14 +75,14 @@ BenchRow from_dram(const std::string &name, const Schedule &s, double macs, doub
 
 // So many more output channels of the same images: what one layer takes whose image is there already. "tile": it stays in LM, with its
 // halo; "channels": channels come from L2BM as they are used, two sets of 16 in LM.
-BenchRow one_more_layer(const std::string &machine, const Shape &shape, const std::string &image, int images_of) {
+BenchRow one_more_layer(const std::string &machine, const Shape &shape, const std::string &image) {
     const Machine m = machine_named(machine);
     std::array<double, 2> cycles{}, dram{}; // without a layer more, with it
     double seconds = 0;
+    library::ChipConvParameters p = library::chip_conv_parameters(shape.dense(shape.o), m);
+    p.image.set(image, "image");
     for (const int layers : {0, 1}) {
-        const Op op = shape.dense(shape.o * (images_of + layers));
-        library::ChipConvParameters p = library::chip_conv_parameters(op, m);
-        p.image.set(image, "image");
+        const Op op = shape.dense(shape.o * (1 + layers));
         const ChipProgram program = compile_chip(library::schedule_chip_conv(op, m, p));
         const sim::Run run = simulated(program, false);
         cycles[size_t(layers)] = double(run.cycles());
@@ -100,46 +100,33 @@ BenchRow one_more_layer(const std::string &machine, const Shape &shape, const st
     return row;
 }
 
-// Several depthwise convolutions of one image that stays in LM, added up: what one of them takes.
+// So many depthwise convolutions, one after the other, of one image that stays in LM; every MAB does the same, so that DRAM has little to do.
 ChipProgram depthwise_in_lm(const Machine &machine, int rows, int columns, int window, int convolutions) {
-    Axis c("c", 16), y("y", rows), x("x", columns), ky("ky", window), kx("kx", window);
-    Axis in_y("y", rows + window - 1), in_x("x", columns + window - 1);
-    const Tensor X = input("X", f16, {in_y, in_x, c});
-    std::vector<Tensor> inputs = {X};
-    Expr total;
-    for (int n = 0; n < convolutions; n++) {
-        const Tensor W = input(fmt::format("W{}", n), f16, {ky, kx, c});
-        inputs.push_back(W);
-        const Tensor S = compute(fmt::format("S{}", n), {y, x, c},
-                                 sum(cast(f32, X(y + ky, x + kx, c)) * cast(f32, W(ky, kx, c)), {ky, kx}));
-        total = total.defined() ? total + S(y, x, c) : Expr(S(y, x, c));
-    }
-    const Op op("depthwise", inputs, {compute("Y", {y, x, c}, cast(f16, total))});
+    const Axis m("m", convolutions), c("c", 16), y("y", rows), x("x", columns), ky("ky", window), kx("kx", window);
+    const Axis in_y("y", rows + window - 1), in_x("x", columns + window - 1);
+    const Tensor X = input("X", f16, {in_y, in_x, c}), W = input("W", f16, {m, ky, kx, c});
+    const Tensor S = compute(
+        "S", {m, y, x, c}, sum(cast(f32, X(y + ky, x + kx, c)) * cast(f32, W(m, ky, kx, c)), {ky, kx}));
+    const Op op("depthwise", {X, W}, {compute("Y", {m, y, x, c}, cast(f16, S(m, y, x, c)))});
     Schedule s(op, machine);
-    StageHandle Y = s.stage("Y");
-    Y.split("c", 4, {"c.w", "c.v"});
-    Y.split("c.w", 4, {"c.t", "c.PE"});
-    Y.reorder({"c.PE", "c.t", "y", "x", "c.v"});
-    Y.bind("c.PE", "PE").vectorize("c.v");
-    for (int n = convolutions; n-- > 0;) {
-        StageHandle S = s.stage(fmt::format("S{}", n));
-        S.compute_at("Y", "c.t");
-        S.split("c", 4, {"c.w", "c.v"});
-        S.reorder({"c.w", "y", "x", "ky", "kx", "c.v"});
-        S.vectorize("c.v").place_in("GRF1");
-        s.place_in("X", "LM0", S.name(), "c.w");
-        s.place_in(fmt::format("W{}", n), "LM1", S.name(), "c.w");
-    }
+    s.stage("Y").split("c", 4, {"c.w", "c.v"});
+    s.stage("Y").reorder({"c.w", "m", "y", "x", "c.v"}).bind("c.w", "PE").vectorize("c.v");
+    StageHandle sums = s.stage("S");
+    sums.compute_at("Y", "m");
+    sums.split("c", 4, {"c.w", "c.v"});
+    sums.reorder({"c.w", "m", "y", "x", "ky", "kx", "c.v"}).vectorize("c.v").place_in("GRF1");
+    s.place_in("X", "LM0", "S", "m");
+    s.place_in("W", "LM1", "S", "m");
     return compile_chip(s);
 }
 
 BenchRow depthwise_from_lm(const std::string &name, int window) {
     const Machine machine = machine_named(name);
     const bool small = name == "chip:small";
-    const int rows = 2, columns = small ? 4 : 14, few = 1, many = small ? 2 : 3;
+    const int rows = small ? 4 : 7, columns = small ? 4 : 14, few = 2, many = 6;
     std::array<double, 2> cycles{};
     for (const int n : {few, many})
-        cycles[n == many] = double(simulated(depthwise_in_lm(machine, rows, columns, window, n), false).cycles());
+        cycles[n == many] = double(simulated(depthwise_in_lm(machine, rows, columns, window, n), true).cycles());
     // One fused multiply–add of a word of a PE in a cycle.
     const double bound = double(rows) * columns * window * window, each = (cycles[1] - cycles[0]) / (many - few);
     const double units = double(machine.units_in_all("PE")) * 4;
@@ -171,7 +158,7 @@ std::vector<BenchRow> run_chip_conv_suite(const BenchOptions &options,
             rows.push_back(from_dram(name, library::schedule_chip_conv(op, m, library::chip_conv_parameters(op, m)),
                                      shape.macs(), macs_per_cycle, options));
             if (small || window == 1) continue;
-            for (const char *image : {"tile", "channels"}) rows.push_back(one_more_layer(machine, shape, image, 1));
+            for (const char *image : {"tile", "channels"}) rows.push_back(one_more_layer(machine, shape, image));
         }
         const Shape shape = small ? Shape{2, 32, 14, 1, 3} : Shape{32, 256, 14, 1, 3};
         const std::string name = fmt::format("{} depthwise 3x3 {} {}x14x14", machine, shape.c, shape.n);

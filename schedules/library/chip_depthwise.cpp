@@ -24,7 +24,7 @@ struct Point {
 };
 
 // Sums take two words of a GRF, and two of the other one on their way out; values of the end come beside them.
-int64_t most_points(const ChipNumbers &n) { return n.grf * 3 / 16; }
+int64_t most_points(const ChipNumbers &n) { return std::max(n.grf * 3 / 16, (n.grf - 48) / 2); }
 
 ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
     return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
