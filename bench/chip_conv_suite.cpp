@@ -105,8 +105,8 @@ ChipProgram depthwise_in_lm(const Machine &machine, int rows, int columns, int w
     const Axis m("m", convolutions), c("c", 16), y("y", rows), x("x", columns), ky("ky", window), kx("kx", window);
     const Axis in_y("y", rows + window - 1), in_x("x", columns + window - 1);
     const Tensor X = input("X", f16, {in_y, in_x, c}), W = input("W", f16, {m, ky, kx, c});
-    const Tensor S = compute(
-        "S", {m, y, x, c}, sum(cast(f32, X(y + ky, x + kx, c)) * cast(f32, W(m, ky, kx, c)), {ky, kx}));
+    const Tensor S =
+        compute("S", {m, y, x, c}, sum(cast(f32, X(y + ky, x + kx, c)) * cast(f32, W(m, ky, kx, c)), {ky, kx}));
     const Op op("depthwise", {X, W}, {compute("Y", {m, y, x, c}, cast(f16, S(m, y, x, c)))});
     Schedule s(op, machine);
     s.stage("Y").split("c", 4, {"c.w", "c.v"});
