@@ -51,6 +51,16 @@ int64_t image_words(const Roles &r, const Point &p) {
     return ceil_div(channels * rows * columns, 8) * 8;
 }
 
+// Of bias and residual, two copies of each.
+int64_t end_words(const Roles &r, const Point &p) {
+    return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * 2, 8) * 8) : 0;
+}
+
+// The image of the next tile has room in the other LM.
+bool fits_twice(const Roles &r, const ChipNumbers &n, const Point &p) {
+    return image_words(r, p) <= n.lm / 2 && 2 * image_words(r, p) + end_words(r, p) <= n.lm;
+}
+
 int64_t matrices(const Roles &r, const Point &p) { // of a copy of weights
     return p.blocks * p.depth * (p.weights == of_channels ? r.y.taps : 1) * (p.weights == of_tap ? 1 : r.x.taps);
 }
@@ -63,9 +73,8 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
     if (2 * sums + 8 + (r.end ? 32 : 0) > n.grf) return INFINITY;
     const Dealing d = dealing(r, n, p);
     const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * r.out_bytes / 2;
-    const bool twice = 2 * words <= n.lm;
-    const int64_t ends = r.end ? 4 * ceil_div(sums * 2, 8) * 8 : 0; // bias and residual, each in turn
-    if (words + ends > n.lm || (p.image != of_tile && 2 * words > n.lm)) return INFINITY;
+    const bool twice = fits_twice(r, n, p);
+    if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
     const int64_t way = std::max<int64_t>(64, 16 * n.mabs); // a chunk of L1BM
     if (2 * 64 * matrices(r, p) + (r.end ? 4 : 2) * way > n.l1bm) return INFINITY;
     // Visits.
@@ -229,7 +238,7 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
     const std::array<std::string, 4> at = {tile, rest[r.c], r.y.tap, r.x.tap};
     const std::string weights = packed(r.weights.tensor);
     const std::string input = packed(r.input), image = r.input == r.image.tensor ? input : r.image.tensor;
-    if (p.image == of_tile && 2 * image_words(r, p) > n.lm)
+    if (p.image == of_tile && !fits_twice(r, n, p))
         s.place_in(image, "LM", C.name(), at[of_tile]);
     else
         s.place_in(image, "LM0", C.name(), at[size_t(p.image)]).double_buffer();

@@ -49,8 +49,8 @@ std::string padded_input(const Stage &padding) {
 
 int64_t ChipDirection::reach(int64_t outputs) const {
     const int64_t a = stride * (outputs - 1), b = dilation * (taps - 1);
-    if (stride > b || dilation > a) return outputs * taps; // none is shared
-    return (a + b) / std::gcd(stride, dilation) + 1;
+    const int64_t lattice = (a + b) / std::gcd(stride, dilation) + 1; // which a copy has to have room for
+    return stride > b || dilation > a ? std::max(lattice, outputs * taps) : lattice; // the chip shares none
 }
 
 std::optional<ChipConvolution> find_chip_convolution(const Op &op) {

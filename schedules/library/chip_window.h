@@ -10,7 +10,7 @@ namespace kumiko::library {
 struct ChipDirection { // along rows or columns of the image
     std::string axis, tap;
     int64_t extent = 1, taps = 1, stride = 1, dilation = 1; // extent: of the output
-    // Elements of the image that the windows of so many outputs reach into, as the chip's addresses count them.
+    // Elements of the image that the windows of so many outputs take room for.
     int64_t reach(int64_t outputs) const;
 };
 
