@@ -52,11 +52,12 @@ struct BenchRow {
     Json json() const;
 };
 
-// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "chip-gemm", "chip-rows", "sim-speed", "chip-move"
+// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "chip-gemm", "chip-conv", "chip-rows",
+// "sim-speed", "chip-move"
 std::vector<std::string> suite_names();
 std::string suite_summary(const std::string &suite);
 // The cases of a suite; with `shape` ("m=300,n=300,k=300"; parameters of the suite's op) that one alone. Throws UserError for
-// an unknown suite, with a suggestion. `compile`, `chip-gemm`, `chip-rows`, `chip-move` and `sim-speed` have none.
+// an unknown suite, with a suggestion. `compile`, `chip-gemm`, `chip-conv`, `chip-rows`, `chip-move` and `sim-speed` have none.
 std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &shape = "");
 // The kernels of a kernels.json (driver/library.h).
 std::vector<BenchCase> library_cases(const std::string &file);
@@ -72,6 +73,10 @@ std::vector<BenchRow> run_compile_suite(const Target &target,
 // Programs of the chip: multiply-adds a cycle; the peer is the bound, what the matrix units and DRAM allow together.
 std::vector<BenchRow> run_chip_suite(const BenchOptions &options,
                                      const std::function<void(const std::string &)> &progress = {});
+
+// Convolutions on the chip: multiply-adds a cycle; the peer is the bound, what the matrix units, or the vectors, and DRAM allow together.
+std::vector<BenchRow> run_chip_conv_suite(const BenchOptions &options,
+                                          const std::function<void(const std::string &)> &progress = {});
 
 // Vectors and rows on the chip: bytes of DRAM a cycle, and words of LM; the peer is the rate of DRAM, or of LM.
 std::vector<BenchRow> run_chip_rows_suite(const BenchOptions &options,

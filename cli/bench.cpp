@@ -27,10 +27,10 @@ void run(Arguments a) {
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
-    bool compile = false, sim = false, moves = false, chip = false, chip_rows = false;
+    bool compile = false, sim = false, moves = false, chip = false, chip_rows = false, chip_conv = false;
     for (const std::string &suite : a.suites) {
-        if (suite == "chip-rows") {
-            chip_rows = true;
+        if (suite == "chip-rows" || suite == "chip-conv") {
+            (suite == "chip-rows" ? chip_rows : chip_conv) = true;
             continue;
         }
         if (suite == "compile" || suite == "sim-speed" || suite == "chip-move" || suite == "chip-gemm") {
@@ -63,6 +63,12 @@ void run(Arguments a) {
             progress.line("running programs of the chip");
             for (const bench::BenchRow &r :
                  bench::run_chip_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
+                rows.push_back(r);
+        }
+        if (chip_conv) {
+            progress.line("running convolutions on the chip");
+            for (const bench::BenchRow &r :
+                 bench::run_chip_conv_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
                 rows.push_back(r);
         }
         if (chip_rows) {

@@ -27,6 +27,14 @@ bool calls_functions(const Expr &e) {
 
 } // namespace
 
+bool has_end(const Op &op, const Contraction &c) {
+    if (c.consumer.empty()) return false;
+    Expr v = op.stage(c.consumer).value;
+    if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
+    const auto *read = v.as<Halide::Internal::Call>();
+    return !read || read->call_type != Halide::Internal::Call::Image;
+}
+
 std::optional<ChipProduct> find_chip_product(const Op &op) {
     const auto p = find_matrix_product(op);
     if (!p || p->contraction.sum->type != f32) return std::nullopt;
@@ -42,13 +50,8 @@ std::optional<ChipProduct> find_chip_product(const Op &op) {
     ChipProduct r{*p, extent(p->i), extent(p->j), extent(p->k)};
     r.single = type == f32;
     for (const std::string &b : r.batches) r.batch *= extent(b);
-    if (!r.contraction.consumer.empty()) {
-        Expr v = op.stage(r.contraction.consumer).value;
-        if (const auto *cast = v.as<Halide::Internal::Cast>()) v = cast->value;
-        const auto *read = v.as<Halide::Internal::Call>();
-        r.end = !read || read->call_type != Halide::Internal::Call::Image;
-        r.end_words = !r.end ? 0 : calls_functions(v) ? 32 : 24;
-    }
+    r.end = has_end(op, r.contraction);
+    if (r.end) r.end_words = calls_functions(op.stage(r.contraction.consumer).value) ? 32 : 24;
     return r;
 }
 

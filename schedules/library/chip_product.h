@@ -17,6 +17,8 @@ struct ChipProduct : MatrixProduct {
     int64_t end_words = 0; // of each GRF, for what it computes
 };
 std::optional<ChipProduct> find_chip_product(const Op &op);
+// More than a cast finishes the sums of a contraction.
+bool has_end(const Op &op, const Contraction &c);
 
 // The machine's numbers, in LW and cycles.
 struct ChipNumbers {

@@ -1,6 +1,8 @@
 #include "schedules/library/table.h"
 
 #include "machine/machine.h"
+#include "schedules/library/chip_conv.h"
+#include "schedules/library/chip_depthwise.h"
 #include "schedules/library/chip_elementwise.h"
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_packed_matmul.h"
@@ -62,6 +64,10 @@ const std::vector<LibraryTemplate> &chip_templates() {
         make_template<ChipPackedMatmulParameters>("chip_packed_matmul", "the same, with operands packed ahead of time",
                                                   is_chip_packed_matmul, chip_packed_matmul_parameters,
                                                   schedule_chip_packed_matmul),
+        make_template<ChipConvParameters>("chip_conv", "convolutions on the chip's matrix units, dense and in groups",
+                                          is_chip_conv, chip_conv_parameters, schedule_chip_conv),
+        make_template<ChipDepthwiseParameters>("chip_depthwise", "convolutions of each channel on the chip's vectors",
+                                               is_chip_depthwise, chip_depthwise_parameters, schedule_chip_depthwise),
         make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
                                           is_chip_rows, chip_rows_parameters, schedule_chip_rows),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
@@ -81,7 +87,8 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         if (t.matches(op)) return &t;
     }
     throw Unsupported("the library has no schedule of op " + op.name() +
-                      " for the chip; it has products of matrices of f16 with f32 sums, reductions and norms along the "
+                      " for the chip; it has products of matrices and convolutions of f16 with f32 sums, reductions "
+                      "and norms along the "
                       "last axis, and elementwise chains");
 }
 

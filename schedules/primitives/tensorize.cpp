@@ -164,7 +164,8 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
         if (!n) return "the extent of loop " + l.name + " is known only at run time";
         block.loops.push_back({l.name, *n, l.reduction});
     }
-    for (size_t i = s.position(loop); i < s.order.size(); i++) {
+    // Whoever places the operands of the instruction pads blocks too.
+    for (size_t i = s.position(loop); i < s.order.size() && !instruction.placed; i++) {
         if (const std::string why = never_whole(s, frame, s.order[i], bounds); !why.empty()) return why;
     }
     std::map<std::string, Expr> index;

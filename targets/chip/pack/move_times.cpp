@@ -1,6 +1,7 @@
 #include "targets/chip/pack/move_times.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kumiko::chip {
 
@@ -10,95 +11,94 @@ using sim::MvOp;
 namespace {
 
 int64_t rounds(int64_t words, int64_t rate) { return (words + rate - 1) / rate; }
+bool is_load(const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; }
+int direction_of(const Mv &m) { return is_load(m) ? 1 : 2; }
 
 } // namespace
 
-MoveTimes::State MoveTimes::fresh() const {
-    State s;
-    s.groups.resize(size_t(config_.groups));
-    s.in_free.resize(size_t(config_.total_l2bs()));
-    s.out_free.resize(size_t(config_.total_l2bs()));
-    return s;
-}
-
-bool MoveTimes::time(const Mv &m, int64_t step, const State &before, size_t position, Timed &times, State &after,
-                     uint32_t &groups) const {
-    const bool load = m.op == MvOp::Broadcast || m.op == MvOp::Scatter;
-    const int direction = load ? 1 : 2;
+std::optional<MoveTimes::Timed> MoveTimes::time(const Mv &m, int64_t step, const State &before, size_t position,
+                                                uint32_t &l2bs) const {
+    const int direction = direction_of(m);
     const int64_t n = int64_t(m.blocks) * m.size * config_.moves.block;
     const uint64_t now = uint64_t(step) * sim::cycles_per_step;
-    after = before;
-    groups = 0;
+    Timed times;
     times.begin = now + uint64_t(config_.moves.dram_start);
     int64_t cycles = 0;
-    std::vector<uint64_t> &ports = load ? after.in_free : after.out_free;
-    std::vector<int> used;
+    l2bs = 0;
     for (int g = 0; g < config_.groups; g++) {
         if (!(m.groups >> g & 1)) continue;
-        groups |= 1u << g;
         int waiting = 0;
         for (size_t i = position; i-- > 0;) { // ends rise within a group: those before one that is over are over too
-            if (!(entries_[i].groups >> g & 1)) continue;
+            if (!(entries_[i].move.groups >> g & 1)) continue;
             if (entries_[i].times.end <= now) break;
             waiting++;
         }
-        if (waiting > config_.moves.queue) return false;
-        int units = 0;
-        for (int u = 0; u < config_.total_l2bs(); u++) {
-            if (!(m.l2bs >> u & 1) || (!m.chip && u / config_.l2bs != g)) continue;
-            used.push_back(u);
-            units++;
-        }
+        if (waiting > config_.moves.queue) return std::nullopt;
+        const uint32_t own = ((1u << config_.l2bs) - 1) << (g * config_.l2bs);
+        const uint32_t units = m.chip ? m.l2bs : m.l2bs & own;
+        l2bs |= units;
         const State::Group &state = before.groups[size_t(g)];
         times.begin = std::max(times.begin, state.free);
         if (state.direction && state.direction != direction)
             times.begin = std::max(times.begin, state.dram_end + uint64_t(config_.moves.turnaround));
         const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
-        const int64_t share = dealt ? n / std::max(units, 1) : n;
+        const int64_t share = dealt ? n / std::max(std::popcount(units), 1) : n;
         const int64_t rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
         cycles = std::max({cycles, rounds(n, rate), rounds(share, config_.moves.l2bm_rate)});
     }
-    for (const int u : used) times.begin = std::max(times.begin, ports[size_t(u)]);
+    const auto &ports = is_load(m) ? before.in_free : before.out_free;
+    for (uint32_t left = l2bs; left; left &= left - 1)
+        times.begin = std::max(times.begin, ports[size_t(std::countr_zero(left))]);
     times.end = times.begin + uint64_t(cycles);
-    for (const int u : used) ports[size_t(u)] = times.end;
-    for (int g = 0; g < config_.groups; g++) {
-        if (groups >> g & 1) after.groups[size_t(g)] = {times.end, times.end, direction};
-    }
-    return true;
+    return times;
+}
+
+MoveTimes::State MoveTimes::after(const Mv &m, const State &before, const Timed &times, uint32_t l2bs) {
+    State s = before;
+    auto &ports = is_load(m) ? s.in_free : s.out_free;
+    for (uint32_t left = l2bs; left; left &= left - 1) ports[size_t(std::countr_zero(left))] = times.end;
+    for (uint32_t left = m.groups; left; left &= left - 1)
+        s.groups[size_t(std::countr_zero(left))] = {times.end, times.end, direction_of(m)};
+    return s;
 }
 
 std::optional<MoveTimes::Timed> MoveTimes::enter(const Mv &move, int64_t step,
                                                  const std::function<bool(const Timed &)> &accept) {
+    static const State fresh;
     const auto place =
         std::upper_bound(entries_.begin(), entries_.end(), step, [](int64_t s, const Entry &e) { return s < e.step; });
     const size_t position = size_t(place - entries_.begin());
-    const State before = position ? entries_[position - 1].after : fresh();
-    Entry made;
-    made.move = move;
-    made.step = step;
-    if (!time(move, step, before, position, made.times, made.after, made.groups)) return std::nullopt;
-    if (!accept(made.times)) return std::nullopt;
-    const Timed times = made.times;
+    const State &before = position ? entries_[position - 1].after : fresh;
+    uint32_t l2bs = 0;
+    const auto times = time(move, step, before, position, l2bs);
+    if (!times) return std::nullopt;
+    Entry made{move, step, *times, after(move, before, *times, l2bs)};
+    // The moves behind keep their times? Mostly the next one says no.
+    const auto same = [&](size_t i, const State &state, State *then) {
+        const auto t = time(entries_[i].move, entries_[i].step, state, i, l2bs);
+        if (!t || t->begin != entries_[i].times.begin || t->end != entries_[i].times.end) return false;
+        if (then) *then = after(entries_[i].move, state, *t, l2bs);
+        return true;
+    };
+    if (position < entries_.size() && !same(position, made.after, nullptr)) return std::nullopt;
+    if (!accept(*times)) return std::nullopt;
     if (position == entries_.size()) {
         entries_.push_back(std::move(made));
         return times;
     }
-    // The moves behind keep their times?
-    std::vector<Entry> kept(entries_.begin() + std::ptrdiff_t(position), entries_.end());
+    std::vector<State> kept;
     entries_.insert(entries_.begin() + std::ptrdiff_t(position), std::move(made));
-    bool same = true;
-    for (size_t i = position + 1; same && i < entries_.size(); i++) {
-        Timed t;
-        State after;
-        uint32_t groups;
-        same = time(entries_[i].move, entries_[i].step, entries_[i - 1].after, i, t, after, groups) &&
-               t.begin == entries_[i].times.begin && t.end == entries_[i].times.end;
-        entries_[i].after = std::move(after);
+    for (size_t i = position + 1; i < entries_.size(); i++) {
+        State then;
+        if (!same(i, entries_[i - 1].after, &then)) {
+            for (size_t k = 0; k < kept.size(); k++) entries_[position + 1 + k].after = kept[k];
+            entries_.erase(entries_.begin() + std::ptrdiff_t(position));
+            return std::nullopt;
+        }
+        kept.push_back(entries_[i].after);
+        entries_[i].after = then;
     }
-    if (same) return times;
-    entries_.resize(position);
-    entries_.insert(entries_.end(), kept.begin(), kept.end());
-    return std::nullopt;
+    return times;
 }
 
 int64_t MoveTimes::next_try(int64_t step) const {

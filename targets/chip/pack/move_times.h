@@ -4,6 +4,7 @@
 
 #include "sim/isa.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -35,23 +36,22 @@ private:
             uint64_t free = 0, dram_end = 0;
             int direction = 0;
         };
-        std::vector<Group> groups;
-        std::vector<uint64_t> in_free, out_free; // of each L2BM
+        std::array<Group, 16> groups;                   // as many as a move's mask names
+        std::array<uint64_t, 32> in_free{}, out_free{}; // of each L2BM
     };
     struct Entry {
         sim::Mv move;
         int64_t step;
-        uint32_t groups;
         Timed times;
         State after;
     };
     const sim::Config &config_;
     std::vector<Entry> entries_; // by step
 
-    State fresh() const;
-    // False when a queue is full at that cycle.
-    bool time(const sim::Mv &m, int64_t step, const State &before, size_t position, Timed &times, State &after,
-              uint32_t &groups) const;
+    // Of a move issued in that step behind `before`; the L2Bs that take part. Nothing when a queue is full at that cycle.
+    std::optional<Timed> time(const sim::Mv &m, int64_t step, const State &before, size_t position,
+                              uint32_t &l2bs) const;
+    static State after(const sim::Mv &m, const State &before, const Timed &times, uint32_t l2bs);
 };
 
 } // namespace kumiko::chip

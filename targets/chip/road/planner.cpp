@@ -50,19 +50,31 @@ int64_t Planner::taken(Bank m) const {
 }
 
 int64_t Planner::take(Bank m, int64_t words, const std::string &name) {
-    const int64_t at = taken(m);
-    if (at + words > size(m)) {
+    // LM0 and LM1 count through: the first place behind something held at which nothing else is.
+    const auto begin = [&](Bank b) { return b == Bank::Lm1 ? config_.sizes.lm : 0; };
+    const int64_t first = begin(m);
+    int64_t at = first;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (const Held &h : held_) {
+            const int64_t from = begin(h.memory) + h.at;
+            if (!shares(h.memory, m) || from >= at + words || from + h.words <= at) continue;
+            at = from + h.words;
+            moved = true;
+        }
+    }
+    if (at + words > first + size(m)) {
         std::string others;
         for (const Held &h : held_) {
             if (shares(h.memory, m)) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", h.name, h.words);
         }
-        throw UserError(
-            fmt::format("{} needs {} LW of {}, which has {}{}; smaller tiles, a loop further in, or a larger level",
-                        name, words, memory_name(m), size(m),
-                        others.empty() ? "" : fmt::format(", {} of them free ({})", size(m) - at, others)));
+        throw UserError(fmt::format(
+            "{} needs {} LW of {}, which has {}{}; smaller tiles, a loop further in, or a larger level", name, words,
+            memory_name(m), size(m),
+            others.empty() ? "" : fmt::format(", {} of them free ({})", std::max<int64_t>(0, free_words(m)), others)));
     }
-    held_.push_back({name, m, at, words});
-    return at;
+    held_.push_back({name, m, at - first, words});
+    return at - first;
 }
 
 std::string Planner::to_string() const {

@@ -160,6 +160,22 @@ void Road::find_digits() {
             shared_[m] = true;
         }
     }
+    // Of the loops that share elements, some that reach each; where steps leave gaps, nobody reads what stands there.
+    for (Digit &d : digits_) {
+        if (d.loops.size() == 1) continue;
+        d.ways.assign(size_t(d.extent), std::vector<int64_t>(d.loops.size(), 0));
+        std::vector<int64_t> way(d.loops.size(), 0);
+        for (bool more = true; more;) {
+            int64_t at = 0;
+            for (size_t i = 0; i < way.size(); i++) at += way[i] * d.weights[i];
+            d.ways[size_t(at)] = way;
+            more = false;
+            for (size_t i = way.size(); i-- > 0 && !more;) {
+                more = ++way[i] < loops[d.loops[i]].extent;
+                if (!more) way[i] = 0;
+            }
+        }
+    }
 }
 
 int64_t Road::index(const Values &values) const {
@@ -418,7 +434,6 @@ void Road::set_lane(Values &values, int64_t w, int64_t e) const {
 }
 
 std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t x) const {
-    const auto &loops = plan_.loops();
     const RoadShape &s = shape_;
     const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
     plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
@@ -438,17 +453,14 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
     plan_.set_unit(values, Tier::Pe, int(p));
     int64_t digit = access;
     for (size_t d = digits_.size(); d-- > 0;) {
-        int64_t at = digit % digits_[d].extent;
+        const int64_t at = digit % digits_[d].extent;
         digit /= digits_[d].extent;
-        // Of the loops that share elements, any that reach this one.
-        std::vector<std::pair<int64_t, size_t>> steps;
-        for (size_t i = 0; i < digits_[d].loops.size(); i++)
-            steps.push_back({digits_[d].weights[i], digits_[d].loops[i]});
-        if (steps.size() > 1) std::sort(steps.rbegin(), steps.rend());
-        for (const auto &[weight, loop] : steps) {
-            values[loop] = std::min(loops[loop].extent - 1, at / weight);
-            at -= values[loop] * weight;
+        if (digits_[d].loops.size() == 1) {
+            values[digits_[d].loops[0]] = at;
+            continue;
         }
+        const std::vector<int64_t> &way = digits_[d].ways[size_t(at)];
+        for (size_t i = 0; i < way.size(); i++) values[digits_[d].loops[i]] = way[i];
     }
     if (s.form == Form::Face) values[s.row] = row;
     if (s.form == Form::Result) values[s.row] = 4 * p;

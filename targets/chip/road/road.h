@@ -98,6 +98,7 @@ private:
         std::vector<size_t> loops;
         std::vector<int64_t> weights;
         int64_t extent = 1;
+        std::vector<std::vector<int64_t>> ways; // of several loops: their values for each count
     };
     std::vector<Digit> digits_;
     std::vector<bool> shared_; // by loop: it is one of several of a digit

@@ -264,6 +264,11 @@ int Loader::find(std::vector<Slot> &slots, int64_t key, bool &there) {
     return oldest;
 }
 
+bool Loader::crosses_lm() const {
+    const int64_t lm = c_.config.sizes.lm, words = road_->unit_words();
+    return std::any_of(slots_.begin(), slots_.end(), [&](const Slot &s) { return s.at < lm && s.at + words > lm; });
+}
+
 void Loader::ensure(const Values &values) {
     const int64_t key = road_->key(values);
     bool there;

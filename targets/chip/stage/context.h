@@ -85,6 +85,7 @@ public:
     // The words of the accesses up to and with this one are there, or on their way.
     void need(int64_t access);
     // Where it begins, in the copy's memory; LM0 and LM1 count through.
+    bool crosses_lm() const;                       // some copy stands partly in LM0, partly in LM1
     int64_t last_key() const { return last_key_; } // of the tile loaded last
     int64_t base() const { return slots_[size_t(current_)].at; }
 

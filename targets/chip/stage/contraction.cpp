@@ -1,3 +1,4 @@
+#include "targets/chip/stage/chain.h"
 #include "targets/chip/stage/row_product.h"
 #include "targets/chip/stage/stages.h"
 #include "targets/chip/stage/vector_code.h"
@@ -46,12 +47,13 @@ public:
         for (const size_t t : time_) {
             if (!has_matrix_loop_ || t > last_matrix_loop_) vectors_.push_back(t);
         }
-        if (vectors_.empty() || loops[vectors_.back()].extent % cycles_per_step != 0 ||
-            !result_.depends(vectors_.back()))
-            throw Unsupported(fmt::format(
-                "stage {}: the matrix of {} is used for vectors of the loops inside those on which it depends; "
-                "the innermost of them has to run over the result, a multiple of {} times",
-                stage.name(), matrix_.tensor, cycles_per_step));
+        for (const size_t v : vectors_) {
+            if (!result_.depends(v))
+                throw Unsupported(fmt::format(
+                    "stage {}: the matrix of {} is used for vectors of the loops inside those on which it depends; "
+                    "all of them have to run over the result, {} does not",
+                    stage.name(), matrix_.tensor, loops[v].name));
+        }
         if (stage.accumulate->level != "GRF0" && stage.accumulate->level != "GRF1")
             throw Unsupported("stage " + stage.name() + " accumulates in " + stage.accumulate->level +
                               "; the matrix unit's sums stand in GRF0 or GRF1");
@@ -61,7 +63,8 @@ public:
         w_ = loader(state, matrix_, Form::Face, f16, {Bank::L1bm}, "L1BM");
         store_ = store_road();
         store_dram_ = c_.take_dram(plan_, store_, output_name(), true);
-        const int64_t sums = store_->accesses() * 2;
+        find_points();
+        const int64_t sums = (store_->accesses() + (spare_ ? cycles_per_step : 0)) * 2;
         const int banks = stage.write_back.empty() ? 1 : 2;
         for (int b = 0; b < banks; b++)
             c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage.name() + (b ? " (second)" : ""));
@@ -84,6 +87,8 @@ public:
 
     void run() {
         values_.assign(plan_->loops().size(), 0);
+        for (int bank = 0; spare_ && bank < (stage_.write_back.empty() ? 1 : 2); bank++)
+            clear_spare(bank_ ^ bool(bank));
         enter(SIZE_MAX);
         walk(0);
         drain_pending();
@@ -120,6 +125,11 @@ private:
         StoredPart part;
     };
     std::deque<Store> stores_;
+    struct PointOffset { // of a vector of the matrix: its accesses, from those of the first
+        int64_t x, sum;
+    };
+    std::vector<PointOffset> points_;
+    bool spare_ = false; // fours that are not full write what nobody reads, behind the sums
     int64_t block_ = 0, lag_ = 0;
     int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
 
@@ -132,8 +142,10 @@ private:
     Expr end_;
     std::vector<EndOperand> end_operands_;
     std::unique_ptr<VectorCode> code_;
-    Values end_values_;
-    int64_t end_first_ = 0; // of the four accesses that are finished: where they begin
+    std::array<int64_t, 2> end_results_{}; // four, in GRF0 and GRF1: beside the values on the way, which go round
+    bool end_result_ = false;              // the one that is next
+    std::array<Values, cycles_per_step> end_values_; // of the four accesses that are finished
+    int64_t end_first_ = 0;                          // where their sums begin
     int end_word_ = 0;
     bool end_bank_ = false;
 
@@ -173,6 +185,9 @@ private:
                                                 dram, *plan_);
             end_operands_.push_back(std::move(o));
         }
+        for (int b = 0; b < 2; b++)
+            end_results_[size_t(b)] =
+                c_.planner.take(b ? Bank::Grf1 : Bank::Grf0, 2 * cycles_per_step, "results of the end");
         std::array<Ring, 2> registers;
         for (int b = 0; b < 2; b++) {
             const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
@@ -189,10 +204,17 @@ private:
         for (const EndOperand &o : end_operands_) {
             if (!ir::equal(o.read, e)) continue;
             const Road &r = o.loader->road();
-            const int64_t index = r.index(end_values_), stride = r.access_stride(vectors_.back());
-            o.loader->ensure(end_values_);
-            o.loader->need(index + (cycles_per_step - 1) * stride);
-            if (r.words() == 2) return lm_operand(c_.config, o.loader->base() + 2 * index + end_word_, 2 * stride);
+            o.loader->ensure(end_values_[0]);
+            Four at;
+            int64_t last = 0;
+            for (size_t t = 0; t < at.size(); t++) {
+                at[t] = r.index(end_values_[t]);
+                last = std::max(last, at[t]);
+            }
+            o.loader->need(last);
+            for (int64_t &a : at) a = o.loader->base() + (r.words() == 2 ? 2 * a + end_word_ : a);
+            const Operand read = words_at(c_.config, Bank::Lm, at);
+            if (r.words() == 2) return read;
             // Four f16 of a word become four f32 in two.
             const Operand wide = code_->registers(8, 2);
             Micro m;
@@ -200,7 +222,7 @@ private:
             Alu alu;
             alu.op = AluOp::Widen;
             alu.type = sim::Type::F16;
-            alu.a = m.read(lm_operand(c_.config, o.loader->base() + index, stride), 1);
+            alu.a = m.read(read, 1);
             alu.to = m.write(wide, 2);
             m.word().alu = alu;
             c_.packer.place(m);
@@ -331,7 +353,7 @@ private:
             m.touch(Space::Face, face_, true);
             c_.packer.place(m);
         }
-        vectors(0);
+        vectors();
         face_ ^= 1;
         block_++;
         release_stores(INT64_MAX);
@@ -341,33 +363,73 @@ private:
             blocks_++;
     }
 
-    void vectors(size_t depth) {
-        const size_t loop = vectors_[depth];
-        const bool innermost = depth + 1 == vectors_.size();
-        for (int64_t v = 0; v < plan_->loops()[loop].extent; v += innermost ? cycles_per_step : 1) {
-            values_[loop] = v;
-            if (!innermost) {
-                vectors(depth + 1);
-                continue;
+    void find_points() {
+        const Values zero(plan_->loops().size(), 0);
+        Values v = zero;
+        int64_t count = 1;
+        for (const size_t l : vectors_) count *= plan_->loops()[l].extent;
+        for (int64_t p = 0; p < count; p++) {
+            int64_t rest = p;
+            for (size_t i = vectors_.size(); i-- > 0;) {
+                v[vectors_[i]] = rest % plan_->loops()[vectors_[i]].extent;
+                rest /= plan_->loops()[vectors_[i]].extent;
+            }
+            points_.push_back({x_->road().index(v), store_->index(v)});
+        }
+        // Four vectors come from one LM: those of a tile that lies across the border may not.
+        bool even = count % cycles_per_step == 0;
+        for (int64_t p = 0; even && p < count; p++)
+            even = points_[size_t(p)].x % cycles_per_step == p % cycles_per_step;
+        for (const size_t t : time_) {
+            const bool is_vector = std::find(vectors_.begin(), vectors_.end(), t) != vectors_.end();
+            even = even && (is_vector || x_->road().access_stride(t) % cycles_per_step == 0);
+        }
+        spare_ = count % cycles_per_step != 0 || (!even && x_->crosses_lm());
+    }
+
+    void clear_spare(bool bank) {
+        Micro m;
+        m.use(Unit::Alu);
+        Alu alu;
+        alu.op = AluOp::Pass;
+        alu.type = sim::Type::I32;
+        alu.width = 2;
+        alu.a = m.read(immediate(0), 2);
+        alu.to = m.write(sums(2 * store_->accesses(), 2, bank), 2);
+        m.word().alu = alu;
+        c_.packer.place(m);
+    }
+
+    void vectors() {
+        bool first = true;
+        for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
+        const int64_t x = x_->road().index(values_), sum = store_->index(values_), lm = c_.config.sizes.lm;
+        for (size_t p = 0; p < points_.size();) {
+            Four from, to;
+            size_t n = 0;
+            for (; n < from.size() && p < points_.size(); n++, p++) {
+                x_->need(x + points_[p].x);
+                from[n] = x_->base() + x + points_[p].x;
+                to[n] = 2 * (sum + points_[p].sum);
+                if ((from[n] >= lm) != (from[0] >= lm)) break;
+            }
+            for (; n < from.size(); n++) {
+                from[n] = from[0];
+                to[n] = 2 * (store_->accesses() + int64_t(n));
             }
             Micro m;
             m.use(Unit::Mau).use(Unit::F16);
-            bool first = true;
-            for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
-            x_->need(x_->road().index(values_) + (cycles_per_step - 1) * x_->road().access_stride(loop));
-            const int64_t at = 2 * store_->index(values_), stride = 2 * store_->access_stride(loop);
             Mau mau;
             mau.op = first ? MauOp::Mmul : MauOp::Mfma;
             mau.face = uint8_t(face_);
-            mau.a = m.read(
-                lm_operand(c_.config, x_->base() + x_->road().index(values_), x_->road().access_stride(loop)), 1);
-            if (!first) mau.c = m.read(sums(at, stride, bank_), 2);
-            mau.to = m.write(sums(at, stride, bank_), 2);
+            mau.a = m.read(words_at(c_.config, Bank::Lm, from), 1);
+            const Operand sums = words_at(c_.config, bank_ ? Bank::Grf1 : Bank::Grf0, to);
+            if (!first) mau.c = m.read(sums, 2);
+            mau.to = m.write(sums, 2);
             m.word().mau = mau;
             m.touch(Space::Face, face_, false);
             c_.packer.place(m);
         }
-        values_[loop] = 0;
     }
 
     // The sums of a tile are complete.
@@ -427,6 +489,18 @@ private:
         while (!stores_.empty() && !stores_.front().groups) stores_.pop_front();
     }
 
+    // What fills the last four up is a result once more.
+    Values values_of_access(int64_t access) const {
+        Values v = pending_->values;
+        access = std::min(access, store_->accesses() - 1);
+        const auto &digits = store_->shape().digits;
+        for (size_t i = digits.size(); i-- > 0;) {
+            v[digits[i]] = access % plan_->loops()[digits[i]].extent;
+            access /= plan_->loops()[digits[i]].extent;
+        }
+        return v;
+    }
+
     void drain_part() {
         const bool bank = pending_->bank;
         const bool narrow = store_->words() == 1;
@@ -443,15 +517,11 @@ private:
                                     if (end_.defined()) {
                                         end_first_ = at;
                                         end_bank_ = bank;
-                                        end_values_ = pending_->values;
-                                        int64_t access = n * cycles_per_step;
-                                        const auto &digits = store_->shape().digits;
-                                        for (size_t i = digits.size(); i-- > 0;) {
-                                            end_values_[digits[i]] = access % plan_->loops()[digits[i]].extent;
-                                            access /= plan_->loops()[digits[i]].extent;
-                                        }
+                                        for (int64_t t = 0; t < cycles_per_step; t++)
+                                            end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
                                         if (narrow) {
-                                            result = code_->registers(2 * cycles_per_step, 2);
+                                            result = sums(end_results_[end_result_], 2, end_result_);
+                                            end_result_ = !end_result_;
                                             for (end_word_ = 0; end_word_ < 2; end_word_++) {
                                                 Operand to = result;
                                                 to.address.at[0] = uint16_t(to.address.at[0] + end_word_);

@@ -339,6 +339,33 @@ void Chain::reduce(ChainStage &s) {
     const auto accumulator = [&](int64_t chain, int64_t group) {
         return grf0(int(accumulators_ + (chain * groups + group) * cycles_per_step * n), n);
     };
+    // What is folded behind the loops in time: lanes, PEs, and the rest of the tree.
+    bool tree = false;
+    std::vector<int> rotations;
+    int64_t stride = 1;
+    for (size_t l = plan.loops().size(); l-- > 0;) {
+        const PlannedLoop &p = plan.loops()[l];
+        if (p.kind != PlannedLoop::Kind::Unit) continue;
+        tree = tree || (p.reduction && p.level != Tier::Pe && p.extent > 1);
+        if (p.level != Tier::Pe) continue;
+        if (p.reduction && p.extent > 1) {
+            if ((p.extent != 2 && p.extent != 4) || stride * p.extent != plan.used(Tier::Pe))
+                throw Unsupported(fmt::format(
+                    "stage {}: reduction loop {} of {} iterations is bound to PE; 2 or 4 are built, outside of "
+                    "other loops bound to PE",
+                    s.name, p.name, p.extent));
+            for (int64_t r = p.extent / 2; r > 0; r /= 2) rotations.push_back(int(r * stride));
+        }
+        stride *= p.extent;
+    }
+    const auto home = [&](int64_t g, int part) {
+        Four at;
+        for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (g * cycles_per_step + t) * n + part;
+        return words_at(c_.config, s.home, at);
+    };
+    // Sums that are complete then go home at once: a pass would want the port by which sums are read.
+    const bool direct = !tree && rotations.empty() && !s.reduced_lanes && type != sim::Type::F16 && side_by_side == 1 &&
+                        (s.home == Bank::Grf0 || s.home == Bank::Grf1);
     // In time.
     int64_t steps = 1;
     for (const size_t l : s.reduced) steps *= plan.loops()[l].extent;
@@ -363,29 +390,11 @@ void Chain::reduce(ChainStage &s) {
                     if (which == accumulator_read) return part_of(to, part);
                     return word(four, which, part);
                 },
-                [&](int part) { return part_of(to, part); });
+                [&](int part) { return direct && q == steps - 1 ? home(g, part) : part_of(to, part); });
             done(four);
         }
     }
-    // Lanes, PEs, and the rest of the tree.
-    bool tree = false;
-    std::vector<int> rotations;
-    int64_t stride = 1;
-    for (size_t l = plan.loops().size(); l-- > 0;) {
-        const PlannedLoop &p = plan.loops()[l];
-        if (p.kind != PlannedLoop::Kind::Unit) continue;
-        tree = tree || (p.reduction && p.level != Tier::Pe && p.extent > 1);
-        if (p.level != Tier::Pe) continue;
-        if (p.reduction && p.extent > 1) {
-            if ((p.extent != 2 && p.extent != 4) || stride * p.extent != plan.used(Tier::Pe))
-                throw Unsupported(fmt::format(
-                    "stage {}: reduction loop {} of {} iterations is bound to PE; 2 or 4 are built, outside of "
-                    "other loops bound to PE",
-                    s.name, p.name, p.extent));
-            for (int64_t r = p.extent / 2; r > 0; r /= 2) rotations.push_back(int(r * stride));
-        }
-        stride *= p.extent;
-    }
+    if (direct) return;
     const bool lanes = s.reduced_lanes;
     Folding f{s.stage->def.reduction_kind, type == sim::Type::F16 ? sim::Type::F32 : type};
     const bool widened = type == sim::Type::F16;
@@ -402,11 +411,6 @@ void Chain::reduce(ChainStage &s) {
         m.next();
         f.fold(m, aluf(), b, to);
         c_.packer.place(m);
-    };
-    const auto home = [&](int64_t g, int part) {
-        Four at;
-        for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (g * cycles_per_step + t) * n + part;
-        return words_at(c_.config, s.home, at);
     };
     for (int64_t g = 0; g < groups; g++) {
         const Operand pair = code_->take(2, 1); // the values that are folded: one of all lanes, or two words

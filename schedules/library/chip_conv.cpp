@@ -1,0 +1,253 @@
+#include "schedules/library/chip_conv.h"
+
+#include "dsl/types.h"
+#include "machine/machine.h"
+#include "schedules/library/chip_product.h"
+#include "schedules/library/chip_window.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kumiko::library {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::vector<int64_t> divisors(int64_t n) {
+    std::vector<int64_t> all;
+    for (int64_t d = 1; d <= n; d++) {
+        if (n % d == 0) all.push_back(d);
+    }
+    return all;
+}
+
+using Roles = ChipConvolution;
+using Dealing = ChipDealing;
+
+// With channels to reduce over; each for itself is chip_depthwise's.
+std::optional<Roles> roles(const Op &op) {
+    const auto r = find_chip_convolution(op);
+    return r && !r->o.empty() ? r : std::nullopt;
+}
+
+struct Point {
+    int64_t rows, columns, blocks, depth, groups, l2bs, l1bs;
+    int image, weights; // tile, channels, row, tap
+};
+enum : int { of_tile, of_channels, of_row, of_tap };
+constexpr std::array<const char *, 4> copies = {"tile", "channels", "row", "tap"};
+
+Dealing dealing(const Roles &r, const ChipNumbers &n, const Point &p) {
+    return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
+                      {n.mabs, n.l1bs / p.l1bs, n.l2bs / p.l2bs, n.groups / p.groups});
+}
+
+// LW of a PE, of a copy of the image.
+int64_t image_words(const Roles &r, const Point &p) {
+    const int64_t rows = p.image == of_row || p.image == of_tap ? p.rows : r.y.reach(p.rows);
+    const int64_t columns = p.image == of_tap ? p.columns : r.x.reach(p.columns);
+    const int64_t channels = p.image == of_tile ? ceil_div(ceil_div(r.C, 16), p.depth) * p.depth : p.depth;
+    return ceil_div(channels * rows * columns, 8) * 8;
+}
+
+// Of bias and residual, two copies of each.
+int64_t end_words(const Roles &r, const Point &p) {
+    return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * 2, 8) * 8) : 0;
+}
+
+// The image of the next tile has room in the other LM.
+bool fits_twice(const Roles &r, const ChipNumbers &n, const Point &p) {
+    return image_words(r, p) <= n.lm / 2 && 2 * image_words(r, p) + end_words(r, p) <= n.lm;
+}
+
+int64_t matrices(const Roles &r, const Point &p) { // of a copy of weights
+    return p.blocks * p.depth * (p.weights == of_channels ? r.y.taps : 1) * (p.weights == of_tap ? 1 : r.x.taps);
+}
+
+double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
+    const int64_t points = p.rows * p.columns, sums = points * p.blocks;
+    // What has to fit. Copies inside the loop over channels have one matrix along those.
+    if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
+    if (p.image > p.weights && p.weights != of_channels) return INFINITY;
+    if (2 * sums + 8 + (r.end ? 32 : 0) > n.grf) return INFINITY;
+    const Dealing d = dealing(r, n, p);
+    const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * r.out_bytes / 2;
+    const bool twice = fits_twice(r, n, p);
+    if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
+    const int64_t way = std::max<int64_t>(64, 16 * n.mabs); // a chunk of L1BM
+    if (2 * 64 * matrices(r, p) + (r.end ? 4 : 2) * way > n.l1bm) return INFINITY;
+    // Visits.
+    const int64_t kb = ceil_div(ceil_div(r.C, 16), p.depth) * p.depth, taps = r.y.taps * r.x.taps;
+    const int64_t it = d.tiles() * r.G, jt = ceil_div(r.O, 16 * p.blocks * p.l1bs * p.l2bs * p.groups);
+    const double tiles = double(it) * double(jt);
+    const double copied = p.image == of_tile ? 1
+                                             : double(kb) / p.depth * (p.image == of_channels ? 1 : r.y.taps) *
+                                                   (p.image == of_tap ? r.x.taps : 1);
+    const double x_pe = (p.image == of_tile ? it : tiles) * copied * words; // words that a PE takes
+    const double pixel_l1 = n.l1bs / p.l1bs, pes = 4 * n.mabs;
+    const double x = x_pe * pes * pixel_l1, w = tiles * kb * taps * p.blocks * 64 * p.l1bs; // of an L2B
+    const double results = tiles * out * pes * n.l1bs;
+    // What comes in: an image from its group's memory, or for several groups from one of theirs; weights for all groups that use them
+    // from one, under which the others' ports have nothing else.
+    const double rate = std::min(16.0, n.dram * n.groups), all = n.dram * n.groups;
+    const int64_t image_parts = n.l2bs / p.l2bs, weight_parts = p.l2bs * p.groups;
+    const double x_in = p.groups == 1 ? x * image_parts / n.dram
+                                      : std::max(x / rate, x * image_parts * double(n.groups / p.groups) / all);
+    const double w_in = w / rate * std::max(1.0, double(weight_parts) / n.groups);
+    const double out_time = results * n.l2bs / n.dram;
+    const double dram = x_in + w_in * std::min(1.0, double(weight_parts) / n.groups) + out_time;
+    const double step = std::max<double>(ceil_div(points, 4), 2.3); // a matrix takes two steps of L1
+    const double work = tiles * kb * taps * 4 * std::max(p.blocks * step, 3.0);
+    const auto l2 = [&](double words, int64_t parts) { // of an L1B
+        return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
+    };
+    const double l2_steps = l2(x_pe * pes, n.l1bs / p.l1bs) + l2(w / p.l1bs, p.l1bs) + results / n.l1bs / 32;
+    const double l1_steps = x_pe / 4 + tiles * kb * taps * p.blocks * 2 + tiles * out / 4;
+    const double flow = std::max({work, x_in + w_in, dram, 4 * l2_steps, 4 * l1_steps});
+    // The first image comes with the weights of its first output channels; an LM that is written is not read.
+    double first = 0;
+    if (p.image == of_tile) {
+        const double own = (x_in + w_in / jt) / it, of_work = work / it / jt;
+        first = std::max(0.0, own - of_work) + 6.0 * words;
+        if (!twice) first += double(it - 1) * 6.0 * words;
+    }
+    const double start = x_in / (x_pe / words) / (p.image == of_tile ? kb : 1) + 300;
+    // A move for each copy, which is short of its rate.
+    const double moves = 60 * (tiles * kb * taps * p.blocks / matrices(r, p) + x_pe / words);
+    return flow + first + start + moves + out_time / tiles;
+}
+
+std::vector<int64_t> powers(int64_t high) {
+    std::vector<int64_t> all;
+    for (int64_t v = 1; v <= std::max<int64_t>(1, high); v *= 2) all.push_back(v);
+    return all;
+}
+
+std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
+    std::optional<Point> best;
+    double least = INFINITY;
+    const int64_t most = (n.grf - 8) / 2;
+    const auto all_depths = powers(std::min<int64_t>(8, ceil_div(r.C, 16)));
+    for (const int64_t rows : even_sizes(r.y.extent, most)) {
+        for (const int64_t columns : even_sizes(r.x.extent, most / rows)) {
+            for (const int64_t blocks : powers(std::min<int64_t>(most / (rows * columns), ceil_div(r.O, 16)))) {
+                for (const int64_t groups : divisors(n.groups)) {
+                    for (const int64_t l2bs : divisors(n.l2bs)) {
+                        for (const int64_t l1bs : divisors(n.l1bs)) {
+                            for (const auto &[image, weights] : {std::pair<int, int>{of_tile, of_channels},
+                                                                 {of_channels, of_channels},
+                                                                 {of_tile, of_row},
+                                                                 {of_channels, of_row},
+                                                                 {of_tile, of_tap},
+                                                                 {of_channels, of_tap},
+                                                                 {of_row, of_row},
+                                                                 {of_row, of_tap},
+                                                                 {of_tap, of_tap}}) {
+                                for (const int64_t depth : all_depths) {
+                                    const Point p{rows, columns, blocks, depth, groups, l2bs, l1bs, image, weights};
+                                    const double c = cycles(r, n, p);
+                                    if (c < least) least = c, best = p;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return best;
+}
+
+Point point_of(const ChipConvParameters &p) {
+    const auto index = [](const Choice &c) {
+        return int(std::find(copies.begin(), copies.end(), std::string(c)) - copies.begin());
+    };
+    return {p.rows, p.columns, p.blocks, p.depth, p.groups, p.l2bs, p.l1bs, index(p.image), index(p.weights)};
+}
+
+} // namespace
+
+bool is_chip_conv(const Op &op) { return roles(op).has_value(); }
+
+double chip_conv_cycles(const Op &op, const Machine &machine, const ChipConvParameters &p) {
+    return cycles(*roles(op), ChipNumbers(machine), point_of(p));
+}
+
+ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const ChipNumbers n(machine);
+    const Point best = best_point(r, n).value_or(Point{1, 1, 1, 1, 1, 1, 1, of_tap, of_tap});
+    const int64_t most = n.grf / 2;
+    ChipConvParameters p;
+    p.rows = Tile(best.rows, even_sizes(r.y.extent, most));
+    p.columns = Tile(best.columns, even_sizes(r.x.extent, most));
+    p.blocks = Tile(best.blocks, powers(std::min<int64_t>(most, ceil_div(r.O, 16))));
+    p.depth = Tile(best.depth, powers(std::min<int64_t>(8, ceil_div(r.C, 16))));
+    p.groups = Tile(best.groups, divisors(n.groups));
+    p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
+    p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
+    p.image = Choice(copies[size_t(best.image)], {"tile", "channels", "row", "tap"});
+    p.weights = Choice(copies[size_t(best.weights)], {"channels", "row", "tap"});
+    p.write_back = Flag(true);
+    return p;
+}
+
+Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConvParameters &parameters) {
+    const Roles r = *roles(op);
+    const ChipNumbers n(machine);
+    const Point p = point_of(parameters);
+    const Dealing d = dealing(r, n, p);
+    Schedule s(op, machine);
+    const auto packed = [&](const std::string &tensor) {
+        std::vector<std::string> axes;
+        for (const Axis &a : op.find_input(tensor)->axes) axes.push_back(a.name());
+        s.prepack(tensor, axes);
+        return tensor + ".packed";
+    };
+    StageHandle C = s.stage(r.contraction.sum->name);
+    std::map<std::string, std::string> rest; // of an axis: the loop that is left
+    std::vector<std::pair<std::string, size_t>> bound;
+    const auto cut = [&](const std::string &axis, int64_t factor, const std::string &name) {
+        std::string &loop = rest.try_emplace(axis, axis).first->second;
+        const std::string outer = axis + "." + name + ".o";
+        C.split(loop, factor, {outer, axis + "." + name, Tail::Auto});
+        loop = outer;
+        return axis + "." + name;
+    };
+    const std::array<std::string, 3> dealt = {r.n, r.y.axis, r.x.axis};
+    const std::string row = cut(r.o, 16, "i"), column = cut(r.c, 16, "i"), block = cut(r.o, p.blocks, "b"),
+                      depth = cut(r.c, p.depth, "b"), rows = cut(r.y.axis, p.rows, "v"),
+                      columns = cut(r.x.axis, p.columns, "v");
+    const std::array<int64_t, 4> channels = {1, p.l1bs, p.l2bs, p.groups};
+    rest.try_emplace(r.n, r.n);
+    for (size_t level = 0; level < chip_levels.size(); level++) {
+        for (size_t a = 0; a < dealt.size(); a++) {
+            if (d.units[level][a] > 1) bound.push_back({cut(dealt[a], d.units[level][a], chip_levels[level]), level});
+        }
+        if (channels[level] > 1) bound.push_back({cut(r.o, channels[level], chip_levels[level]), level});
+    }
+    std::vector<LoopName> order;
+    for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
+    for (const std::string &g : r.groups) order.push_back(g);
+    for (const std::string &a : dealt) order.push_back(rest[a]);
+    const std::string tile = rest[r.x.axis];
+    order.insert(order.end(), {rest[r.o], rest[r.c], depth, r.y.tap, r.x.tap, block, rows, columns, row, column});
+    C.reorder(order);
+    for (const auto &[loop, level] : bound) C.bind(loop, chip_levels[level]);
+    const std::array<std::string, 4> at = {tile, rest[r.c], r.y.tap, r.x.tap};
+    const std::string weights = packed(r.weights.tensor);
+    const std::string input = packed(r.input), image = r.input == r.image.tensor ? input : r.image.tensor;
+    if (p.image == of_tile && !fits_twice(r, n, p))
+        s.place_in(image, "LM", C.name(), at[of_tile]);
+    else
+        s.place_in(image, "LM0", C.name(), at[size_t(p.image)]).double_buffer();
+    s.place_in(weights, "L1BM", C.name(), at[size_t(p.weights)]).double_buffer();
+    C.accumulate_in("GRF0", rest[r.o]);
+    if (parameters.write_back) C.write_back(rest[r.o]);
+    C.tensorize(row, "mfma.f16");
+    if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
+    return s;
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,125 @@
+#include "schedules/library/chip_depthwise.h"
+
+#include "machine/machine.h"
+#include "schedules/library/chip_product.h"
+#include "schedules/library/chip_window.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kumiko::library {
+
+namespace {
+
+constexpr int64_t lanes = 4, pes = 4;
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::optional<ChipConvolution> roles(const Op &op) {
+    const auto r = find_chip_convolution(op);
+    return r && r->o.empty() && r->groups.size() == 1 && !r->contraction.consumer.empty() ? r : std::nullopt;
+}
+
+struct Point {
+    int64_t rows, columns, mabs;
+};
+
+// Sums take two words of a GRF, and two of the other one on their way out; values of the end come beside them.
+int64_t most_points(const ChipNumbers &n) { return std::max(n.grf * 3 / 16, (n.grf - 48) / 2); }
+
+ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
+    return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
+                      {n.mabs / p.mabs, n.l1bs, n.l2bs, n.groups});
+}
+
+double cycles(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
+    const int64_t points = p.rows * p.columns, taps = r.y.taps * r.x.taps,
+                  image = r.y.reach(p.rows) * r.x.reach(p.columns);
+    if (points > most_points(n) || ceil_div(image, 8) * 8 > n.lm / 2 || ceil_div(taps, 8) * 8 * 2 > n.lm / 2)
+        return INFINITY;
+    const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes * pes * p.mabs));
+    // A sum is there again three steps later.
+    const double work = tiles * (taps * 4 * std::max<double>(ceil_div(points, 4), 4) + 60);
+    const double moved = tiles * (image + points * r.out_bytes / 2.0) * 4 * n.mabs * n.l1bs * n.l2bs; // LW of a group
+    return std::max(work, moved / n.dram) + 100 * tiles + image * 4 * n.mabs * n.l1bs / n.dram;
+}
+
+} // namespace
+
+bool is_chip_depthwise(const Op &op) { return roles(op).has_value(); }
+
+ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &machine) {
+    const ChipConvolution r = *roles(op);
+    const ChipNumbers n(machine);
+    std::vector<int64_t> mabs;
+    for (int64_t m = 1; m <= n.mabs; m++) {
+        if (n.mabs % m == 0) mabs.push_back(m);
+    }
+    Point best{1, 1, 1};
+    double least = INFINITY;
+    for (const int64_t rows : even_sizes(r.y.extent, most_points(n))) {
+        for (const int64_t columns : even_sizes(r.x.extent, most_points(n) / rows)) {
+            for (const int64_t m : mabs) {
+                const double c = cycles(r, n, {rows, columns, m});
+                if (c < least) least = c, best = {rows, columns, m};
+            }
+        }
+    }
+    ChipDepthwiseParameters p;
+    p.rows = Tile(best.rows, even_sizes(r.y.extent, most_points(n)));
+    p.columns = Tile(best.columns, even_sizes(r.x.extent, most_points(n)));
+    p.mabs = Tile(best.mabs, mabs);
+    return p;
+}
+
+Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const ChipDepthwiseParameters &parameters) {
+    const ChipConvolution r = *roles(op);
+    const ChipNumbers n(machine);
+    const Point p{parameters.rows, parameters.columns, parameters.mabs};
+    const ChipDealing d = dealing(r, n, p);
+    const std::string sum = r.contraction.sum->name, c = r.groups.front(), y = r.y.axis, x = r.x.axis;
+    Schedule s(op, machine);
+    StageHandle Y = s.stage(r.contraction.consumer), S = s.stage(sum);
+    std::map<std::string, std::string> rest = {{c, c}, {r.n, r.n}, {y, y}, {x, x}}; // of an axis: the loop that is left
+    std::vector<std::pair<std::string, std::string>> bound;                         // loop, level; innermost first
+    const auto cut = [&](const std::string &axis, int64_t factor, const std::string &name) {
+        const std::string outer = axis + "." + name + ".o", inner = axis + "." + name;
+        Y.split(rest[axis], factor, {outer, inner});
+        rest[axis] = outer;
+        return inner;
+    };
+    const std::string lane = cut(c, lanes, "v"), rows = cut(y, p.rows, "v"), columns = cut(x, p.columns, "v");
+    bound.push_back({cut(c, pes, "PE"), "PE"});
+    if (p.mabs > 1) bound.push_back({cut(c, p.mabs, "MAB"), "MAB"});
+    const std::array<std::string, 3> dealt = {r.n, y, x};
+    for (size_t level = 0; level < chip_levels.size(); level++) {
+        for (size_t a = 0; a < dealt.size(); a++) {
+            if (d.units[level][a] > 1)
+                bound.push_back(
+                    {cut(dealt[a], d.units[level][a], std::string(chip_levels[level]) + ".tiles"), chip_levels[level]});
+        }
+    }
+    std::vector<LoopName> order;
+    for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
+    for (const std::string &a : {c, r.n, y, x}) order.push_back(rest[a]);
+    const std::string at = rest[x];
+    order.insert(order.end(), {rows, columns, lane});
+    Y.reorder(order);
+    for (const auto &[loop, level] : bound) Y.bind(loop, level);
+    Y.vectorize(lane);
+
+    S.compute_at(Y.name(), at);
+    for (const auto &[axis, size] : {std::pair{c, lanes}, {y, p.rows}, {x, p.columns}})
+        S.split(axis, size, {axis + ".w", axis + ".v"}); // of the outer ones a tile has one
+    S.reorder({c + ".w", r.n, y + ".w", x + ".w", y + ".v", x + ".v", r.y.tap, r.x.tap, c + ".v"});
+    S.vectorize(c + ".v").place_in("GRF1");
+    s.place_in(r.image.tensor, "LM0", sum, x + ".w");
+    s.place_in(r.weights.tensor, "LM1", sum, x + ".w");
+    for (const Input &in : op.inputs()) {
+        const auto readers = s.state().consumers(in.name);
+        if (std::find(readers.begin(), readers.end(), Y.name()) != readers.end())
+            s.place_in(in.name, "LM1", Y.name(), at);
+    }
+    return s;
+}
+
+} // namespace kumiko::library
