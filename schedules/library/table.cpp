@@ -5,6 +5,7 @@
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_packed_matmul.h"
 #include "schedules/library/chip_rows.h"
+#include "schedules/library/chip_transpose.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
@@ -64,6 +65,8 @@ const std::vector<LibraryTemplate> &chip_templates() {
                                                   schedule_chip_packed_matmul),
         make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
                                           is_chip_rows, chip_rows_parameters, schedule_chip_rows),
+        make_template<ChipTransposeParameters>("chip_transpose", "matrices transposed and axes permuted, on the chip",
+                                               is_chip_transpose, chip_transpose_parameters, schedule_chip_transpose),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
                                                  is_chip_elementwise, chip_elementwise_parameters,
                                                  schedule_chip_elementwise),

@@ -73,6 +73,7 @@ private:
     std::optional<StoredPart> leaving_;
     std::unique_ptr<VectorEmitter> code_;
     bool four_ = false;
+    bool transposes_ = false;    // what it reads, in the matrix unit
     size_t depth_ = 0;           // position of the loop at which the stages before the root are computed
     int64_t accumulators_ = 0;   // in GRF0 from here on
     Ring tree_l1bm_, tree_l2bm_; // where sums meet
@@ -83,6 +84,7 @@ private:
     void read_all(ChainStage &s);
     std::shared_ptr<const Road> road_of(const ChainStage &s, RoadShape &shape) const;
     void load(ChainStage &s, ChainRead &r);
+    int64_t transposed(const ChainStage &s, const RoadShape &shape) const;
     void place_homes();
     void make_store();
     void walk(size_t depth);

@@ -1,0 +1,90 @@
+// What moves elements on the chip, and what is the same for a channel: transposes, permutations, batch norm, against the formulas.
+// Links: schedules/library ops
+#include "dsl/interpret.h"
+#include "ops/ops.h"
+#include "schedules/library/table.h"
+#include "support/error.h"
+#include "targets/chip/compile.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+sim::Run check(const Op &op, const std::string &name = "small", bool exact = true, const std::string &stated = "") {
+    CAPTURE(op.to_string());
+    const sim::Config config = sim::Config::load(name);
+    const Machine machine = chip_machine(config);
+    const auto *chosen = library::find_template(op, machine);
+    if (!stated.empty()) CHECK(chosen->name == stated);
+    const auto space = chosen->make_space(op, machine);
+    const Schedule s = space->schedule(space->default_point());
+    const ChipProgram p = compile_chip(s, config);
+    CHECK(compile_chip(Schedule::from_json(op, machine, s.to_json()), config).words() == p.words());
+    std::vector<Buffer<>> arrays;
+    uint64_t seed = 1;
+    for (const Input &in : op.inputs()) {
+        arrays.push_back(make_input(in, {}));
+        if (exact)
+            fill_random_integers(arrays.back(), seed++, -50, 50);
+        else
+            fill_random(arrays.back(), seed++, 0.25, 2);
+    }
+    const std::vector<Buffer<>> inputs = arrays;
+    arrays.push_back(make_output(op, op.outputs().front(), {}));
+    fill_unwritten(arrays.back());
+    const sim::Run run = p.run(arrays);
+    if (exact) {
+        CHECK(difference(arrays.back(), interpret(op, inputs).front()) == "");
+    } else {
+        const Bounded expected = interpret_with_bound(op, inputs, {});
+        CHECK_NOTHROW(check_within(arrays.back(), expected.values.front(), expected.bounds.front()));
+    }
+    MESSAGE(op.name() << " on " << name << ": " << run.cycles() << " cycles, of the bound " << run.efficiency());
+    return run;
+}
+
+Op permuted(Type t, const std::vector<int> &extents, const std::vector<size_t> &order) {
+    std::vector<Axis> axes, out;
+    for (size_t d = 0; d < extents.size(); d++) axes.emplace_back(std::string(1, char('i' + d)), extents[d]);
+    for (const size_t d : order) out.push_back(axes[d]);
+    const Tensor X = input("X", t, axes);
+    return Op("permuted", {X}, {compute("Y", out, X.at(std::vector<Expr>(axes.begin(), axes.end())))});
+}
+
+} // namespace
+
+TEST_CASE("batch norm: what is one for a channel is computed once for a tile") {
+    for (const Type t : {f16, f32}) {
+        for (const bool last : {false, true}) {
+            check(ops::batch_norm(t, 2, 8, 14, 14, 1e-5, last), "small", false);
+            check(ops::batch_norm(t, 1, 3, 5, 7, 1e-5, last), "small", false);
+            check(ops::batch_norm(t, 3, 70, 3, 14, 1e-5, last), "medium", false);
+        }
+        check(ops::batch_norm(t, 2, 33, 9, 13), "full", false);
+    }
+}
+
+TEST_CASE("transposes go through the matrix units") {
+    for (const Type t : {f16, f32, Type(Int(16)), Type(Int(32))}) {
+        for (const auto &[m, n] : {std::pair{40, 70}, {1, 1}, {1, 300}, {300, 1}, {64, 64}, {257, 31}, {100, 513}}) {
+            check(ops::transpose(t, m, n), "small", true, "chip_transpose");
+        }
+    }
+    check(ops::transpose(f16, 100, 300), "medium");
+    check(ops::transpose(f16, 300, 100), "full");
+    check(ops::transpose(f32, 70, 600), "full");
+}
+
+TEST_CASE("permutations of axes") {
+    for (const Type t : {f16, f32}) {
+        check(permuted(t, {5, 12, 40}, {0, 2, 1}), "small", true, "chip_transpose");
+        check(permuted(t, {5, 12, 40}, {2, 0, 1}), "small", true, "chip_transpose");
+        check(permuted(t, {5, 12, 40}, {2, 1, 0}), "small", true, "chip_transpose");
+        check(permuted(t, {5, 12, 40}, {1, 2, 0}), "small", true, "chip_transpose");
+        check(permuted(t, {5, 12, 40}, {1, 0, 2}), "small", true, "chip_elementwise");
+        check(permuted(t, {2, 3, 20, 33}, {0, 3, 1, 2}), "medium"); // to channels last
+        check(permuted(t, {2, 20, 33, 3}, {0, 3, 1, 2}), "full");
+    }
+}
