@@ -2,6 +2,7 @@
 
 #include "machine/machine.h"
 #include "schedules/library/chip_elementwise.h"
+#include "schedules/library/chip_gather.h"
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_packed_matmul.h"
 #include "schedules/library/chip_rows.h"
@@ -67,6 +68,8 @@ const std::vector<LibraryTemplate> &chip_templates() {
                                           is_chip_rows, chip_rows_parameters, schedule_chip_rows),
         make_template<ChipTransposeParameters>("chip_transpose", "matrices transposed and axes permuted, on the chip",
                                                is_chip_transpose, chip_transpose_parameters, schedule_chip_transpose),
+        make_template<ChipGatherParameters>("chip_gather", "rows of a table by number, on the chip", is_chip_gather,
+                                            chip_gather_parameters, schedule_chip_gather),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
                                                  is_chip_elementwise, chip_elementwise_parameters,
                                                  schedule_chip_elementwise),

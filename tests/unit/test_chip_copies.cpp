@@ -1,4 +1,4 @@
-// What moves elements on the chip, and what is the same for a channel: transposes, permutations, batch norm, against the formulas.
+// What moves elements on the chip, and what is the same for a channel: transposes, permutations, gathers, batch norm, against the formulas.
 // Links: schedules/library ops
 #include "dsl/interpret.h"
 #include "ops/ops.h"
@@ -87,4 +87,44 @@ TEST_CASE("permutations of axes") {
         check(permuted(t, {2, 3, 20, 33}, {0, 3, 1, 2}), "medium"); // to channels last
         check(permuted(t, {2, 20, 33, 3}, {0, 3, 1, 2}), "full");
     }
+}
+
+TEST_CASE("rows of a table by number: the chip makes the tables of its moves") {
+    for (const Type t : {f16, f32, Type(Int(32))}) {
+        check(ops::gather(t, 1, 1, 1), "small", true, "chip_gather");
+        check(ops::gather(t, 10, 14, 14), "small", true, "chip_gather");
+        check(ops::gather(t, 70, 30, 300)); // rows of several blocks, and not a power of two of them
+        check(ops::gather(t, 300, 100, 64));
+    }
+    check(ops::embedding(f16, 3, 50, 40, 100), "small", true, "chip_gather");
+    check(ops::embedding(f16, 3, 50, 40, 700), "medium");
+    for (const int m : {1, 15, 65, 700}) check(ops::gather(f16, m, 40, 257), "full");
+}
+
+TEST_CASE("every number of rows at a time") {
+    const Op op = ops::gather(f16, 100, 40, 130);
+    const sim::Config config = sim::Config::load("small");
+    const Machine machine = chip_machine(config);
+    const auto space = library::find_template(op, machine)->make_space(op, machine);
+    Random r(3);
+    for (int i = 0; i < 4; i++) {
+        const ChipProgram p = compile_chip(space->schedule(space->sample(r)), config);
+        Buffer<> x = make_input(op.inputs()[0], {}), index = make_input(op.inputs()[1], {});
+        fill_random_integers(x, 1, -50, 50);
+        fill_random_integers(index, 2, -5, 45);
+        Buffer<> y = make_output(op, "Y", {});
+        fill_unwritten(y);
+        p.run({x, index, y});
+        CHECK(difference(y, interpret(op, {x, index}).front()) == "");
+    }
+}
+
+TEST_CASE("gathers that compute with what they read are refused") {
+    Axis i("i", 10), j("j", 20), row("row", 30);
+    const Tensor X = input("X", f16, {row, j}), index = input("index", Int(32), {i});
+    const Op op("more", {X, index}, {compute("Y", {i, j}, X(clamp(index(i), 0, 29), j) + X(i, j))});
+    CHECK_THROWS_WITH_AS(check(op),
+                         "stage Y computes with what it reads; with an index that is read the chip runs Y(i, …, j) = "
+                         "X(clamp(index(i, …), 0, rows - 1), j), X of two axes and index, of i32, an input too",
+                         Unsupported);
 }

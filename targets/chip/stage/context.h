@@ -4,6 +4,7 @@
 #include "targets/chip/road/dram_order.h"
 #include "targets/chip/road/road.h"
 
+#include <map>
 #include <memory>
 
 namespace kumiko::chip {
@@ -31,7 +32,8 @@ struct Context {
     Planner planner;
     std::vector<HostTensor> tensors;
     std::vector<HostConstant> constants;
-    std::string l3, l2; // for people
+    std::map<std::string, double> needed; // bytes of an input, where not all of it is read
+    std::string l3, l2;                   // for people
 
     // A place in DRAM, the same in each group, for a tensor in the order of a road, or row-major. The tensor is entered.
     int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road, const std::string &name,
