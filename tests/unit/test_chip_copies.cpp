@@ -1,4 +1,4 @@
-// What moves elements on the chip, and what is the same for a channel: transposes, permutations, gathers, batch norm, against the formulas.
+// What moves elements on the chip, and what is the same for a channel: transposes, permutations, gathers, batch norm, windows, against the formulas.
 // Links: schedules/library ops
 #include "dsl/interpret.h"
 #include "ops/ops.h"
@@ -127,4 +127,42 @@ TEST_CASE("gathers that compute with what they read are refused") {
                          "stage Y computes with what it reads; with an index that is read the chip runs Y(i, …, j) = "
                          "X(clamp(index(i, …), 0, rows - 1), j), X of two axes and index, of i32, an input too",
                          Unsupported);
+}
+
+TEST_CASE("windows of images") {
+    for (const Type t : {f16, f32}) {
+        for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+            const auto both = [&](int n, int c, int h, int w, int kh, int kw, int stride, int padding,
+                                  const std::string &machine = "small") {
+                const ops::PoolOptions o{layout, stride, padding};
+                check(ops::max_pool(t, n, c, h, w, kh, kw, o), machine, true, "chip_pool");
+                check(ops::average_pool(t, n, c, h, w, kh, kw, o), machine, false, "chip_pool");
+            };
+            both(1, 8, 14, 14, 2, 2, 2, 0);
+            both(2, 3, 9, 11, 3, 3, 1, 1);
+            both(3, 40, 5, 5, 5, 5, 5, 0); // all of an image
+            both(1, 17, 20, 37, 3, 2, 3, 1);
+            both(1, 1, 1, 1, 1, 1, 1, 0);
+            both(1, 256, 6, 7, 3, 3, 2, 1, "medium"); // with channels last, row-major
+            both(2, 20, 12, 40, 3, 3, 2, 1, "full");
+        }
+    }
+}
+
+TEST_CASE("every schedule of windows") {
+    const Op op = ops::max_pool(f16, 1, 20, 17, 19, 3, 3, {ops::ImageLayout::NCHW, 2, 1});
+    const sim::Config config = sim::Config::load("small");
+    const Machine machine = chip_machine(config);
+    const auto space = library::find_template(op, machine)->make_space(op, machine);
+    Random r(3);
+    Buffer<> x = make_input(op.inputs()[0], {});
+    fill_random_integers(x, 1, -50, 50);
+    const Buffer<> expected = interpret(op, {x}).front();
+    for (int i = 0; i < 6; i++) {
+        const ChipProgram p = compile_chip(space->schedule(space->sample(r)), config);
+        Buffer<> y = make_output(op, "Y", {});
+        fill_unwritten(y);
+        p.run({x, y});
+        CHECK(difference(y, expected) == "");
+    }
 }
