@@ -7,6 +7,8 @@
 #include "targets/chip/compile.h"
 
 #include <doctest/doctest.h>
+#include <functional>
+#include <limits>
 
 using namespace kumiko;
 
@@ -164,5 +166,49 @@ TEST_CASE("every schedule of windows") {
         fill_unwritten(y);
         p.run({x, y});
         CHECK(difference(y, expected) == "");
+    }
+}
+
+TEST_CASE("where the greatest and the least are") {
+    for (const char *kind : {"argmax", "argmin"}) {
+        CAPTURE(std::string(kind));
+        for (const Type t : {f16, f32, Type(Int(32))}) {
+            for (const auto &[m, n] : {std::pair{64, 128}, {10, 30}, {3, 7}, {1, 1}, {33, 700}}) {
+                check(ops::reduction(kind, t, {m, n}, {1}), "small", true, "chip_rows"); // with many ties
+            }
+            check(ops::reduction(kind, t, {5, 6, 40}, {2}));
+            check(ops::reduction(kind, t, {10, 30}, {1}), "full");
+            check(ops::reduction(kind, t, {40, 300}, {1}), "medium");
+        }
+        check(ops::reduction(kind, f16, {50, 300}, {1}), "full");
+    }
+}
+
+TEST_CASE("NaN is not the greatest, and where there is nothing else the index is -1") {
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+    const sim::Config config = sim::Config::load("small");
+    const Machine machine = chip_machine(config);
+    for (const Type t : {f16, f32}) {
+        const Op op = ops::reduction("argmax", t, {6, 20}, {1});
+        const auto *chosen = library::find_template(op, machine);
+        const auto space = chosen->make_space(op, machine);
+        const ChipProgram p = compile_chip(space->schedule(space->default_point()), config);
+        Buffer<> x = make_input(op.inputs()[0], {}), y = make_output(op, "Y", {});
+        fill_random_integers(x, 1, -5, 5);
+        const auto row = [&](int i, const std::function<float(int)> &of) {
+            for (int j = 0; j < 20; j++) {
+                if (t == f32)
+                    static_cast<float *>(x.data())[i * 20 + j] = of(j);
+                else
+                    static_cast<uint16_t *>(x.data())[i * 20 + j] = Halide::float16_t(of(j)).to_bits();
+            }
+        };
+        row(0, [&](int) { return nan; });
+        row(1, [&](int) { return -inf; });
+        row(2, [&](int j) { return j == 7 ? -3 : nan; });
+        row(3, [&](int j) { return j % 2 ? 0.0f : -0.0f; });
+        row(4, [&](int j) { return j < 2 ? nan : j == 9 || j == 12 ? inf : -inf; });
+        p.run({x, y});
+        CHECK(difference(y, interpret(op, {x}).front()) == "");
     }
 }

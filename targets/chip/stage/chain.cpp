@@ -1,4 +1,5 @@
 #include "targets/chip/stage/chain.h"
+#include "targets/chip/stage/root_reduction.h"
 #include "targets/chip/stage/stages.h"
 
 #include "dsl/print.h"
@@ -171,6 +172,10 @@ void Chain::collect(const StageState &root) {
 void Chain::read_all(ChainStage &s) {
     const std::string who = "stage " + s.name;
     for (const Expr &e : reads_in(s.value)) {
+        if (is_position(e)) {
+            s.uses_position = true;
+            continue;
+        }
         bool known = false;
         for (const ChainRead &r : s.reads) known = known || ir::equal(r.read, e);
         if (known) continue;
@@ -183,6 +188,7 @@ void Chain::read_all(ChainStage &s) {
         if (!r.from) load(s, r);
         s.reads.push_back(r);
     }
+    if (s.fold) return; // reduction.cpp makes its programs
     VectorBuilder b;
     const Id value = take_expression(b, s.value, who, [&](const Expr &e) -> Id {
         for (size_t i = 0; i < s.reads.size(); i++) {

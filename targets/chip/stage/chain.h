@@ -37,6 +37,7 @@ struct ChainStage {
     Expr value;                    // of an element; of a reduction: the term
     std::optional<Component> fold; // of a reduction
     std::vector<ChainRead> reads;
+    bool uses_position = false; // along the axis that it reduces
     VectorProgram program;
     // Where the results stand, four points at a time; −1: they leave.
     Bank home = Bank::Grf0;
@@ -120,8 +121,9 @@ private:
     void reduce(ChainStage &s);
     // As f32, in two parts where a word has four lanes, or as i16.
     sim::Operand positions(const ChainStage &s, size_t axis, bool small);
-    std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>>, VectorProgram> foldings_;
-    const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits);
+    std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>, int64_t>, VectorProgram> foldings_;
+    const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
+                                 const Values &values);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;
     struct Folding; // what two values become
     // Tree, over MABs and L1Bs, of values that stand in registers.
