@@ -3,6 +3,10 @@
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace kumiko::library {
 
 bool is_chip_elementwise(const Op &op) {
@@ -204,7 +208,21 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     for (size_t d = 0; d < last; d++) {
         if (extent[d] >= 4 && (turns == last || extent[d] > extent[turns])) turns = d;
     }
-    const int64_t groups = machine.unit("group").count, far = others / near;
+    int64_t groups = machine.unit("group").count;
+    const int64_t far = others / near;
+    // Of a few long rows, each group takes those that it has, so that all are at work; the units below share a row.
+    std::string row_of_group;
+    for (size_t d = 0; d < last && kept.empty(); d++) {
+        const int64_t rows =
+            std::accumulate(extent.begin(), extent.begin() + int64_t(last), int64_t(1), std::multiplies());
+        if (extent[d] == 1 || extent[d] != rows || rows >= 16 * groups || extent[last] < 2 * far) continue;
+        int64_t together = 1; // as in DRAM
+        while (2 * together * groups <= rows) together *= 2;
+        if (together > 1) row_of_group = cut(d, together, "s");
+        bind(d, std::min(groups, extent[d]), "group", "group");
+        turns = last;
+        groups = 1;
+    }
     // Blocks beside each other in a row, not below each other; of rows whose stages keep something for them, as many as fill.
     int64_t beside = turns == last || extent[last] >= far ? far : 1;
     if (!kept.empty() && turns != last) {
@@ -222,9 +240,10 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     int64_t left = p.words / (words.empty() ? 1 : missing / near);
     // What a group has of a row tile, then the next in the group's memory.
     const bool rows = along && turns != last;
-    const int64_t turn = groups == 1 ? 1
-                         : rows      ? at_most(std::min<int64_t>(16, left), extent[turns])
-                                     : std::min<int64_t>(std::max<int64_t>(1, 16 / (far / beside)), left / 4);
+    const int64_t turn =
+        groups == 1 ? 1
+        : rows      ? at_most(std::min<int64_t>(16, left), extent[turns])
+                    : std::min<int64_t>(std::max<int64_t>(1, 16 / (turns == last ? far : far / beside)), left / 4);
     if (!kept.empty() && !along_row && left / turn > 1 &&
         extent[last] > 1) { // more of a row, which shares what is kept
         const int64_t tiles = (extent[last] + left / turn - 1) / (left / turn);
@@ -232,7 +251,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     }
     const std::string in_turn = turn > 1 ? cut(turns, turn, "t") : "";
     left = kept.empty() ? at_most(left / std::max<int64_t>(turn, 1), extent[turns]) : 1;
-    bind(turns, groups, "group", "group");
+    if (groups > 1) bind(turns, groups, "group", "group");
     const std::string word = left > 1 ? cut(turns, left, "w") : "";
     size_t above = turns; // L2Bs take more of it, or of what there is more of
     for (size_t d = 0; d < last; d++) {
@@ -250,6 +269,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
             (along_row && bound[b].first.starts_with(axes[last] + ".") ? along_last : order).push_back(bound[b].first);
         }
     }
+    if (!row_of_group.empty()) order.push_back(row_of_group);
     for (const std::string &r : rest) order.push_back(r);
     const std::string at = rest.back();
     order.insert(order.end(), along_last.begin(), along_last.end());
