@@ -3,6 +3,10 @@
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace kumiko::library {
 
 bool is_chip_elementwise(const Op &op) {
@@ -18,14 +22,115 @@ bool is_chip_elementwise(const Op &op) {
 
 namespace {
 
-// Inputs that the stage reads, after inlining.
-std::vector<std::string> operands(const Schedule &s, const std::string &stage) {
-    std::vector<std::string> all;
-    for (const Input &in : s.op().inputs()) {
-        const auto readers = s.state().consumers(in.name);
-        if (std::find(readers.begin(), readers.end(), stage) != readers.end()) all.push_back(in.name);
+namespace ir = Halide::Internal;
+
+using Reads = std::vector<std::pair<std::string, std::vector<Expr>>>; // a tensor, its indices
+
+void collect(const Expr &e, Reads &all) {
+    struct Find : ir::IRVisitor {
+        using IRVisitor::visit;
+        Reads *all;
+        void visit(const ir::Call *op) override {
+            if (op->call_type == ir::Call::Image) all->push_back({op->name, op->args});
+            IRVisitor::visit(op);
+        }
+    } find;
+    find.all = &all;
+    e.accept(&find);
+}
+
+// What the stage reads once the stages that are not kept are inlined.
+Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &kept) {
+    Reads direct, all;
+    for (const Expr &e : stage.expressions()) collect(e, direct);
+    for (const auto &[name, index] : direct) {
+        if (op.find_input(name) || kept.contains(name)) {
+            all.push_back({name, index});
+            continue;
+        }
+        const Stage &inner = op.stage(name);
+        std::map<std::string, Expr> args;
+        for (size_t d = 0; d < index.size(); d++) args[inner.axes[d].name()] = index[d];
+        for (auto &[n, i] : reads_of(op, inner, kept)) {
+            for (Expr &e : i) e = ir::substitute(args, e);
+            all.push_back({n, i});
+        }
     }
     return all;
+}
+
+std::string variable(const Expr &e) {
+    const ir::Variable *v = e.as<ir::Variable>();
+    return v ? v->name : "";
+}
+
+// Stages that have fewer axes than the output, as the scale of a channel, are computed once for the elements that share them. They are
+// read at axes of the output, which are theirs.
+std::set<std::string> kept_stages(const Op &op, const Stage &out) {
+    std::set<std::string> kept;
+    for (const Stage &s : op.stages()) {
+        if (s.name == out.name || s.axes.size() >= out.axes.size()) continue;
+        const Expr &value = s.value;
+        bool simple = value.as<ir::Call>() != nullptr && value.as<ir::Call>()->call_type == ir::Call::Image;
+        simple = simple || (value.as<ir::Cast>() && value.as<ir::Cast>()->value.as<ir::Call>());
+        if (!simple) kept.insert(s.name);
+    }
+    for (bool again = true; again;) {
+        again = false;
+        for (const Stage &s : op.stages()) {
+            if (s.name != out.name && !kept.contains(s.name)) continue;
+            for (const auto &[name, index] : reads_of(op, s, kept)) {
+                if (!kept.contains(name)) continue;
+                bool plain = true;
+                for (size_t d = 0; d < index.size(); d++)
+                    plain = plain && variable(index[d]) == op.stage(name).axes[d].name() &&
+                            std::any_of(out.axes.begin(), out.axes.end(),
+                                        [&](const Axis &a) { return a.name() == variable(index[d]); });
+                if (!plain) {
+                    kept.erase(name);
+                    again = true;
+                }
+            }
+        }
+    }
+    return kept;
+}
+
+// Whether everything that the stage reads has axes d and d + 1 of it side by side, or neither of them.
+bool joins(const Op &op, const Stage &out, const Reads &reads, size_t d) {
+    const std::string a = out.axes[d].name(), b = out.axes[d + 1].name();
+    for (const auto &[name, index] : reads) {
+        const std::vector<Axis> &axes = op.find_input(name) ? op.find_input(name)->axes : op.stage(name).axes;
+        for (size_t i = 0; i < index.size(); i++) {
+            const bool first = ir::expr_uses_var(index[i], a), second = ir::expr_uses_var(index[i], b);
+            if (!first && !second) continue;
+            if (!op.find_input(name)) return false;
+            const size_t k = second ? i - 1 : i;
+            if ((second && i == 0) || k + 1 >= index.size() || variable(index[k]) != a || variable(index[k + 1]) != b ||
+                constant_extent(axes[k]) != constant_extent(out.axes[d]) ||
+                constant_extent(axes[k + 1]) != constant_extent(out.axes[d + 1]))
+                return false;
+        }
+    }
+    return true;
+}
+
+// Inputs that are read.
+std::vector<std::string> operands(const Reads &reads, const Op &op) {
+    std::vector<std::string> all;
+    for (const Input &in : op.inputs()) {
+        if (std::any_of(reads.begin(), reads.end(), [&](const auto &r) { return r.first == in.name; }))
+            all.push_back(in.name);
+    }
+    return all;
+}
+
+// Whether rows, the last of these axes, fill the blocks of 64 LW in which they lie in DRAM, and are enough for all groups.
+bool fills_rows(const std::vector<int64_t> &extents, Type type, const Machine &machine) {
+    const int64_t words = (extents.back() * type.bytes() + 7) / 8, blocks = (words + 63) / 64;
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < extents.size(); d++) rows *= extents[d];
+    return 16 * words >= 15 * 64 * blocks && rows >= 16 * machine.unit("group").count;
 }
 
 } // namespace
@@ -43,20 +148,39 @@ ChipElementwiseParameters chip_elementwise_parameters(const Op &op, const Machin
 Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const ChipElementwiseParameters &p) {
     Schedule s(op, machine);
     const std::string out = op.outputs().front();
-    for (const Stage &stage : op.stages()) {
-        if (stage.name != out) s.stage(stage.name).inline_into();
+    const Stage &stage = op.stage(out);
+    std::set<std::string> kept = kept_stages(op, stage);
+    const auto has_row = [&](const std::string &name) {
+        const auto &axes = op.stage(name).axes;
+        return std::any_of(axes.begin(), axes.end(),
+                           [&](const Axis &a) { return a.name() == stage.axes.back().name(); });
+    };
+    // Those along a row and those of whole rows deal units out in different ways.
+    const bool along_row = std::any_of(kept.begin(), kept.end(), has_row);
+    std::erase_if(kept, [&](const std::string &name) { return has_row(name) != along_row; });
+    for (const Stage &other : op.stages()) {
+        if (other.name != out && !kept.contains(other.name)) s.stage(other.name).inline_into();
     }
     StageHandle C = s.stage(out);
-    const Stage &stage = op.stage(out);
     // Time loops by axis, outermost first, with what is left of them; the last axis gives the lanes.
-    std::vector<std::string> rest;
+    std::vector<std::string> axes, rest;
     std::vector<int64_t> extent;
     for (const Axis &a : stage.axes) {
-        rest.push_back(a.name());
+        axes.push_back(a.name());
         extent.push_back(*constant_extent(a));
     }
+    const Reads reads = reads_of(op, stage, kept);
+    for (size_t d = stage.axes.size();
+         d-- > 1 && !fills_rows(extent, stage.type, machine) && joins(op, stage, reads, d - 1);) {
+        C.fuse(axes[d - 1], axes[d], axes[d - 1] + "_" + axes[d]);
+        axes[d - 1] += "_" + axes[d];
+        extent[d - 1] *= extent[d];
+        axes.pop_back();
+        extent.pop_back();
+    }
+    rest = axes;
     const auto cut = [&](size_t axis, int64_t factor, const std::string &name) {
-        const std::string base = stage.axes[axis].name();
+        const std::string base = axes[axis];
         C.split(rest[axis], factor, {base + "." + name + ".o", base + "." + name});
         rest[axis] = base + "." + name + ".o";
         extent[axis] = (extent[axis] + factor - 1) / factor;
@@ -84,9 +208,31 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     for (size_t d = 0; d < last; d++) {
         if (extent[d] >= 4 && (turns == last || extent[d] > extent[turns])) turns = d;
     }
-    const int64_t groups = machine.unit("group").count, far = others / near;
-    const bool along = turns == last || extent[last] >= far; // blocks beside each other in a row, not below each other
-    bind(along ? last : turns, far, "MAB", "MABf");
+    int64_t groups = machine.unit("group").count;
+    const int64_t far = others / near;
+    // Of a few long rows, each group takes those that it has, so that all are at work; the units below share a row.
+    std::string row_of_group;
+    for (size_t d = 0; d < last && kept.empty(); d++) {
+        const int64_t rows =
+            std::accumulate(extent.begin(), extent.begin() + int64_t(last), int64_t(1), std::multiplies());
+        if (extent[d] == 1 || extent[d] != rows || rows >= 16 * groups || extent[last] < 2 * far) continue;
+        int64_t together = 1; // as in DRAM
+        while (2 * together * groups <= rows) together *= 2;
+        if (together > 1) row_of_group = cut(d, together, "s");
+        bind(d, std::min(groups, extent[d]), "group", "group");
+        turns = last;
+        groups = 1;
+    }
+    // Blocks beside each other in a row, not below each other; of rows whose stages keep something for them, as many as fill.
+    int64_t beside = turns == last || extent[last] >= far ? far : 1;
+    if (!kept.empty() && turns != last) {
+        for (beside = far; beside > 1; beside /= 2) {
+            if (8 * ((extent[last] + beside - 1) / beside * beside) <= 9 * extent[last]) break;
+        }
+    }
+    const bool along = beside == far;
+    bind(last, beside, "MAB", "MABf");
+    bind(turns, far / beside, "MAB", "MABg");
     const auto at_most = [&](int64_t n, int64_t limit) { // a power of 2 as n is
         while (n > 4 && n / 2 >= limit) n /= 2;
         return std::max<int64_t>(n, 1);
@@ -94,32 +240,84 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     int64_t left = p.words / (words.empty() ? 1 : missing / near);
     // What a group has of a row tile, then the next in the group's memory.
     const bool rows = along && turns != last;
-    const int64_t turn = groups == 1 ? 1
-                         : rows      ? at_most(std::min<int64_t>(16, left), extent[turns])
-                                     : std::min<int64_t>(std::max<int64_t>(1, 16 / far), left / 4);
+    const int64_t turn =
+        groups == 1 ? 1
+        : rows      ? at_most(std::min<int64_t>(16, left), extent[turns])
+                    : std::min<int64_t>(std::max<int64_t>(1, 16 / (turns == last ? far : far / beside)), left / 4);
+    if (!kept.empty() && !along_row && left / turn > 1 &&
+        extent[last] > 1) { // more of a row, which shares what is kept
+        const int64_t tiles = (extent[last] + left / turn - 1) / (left / turn);
+        words.push_back(cut(last, (extent[last] + tiles - 1) / tiles, "r"));
+    }
     const std::string in_turn = turn > 1 ? cut(turns, turn, "t") : "";
-    left = at_most(left / std::max<int64_t>(turn, 1), extent[turns]);
-    bind(turns, groups, "group", "group");
+    left = kept.empty() ? at_most(left / std::max<int64_t>(turn, 1), extent[turns]) : 1;
+    if (groups > 1) bind(turns, groups, "group", "group");
     const std::string word = left > 1 ? cut(turns, left, "w") : "";
-    bind(turns, machine.unit("L2B").count, "L2B", "L2B");
+    size_t above = turns; // L2Bs take more of it, or of what there is more of
+    for (size_t d = 0; d < last; d++) {
+        if (!kept.empty() && extent[above] == 1 && extent[d] > 1) above = d;
+    }
+    bind(above, machine.unit("L2B").count, "L2B", "L2B");
     for (const std::string &w : rows ? std::vector{in_turn, word} : std::vector{word, in_turn}) {
         if (!w.empty()) words.push_back(w);
     }
-    std::vector<LoopName> order;
+    // What stages of fewer axes need along the last one is dealt out as here, inside the loop at which they are computed.
+    std::vector<LoopName> order, along_last;
     for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
         for (size_t b = bound.size(); b-- > 0;) {
-            if (bound[b].second == level) order.push_back(bound[b].first);
+            if (bound[b].second != level) continue;
+            (along_row && bound[b].first.starts_with(axes[last] + ".") ? along_last : order).push_back(bound[b].first);
         }
     }
+    if (!row_of_group.empty()) order.push_back(row_of_group);
     for (const std::string &r : rest) order.push_back(r);
     const std::string at = rest.back();
+    order.insert(order.end(), along_last.begin(), along_last.end());
     order.insert(order.end(), words.rbegin(), words.rend());
     order.push_back(lanes);
     C.reorder(order);
     for (const auto &[loop, level] : bound) C.bind(loop, level);
     C.vectorize(lanes);
+    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+        const Stage &other = op.stages()[n];
+        if (!kept.contains(other.name)) continue;
+        StageHandle S = s.stage(other.name);
+        S.compute_at(out, at);
+        S.place_in("LM1");
+        std::string dealt;
+        for (const Axis &a : other.axes) {
+            if (a.name() == axes[last]) dealt = a.name();
+        }
+        for (const Axis &a : other.axes) { // around it the copies of what the stage reads
+            const int64_t reach = (turn - 1) * (far / beside) + 1;
+            if (a.name() == axes[turns] && a.name() != dealt && reach > 1) S.split(a.name(), reach);
+        }
+        if (dealt.empty()) continue;
+        std::vector<LoopName> own;
+        std::string left_over = dealt;
+        const std::vector<Relation> relations = C.state().relations;
+        for (const auto &r : relations) { // as the output's, from the lanes on
+            const auto *split = std::get_if<SplitRelation>(&r);
+            if (!split || (split->parent != dealt && !split->parent.starts_with(dealt + "."))) continue;
+            S.split(left_over, split->factor, {split->outer, split->inner});
+            left_over = split->outer;
+            own.insert(own.begin(), split->inner);
+        }
+        own.insert(own.begin(), left_over);
+        for (size_t l = own.size(); l-- > 0;) {
+            for (const auto &[loop, level] : bound) {
+                if (own[l].name == loop) S.bind(loop, level);
+            }
+        }
+        S.vectorize(lanes);
+    }
     int n = 0;
-    for (const std::string &in : operands(s, out)) s.place_in(in, n++ % 2 ? "LM1" : "LM0", out, at).double_buffer();
+    for (const std::string &in : operands(reads, op)) s.place_in(in, n++ % 2 ? "LM1" : "LM0", out, at).double_buffer();
+    for (const Stage &other : op.stages()) {
+        if (!kept.contains(other.name)) continue;
+        for (const std::string &in : operands(reads_of(op, other, kept), op))
+            s.place_in(in, "LM0", other.name, s.state().stage(other.name).order.front());
+    }
     return s;
 }
 

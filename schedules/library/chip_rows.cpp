@@ -41,11 +41,14 @@ std::optional<Roles> roles(const Op &op) {
             if (s.type.bytes() == 2) r.lanes = 4;
             continue;
         }
-        if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != 1) return std::nullopt;
+        const bool index = s.reduction_kind == "argmax" || s.reduction_kind == "argmin";
+        if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != (index ? 2 : 1))
+            return std::nullopt;
+        if (index && op.stages().size() > 1) return std::nullopt; // of an output, and of nothing else
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction && reduction->axes.size() != s.axes.size()) return std::nullopt;
         reduction = &s;
-        if (s.components.front().type.bytes() == 2) r.lanes = 4;
+        if (s.components.back().type.bytes() == 2) r.lanes = 4;
         r.row = std::max(r.row, *constant_extent(s.reduction_axes.front()));
     }
     if (!reduction) return std::nullopt;
@@ -123,7 +126,8 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     std::vector<int64_t> legal;
     const int64_t all = machine.find_unit("MAB")->count, pes = machine.find_unit("PE")->count;
     for (int64_t m = 1; m <= all; m *= 2) legal.push_back(m);
-    if (legal.back() != all) legal = {all};
+    // One value of a row stands in all units that share the row; its block of 64 LW fills them.
+    if (legal.back() != all || !r.whole_row) legal = {all};
     int64_t mabs = legal.back();
     for (size_t i = legal.size(); i-- > 0;) {
         if (legal[i] * pes * r.lanes >= r.row) mabs = legal[i];
@@ -135,7 +139,8 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     std::vector<int64_t> rows;
     for (int64_t n = r.lanes; n <= 64; n *= 2) {
         const auto [lm0, lm1] = words(op, machine, r, n, p.mabs);
-        if (n == r.lanes || (lm0 <= room && lm1 <= room && 4 * n <= registers)) rows.push_back(n);
+        const int64_t each = r.output->is_reduction() && r.output->components.size() > 1 ? 8 : 4; // of a row
+        if (n == r.lanes || (lm0 <= room && lm1 <= room && each * n <= registers)) rows.push_back(n);
     }
     const int64_t l1bs = machine.units_in_all("L1B") * (all / p.mabs);
     int64_t wish = rows.front();

@@ -4,9 +4,12 @@
 #include "schedules/library/chip_conv.h"
 #include "schedules/library/chip_depthwise.h"
 #include "schedules/library/chip_elementwise.h"
+#include "schedules/library/chip_gather.h"
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_packed_matmul.h"
+#include "schedules/library/chip_pool.h"
 #include "schedules/library/chip_rows.h"
+#include "schedules/library/chip_transpose.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
@@ -70,6 +73,12 @@ const std::vector<LibraryTemplate> &chip_templates() {
                                                is_chip_depthwise, chip_depthwise_parameters, schedule_chip_depthwise),
         make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
                                           is_chip_rows, chip_rows_parameters, schedule_chip_rows),
+        make_template<ChipPoolParameters>("chip_pool", "reductions over windows of images, on the chip", is_chip_pool,
+                                          chip_pool_parameters, schedule_chip_pool),
+        make_template<ChipTransposeParameters>("chip_transpose", "matrices transposed and axes permuted, on the chip",
+                                               is_chip_transpose, chip_transpose_parameters, schedule_chip_transpose),
+        make_template<ChipGatherParameters>("chip_gather", "rows of a table by number, on the chip", is_chip_gather,
+                                            chip_gather_parameters, schedule_chip_gather),
         make_template<ChipElementwiseParameters>("chip_elementwise", "elementwise chains on the chip's vectors",
                                                  is_chip_elementwise, chip_elementwise_parameters,
                                                  schedule_chip_elementwise),
@@ -86,10 +95,11 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
         if (t.matches(op)) return &t;
     }
-    throw Unsupported("the library has no schedule of op " + op.name() +
-                      " for the chip; it has products of matrices and convolutions of f16 with f32 sums, reductions "
-                      "and norms along the "
-                      "last axis, and elementwise chains");
+    throw Unsupported(
+        "the library has no schedule of op " + op.name() +
+        " for the chip; it has products of matrices of f16 or f32 and convolutions of f16 with f32 sums, "
+        "reductions and norms along the last axis, reductions over windows of images, elementwise chains, "
+        "permutations of axes, and rows of a table by number");
 }
 
 const LibraryTemplate &template_named(const std::string &name) {

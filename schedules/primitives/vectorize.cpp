@@ -1,3 +1,4 @@
+#include "machine/machine.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -11,9 +12,10 @@ std::string not_innermost(const ScheduleState &s, const std::string &name, const
     return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
 }
 
-// True when the lanes of one vector can be combined to one value.
-bool joins_lanes(const StageState &stage) {
+// True when the lanes of one vector can be combined to one value: on the chip also those of an index and its value.
+bool joins_lanes(const ScheduleState &state, const StageState &stage) {
     const std::string &kind = stage.def.reduction_kind;
+    if (state.machine->architecture == "chip" && (kind == "argmax" || kind == "argmin")) return true;
     return stage.def.components.size() == 1 &&
            (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
 }
@@ -31,7 +33,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
         refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage,
                loop.name, "no tail, or Tail::Mask");
     }
-    if (const auto extent = known_extent(state, loop); extent && *extent == width && joins_lanes(stage)) {
+    if (const auto extent = known_extent(state, loop); extent && *extent == width && joins_lanes(state, stage)) {
         stage.loop(loop.name).kind = LoopKind::Vectorized; // all that there is in one vector
         state.obligations.push_back(
             {index, [n = stage.name(), l = loop.name](const ScheduleState &now) { return not_innermost(now, n, l); }});
@@ -58,7 +60,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
     }
     StageState &join = state.stage(name);
     const std::string kept = join.order.back();
-    const bool simple = joins_lanes(join);
+    const bool simple = joins_lanes(state, join);
     join.loop(kept).kind = simple ? LoopKind::Vectorized : LoopKind::Unrolled;
     if (simple)
         state.obligations.push_back(

@@ -3,6 +3,7 @@
 #include "machine/machine.h"
 #include "support/error.h"
 #include "targets/chip/micro/micro_op.h"
+#include "targets/chip/stage/gather.h"
 #include "targets/chip/stage/root_reduction.h"
 #include "targets/chip/stage/stages.h"
 
@@ -170,7 +171,9 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                     " stands at the root and is read by another stage; on the chip results stay where they "
                     "are made: compute_at a loop of the stage that reads it, inline it, or finish it in the reduction "
                     "before");
-            if (!s.def.is_reduction())
+            if (!s.def.is_reduction() && is_gather(s))
+                lower_gather(c, state, s);
+            else if (!s.def.is_reduction())
                 lower_pointwise(c, state, s);
             else if (s.tensorize)
                 lower_contraction(c, state, s, s.finished_into.empty() ? nullptr : &state.stage(s.finished_into));
@@ -182,7 +185,8 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                 contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
         }
         for (const Input &in : op.inputs())
-            contents->bounds.compulsory_dram_bytes += product(in.axes) * in.type.bytes();
+            contents->bounds.compulsory_dram_bytes +=
+                c.needed.contains(in.name) ? c.needed.at(in.name) : product(in.axes) * in.type.bytes();
         for (const std::string &o : op.outputs())
             contents->bounds.compulsory_dram_bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
         contents->program = c.packer.finish();

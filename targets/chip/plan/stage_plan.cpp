@@ -3,7 +3,9 @@
 #include "dsl/print.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace kumiko::chip {
 
@@ -57,8 +59,25 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             extents[s->inner] = s->factor;
         } else {
             const auto &f = std::get<FuseRelation>(r);
-            throw Unsupported("stage " + stage.name() + ": the chip runs no fused loop, such as " + f.fused +
-                              "; split, reorder and bind the loops themselves");
+            Joined j;
+            for (const std::string &l : {f.outer, f.inner}) {
+                const auto known =
+                    std::find_if(joined_.begin(), joined_.end(), [&](const Joined &o) { return o.axes.back() == l; });
+                const bool axis = std::any_of(stage.def.axes.begin(), stage.def.axes.end(),
+                                              [&](const Axis &a) { return a.name() == l; });
+                if (nesting || (known == joined_.end() && !axis))
+                    throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
+                                      "; the chip fuses axes of a stage at the root, before they are split");
+                if (known == joined_.end()) {
+                    j.axes.push_back(l);
+                    continue;
+                }
+                j.axes.insert(j.axes.end(), known->axes.begin(), known->axes.end() - 1);
+                joined_.erase(known);
+            }
+            j.axes.push_back(f.fused); // last: the loop's name
+            joined_.push_back(j);
+            extents[f.fused] = extents.at(f.outer) * extents.at(f.inner);
         }
     }
     if (nesting) {
@@ -107,6 +126,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         values[loops_[l].name] = a;
     }
     for (size_t r = stage.relations.size(); r-- > 0;) {
+        if (std::holds_alternative<FuseRelation>(stage.relations[r])) continue;
         const auto &s = std::get<SplitRelation>(stage.relations[r]);
         if (nesting) { // loops that the outer stage runs
             const Affine none{0, std::vector<int64_t>(loops_.size(), 0)};
@@ -120,8 +140,15 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         values[s.parent] = a;
         if (extents.at(s.parent) % s.factor != 0) guards_.push_back({a, extents.at(s.parent)});
     }
+    std::set<std::string> parts;
+    for (Joined &j : joined_) {
+        j.value = values.at(j.axes.back());
+        j.axes.pop_back();
+        parts.insert(j.axes.begin(), j.axes.end());
+    }
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
         for (const Axis &a : *axes) {
+            if (parts.contains(a.name())) continue;
             const auto at = values.find(a.name());
             if (at == values.end() && !nesting) throw InternalError("axis " + a.name() + " has no loop");
             axes_[a.name()] = at != values.end() ? at->second : Affine{0, std::vector<int64_t>(loops_.size(), 0)};
@@ -159,6 +186,12 @@ Affine StagePlan::affine(const Expr &e) const {
     if (const Variable *v = e.as<Variable>()) {
         const auto it = axes_.find(v->name);
         if (it != axes_.end()) return it->second;
+        for (const Joined &j : joined_) {
+            if (std::find(j.axes.begin(), j.axes.end(), v->name) != j.axes.end())
+                throw Unsupported("stage " + stage_->name() + " reads at " + v->name +
+                                  ", which a fused loop joins with other axes; on the chip all that a stage reads has "
+                                  "joined axes side by side, or none of them");
+        }
     }
     if (const Add *op = e.as<Add>()) {
         add(affine(op->a), 1);
@@ -184,23 +217,44 @@ Affine StagePlan::affine(const Expr &e) const {
                       " is not a sum of axes times numbers, which is what the chip's addresses are");
 }
 
-TensorAccess StagePlan::access(const ScheduleState &state, const Expr &read) const {
-    const Call *call = read.as<Call>();
-    TensorAccess t{call->name, read.type(), {}, {}};
-    for (const Expr &i : call->args) t.index.push_back(affine(i));
-    for (const Axis &a : state.axes_of(call->name))
-        t.extents.push_back(number(a.extent(), "the extent of axis " + a.name() + " of " + call->name));
+// The joined axes that these indices are, from `first` on, where the tensor has as many elements along each.
+const StagePlan::Joined *StagePlan::joined_at(const std::vector<Expr> &index, const std::vector<Axis> &axes,
+                                              size_t first) const {
+    for (const Joined &j : joined_) {
+        bool same = first + j.axes.size() <= index.size();
+        for (size_t d = 0; same && d < j.axes.size(); d++) {
+            const Variable *v = index[first + d].as<Variable>();
+            same = v && v->name == j.axes[d];
+            for (const Axis &a : stage_->def.axes)
+                same = same && (a.name() != j.axes[d] || extent_of(a) == extent_of(axes[first + d]));
+        }
+        if (same) return &j;
+    }
+    return nullptr;
+}
+
+TensorAccess StagePlan::access(std::string tensor, Type type, const std::vector<Expr> &index,
+                               const std::vector<Axis> &axes) const {
+    TensorAccess t{std::move(tensor), type, {}, {}};
+    for (size_t d = 0; d < index.size();) {
+        const Joined *j = joined_at(index, axes, d);
+        t.index.push_back(j ? j->value : affine(index[d]));
+        t.extents.push_back(1);
+        for (size_t n = j ? j->axes.size() : 1; n > 0; n--) t.extents.back() *= extent_of(axes[d++]);
+    }
     return t;
 }
 
+TensorAccess StagePlan::access(const ScheduleState &state, const Expr &read) const {
+    const Call *call = read.as<Call>();
+    return access(call->name, read.type(), call->args, state.axes_of(call->name));
+}
+
 TensorAccess StagePlan::own() const {
-    TensorAccess t{stage_->name(), stage_->def.type, {}, {}};
-    if (stage_->def.is_reduction()) t.type = stage_->def.components.front().type;
-    for (const Axis &a : stage_->def.axes) {
-        t.index.push_back(axes_.at(a.name()));
-        t.extents.push_back(number(a.extent(), "the extent of axis " + a.name()));
-    }
-    return t;
+    const Stage &def = stage_->def;
+    std::vector<Expr> index;
+    for (const Axis &a : def.axes) index.push_back(a);
+    return access(def.name, def.is_reduction() ? def.components.front().type : def.type, index, def.axes);
 }
 
 bool StagePlan::inside(const Values &values, const std::vector<bool> &without) const {

@@ -42,7 +42,7 @@ struct PlannedLoop {
     bool reduction = false;
 };
 
-// A tensor at the indices that one expression uses.
+// A tensor at the indices that one expression uses. Neighbouring axes that a loop joins are one.
 struct TensorAccess {
     std::string tensor; // the name under which the stage reads it: a copy's, where there is one
     Type type;
@@ -103,6 +103,15 @@ private:
     size_t first_own_ = 0;
     std::vector<PlannedLoop> loops_;
     std::map<std::string, Affine> axes_;
+    // Axes that a fused loop joins, outermost first: the tensors that the stage reads and makes have one axis in their place.
+    struct Joined {
+        std::vector<std::string> axes;
+        Affine value;
+    };
+    std::vector<Joined> joined_;
+    const Joined *joined_at(const std::vector<Expr> &index, const std::vector<Axis> &axes, size_t first) const;
+    TensorAccess access(std::string tensor, Type type, const std::vector<Expr> &index,
+                        const std::vector<Axis> &axes) const;
     struct Guard {
         Affine value;
         int64_t limit;

@@ -31,11 +31,12 @@ public:
 
     const std::vector<size_t> &order() const { return order_; }
     bool one_axis() const { return order_.size() < 2; }
-    int64_t per_word() const { return per_word_; } // elements
-    int64_t pitch() const { return pitch_; }       // LW of a row; of one axis: of all
-    int64_t rows() const { return rows_; }         // rows with elements, over all outer axes; of one axis: 1
-    int64_t words() const { return words_; }       // of each group
-    int64_t together() const { return together_; } // neighbouring rows, or blocks of one axis, of a group
+    int64_t per_word() const { return per_word_; }     // elements
+    int64_t pitch() const { return pitch_; }           // LW of a row; of one axis: of all
+    int64_t rows() const { return rows_; }             // rows with elements, over all outer axes; of one axis: 1
+    int64_t words() const { return words_; }           // of each group
+    int64_t together() const { return together_; }     // neighbouring rows, or blocks of one axis, of a group
+    void take_more(int64_t words) { words_ += words; } // behind it, for what has no place
     // The row of these indices (of the host's axes; the last in order is not looked at); that of zeros when one is outside.
     int64_t row(const std::vector<int64_t> &index) const;
     int64_t zero_row() const { return rows_; }

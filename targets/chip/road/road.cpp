@@ -34,7 +34,9 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     for (const Digit &d : digits_) accesses_ *= d.extent;
     int64_t lanes = 1;
     for (const size_t l : s.lanes) lanes *= loops[l].extent;
-    if (s.form == Form::Pe) {
+    if (s.form == Form::Pe && s.lanes.empty() && !s.store) { // all lanes have the same
+        words_ = int(std::max<int64_t>(1, s.copies / per_word_));
+    } else if (s.form == Form::Pe) {
         if (lanes % per_word_ != 0 || lanes / per_word_ > 2)
             throw UserError(
                 fmt::format("{}: its vectorized loops have {} iterations, but a long word holds {} elements of {}",
@@ -44,22 +46,27 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         words_ = 4 / per_word_;
     }
     const int64_t pes = config.pes_per_l1b();
-    int64_t per_address = pes;
     if (s.form == Form::Face) {
         deal_ = Deal::Face;
         l1_words_ = accesses_ * face_words;
+        unit_words_ = l1_words_;
         chunk_ = face_words;
     } else {
-        if (!s.store && plan.parts(s.access, Tier::Mab) == 1)
+        const int64_t mabs = plan.parts(s.access, Tier::Mab);
+        if (!s.store && mabs == 1)
             deal_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab
                                                                                                            : Deal::Pe;
         if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) deal_ = Deal::Mab;
-        per_address = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
-        chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address);
+        by_mab_ = s.transposed && mabs > 1;
+        if (s.transposed) deal_ = Deal::Mab;
+        per_address_ = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
+        chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address_);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
-        l1_words_ = round_up(addresses * per_address, chunk_);
+        l1_words_ = segment_ = round_up(addresses * per_address_, chunk_);
+        // Of a chunk that is more than all PEs need, they take what they do.
+        unit_words_ = s.store || deal_ != Deal::Pe ? l1_words_ / per_address_ : round_up(addresses, cycles_per_step);
+        if (by_mab_) l1_words_ *= mabs;
     }
-    unit_words_ = s.form == Form::Face ? l1_words_ : l1_words_ / per_address;
     // At L2: all L1Bs at once where each has its own, else one part after the other.
     const int64_t l1_parts = s.store ? plan.used(Tier::L1b) : plan.parts(s.access, Tier::L1b);
     interleaved_ = l1_parts == config.l1bs;
@@ -93,7 +100,15 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     if (!s.order) return;
     const std::string why = why_not_row_major(*s.order, interleaved_);
     if (why.empty()) return;
-    if (!takes_row_major(*s.order)) throw Unsupported(why);
+    if (!takes_row_major(*s.order)) {
+        if (!s.table) throw Unsupported(why);
+        unit_ = config.moves.granule;
+        for (const bool dealt : {interleaved_, false}) {
+            interleaved_ = dealt;
+            if (why_not_row_major(*s.order, dealt, unit_).empty()) return;
+        }
+        throw Unsupported(why);
+    }
     interleaved_ =
         false; // L1Bs one by one, each by whole blocks, several at once: a move for each is soon more than can be issued
     for (const int64_t times : {8, 4, 2}) {
@@ -363,19 +378,69 @@ void Road::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     }
 }
 
-void Road::l1_down(Packer &p, int64_t n, int64_t l1bm, int64_t at) const {
-    const int64_t per_address = l1_words_ / unit_words_, per_step = per_address * cycles_per_step;
-    for (int64_t x = 0; x < n; x += per_step, at += cycles_per_step) {
+uint32_t Road::mabs_of_part(int64_t part) const {
+    uint32_t set = 0;
+    for (int u = 0; u < config_.mabs; u++) {
+        if (plan_.part(shape_.access, Tier::Mab, u) == part) set |= 1u << u;
+    }
+    return set;
+}
+
+void Road::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) const {
+    const int64_t per_step = per_address_ * cycles_per_step;
+    for (int64_t i = 0; i < n; i += per_step) {
+        const int64_t offset = (x + i) % segment_ / per_address_;
+        if (offset >= unit_words_) break;
         Micro m;
         m.use(Unit::L1);
         L1 &l1 = m.word().l1;
         l1.op = deal_ == Deal::Scatter ? L1Op::Scatter : deal_ == Deal::Mab ? L1Op::MabBroadcast : L1Op::PeBroadcast;
-        l1.at.at = uint16_t(l1bm + x);
-        m.touch_range(Space::L1bm, l1bm + x, per_step, false);
-        const bool second = at >= config_.sizes.lm;
-        const int address = int(second ? at - config_.sizes.lm : at);
+        if (by_mab_) l1.mabs = mabs_of_part((x + i) / segment_);
+        l1.at.at = uint16_t(l1bm + i);
+        m.touch_range(Space::L1bm, l1bm + i, per_step, false);
+        const bool second = at + offset >= config_.sizes.lm;
+        const int address = int(second ? at + offset - config_.sizes.lm : at + offset);
         m.word().l1.to = m.write(second ? lm1(address, 1) : lm0(address, 1), 1);
         p.place(m);
+    }
+}
+
+// Rows of a face from words as they came, columns to where they are used; one face is written while the other is read.
+void Road::transpose(Packer &p, int64_t from, int64_t to) const {
+    const int size = pes_per_mab * per_word_;
+    const sim::Type precision = per_word_ == 4 ? sim::Type::F16 : sim::Type::F32;
+    const int64_t faces = shape_.transposed / size;
+    const auto operand = [&](int64_t at, int64_t stride) {
+        return at >= config_.sizes.lm ? lm1(int(at - config_.sizes.lm), int(stride)) : lm0(int(at), int(stride));
+    };
+    for (int64_t n = 0; n < accesses_ / size; n++) {
+        const int64_t run = n / faces * shape_.transposed;
+        for (int part = 0; part < size / cycles_per_step; part++) {
+            Micro m;
+            m.use(Unit::Mw).use(precision == sim::Type::F16 ? Unit::F16 : Unit::F32);
+            MatrixWrite &mw = m.word().mw;
+            mw.on = true;
+            mw.precision = precision;
+            mw.face = uint8_t(n % 2);
+            mw.part = uint8_t(part);
+            mw.width = 1;
+            mw.from = m.read(operand(from + run + n % faces + part * cycles_per_step * faces, faces), 1);
+            m.touch(Space::Face, int(n % 2), true);
+            p.place(m);
+        }
+        for (int part = 0; part < size / (2 * cycles_per_step); part++) {
+            Micro m;
+            m.use(Unit::Mr);
+            MatrixRead &mr = m.word().mr;
+            mr.on = true;
+            mr.precision = precision;
+            mr.face = uint8_t(n % 2);
+            mr.part = uint8_t(part);
+            mr.width = 2;
+            mr.to = m.write(operand(to + n * size + part * 2 * cycles_per_step, 2), 2);
+            m.touch(Space::Face, int(n % 2), false);
+            p.place(m);
+        }
     }
 }
 
@@ -395,11 +460,15 @@ void Road::each_word(const WordVisitor &f) const {
                 for (int64_t x = 0; x < l1_words_; x++) {
                     const auto [access, w] = set_word(values, part, x);
                     for (int e = 0; e < per_word_; e++) {
-                        if (e > 0) set_lane(values, w, e);
+                        if (e > 0 && s.transposed)
+                            set_word(values, part, x, e);
+                        else if (e > 0)
+                            set_lane(values, w, e);
                         int64_t &offset = elements[size_t(e)] =
                             access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
                         for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
-                            const int64_t at = s.access.index[d].at(values);
+                            int64_t at = s.access.index[d].at(values);
+                            if (s.clamped) at = std::clamp<int64_t>(at, 0, s.access.extents[d] - 1);
                             offset = at < 0 || at >= s.access.extents[d] ? -1 : offset + at * axis_stride[d];
                         }
                     }
@@ -433,24 +502,40 @@ void Road::set_lane(Values &values, int64_t w, int64_t e) const {
     }
 }
 
-std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t x) const {
+// Element e of a word.
+std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t x, int64_t e) const {
     const RoadShape &s = shape_;
-    const int64_t per_address = s.form == Form::Face ? 1 : l1_words_ / unit_words_;
     plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
-    int64_t access, w = 0, p = 0, m = 0, row = 0;
+    int64_t access, w = 0, p = 0, m = 0, row = 0, lane = e;
     if (s.form == Form::Face) {
         const int64_t y = x % face_words;
         access = x / face_words;
         row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
         p = y % 8 / 2;
     } else {
-        const int64_t a = x / per_address, i = x % per_address;
-        m = i / pes_per_mab, p = i % pes_per_mab;
+        const int64_t a = x % segment_ / per_address_, i = x % per_address_;
+        m = by_mab_ ? std::countr_zero(mabs_of_part(x / segment_)) : i / pes_per_mab;
+        p = i % pes_per_mab;
         access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
         w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
     }
+    if (s.transposed) { // a row of faces side by side, each of its words four columns of one row
+        const int64_t faces = s.transposed / (pes_per_mab * per_word_), q = access % s.transposed, r = q / faces;
+        access += (q % faces * pes_per_mab + p) * per_word_ + e - q;
+        p = r / per_word_;
+        lane = r % per_word_;
+    }
     plan_.set_unit(values, Tier::Mab, int(m));
     plan_.set_unit(values, Tier::Pe, int(p));
+    set_digits(values, access);
+    if (s.form == Form::Face) values[s.row] = row;
+    if (s.form == Form::Result) values[s.row] = 4 * p;
+    if (s.form == Form::Face || s.form == Form::Vector) values[s.column] = 4 * p;
+    set_lane(values, w, lane);
+    return {access, w};
+}
+
+void Road::set_digits(Values &values, int64_t access) const {
     int64_t digit = access;
     for (size_t d = digits_.size(); d-- > 0;) {
         const int64_t at = digit % digits_[d].extent;
@@ -462,27 +547,27 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
         const std::vector<int64_t> &way = digits_[d].ways[size_t(at)];
         for (size_t i = 0; i < way.size(); i++) values[digits_[d].loops[i]] = way[i];
     }
-    if (s.form == Form::Face) values[s.row] = row;
-    if (s.form == Form::Result) values[s.row] = 4 * p;
-    if (s.form == Form::Face || s.form == Form::Vector) values[s.column] = 4 * p;
-    set_lane(values, w, 0);
-    return {access, w};
 }
 
 std::optional<DramPlace> Road::block(Values &values, int64_t y) const {
     const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
     const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
     const DramOrder &order = *shape_.order;
-    if (set_word(values, part, x).first >= accesses_) return std::nullopt;
+    bool there = set_word(values, part, x).first < accesses_;
     std::vector<int64_t> index;
     for (const Affine &a : shape_.access.index) index.push_back(a.at(values));
-    const int64_t row = order.row(index), word = index[order.order().back()] / order.per_word();
-    if (row == order.zero_row() || word < 0 || word >= order.pitch()) return std::nullopt;
-    return order.place(row, word);
+    int64_t &last = index[order.order().back()];
+    there = there && order.row(index) != order.zero_row() && last >= 0 && last < order.pitch() * order.per_word();
+    if (there) return order.place(order.row(index), last / order.per_word());
+    if (shape_.store) return std::nullopt;
+    if (shape_.zeros) return order.place(order.one_axis() ? 0 : order.zero_row(), 0);
+    // Anything: of the group that has what stands near.
+    for (size_t d = 0; d < index.size(); d++) index[d] = std::clamp<int64_t>(index[d], 0, shape_.access.extents[d] - 1);
+    return order.place(order.row(index), last / order.per_word() / unit_ * unit_);
 }
 
 // Each block of 64 LW in L2BM is 64 words of a row: proved for the first tile; further ones lie elsewhere by sums.
-std::string Road::why_not_row_major(const DramOrder &order, bool interleaved) const {
+std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, int64_t unit) const {
     const auto &index = shape_.access.index;
     const size_t last = order.order().back();
     Values values(plan_.loops().size(), 0);
@@ -494,31 +579,74 @@ std::string Road::why_not_row_major(const DramOrder &order, bool interleaved) co
         if (access >= accesses_) continue;
         bool fits = true;
         for (int e = 0; e < per_word_; e++) {
-            set_lane(values, w, e);
+            if (shape_.transposed)
+                set_word(values, part, x, e);
+            else
+                set_lane(values, w, e);
             for (size_t d = 0; d < index.size(); d++) {
                 const int64_t at = index[d].at(values);
-                if (y % 64 == 0 && e == 0) first[d] = at;
-                fits = fits && at == first[d] + (d == last ? y % 64 * per_word_ + e : 0);
+                if (y % unit == 0 && e == 0) first[d] = at;
+                fits = fits && at == first[d] + (d == last ? y % unit * per_word_ + e : 0);
             }
         }
-        fits = fits && first[last] % (64 * per_word_) == 0;
+        fits = fits && first[last] % (unit * per_word_) == 0;
         // Elsewhere the same: other loops step over whole blocks.
         if (!fits)
             return fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
                                "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
                                "or prepack it",
-                               shape_.name, 64 * per_word_);
+                               shape_.name, unit * per_word_);
     }
     for (size_t l = 0; l < plan_.loops().size(); l++) {
         const PlannedLoop &p = plan_.loops()[l];
         const bool outside = p.kind == PlannedLoop::Kind::Unit
                                  ? p.level < Tier::L1b
                                  : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
-        if (outside && p.extent > 1 && index[last].coefficients[l] % (64 * per_word_) != 0)
-            return shape_.name + " lies in DRAM row-major, and loop " + p.name +
-                   " steps over parts of blocks of 64 LW; prepack it";
+        if (outside && p.extent > 1 && index[last].coefficients[l] % (unit * per_word_) != 0)
+            return fmt::format("{} lies in DRAM row-major, and loop {} steps over parts of blocks of {} LW; prepack it",
+                               shape_.name, p.name, unit);
     }
     return "";
+}
+
+// Moves of granules of 16 LW, each run from one group's memory.
+void Road::granules(const std::vector<std::optional<DramPlace>> &places, Mv move, int64_t dram,
+                    std::vector<Mv> &all) const {
+    const int64_t granule = config_.moves.granule, of_block = config_.moves.block / granule, most = 1024;
+    const uint16_t l2bm = move.l2bm;
+    for (size_t first = 0; first < places.size();) {
+        int group = -1;
+        size_t end = first;
+        int64_t base = INT64_MAX;
+        for (; end < places.size() && int64_t(end - first) < most; end++) {
+            if (!places[end]) continue;
+            if (group >= 0 && places[end]->group != group) break;
+            group = places[end]->group;
+            base = std::min(base, places[end]->address);
+        }
+        if (end < places.size()) end = first + (end - first) / size_t(of_block) * size_t(of_block);
+        if (end == first)
+            throw Unsupported(shape_.name + ": blocks of 64 LW have granules of several groups; other loops over rows");
+        if (group >= 0) {
+            std::vector<uint32_t> entries;
+            for (size_t i = first; i < end; i++) { // moves that are under way together write no granule twice
+                const int64_t at =
+                    places[i] ? places[i]->address : shape_.nowhere + nowhere_++ % nowhere_room * granule;
+                entries.push_back(uint32_t((at - base) / granule));
+            }
+            Mv m = move;
+            const uint32_t own = ((1u << config_.l2bs) - 1) << (group * config_.l2bs);
+            m.chip = (m.l2bs & ~own) != 0;
+            m.groups = uint16_t(1u << group);
+            m.indirect = true;
+            m.address = uint32_t(dram + base);
+            m.table = uint32_t(shape_.table(group, entries));
+            m.size = uint16_t((end - first) / size_t(of_block));
+            m.l2bm = uint16_t(l2bm + int64_t(first) * granule);
+            all.push_back(m);
+        }
+        first = end;
+    }
 }
 
 void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
@@ -539,6 +667,16 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
         set_key(values, key);
         plan_.set_unit(values, Tier::Group, first / config_.l2bs);
         plan_.set_unit(values, Tier::L2b, first % config_.l2bs);
+        if (unit_ < 64) {
+            std::vector<std::optional<DramPlace>> places;
+            for (int64_t y = 0; y < words; y += unit_) places.push_back(block(values, begin + y));
+            Mv m;
+            m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+            m.l2bs = l2bs;
+            m.l2bm = uint16_t(l2bm);
+            granules(places, m, dram, all);
+            continue;
+        }
         std::vector<DramPlace> list;
         int64_t from = 0;
         const auto put = [&](int64_t next) {
@@ -561,11 +699,11 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
         };
         for (int64_t y = 0; y < words; y += 64) {
             const std::optional<DramPlace> at = block(values, begin + y);
-            if (!at && shape_.store) { // nothing to store
+            if (!at) { // nothing to store
                 put(y + 64);
                 continue;
             }
-            list.push_back(at ? *at : shape_.order->place(shape_.order->one_axis() ? 0 : shape_.order->zero_row(), 0));
+            list.push_back(*at);
         }
         put(words);
     }

@@ -1,4 +1,5 @@
 #include "targets/chip/stage/chain.h"
+#include "targets/chip/stage/root_reduction.h"
 #include "targets/chip/stage/stages.h"
 
 #include "dsl/print.h"
@@ -171,6 +172,10 @@ void Chain::collect(const StageState &root) {
 void Chain::read_all(ChainStage &s) {
     const std::string who = "stage " + s.name;
     for (const Expr &e : reads_in(s.value)) {
+        if (is_position(e)) {
+            s.uses_position = true;
+            continue;
+        }
         bool known = false;
         for (const ChainRead &r : s.reads) known = known || ir::equal(r.read, e);
         if (known) continue;
@@ -183,6 +188,7 @@ void Chain::read_all(ChainStage &s) {
         if (!r.from) load(s, r);
         s.reads.push_back(r);
     }
+    if (s.fold) return; // reduction.cpp makes its programs
     VectorBuilder b;
     const Id value = take_expression(b, s.value, who, [&](const Expr &e) -> Id {
         for (size_t i = 0; i < s.reads.size(); i++) {
@@ -197,6 +203,10 @@ void Chain::read_all(ChainStage &s) {
 // Row-major where the loops take whole blocks; several stages, reductions, and elements of several widths else have what they read and
 // write in the order of their use, in which the host packs it.
 std::shared_ptr<const Road> Chain::road_of(const ChainStage &s, RoadShape &shape) const {
+    if (transposes_) {
+        shape.table = [this](int group, const std::vector<uint32_t> &entries) { return c_.table(group, entries); };
+        return std::make_shared<const Road>(*s.plan, c_.config, shape);
+    }
     const bool alone = stages_.size() == 1 && !s.stage->def.is_reduction() && !four_;
     if (shape.order && !alone) {
         RoadShape packed = shape;
@@ -210,11 +220,37 @@ std::shared_ptr<const Road> Chain::road_of(const ChainStage &s, RoadShape &shape
     return std::make_shared<const Road>(*s.plan, c_.config, shape);
 }
 
+// Accesses in a row along the tensor's last axis, where lanes and PEs go along another one and the stage is one that copies; else 0.
+int64_t Chain::transposed(const ChainStage &s, const RoadShape &shape) const {
+    const auto &loops = s.plan->loops();
+    const size_t last = shape.access.index.size() - 1;
+    if (stages_.size() > 1 || !s.value.as<ir::Call>()) return 0;
+    bool other = false;
+    for (const size_t l : s.lanes) {
+        if (shape.access.index[last].depends(l)) return 0;
+        other = other || shape.access.depends(l);
+    }
+    if (!other) return 0;
+    int64_t run = 1;
+    for (size_t d = shape.digits.size(); d-- > 0;) {
+        if (shape.access.index[last].coefficients[shape.digits[d]] != run) break;
+        run *= loops[shape.digits[d]].extent;
+    }
+    const int64_t side = sim::pes_per_mab * (four_ ? 4 : 2);
+    if (run % side != 0)
+        throw Unsupported(
+            fmt::format("{}: lanes go along another axis than its last, of which {} elements follow one another "
+                        "in time; {} of them, or a multiple, change places with lanes in the matrix unit",
+                        shape.name, run, side));
+    return run;
+}
+
 void Chain::load(ChainStage &s, ChainRead &r) {
     const TensorAccess &access = r.access;
     std::string source;
     const StageState *packed = nullptr;
-    const std::vector<Copy> copies = copies_of(state_, *s.plan, access.tensor, source, &packed);
+    Border border;
+    const std::vector<Copy> copies = copies_of(state_, *s.plan, access.tensor, source, &packed, &border);
     const auto &loops = s.plan->loops();
     if (copies.front().memory == Bank::L1bm || copies.front().memory == Bank::L2bm)
         throw Unsupported(source + " of " + s.name + " is placed in " + memory_name(copies.front().memory) +
@@ -225,6 +261,9 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     shape.type = access.type;
     shape.form = Form::Pe;
     shape.lanes = s.lanes;
+    shape.copies = four_ ? 4 : 2;
+    shape.zeros = border == Border::Zeros;
+    shape.clamped = border == Border::Nearest;
     // Of a stage with loops of its own inside the chain's, copies stand around those.
     const size_t own = s.plan->first_own();
     size_t at = copies.front().at;
@@ -264,11 +303,14 @@ void Chain::load(ChainStage &s, ChainRead &r) {
         throw Unsupported("copy " + shape.name + " is made inside loop " + loops[depth_].name + " of " + s.name +
                           ", at which the stages before it are computed; the chip copies what a chain reads around it");
     if (!packed) {
-        shape.order = std::make_shared<const DramOrder>(access.extents, access.type.bytes(), c_.config,
-                                                        storage_order(state_, source, nullptr));
+        std::vector<size_t> order(access.extents.size());
+        std::iota(order.begin(), order.end(), 0);
+        shape.order = std::make_shared<const DramOrder>(access.extents, access.type.bytes(), c_.config, order);
         if (copies.size() > 1)
             throw Unsupported("copy " + copies.back().stage->name() + ": rows of " + source +
                               " pass through L2BM; prepack it to keep a copy there");
+        shape.transposed = transposed(s, shape);
+        transposes_ = transposes_ || shape.transposed;
     }
     const auto road = road_of(s, shape);
     if (road->words() != 1 && !(four_ && road->words() == 2))
@@ -314,7 +356,10 @@ void Chain::make_store() {
     }
     std::vector<size_t> order(s.access.index.size());
     std::iota(order.begin(), order.end(), 0);
-    s.order = std::make_shared<const DramOrder>(s.access.extents, s.type.bytes(), c_.config, order);
+    DramOrder rows(s.access.extents, s.type.bytes(), c_.config, order);
+    s.nowhere = rows.words();
+    if (transposes_) rows.take_more(nowhere_room * c_.config.moves.granule);
+    s.order = std::make_shared<const DramOrder>(rows);
     store_ = road_of(r, s);
     if (store_->words() != 1 && !(four_ && store_->words() == 2))
         throw Unsupported("stage " + r.name + " computes elements of " + type_name(s.type) +
@@ -397,7 +442,7 @@ void Chain::tile() {
         s.fold ? reduce(s) : compute(s);
     }
     ChainStage &r = *root_;
-    const int64_t words = store_->l1_words() / store_->unit_words() * cycles_per_step;
+    const int64_t words = store_->per_address() * cycles_per_step;
     const int n_parts = code_->parts(vector_type(r.type, r.name));
     std::optional<std::pair<int64_t, Operand>> made; // both words of four points
     const auto gather = [&](int64_t n, int w, int64_t l1bm) {

@@ -37,6 +37,7 @@ struct ChainStage {
     Expr value;                    // of an element; of a reduction: the term
     std::optional<Component> fold; // of a reduction
     std::vector<ChainRead> reads;
+    bool uses_position = false; // along the axis that it reduces
     VectorProgram program;
     // Where the results stand, four points at a time; −1: they leave.
     Bank home = Bank::Grf0;
@@ -73,6 +74,7 @@ private:
     std::optional<StoredPart> leaving_;
     std::unique_ptr<VectorEmitter> code_;
     bool four_ = false;
+    bool transposes_ = false;    // what it reads, in the matrix unit
     size_t depth_ = 0;           // position of the loop at which the stages before the root are computed
     int64_t accumulators_ = 0;   // in GRF0 from here on
     Ring tree_l1bm_, tree_l2bm_; // where sums meet
@@ -83,6 +85,7 @@ private:
     void read_all(ChainStage &s);
     std::shared_ptr<const Road> road_of(const ChainStage &s, RoadShape &shape) const;
     void load(ChainStage &s, ChainRead &r);
+    int64_t transposed(const ChainStage &s, const RoadShape &shape) const;
     void place_homes();
     void make_store();
     void walk(size_t depth);
@@ -118,8 +121,9 @@ private:
     void reduce(ChainStage &s);
     // As f32, in two parts where a word has four lanes, or as i16.
     sim::Operand positions(const ChainStage &s, size_t axis, bool small);
-    std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>>, VectorProgram> foldings_;
-    const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits);
+    std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>, int64_t>, VectorProgram> foldings_;
+    const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
+                                 const Values &values);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;
     struct Folding; // what two values become
     // Tree, over MABs and L1Bs, of values that stand in registers.

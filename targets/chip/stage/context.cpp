@@ -83,10 +83,11 @@ Bank memory_named(const std::string &level, const std::string &who) {
 } // namespace
 
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
-                            std::string &source, const StageState **packed) {
+                            std::string &source, const StageState **packed, Border *border) {
     std::vector<Copy> all;
     source = tensor;
     if (packed) *packed = nullptr;
+    if (border) *border = Border::None;
     while (!state.is_input(source)) {
         const StageState *s = state.producer(source);
         if (s && s->def.kind == Stage::Kind::Padding &&
@@ -98,6 +99,11 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
             const StageState *before = read ? state.producer(read->name) : nullptr;
             bool same = read && ir::is_const_zero(choice->args[2]) &&
                         (state.is_input(read->name) || (before && before->prepacked));
+            if (border && choice && choice->call_type == ir::Call::Image && state.is_input(choice->name)) {
+                *border = Border::Nearest; // clamped
+                source = choice->name;
+                continue;
+            }
             for (size_t d = 0; same && d < s->def.axes.size(); d++) {
                 const ir::Variable *v = read->args[d].as<ir::Variable>();
                 same = v && v->name == s->def.axes[d].name();
@@ -105,6 +111,7 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
             if (!same)
                 throw Unsupported("stage " + plan.stage().name() + " reads " + source +
                                   "; of paddings the chip knows zeros around an input");
+            if (border) *border = Border::Zeros;
             source = read->name;
             continue;
         }
@@ -238,6 +245,10 @@ Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> c
         const int64_t at = c.planner.take(m, words, own.stage->name() + (i ? " (second)" : ""));
         slots_.push_back({m == Bank::Lm1 ? at + lm : at});
     }
+    if (road_->shape().transposed) {
+        const Bank m = own.memory == Bank::Lm1 ? Bank::Lm0 : Bank::Lm1;
+        as_it_came_ = c.planner.take(m, words, own.stage->name() + " as it lies") + (m == Bank::Lm1 ? lm : 0);
+    }
     if (copies_.size() < 2) return;
     const Copy &l2 = copies_.back();
     between_ = road_->shape().together;
@@ -280,7 +291,8 @@ void Loader::need(int64_t access) {
     Slot &slot = slots_[size_t(current_)];
     const Road &r = *road_;
     const int64_t words_of_access =
-        r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.l1_words() / r.unit_words();
+        r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.per_address();
+    if (r.at_once()) access = r.l1_words() / words_of_access - 1;
     if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
 }
 
@@ -290,7 +302,7 @@ void Loader::load(Slot &slot, int64_t until) {
     last_key_ = key;
     const Road &r = *road_;
     Packer &p = c_.packer;
-    const int64_t per_address = r.l1_words() / r.unit_words();
+    const bool transposed = r.shape().transposed;
     int64_t resident = -1;
     if (!through_l2()) {
         bool there;
@@ -323,9 +335,10 @@ void Loader::load(Slot &slot, int64_t until) {
         for (int64_t y = 0; y < n; y += r.chunk()) {
             const int64_t l1bm = rings_.l1.next(r.chunk());
             r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
-            r.l1_down(p, r.chunk(), l1bm, at + (x + y) / per_address);
+            r.l1_down(p, x + y, r.chunk(), l1bm, transposed ? as_it_came_ : at);
         }
     }
+    if (transposed) r.transpose(p, as_it_came_, at);
 }
 
 int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
@@ -333,7 +346,7 @@ int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + 
 StoredPart store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
                       const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
-    const int64_t per_step = r.l1_words() / r.unit_words() * cycles_per_step; // LW of L1BM that one operation brings
+    const int64_t per_step = r.per_address() * cycles_per_step; // LW of L1BM that one operation brings
     const int64_t groups = (r.accesses() + cycles_per_step - 1) / cycles_per_step;
     const int64_t x = part * rings.move, n = std::min(rings.move, r.l1_words() - x);
     // A last, smaller part has as much room, so that no part reaches into the one before, which is still to leave.

@@ -4,6 +4,7 @@
 #include "targets/chip/road/dram_order.h"
 #include "targets/chip/road/road.h"
 
+#include <map>
 #include <memory>
 
 namespace kumiko::chip {
@@ -32,7 +33,8 @@ struct Context {
     Planner planner;
     std::vector<HostTensor> tensors;
     std::vector<HostConstant> constants;
-    std::string l3, l2; // for people
+    std::map<std::string, double> needed; // bytes of an input, where not all of it is read
+    std::string l3, l2;                   // for people
 
     // A place in DRAM, the same in each group, for a tensor in the order of a road, or row-major. The tensor is entered.
     int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road, const std::string &name,
@@ -49,11 +51,14 @@ struct Copy {
     size_t at = 0; // position of the loop at which it is made
 };
 
+// What a read finds beyond an input: nothing that matters, zeros, or the nearest element.
+enum class Border : uint8_t { None, Zeros, Nearest };
+
 // The copies through which the stage reads `tensor`, the one that it reads first; the last is one of an input, whose name becomes
 // `source`. Throws UserError where the stage reads an input itself, Unsupported for what else stands between.
 // `packed`: the prepacked copy of the input, where there is one.
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
-                            std::string &source, const StageState **packed = nullptr);
+                            std::string &source, const StageState **packed = nullptr, Border *border = nullptr);
 // The axes of an input as they lie in DRAM, outermost first: in order, or as prepack says. Throws Unsupported for blocks of axes.
 std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed);
 
@@ -101,7 +106,8 @@ private:
     int64_t dram_;
     Rings rings_;
     std::vector<Slot> slots_, l2_slots_;
-    int64_t between_ = 1; // tiles of a unit in one of L2BM
+    int64_t as_it_came_ = 0; // where a transposed tile stands first
+    int64_t between_ = 1;    // tiles of a unit in one of L2BM
     int current_ = 0;
     int64_t clock_ = 0, last_key_ = 0;
 

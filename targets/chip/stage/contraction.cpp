@@ -504,7 +504,7 @@ private:
     void drain_part() {
         const bool bank = pending_->bank;
         const bool narrow = store_->words() == 1;
-        const int64_t words = store_->l1_words() / store_->unit_words() * cycles_per_step;
+        const int64_t words = store_->per_address() * cycles_per_step;
         release_stores(store_ahead(*store_, store_rings_));
         auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part,
                                 [&](int64_t n, int w, int64_t l1bm) {

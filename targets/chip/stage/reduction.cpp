@@ -6,6 +6,7 @@
 // so that they need not wait for one another) by neighbours; then word with word, lane with lane, PE p with p + 2, with p + 1, and the
 // tree's neighbours in pairs.
 #include "targets/chip/stage/chain.h"
+#include "targets/chip/stage/root_reduction.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -122,8 +123,11 @@ std::vector<Chain::Limit> Chain::limits(const ChainStage &s, const Values &value
 }
 
 // The term, folded into the accumulator unless it is the first; nothing's identity beyond the limits.
-const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::vector<Limit> &limits) {
-    const auto known = foldings_.find({&s, first, limits});
+const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
+                                    const Values &values) {
+    int64_t now = 0; // the position of the first unit and lane
+    if (s.uses_position) now = s.plan->axis(s.stage->def.reduction_axes.front().name()).at(values);
+    const auto known = foldings_.find({&s, first, limits, now});
     if (known != foldings_.end()) return known->second;
     const std::string who = "stage " + s.name;
     VectorBuilder b;
@@ -131,6 +135,7 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
         for (size_t i = 0; i < s.reads.size(); i++) {
             if (Halide::Internal::equal(s.reads[i].read, e)) return b.read(int(i), vector_type(e.type(), who));
         }
+        if (is_position(e)) return b.add(b.read(position_read, sim::Type::F32), b.number(double(now)));
         return -1;
     };
     Id term = take_expression(b, s.value, who, read);
@@ -156,7 +161,7 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
                               kind);
     }
     b.result(term);
-    return foldings_[{&s, first, limits}] = b.program();
+    return foldings_[{&s, first, limits, now}] = b.program();
 }
 
 Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
@@ -382,7 +387,7 @@ void Chain::reduce(ChainStage &s) {
             const Operand to = accumulator(q % side_by_side, g);
             const auto beyond = limits(s, four.values[0]);
             code_->run(
-                folding(s, q < side_by_side, beyond),
+                folding(s, q < side_by_side, beyond, four.values[0]),
                 [&](int which, int part) {
                     if (which >= small_position_read) return positions(s, size_t(which - small_position_read), true);
                     if (which >= position_read)

@@ -5,8 +5,11 @@
 #include "support/error.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace kumiko::chip {
+
+namespace ir = Halide::Internal;
 
 namespace {
 
@@ -86,6 +89,77 @@ std::pair<StageState, StageState> divided(const StageState &s) {
     return {reduced, stored};
 }
 
+// argmax and argmin as two reductions: the greatest element (least), NaN aside, and the first position at which one equals it. Both read what
+// is copied for the one stage.
+void add_index_of_extreme(std::vector<StageState> &stages, const std::string &name, const StageState &both,
+                          StageState stored) {
+    const std::string kind = both.def.reduction_kind;
+    if ((kind != "argmax" && kind != "argmin") || both.def.reduction_axes.size() != 1)
+        throw Unsupported("stage " + name + " reduces " + std::to_string(both.def.components.size()) +
+                          " values together; the chip's reductions have one, or are argmax and argmin along one axis");
+    const Axis &along = both.def.reduction_axes.front();
+    const auto extent = ir::as_const_int(ir::simplify(along.extent()));
+    if (!extent || *extent > 1 << 24)
+        throw Unsupported("stage " + name + ": positions along " + along.name() +
+                          " are computed in f32; up to 16777216 are exact");
+    const Component &value = both.def.components.back();
+    std::vector<Expr> own(both.def.axes.begin(), both.def.axes.end());
+    StageState extreme = both, index = both;
+    extreme.def.name = name + ".value";
+    extreme.def.type = value.type;
+    extreme.def.reduction_kind = kind == "argmax" ? "maximum" : "minimum";
+    extreme.def.components = {value};
+    Component &greatest = extreme.def.components.front();
+    greatest.tensor = extreme.def.name;
+    if (value.type.is_float())
+        greatest.term = ir::Select::make(ir::EQ::make(value.term, value.term), value.term, value.identity);
+
+    // The index' stage reads copies of its own, which will turn out to be the same.
+    const auto renamed = [](const std::string &copy) { return copy + ".index"; };
+    std::set<std::string> copies;
+    const size_t before = stages.size();
+    for (size_t i = 0; i < before; i++) {
+        if (!stages[i].is_copy || stages[i].placement.consumer != name) continue;
+        StageState copy = stages[i];
+        for (StageState *c : {&stages[i], &copy}) {
+            if (!both.has_loop(c->placement.loop)) c->placement.loop = name + " " + c->placement.loop; // an outer one
+        }
+        stages[i].placement.consumer = extreme.def.name;
+        copy.placement.consumer = index.def.name;
+        copies.insert(copy.def.name);
+        copy.def.name = renamed(copy.def.name);
+        stages.push_back(copy);
+    }
+    struct Rename : ir::IRGraphMutator {
+        using IRGraphMutator::visit;
+        const std::set<std::string> *copies;
+        std::function<std::string(const std::string &)> to;
+        Expr visit(const ir::Call *op) override {
+            if (op->call_type != ir::Call::Image || !copies->contains(op->name)) return IRGraphMutator::visit(op);
+            return read_tensor(op->type, to(op->name), op->args);
+        }
+    } rename;
+    rename.copies = &copies;
+    rename.to = renamed;
+    const kumiko::Type f = Float(32), wide = value.type.is_float() ? f : Int(32);
+    const auto widened = [&](const Expr &e) { return e.type() == wide ? e : ir::Cast::make(wide, e); };
+    const Expr nowhere = ir::FloatImm::make(f, std::numeric_limits<double>::infinity());
+    index.def.type = f;
+    index.def.reduction_kind = "minimum";
+    index.def.components = {{index.def.name, f, nowhere,
+                             ir::Select::make(ir::EQ::make(widened(rename.mutate(value.term)),
+                                                           widened(read_tensor(value.type, extreme.def.name, own))),
+                                              read_tensor(f, position_tensor, {along}), nowhere),
+                             Expr()}};
+    const Expr found = read_tensor(f, index.def.name, own);
+    stored.def.type = Int(32);
+    stored.def.value =
+        ir::Select::make(ir::LT::make(found, nowhere), ir::Cast::make(Int(32), found), ir::make_const(Int(32), -1));
+    stages.push_back(std::move(extreme));
+    stages.push_back(std::move(index));
+    stages.push_back(std::move(stored));
+}
+
 } // namespace
 
 ScheduleState with_results_stored(const ScheduleState &state) {
@@ -98,6 +172,10 @@ ScheduleState with_results_stored(const ScheduleState &state) {
             continue;
         }
         auto [reduced, stored] = divided(s);
+        if (s.def.components.size() == 2) {
+            add_index_of_extreme(made.stages, s.name(), reduced, stored);
+            continue;
+        }
         for (StageState &copy : made.stages) { // its operands come to the part that reduces
             if (!copy.is_copy || copy.placement.consumer != s.name()) continue;
             copy.placement.consumer = reduced.name();
