@@ -93,8 +93,8 @@ bool scalars_in_registers(const Schedule &s, const Machine &machine, const Roles
     return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
 }
 
-// LW that so many rows take in LM0 and LM1 of a PE.
-std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs) {
+// Do so many rows fit LM0 and LM1 of a PE? `twice`: with the next rows of the inputs beside them.
+bool fits(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs, bool twice) {
     const int64_t pes = machine.find_unit("PE")->count * mabs;
     const int64_t of_row = round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
     int64_t lm0 = 0, lm1 = 0;
@@ -104,7 +104,7 @@ std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Ro
         const bool along = in.axes.size() != r.leading;
         const int64_t n = width * (along ? of_row : 1) * (by_rows ? rows : 1);
         lm0 += n;
-        if (by_rows) lm1 += n; // double-buffered
+        if (by_rows && twice) lm1 += n;
     }
     const Schedule s(op, machine);
     for (const Stage &stage : op.stages()) {
@@ -113,7 +113,7 @@ std::pair<int64_t, int64_t> words(const Op &op, const Machine &machine, const Ro
         lm1 += rows * of_row * r.lanes * stage.type.bytes() / 8;
     }
     if (!scalars_in_registers(s, machine, r, rows)) lm1 += scalar_words(s, r, rows);
-    return {lm0, lm1};
+    return std::max(lm0, lm1) <= machine.level("LM0").bytes / 8;
 }
 
 } // namespace
@@ -134,13 +134,11 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     }
     p.mabs = Tile::nearest(mabs, legal);
     // Rows at a time: what fits; each unit has some, and sums of 16 rows or more need not wait for one another.
-    const int64_t room = machine.level("LM0").bytes / 8;
     const int64_t registers = machine.level("GRF0").bytes / 8;
     std::vector<int64_t> rows;
     for (int64_t n = r.lanes; n <= 64; n *= 2) {
-        const auto [lm0, lm1] = words(op, machine, r, n, p.mabs);
         const int64_t each = r.output->is_reduction() && r.output->components.size() > 1 ? 8 : 4; // of a row
-        if (n == r.lanes || (lm0 <= room && lm1 <= room && each * n <= registers)) rows.push_back(n);
+        if (n == r.lanes || (fits(op, machine, r, n, p.mabs, true) && each * n <= registers)) rows.push_back(n);
     }
     const int64_t l1bs = machine.units_in_all("L1B") * (all / p.mabs);
     int64_t wish = rows.front();
@@ -159,6 +157,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     }
     StageHandle Y = s.stage(r.output->name);
     const int64_t pes = machine.find_unit("PE")->count, all_mabs = machine.find_unit("MAB")->count;
+    const bool twice = fits(op, machine, r, p.rows, p.mabs, true) || !fits(op, machine, r, p.rows, p.mabs, false);
     const std::string dealt = r.output->axes[r.dealt].name();
     // Rows: some of an L1B at a time; the rest of its MABs, L1Bs, L2Bs and groups take others.
     Y.split(dealt, p.rows, {"rows", "row"});
@@ -244,7 +243,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
             const auto readers = s.state().consumers(in.name);
             if (std::find(readers.begin(), readers.end(), stage) == readers.end()) continue;
             auto copy = s.place_in(in.name, "LM0", stage, loop);
-            if (by_rows) copy.double_buffer();
+            if (by_rows && twice) copy.double_buffer();
         }
     }
     return s;

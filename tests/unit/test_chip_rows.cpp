@@ -20,7 +20,7 @@ const sim::Config &small() {
 
 sim::Run check(const Op &op, const Schedule &s, bool exact = false) {
     CAPTURE(op.to_string());
-    const ChipProgram p = compile_chip(s, small());
+    const ChipProgram p = compile_chip(s);
     std::vector<Buffer<>> arrays;
     uint64_t seed = 1;
     for (const Input &in : op.inputs()) {
@@ -44,8 +44,8 @@ sim::Run check(const Op &op, const Schedule &s, bool exact = false) {
     return run;
 }
 
-sim::Run check(const Op &op, bool exact = false) {
-    const Machine machine = chip_machine(small());
+sim::Run check(const Op &op, bool exact = false, const sim::Config &config = small()) {
+    const Machine machine = chip_machine(config);
     return check(op, library::schedule_chip_rows(op, machine, library::chip_rows_parameters(op, machine)), exact);
 }
 
@@ -78,6 +78,16 @@ TEST_CASE("norms") {
         check(ops::layer_norm(t, 64, 128));
         check(ops::layer_norm(t, 19, 70));
         check(ops::rms_norm(t, 32, 96));
+    }
+}
+
+TEST_CASE("rows that take some of the MABs each") {
+    for (const char *name : {"medium", "full"}) {
+        const sim::Config config = sim::Config::load(name);
+        check(ops::softmax(f16, 64, 100), false, config);
+        check(ops::log_softmax(f16, 3, 20), false, config);
+        check(ops::layer_norm(f16, 64, 128), false, config);
+        check(ops::reduction("sum", f16, {20, 30}, {1}), true, config);
     }
 }
 

@@ -117,6 +117,19 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
                                         stage.name(), level_names[size_t(v)], used(Tier(v)), config.name,
                                         units_of(config, Tier(v))));
     }
+    // Where the outer stage divides a level further, inside, its units keep their numbers.
+    for (int v = 0; nesting && v < level_count; v++) {
+        int64_t outer = 1, inner = 1, own = 1;
+        const auto &its = nesting->outer->loops();
+        for (size_t l = 0; l < its.size(); l++) {
+            if (its[l].kind == PlannedLoop::Kind::Unit && its[l].level == Tier(v))
+                (l <= nesting->depth ? outer : inner) *= its[l].extent;
+        }
+        for (size_t l = first_own_; l < loops_.size(); l++) {
+            if (loops_[l].kind == PlannedLoop::Kind::Unit && loops_[l].level == Tier(v)) own *= loops_[l].extent;
+        }
+        if (outer > 1 && inner % own == 0) idle_[size_t(v)] = inner / own;
+    }
     // Every loop as a sum of those that stand.
     std::map<std::string, Affine> values;
     for (size_t l = 0; l < loops_.size(); l++) {
@@ -275,8 +288,9 @@ int64_t StagePlan::used(Tier level) const {
 }
 
 void StagePlan::set_unit(Values &values, Tier level, int unit) const {
-    int64_t u = unit % used(level);
+    int64_t u = unit % (used(level) * idle_[size_t(level)]);
     for (size_t l = loops_.size(); l-- > 0;) {
+        if (l + 1 == first_own_) u /= idle_[size_t(level)];
         const PlannedLoop &p = loops_[l];
         if (p.kind != PlannedLoop::Kind::Unit || p.level != level) continue;
         values[l] = u % p.extent;
@@ -285,8 +299,9 @@ void StagePlan::set_unit(Values &values, Tier level, int unit) const {
 }
 
 int64_t StagePlan::part(const TensorAccess &access, Tier level, int unit) const {
-    int64_t u = unit % used(level), number = 0, weight = 1;
+    int64_t u = unit % (used(level) * idle_[size_t(level)]), number = 0, weight = 1;
     for (size_t l = loops_.size(); l-- > 0;) {
+        if (l + 1 == first_own_) u /= idle_[size_t(level)];
         const PlannedLoop &p = loops_[l];
         if (p.kind != PlannedLoop::Kind::Unit || p.level != level) continue;
         if (access.depends(l)) {

@@ -101,6 +101,8 @@ public:
 private:
     const StageState *stage_;
     size_t first_own_ = 0;
+    std::array<int64_t, level_count> idle_{1, 1, 1, 1,
+                                           1}; // nested: units of a level that do the same, of each outer one's
     std::vector<PlannedLoop> loops_;
     std::map<std::string, Affine> axes_;
     // Axes that a fused loop joins, outermost first: the tensors that the stage reads and makes have one axis in their place.
