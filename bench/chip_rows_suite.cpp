@@ -1,5 +1,5 @@
-// Vectors and rows on the simulated chip: elementwise ops, reductions, softmax, norms, with all operands in DRAM, against the time that DRAM
-// needs for their bytes; and sums from and to LM against LM's rate.
+// Vectors, rows and copies on the simulated chip: elementwise ops, reductions, softmax, norms, pooling, transposes, gathers, with all operands
+// in DRAM, against the time that DRAM needs for their bytes; and sums from and to LM against LM's rate.
 #include "bench/suite.h"
 
 #include "driver/default_schedule.h"
@@ -24,7 +24,8 @@ sim::Run simulated(const ChipProgram &program, const Op &op, bool check) {
         uint64_t seed = 1;
         for (const Input &in : op.inputs()) {
             arrays.push_back(make_input(in, {}));
-            fill_random(arrays.back(), seed++, -1, 1);
+            in.type.is_float() ? fill_random(arrays.back(), seed++, -1, 1)
+                               : fill_random_integers(arrays.back(), seed++, 0, 1000);
         }
     }
     arrays.push_back(make_output(op, op.outputs().front(), {}));
@@ -116,6 +117,8 @@ std::vector<BenchRow> run_chip_rows_suite(const BenchOptions &options,
     for (const std::string machine : {"chip:small", "chip:full"}) {
         const bool full = machine == "chip:full";
         const int n = full ? 1 << 24 : 1 << 17, m = full ? 4096 : 128, row = full ? 1024 : 256;
+        const int side = full ? 4096 : 512, images = full ? 16 : 2, short_rows = full ? 5000 : 500;
+        const int long_rows = full ? 200000 : 20000, window = full ? 112 : 56;
         const std::vector<std::pair<std::string, Op>> cases = {
             {fmt::format("add {} f16", n), ops::binary("add", f16, n)},
             {fmt::format("gelu {} f16", n / 4), ops::unary("gelu", f16, n / 4)},
@@ -123,6 +126,16 @@ std::vector<BenchRow> run_chip_rows_suite(const BenchOptions &options,
             {fmt::format("sum {}x{} f16", m, row), ops::reduction("sum", f16, {m, row}, {1})},
             {fmt::format("softmax {}x{} f16", m, row), ops::softmax(f16, m, row)},
             {fmt::format("layer_norm {}x{} f16", m, row), ops::layer_norm(f16, m, row)},
+            {fmt::format("argmax {}x{} f16", m, row), ops::reduction("argmax", f16, {m, row}, {1})},
+            {fmt::format("add 3x{} f16", long_rows), ops::binary_rows("add", f16, 3, long_rows)},
+            {fmt::format("add {}x40 f16", short_rows), ops::binary_rows("add", f16, short_rows, 40)},
+            {fmt::format("transpose {}x{} f16", side, side), ops::transpose(f16, side, side)},
+            {fmt::format("gather {} rows of {} f16", 2 * m, row), ops::gather(f16, 2 * m, 1000, row)},
+            {fmt::format("batch_norm {}x64x28x28 f16", images), ops::batch_norm(f16, images, 64, 28, 28)},
+            {fmt::format("max_pool {}x64x{}x{}, 3x3 by 2, f16", images, window, window),
+             ops::max_pool(f16, images, 64, window, window, 3, 3, {ops::ImageLayout::NCHW, 2, 1})},
+            {fmt::format("average_pool {}x64x{}x{}, 2x2 by 2, f16", images, window, window),
+             ops::average_pool(f16, images, 64, window, window, 2, 2, {ops::ImageLayout::NCHW, 2, 0})},
         };
         for (const auto &[name, op] : cases) {
             if (progress) progress(machine + " " + name);

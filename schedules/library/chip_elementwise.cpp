@@ -96,23 +96,29 @@ std::set<std::string> kept_stages(const Op &op, const Stage &out) {
     return kept;
 }
 
-// Whether everything that the stage reads has axes d and d + 1 of it side by side, or neither of them.
-bool joins(const Op &op, const Stage &out, const Reads &reads, size_t d) {
+// How the stage's reads have axes d and d + 1 of it: all side by side or not at all; or, of the last axis, also that one by itself, a row
+// for all rows.
+enum class Join { No, Plain, Rows };
+Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d) {
     const std::string a = out.axes[d].name(), b = out.axes[d + 1].name();
+    Join how = Join::Plain;
     for (const auto &[name, index] : reads) {
         const std::vector<Axis> &axes = op.find_input(name) ? op.find_input(name)->axes : op.stage(name).axes;
-        for (size_t i = 0; i < index.size(); i++) {
+        const bool row = index.size() == 1 && d + 2 == out.axes.size() && op.find_input(name) &&
+                         variable(index[0]) == b && constant_extent(axes[0]) == constant_extent(out.axes[d + 1]);
+        if (row) how = Join::Rows;
+        for (size_t i = 0; i < index.size() && !row; i++) {
             const bool first = ir::expr_uses_var(index[i], a), second = ir::expr_uses_var(index[i], b);
             if (!first && !second) continue;
-            if (!op.find_input(name)) return false;
+            if (!op.find_input(name)) return Join::No;
             const size_t k = second ? i - 1 : i;
             if ((second && i == 0) || k + 1 >= index.size() || variable(index[k]) != a || variable(index[k + 1]) != b ||
                 constant_extent(axes[k]) != constant_extent(out.axes[d]) ||
                 constant_extent(axes[k + 1]) != constant_extent(out.axes[d + 1]))
-                return false;
+                return Join::No;
         }
     }
-    return true;
+    return how;
 }
 
 // Inputs that are read.
@@ -123,6 +129,14 @@ std::vector<std::string> operands(const Reads &reads, const Op &op) {
             all.push_back(in.name);
     }
     return all;
+}
+
+// Bytes of the narrowest elements: words have as many lanes as fit of those.
+int64_t narrowest(const Op &op) {
+    int bytes = 4;
+    for (const Input &in : op.inputs()) bytes = std::min(bytes, in.type.bytes());
+    for (const Stage &s : op.stages()) bytes = std::min(bytes, s.type.bytes());
+    return std::max(2, bytes); // the chip has none of 8
 }
 
 // Whether rows, the last of these axes, fill the blocks of 64 LW in which they lie in DRAM, and are enough for all groups.
@@ -170,13 +184,30 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         extent.push_back(*constant_extent(a));
     }
     const Reads reads = reads_of(op, stage, kept);
-    for (size_t d = stage.axes.size();
-         d-- > 1 && !fills_rows(extent, stage.type, machine) && joins(op, stage, reads, d - 1);) {
+    // Rows that do not fill their blocks in DRAM are joined. A row that all of them read is then needed in as many phases as blocks of
+    // units begin within it: so many tiles come before the same words are needed again, and LM has room for those.
+    int64_t phases = 1, most_words = p.words;
+    for (size_t d = stage.axes.size(); d-- > 1 && !fills_rows(extent, stage.type, machine);) {
+        const Join how = joins(op, stage, reads, d - 1);
+        if (how == Join::No || (how == Join::Rows && !kept.empty())) break;
+        if (how == Join::Rows) {
+            for (phases = extent[d]; phases % 2 == 0; phases /= 2) {
+            }
+            int64_t all = extent[d] * extent[d - 1]; // of all units, a word of each
+            for (const char *level : {"PE", "MAB", "L1B", "L2B", "group"}) all /= machine.unit(level).count;
+            if (phases * 8 / narrowest(op) > all) phases = int64_t(1) << 32;
+            while (most_words > 4 && phases * most_words > machine.level("LM0").bytes / 8 / 2) most_words /= 2;
+            if (phases * most_words > machine.level("LM0").bytes / 8 / 2) {
+                phases = 1, most_words = p.words;
+                break;
+            }
+        }
         C.fuse(axes[d - 1], axes[d], axes[d - 1] + "_" + axes[d]);
         axes[d - 1] += "_" + axes[d];
         extent[d - 1] *= extent[d];
         axes.pop_back();
         extent.pop_back();
+        if (phases > 1 && d > 1) break; // rows of rows stay
     }
     rest = axes;
     const auto cut = [&](size_t axis, int64_t factor, const std::string &name) {
@@ -191,7 +222,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     // words of a PE. What MABs are left take neighbouring blocks, and groups take 16 of those in turns, as DRAM has them.
     const int64_t mabs = machine.unit("MAB").count, l1bs = machine.unit("L1B").count;
     const int64_t pair = std::min<int64_t>(2, mabs), others = mabs / pair;
-    const std::string lanes = cut(last, 8 / stage.type.bytes(), "v");
+    const std::string lanes = cut(last, 8 / narrowest(op), "v");
     std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
     const auto bind = [&](size_t axis, int64_t count, const std::string &level, const std::string &name) {
         bound.push_back({cut(axis, count, name), level});
@@ -237,7 +268,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         while (n > 4 && n / 2 >= limit) n /= 2;
         return std::max<int64_t>(n, 1);
     };
-    int64_t left = p.words / (words.empty() ? 1 : missing / near);
+    int64_t left = most_words / (words.empty() ? 1 : missing / near);
     // What a group has of a row tile, then the next in the group's memory.
     const bool rows = along && turns != last;
     const int64_t turn =
@@ -251,6 +282,10 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     }
     const std::string in_turn = turn > 1 ? cut(turns, turn, "t") : "";
     left = kept.empty() ? at_most(left / std::max<int64_t>(turn, 1), extent[turns]) : 1;
+    if (turns == last) { // no more than there is for all units
+        const int64_t units = phases * groups * machine.unit("L2B").count;
+        while (left > 1 && left / 2 * units >= extent[turns]) left /= 2;
+    }
     if (groups > 1) bind(turns, groups, "group", "group");
     const std::string word = left > 1 ? cut(turns, left, "w") : "";
     size_t above = turns; // L2Bs take more of it, or of what there is more of
@@ -261,6 +296,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     for (const std::string &w : rows ? std::vector{in_turn, word} : std::vector{word, in_turn}) {
         if (!w.empty()) words.push_back(w);
     }
+    const std::string phase = phases > 1 ? cut(last, phases, "phase") : "";
     // What stages of fewer axes need along the last one is dealt out as here, inside the loop at which they are computed.
     std::vector<LoopName> order, along_last;
     for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
@@ -271,7 +307,8 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
     }
     if (!row_of_group.empty()) order.push_back(row_of_group);
     for (const std::string &r : rest) order.push_back(r);
-    const std::string at = rest.back();
+    const std::string at = phase.empty() ? rest.back() : phase;
+    if (!phase.empty()) order.push_back(phase);
     order.insert(order.end(), along_last.begin(), along_last.end());
     order.insert(order.end(), words.rbegin(), words.rend());
     order.push_back(lanes);
@@ -312,7 +349,11 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         S.vectorize(lanes);
     }
     int n = 0;
-    for (const std::string &in : operands(reads, op)) s.place_in(in, n++ % 2 ? "LM1" : "LM0", out, at).double_buffer();
+    for (const std::string &in : operands(reads, op)) {
+        const char *level = n++ % 2 ? "LM1" : "LM0";
+        const bool row = phases > 1 && op.find_input(in)->axes.size() == 1; // stays
+        row ? s.place_in(in, level, out, rest.back()) : s.place_in(in, level, out, at).double_buffer();
+    }
     for (const Stage &other : op.stages()) {
         if (!kept.contains(other.name)) continue;
         for (const std::string &in : operands(reads_of(op, other, kept), op))

@@ -212,3 +212,23 @@ TEST_CASE("NaN is not the greatest, and where there is nothing else the index is
         CHECK(difference(y, interpret(op, {x}).front()) == "");
     }
 }
+
+TEST_CASE("short rows, and few rows, with what all rows share") {
+    for (const Type t : {f16, f32}) {
+        for (const auto &[m, n] : {std::pair{500, 40}, {77, 39}, {3, 3000}, {8, 1300}, {2, 1}, {1, 700}, {40, 300}})
+            check(ops::binary_rows("add", t, m, n), "small", true, "chip_elementwise");
+        check(ops::binary_rows("add", t, 5000, 40), "full");
+        check(ops::binary_rows("add", t, 900, 24), "medium");
+        check(ops::binary_rows("add", t, 3, 40000), "full");
+        check(ops::binary_rows("add", t, 11, 5000), "full");
+    }
+    // Elements of two widths, tensors of three axes, all short: one long row.
+    Axis i("i", 7), j("j", 33), k("k", 21);
+    const Tensor A = input("A", f16, {i, j, k}), B = input("B", f32, {i, j, k}), C = input("C", f32, {k});
+    const auto sums = [&](const Expr &e) { return Op("sums", {A, B, C}, {compute("Y", {i, j, k}, e)}); };
+    for (const char *machine : {"small", "full"}) {
+        check(sums(cast(f32, A(i, j, k)) + B(i, j, k) * C(k)), machine);
+        check(Op("sums", {A, B}, {compute("Y", {i, j, k}, cast(f16, cast(f32, A(i, j, k)) + B(i, j, k)))}), machine);
+        check(Op("turned", {A, B}, {compute("Y", {j, i, k}, cast(f32, A(i, j, k)) + B(i, j, k))}), machine);
+    }
+}

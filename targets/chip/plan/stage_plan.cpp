@@ -249,6 +249,18 @@ const StagePlan::Joined *StagePlan::joined_at(const std::vector<Expr> &index, co
 TensorAccess StagePlan::access(std::string tensor, Type type, const std::vector<Expr> &index,
                                const std::vector<Axis> &axes) const {
     TensorAccess t{std::move(tensor), type, {}, {}};
+    for (const Joined &j : joined_) { // a row that is the same for all that a loop joins with its axis
+        const Variable *v = index.size() == 1 ? index[0].as<Variable>() : nullptr;
+        if (!v || v->name != j.axes.back()) continue;
+        for (const Axis &a : stage_->def.axes) {
+            if (a.name() == v->name && extent_of(a) == extent_of(axes[0])) t.period = extent_of(a);
+        }
+        if (!t.period) continue;
+        t.index.push_back(j.value);
+        for (int64_t &c : t.index[0].coefficients) c = c % t.period ? c : 0;
+        t.extents.push_back(t.period);
+        return t;
+    }
     for (size_t d = 0; d < index.size();) {
         const Joined *j = joined_at(index, axes, d);
         t.index.push_back(j ? j->value : affine(index[d]));

@@ -48,6 +48,7 @@ struct TensorAccess {
     Type type;
     std::vector<Affine> index;    // one per axis, of the tensor itself
     std::vector<int64_t> extents; // of the tensor: indices beyond are padding
+    int64_t period = 0;           // when not 0, of one axis: the index is meant modulo this
 
     bool depends(size_t loop) const {
         for (const Affine &a : index) {

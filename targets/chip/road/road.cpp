@@ -468,6 +468,7 @@ void Road::each_word(const WordVisitor &f) const {
                             access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
                         for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
                             int64_t at = s.access.index[d].at(values);
+                            if (s.access.period) at %= s.access.period;
                             if (s.clamped) at = std::clamp<int64_t>(at, 0, s.access.extents[d] - 1);
                             offset = at < 0 || at >= s.access.extents[d] ? -1 : offset + at * axis_stride[d];
                         }

@@ -302,7 +302,7 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     if (&s == root_ && stages_.size() > 1 && at > depth_)
         throw Unsupported("copy " + shape.name + " is made inside loop " + loops[depth_].name + " of " + s.name +
                           ", at which the stages before it are computed; the chip copies what a chain reads around it");
-    if (!packed) {
+    if (!packed && !access.period) {
         std::vector<size_t> order(access.extents.size());
         std::iota(order.begin(), order.end(), 0);
         shape.order = std::make_shared<const DramOrder>(access.extents, access.type.bytes(), c_.config, order);
