@@ -88,7 +88,7 @@ double chip_packed_matmul_cycles(const Op &op, const Machine &machine, const Chi
 ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     const Numbers n(machine);
-    const int64_t sums = n.grf - (r.end ? 32 : 0); // words of a GRF
+    const int64_t sums = n.grf - std::min(r.end_words + (r.end ? 8 : 0), n.grf - 16); // words of a GRF
     Point best{8, 1, 1, 1, 1, true};
     double least = INFINITY;
     for (const int64_t vectors : {4, 8, 16, 32}) {

@@ -51,7 +51,7 @@ std::optional<ChipProduct> find_chip_product(const Op &op) {
     r.single = type == f32;
     for (const std::string &b : r.batches) r.batch *= extent(b);
     r.end = has_end(op, r.contraction);
-    if (r.end) r.end_words = calls_functions(op.stage(r.contraction.consumer).value) ? 32 : 24;
+    if (r.end) r.end_words = calls_functions(op.stage(r.contraction.consumer).value) ? 64 : 24;
     return r;
 }
 

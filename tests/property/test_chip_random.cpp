@@ -79,6 +79,21 @@ Op random_elementwise(Random &r) {
     return Op("elementwise", {a, b, c}, {compute("Y", axes, e)});
 }
 
+Op random_end(Random &r) {
+    const char *activation = std::array{"gelu", "silu", "tanh", "hard_swish"}[r.below(4)];
+    if (r.below(2)) {
+        ops::MatmulOptions o;
+        o.transpose_b = true;
+        o.bias = r.below(2);
+        o.activation = activation;
+        return ops::matmul(f16, int(1 + r.below(60)), int(1 + r.below(90)), int(1 + r.below(100)), o);
+    }
+    ops::Conv2dOptions o;
+    o.bias = r.below(2);
+    o.activation = activation;
+    return ops::conv2d(f16, 1, int(1 + r.below(20)), 9, int(5 + r.below(9)), int(1 + r.below(40)), 3, 3, o);
+}
+
 Op random_rows(Random &r) {
     const Type t = r.below(3) ? f16 : f32;
     const int m = int(1 + r.below(150)), n = int(1 + r.below(200));
@@ -181,6 +196,7 @@ void many(Op (*make)(Random &), int count, int at_least, bool bounded = false) {
 TEST_CASE("random matrix products under random schedules") { many(random_matmul, 150, 50); }
 TEST_CASE("random convolutions under random schedules") { many(random_conv, 120, 60); }
 TEST_CASE("random elementwise stages under random schedules") { many(random_elementwise, 100, 50); }
+TEST_CASE("random functions behind products under random schedules") { many(random_end, 60, 20, true); }
 TEST_CASE("random rows under random schedules") { many(random_rows, 60, 30, true); }
 TEST_CASE("random images under random schedules") { many(random_image, 60, 30, true); }
 TEST_CASE("random copies under random schedules") { many(random_copy, 60, 30); }

@@ -1,7 +1,8 @@
 #include "targets/chip/stage/chain.h"
+#include "targets/chip/stage/end_program.h"
 #include "targets/chip/stage/row_product.h"
 #include "targets/chip/stage/stages.h"
-#include "targets/chip/stage/vector_code.h"
+#include "targets/chip/vector/emit.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -141,13 +142,11 @@ private:
     };
     Expr end_;
     std::vector<EndOperand> end_operands_;
-    std::unique_ptr<VectorCode> code_;
-    std::array<int64_t, 2> end_results_{}; // four, in GRF0 and GRF1: beside the values on the way, which go round
-    bool end_result_ = false;              // the one that is next
+    std::unique_ptr<VectorEmitter> code_;
+    VectorProgram end_program_;
+    Expr end_value_;                                 // with its cast
+    std::optional<Operand> end_made_;                // finished words, both parts, on their way out
     std::array<Values, cycles_per_step> end_values_; // of the four accesses that are finished
-    int64_t end_first_ = 0;                          // where their sums begin
-    int end_word_ = 0;
-    bool end_bank_ = false;
 
     // Operands of the end come to LM at the loop of the accumulators, two tiles in turn.
     void begin_end(const ScheduleState &state) {
@@ -163,10 +162,10 @@ private:
                 throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
                                   "; f16 and f32 are built");
             bool known = false;
-            for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, e);
+            for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, read);
             if (known) continue;
             EndOperand o;
-            o.read = e;
+            o.read = read;
             o.copy = std::make_shared<StageState>();
             o.copy->def.name = tensor + ".LM";
             o.copy->double_buffered = true;
@@ -185,53 +184,34 @@ private:
                                                 dram, *plan_);
             end_operands_.push_back(std::move(o));
         }
-        for (int b = 0; b < 2; b++)
-            end_results_[size_t(b)] =
-                c_.planner.take(b ? Bank::Grf1 : Bank::Grf0, 2 * cycles_per_step, "results of the end");
-        std::array<Ring, 2> registers;
+        std::array<RegisterRange, 2> registers;
         for (int b = 0; b < 2; b++) {
             const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
-            const int64_t words = std::max<int64_t>(24, std::min<int64_t>(64, c_.planner.free_words(bank)));
-            registers[size_t(b)] = Ring(c_.planner.take(bank, words, "values of the end of " + stage_.name()), words);
+            const int64_t words = std::clamp<int64_t>(c_.planner.free_words(bank), 24, 96);
+            registers[size_t(b)] = {int(c_.planner.take(bank, words, "values of the end of " + stage_.name())),
+                                    int(words)};
         }
-        code_ = std::make_unique<VectorCode>(c_, "the end of stage " + stage_.name(), registers,
-                                             [this](const Expr &e) { return end_word(e); });
+        const std::string who = "the end of stage " + stage_.name();
+        code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, true);
+        std::vector<Expr> reads;
+        for (const EndOperand &o : end_operands_) reads.push_back(o.read);
+        const bool cast = end_value_.type() == f16;
+        end_program_ = end_program(cast ? end_value_ : end_, stage_.name(), reads, who);
     }
 
-    Operand end_word(const Expr &e) {
-        const ir::Call *read = e.as<ir::Call>();
-        if (read && read->name == stage_.name()) return sums(end_first_ + end_word_, 2, end_bank_);
-        for (const EndOperand &o : end_operands_) {
-            if (!ir::equal(o.read, e)) continue;
-            const Road &r = o.loader->road();
-            o.loader->ensure(end_values_[0]);
-            Four at;
-            int64_t last = 0;
-            for (size_t t = 0; t < at.size(); t++) {
-                at[t] = r.index(end_values_[t]);
-                last = std::max(last, at[t]);
-            }
-            o.loader->need(last);
-            for (int64_t &a : at) a = o.loader->base() + (r.words() == 2 ? 2 * a + end_word_ : a);
-            const Operand read = words_at(c_.config, Bank::Lm, at);
-            if (r.words() == 2) return read;
-            // Four f16 of a word become four f32 in two.
-            const Operand wide = code_->registers(8, 2);
-            Micro m;
-            m.use(Unit::Alu);
-            Alu alu;
-            alu.op = AluOp::Widen;
-            alu.type = sim::Type::F16;
-            alu.a = m.read(read, 1);
-            alu.to = m.write(wide, 2);
-            m.word().alu = alu;
-            c_.packer.place(m);
-            Operand half = wide;
-            half.address.at[0] = uint16_t(half.address.at[0] + end_word_);
-            return half;
+    // The four words, or so many parts of them, of an operand of the end, for the four accesses at hand.
+    Operand end_operand(const EndOperand &o, int part) {
+        const Road &r = o.loader->road();
+        o.loader->ensure(end_values_[0]);
+        Four at;
+        int64_t last = 0;
+        for (size_t t = 0; t < at.size(); t++) {
+            at[t] = r.index(end_values_[t]);
+            last = std::max(last, at[t]);
         }
-        throw Unsupported("the end of stage " + stage_.name() + ": the chip's vectors do not compute " + to_string(e) +
-                          " yet");
+        o.loader->need(last);
+        for (int64_t &a : at) a = o.loader->base() + (r.words() == 2 ? 2 * a + part : a);
+        return words_at(c_.config, Bank::Lm, at);
     }
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
@@ -275,7 +255,7 @@ private:
         if (finished_) {
             const Expr &v = finished_->def.value;
             type = v.type();
-            end_ = v;
+            end_ = end_value_ = v;
             if (const ir::Cast *cast = v.as<ir::Cast>(); cast && type == f16) end_ = cast->value;
             if (end_.type() != f32 || (type != f16 && type != f32))
                 throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " +
@@ -506,50 +486,58 @@ private:
         const bool narrow = store_->words() == 1;
         const int64_t words = store_->per_address() * cycles_per_step;
         release_stores(store_ahead(*store_, store_rings_));
-        auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part,
-                                [&](int64_t n, int w, int64_t l1bm) {
-                                    Micro m;
-                                    L1 l1;
-                                    l1.op = L1Op::Gather;
-                                    l1.at.at = uint16_t(l1bm);
-                                    const int64_t at = 2 * cycles_per_step * n;
-                                    Operand result = sums(at, 2, bank);
-                                    if (end_.defined()) {
-                                        end_first_ = at;
-                                        end_bank_ = bank;
-                                        for (int64_t t = 0; t < cycles_per_step; t++)
-                                            end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
-                                        if (narrow) {
-                                            result = sums(end_results_[end_result_], 2, end_result_);
-                                            end_result_ = !end_result_;
-                                            for (end_word_ = 0; end_word_ < 2; end_word_++) {
-                                                Operand to = result;
-                                                to.address.at[0] = uint16_t(to.address.at[0] + end_word_);
-                                                code_->store(code_->evaluate(end_), to);
-                                            }
-                                        } else {
-                                            end_word_ = w;
-                                            m = code_->last(code_->evaluate(end_));
-                                            l1.from = VectorCode::forward(m);
-                                            m.next();
-                                        }
-                                    }
-                                    if (narrow) {
-                                        m.use(Unit::Alu);
-                                        Alu alu;
-                                        alu.op = AluOp::Narrow;
-                                        alu.type = sim::Type::F32;
-                                        alu.a = m.read(result, 2);
-                                        m.word().alu = alu;
-                                        m.next();
-                                        l1.from = Source::Aluf;
-                                    }
-                                    m.use(Unit::L1);
-                                    if (!narrow && !end_.defined()) l1.from = m.read(sums(at + w, 2, bank), 1);
-                                    m.word().l1 = l1;
-                                    m.touch_range(Space::L1bm, l1bm, words, true);
-                                    c_.packer.place(m);
-                                });
+        auto store = store_part(
+            c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part, [&](int64_t n, int w, int64_t l1bm) {
+                Micro m;
+                L1 l1;
+                l1.op = L1Op::Gather;
+                l1.at.at = uint16_t(l1bm);
+                const int64_t at = 2 * cycles_per_step * n;
+                Operand result = sums(at, 2, bank);
+                if (end_.defined()) {
+                    for (int64_t t = 0; t < cycles_per_step; t++)
+                        end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
+                }
+                const auto read = [&](int which, int part) {
+                    return which ? end_operand(end_operands_[size_t(which - 1)], part) : sums(at + part, 2, bank);
+                };
+                if (narrow && end_.defined()) {
+                    m = code_->run_to_last(end_program_, read);
+                    l1.from = VectorEmitter::forward(m);
+                    m.next();
+                } else if (end_.defined()) {
+                    if (w == 0) {
+                        end_made_ = code_->take(2, 1);
+                        code_->run(end_program_, read, [&](int part) {
+                            Operand to = *end_made_;
+                            to.address.at[0] = uint16_t(to.address.at[0] + part);
+                            return to;
+                        });
+                    }
+                    result = *end_made_;
+                    result.address.at[0] = uint16_t(result.address.at[0] + w);
+                } else if (narrow) {
+                    m.use(Unit::Alu);
+                    Alu alu;
+                    alu.op = AluOp::Narrow;
+                    alu.type = sim::Type::F32;
+                    alu.a = m.read(result, 2);
+                    m.word().alu = alu;
+                    m.next();
+                    l1.from = Source::Aluf;
+                } else {
+                    result = sums(at + w, 2, bank);
+                }
+                m.use(Unit::L1);
+                if (!narrow) l1.from = m.read(result, 1);
+                m.word().l1 = l1;
+                m.touch_range(Space::L1bm, l1bm, words, true);
+                c_.packer.place(m);
+                if (end_made_ && w == 1) {
+                    code_->give_back(*end_made_);
+                    end_made_.reset();
+                }
+            });
         stores_.push_back({block_ + lag_, (1u << plan_->used(Tier::Group)) - 1, std::move(store)});
         if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
     }

@@ -1,6 +1,6 @@
 // How the sums of a row product leave: joined over the MABs, finished, put together to rows, to DRAM.
+#include "targets/chip/stage/end_program.h"
 #include "targets/chip/stage/row_product.h"
-#include "targets/chip/vector/from_expr.h"
 
 #include "dsl/print.h"
 #include "dsl/types.h"
@@ -80,22 +80,10 @@ void RowProduct::begin_end(const ScheduleState &state) {
     }
     const std::string who = "the end of stage " + stage_.name();
     code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, narrows_);
-    VectorBuilder builder;
-    const Id sums = builder.read(0, sim::Type::F32);
-    if (!end_.defined()) {
-        builder.result(builder.narrow(sums));
-    } else {
-        builder.result(take_expression(builder, narrows_ ? finished_->def.value : end_, who, [&](const Expr &e) {
-            const ir::Call *read = e.as<ir::Call>();
-            if (!read) return -1;
-            if (read->name == stage_.name()) return sums;
-            for (size_t o = 0; o < end_operands_.size(); o++) {
-                if (ir::equal(end_operands_[o].read, e)) return builder.read(int(o) + 1, vector_type(e.type(), who));
-            }
-            throw InternalError(who + " reads what it does not know: " + to_string(e));
-        }));
-    }
-    end_program_ = builder.program();
+    std::vector<Expr> reads;
+    for (const EndOperand &o : end_operands_) reads.push_back(o.read);
+    const Expr value = end_.defined() && narrows_ ? finished_->def.value : end_;
+    end_program_ = end_program(value, stage_.name(), reads, who);
 }
 
 void RowProduct::load_end(const Values &tile) {
