@@ -1,0 +1,104 @@
+#include "schedules/library/elementwise_reads.h"
+
+#include "schedules/library/structure.h"
+
+#include <algorithm>
+
+namespace kumiko::library {
+
+namespace ir = Halide::Internal;
+
+namespace {
+
+void collect(const Expr &e, Reads &all) {
+    struct Find : ir::IRVisitor {
+        using IRVisitor::visit;
+        Reads *all;
+        void visit(const ir::Call *op) override {
+            if (op->call_type == ir::Call::Image) all->push_back({op->name, op->args});
+            IRVisitor::visit(op);
+        }
+    } find;
+    find.all = &all;
+    e.accept(&find);
+}
+
+std::string variable(const Expr &e) {
+    const ir::Variable *v = e.as<ir::Variable>();
+    return v ? v->name : "";
+}
+
+} // namespace
+
+Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &kept) {
+    Reads direct, all;
+    for (const Expr &e : stage.expressions()) collect(e, direct);
+    for (const auto &[name, index] : direct) {
+        if (op.find_input(name) || kept.contains(name)) {
+            all.push_back({name, index});
+            continue;
+        }
+        const Stage &inner = op.stage(name);
+        std::map<std::string, Expr> args;
+        for (size_t d = 0; d < index.size(); d++) args[inner.axes[d].name()] = index[d];
+        for (auto &[n, i] : reads_of(op, inner, kept)) {
+            for (Expr &e : i) e = ir::substitute(args, e);
+            all.push_back({n, i});
+        }
+    }
+    return all;
+}
+
+std::set<std::string> kept_stages(const Op &op, const Stage &out) {
+    std::set<std::string> kept;
+    for (const Stage &s : op.stages()) {
+        if (s.name == out.name || s.axes.size() >= out.axes.size()) continue;
+        const Expr &value = s.value;
+        bool simple = value.as<ir::Call>() != nullptr && value.as<ir::Call>()->call_type == ir::Call::Image;
+        simple = simple || (value.as<ir::Cast>() && value.as<ir::Cast>()->value.as<ir::Call>());
+        if (!simple) kept.insert(s.name);
+    }
+    for (bool again = true; again;) {
+        again = false;
+        for (const Stage &s : op.stages()) {
+            if (s.name != out.name && !kept.contains(s.name)) continue;
+            for (const auto &[name, index] : reads_of(op, s, kept)) {
+                if (!kept.contains(name)) continue;
+                bool plain = true;
+                for (size_t d = 0; d < index.size(); d++)
+                    plain = plain && variable(index[d]) == op.stage(name).axes[d].name() &&
+                            std::any_of(out.axes.begin(), out.axes.end(),
+                                        [&](const Axis &a) { return a.name() == variable(index[d]); });
+                if (!plain) {
+                    kept.erase(name);
+                    again = true;
+                }
+            }
+        }
+    }
+    return kept;
+}
+
+Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d) {
+    const std::string a = out.axes[d].name(), b = out.axes[d + 1].name();
+    Join how = Join::Plain;
+    for (const auto &[name, index] : reads) {
+        const std::vector<Axis> &axes = op.find_input(name) ? op.find_input(name)->axes : op.stage(name).axes;
+        const bool row = index.size() == 1 && d + 2 == out.axes.size() && op.find_input(name) &&
+                         variable(index[0]) == b && constant_extent(axes[0]) == constant_extent(out.axes[d + 1]);
+        if (row) how = Join::Rows;
+        for (size_t i = 0; i < index.size() && !row; i++) {
+            const bool first = ir::expr_uses_var(index[i], a), second = ir::expr_uses_var(index[i], b);
+            if (!first && !second) continue;
+            if (!op.find_input(name)) return Join::No;
+            const size_t k = second ? i - 1 : i;
+            if ((second && i == 0) || k + 1 >= index.size() || variable(index[k]) != a || variable(index[k + 1]) != b ||
+                constant_extent(axes[k]) != constant_extent(out.axes[d]) ||
+                constant_extent(axes[k + 1]) != constant_extent(out.axes[d + 1]))
+                return Join::No;
+        }
+    }
+    return how;
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,24 @@
+// What elementwise stages read, where others are inlined into them.
+#pragma once
+
+#include "schedules/schedule.h"
+
+#include <set>
+
+namespace kumiko::library {
+
+using Reads = std::vector<std::pair<std::string, std::vector<Expr>>>; // a tensor, its indices
+
+// What the stage reads once the stages that are not kept are inlined.
+Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &kept);
+
+// Stages that have fewer axes than the output, as the scale of a channel: they are computed once for the elements that share them. They are
+// read at axes of the output, which are theirs.
+std::set<std::string> kept_stages(const Op &op, const Stage &out);
+
+// How the stage's reads have axes d and d + 1 of it: all side by side or not at all; or, of the last axis, also that one by itself, a row
+// for all rows.
+enum class Join { No, Plain, Rows };
+Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d);
+
+} // namespace kumiko::library

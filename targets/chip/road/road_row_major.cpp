@@ -1,0 +1,180 @@
+// Roads of row-major tensors: what the tree deals out has to be contiguous in DRAM, by blocks of 64 LW or granules of 16.
+#include "targets/chip/road/road.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+#include <map>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+bool Road::takes_row_major(const DramOrder &order) const {
+    return why_not_row_major(order, interleaved_).empty() || why_not_row_major(order, false).empty();
+}
+
+std::optional<DramPlace> Road::block(Values &values, int64_t y) const {
+    const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
+    const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
+    const DramOrder &order = *shape_.order;
+    bool there = set_word(values, part, x).first < accesses_;
+    std::vector<int64_t> index;
+    for (const Affine &a : shape_.access.index) index.push_back(a.at(values));
+    int64_t &last = index[order.order().back()];
+    there = there && order.row(index) != order.zero_row() && last >= 0 && last < order.pitch() * order.per_word();
+    if (there) return order.place(order.row(index), last / order.per_word());
+    if (shape_.store) return std::nullopt;
+    if (shape_.zeros) return order.place(order.one_axis() ? 0 : order.zero_row(), 0);
+    // Anything: of the group that has what stands near.
+    for (size_t d = 0; d < index.size(); d++) index[d] = std::clamp<int64_t>(index[d], 0, shape_.access.extents[d] - 1);
+    return order.place(order.row(index), last / order.per_word() / unit_ * unit_);
+}
+
+// Each block of 64 LW in L2BM is 64 words of a row: proved for the first tile; further ones lie elsewhere by sums.
+std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, int64_t unit) const {
+    const auto &index = shape_.access.index;
+    const size_t last = order.order().back();
+    Values values(plan_.loops().size(), 0);
+    std::vector<int64_t> first(index.size());
+    for (int64_t y = 0; y < l2_words(); y++) {
+        const int64_t part = interleaved ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
+        const int64_t x = interleaved ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
+        const auto [access, w] = set_word(values, part, x);
+        if (access >= accesses_) continue;
+        bool fits = true;
+        for (int e = 0; e < per_word_; e++) {
+            if (shape_.transposed)
+                set_word(values, part, x, e);
+            else
+                set_lane(values, w, e);
+            for (size_t d = 0; d < index.size(); d++) {
+                const int64_t at = index[d].at(values);
+                if (y % unit == 0 && e == 0) first[d] = at;
+                fits = fits && at == first[d] + (d == last ? y % unit * per_word_ + e : 0);
+            }
+        }
+        fits = fits && first[last] % (unit * per_word_) == 0;
+        // Elsewhere the same: other loops step over whole blocks.
+        if (!fits)
+            return fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
+                               "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
+                               "or prepack it",
+                               shape_.name, unit * per_word_);
+    }
+    for (size_t l = 0; l < plan_.loops().size(); l++) {
+        const PlannedLoop &p = plan_.loops()[l];
+        const bool outside = p.kind == PlannedLoop::Kind::Unit
+                                 ? p.level < Tier::L1b
+                                 : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
+        if (outside && p.extent > 1 && index[last].coefficients[l] % (unit * per_word_) != 0)
+            return fmt::format("{} lies in DRAM row-major, and loop {} steps over parts of blocks of {} LW; prepack it",
+                               shape_.name, p.name, unit);
+    }
+    return "";
+}
+
+// Moves of granules of 16 LW, each run from one group's memory.
+void Road::granules(const std::vector<std::optional<DramPlace>> &places, Mv move, int64_t dram,
+                    std::vector<Mv> &all) const {
+    const int64_t granule = config_.moves.granule, of_block = config_.moves.block / granule, most = 1024;
+    const uint16_t l2bm = move.l2bm;
+    for (size_t first = 0; first < places.size();) {
+        int group = -1;
+        size_t end = first;
+        int64_t base = INT64_MAX;
+        for (; end < places.size() && int64_t(end - first) < most; end++) {
+            if (!places[end]) continue;
+            if (group >= 0 && places[end]->group != group) break;
+            group = places[end]->group;
+            base = std::min(base, places[end]->address);
+        }
+        if (end < places.size()) end = first + (end - first) / size_t(of_block) * size_t(of_block);
+        if (end == first)
+            throw Unsupported(shape_.name + ": blocks of 64 LW have granules of several groups; other loops over rows");
+        if (group >= 0) {
+            std::vector<uint32_t> entries;
+            for (size_t i = first; i < end; i++) { // moves that are under way together write no granule twice
+                const int64_t at =
+                    places[i] ? places[i]->address : shape_.nowhere + nowhere_++ % nowhere_room * granule;
+                entries.push_back(uint32_t((at - base) / granule));
+            }
+            Mv m = move;
+            const uint32_t own = ((1u << config_.l2bs) - 1) << (group * config_.l2bs);
+            m.chip = (m.l2bs & ~own) != 0;
+            m.groups = uint16_t(1u << group);
+            m.indirect = true;
+            m.address = uint32_t(dram + base);
+            m.table = uint32_t(shape_.table(group, entries));
+            m.size = uint16_t((end - first) / size_t(of_block));
+            m.l2bm = uint16_t(l2bm + int64_t(first) * granule);
+            all.push_back(m);
+        }
+        first = end;
+    }
+}
+
+void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
+                     uint32_t groups) const {
+    std::vector<Mv> all;
+    Values values(plan_.loops().size(), 0);
+    std::map<std::pair<int64_t, int64_t>, uint32_t> units; // L2Bs that need, or have, the same
+    for (int u = 0; u < config_.total_l2bs(); u++) {
+        const int g = u / config_.l2bs, l = u % config_.l2bs;
+        if (shape_.store) {
+            if (g < plan_.used(Tier::Group) && l < plan_.used(Tier::L2b) && (groups >> g & 1)) units[{g, l}] = 1u << u;
+        } else {
+            units[{plan_.part(shape_.access, Tier::Group, g), plan_.part(shape_.access, Tier::L2b, l)}] |= 1u << u;
+        }
+    }
+    for (const auto &[id, l2bs] : units) {
+        const int first = std::countr_zero(l2bs);
+        set_key(values, key);
+        plan_.set_unit(values, Tier::Group, first / config_.l2bs);
+        plan_.set_unit(values, Tier::L2b, first % config_.l2bs);
+        if (unit_ < 64) {
+            std::vector<std::optional<DramPlace>> places;
+            for (int64_t y = 0; y < words; y += unit_) places.push_back(block(values, begin + y));
+            Mv m;
+            m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+            m.l2bs = l2bs;
+            m.l2bm = uint16_t(l2bm);
+            granules(places, m, dram, all);
+            continue;
+        }
+        std::vector<DramPlace> list;
+        int64_t from = 0;
+        const auto put = [&](int64_t next) {
+            for (const BlockRun &run : join_blocks(list)) {
+                Mv m;
+                m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+                const uint32_t own = ((1u << config_.l2bs) - 1) << (run.at.group * config_.l2bs);
+                m.chip = (l2bs & ~own) != 0;
+                m.groups = uint16_t(1u << run.at.group);
+                m.l2bs = l2bs;
+                m.address = uint32_t(dram + run.at.address);
+                m.blocks = uint16_t(run.count);
+                m.size = uint16_t(run.size);
+                m.stride = int32_t(run.stride);
+                m.l2bm = uint16_t(l2bm + from + run.first * 64);
+                all.push_back(m);
+            }
+            list.clear();
+            from = next;
+        };
+        for (int64_t y = 0; y < words; y += 64) {
+            const std::optional<DramPlace> at = block(values, begin + y);
+            if (!at) { // nothing to store
+                put(y + 64);
+                continue;
+            }
+            list.push_back(*at);
+        }
+        put(words);
+    }
+    if (!all.empty()) p.place(all);
+}
+
+} // namespace kumiko::chip
