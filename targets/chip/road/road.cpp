@@ -111,8 +111,10 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     }
     interleaved_ =
         false; // L1Bs one by one, each by whole blocks, several at once: a move for each is soon more than can be issued
+    if (s.transposed) return;              // L1Bs have neighbours in a row, which then come together
+    const int64_t parts = s.table ? 4 : 8; // what else L2BM holds
     for (const int64_t times : {8, 4, 2}) {
-        if (l1_words_ % (chunk_ * times) == 0 && l2_chunk() * times * 8 <= config_.sizes.l2bm &&
+        if (l1_words_ % (chunk_ * times) == 0 && l2_chunk() * times * parts <= config_.sizes.l2bm &&
             chunk_ * times * 8 <= config_.sizes.l1bm) {
             chunk_ *= times;
             break;
