@@ -16,6 +16,14 @@ using namespace sim;
 namespace {
 
 constexpr int64_t face_words = 64;
+
+// Of x in the order in which L1BM has the segments of MABs: the number of the MAB's part, and where in its segment. Each MAB has rows of
+// one group's memory, the next one of the next: some rows of each come in turns, so that all groups are at work.
+std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts, int64_t piece, int64_t groups) {
+    if (parts % groups != 0 || segment % piece != 0) return {x / segment, x % segment};
+    const int64_t y = x % (groups * segment), n = y / piece;
+    return {x / (groups * segment) * groups + n % groups, n / groups * piece + y % piece};
+}
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 } // namespace
@@ -111,8 +119,10 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     }
     interleaved_ =
         false; // L1Bs one by one, each by whole blocks, several at once: a move for each is soon more than can be issued
+    if (s.transposed) return;              // L1Bs have neighbours in a row, which then come together
+    const int64_t parts = s.table ? 4 : 8; // what else L2BM holds
     for (const int64_t times : {8, 4, 2}) {
-        if (l1_words_ % (chunk_ * times) == 0 && l2_chunk() * times * 8 <= config_.sizes.l2bm &&
+        if (l1_words_ % (chunk_ * times) == 0 && l2_chunk() * times * parts <= config_.sizes.l2bm &&
             chunk_ * times * 8 <= config_.sizes.l1bm) {
             chunk_ *= times;
             break;
@@ -385,13 +395,17 @@ uint32_t Road::mabs_of_part(int64_t part) const {
 void Road::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) const {
     const int64_t per_step = per_address_ * cycles_per_step;
     for (int64_t i = 0; i < n; i += per_step) {
-        const int64_t offset = (x + i) % segment_ / per_address_;
+        std::pair<int64_t, int64_t> at_mab{0, x + i};
+        if (by_mab_)
+            at_mab = in_segment(x + i, segment_, l1_words_ / segment_, 16 * shape_.transposed / (4 * per_word_),
+                                config_.groups);
+        const int64_t offset = at_mab.second / per_address_;
         if (offset >= unit_words_) break;
         Micro m;
         m.use(Unit::L1);
         L1 &l1 = m.word().l1;
         l1.op = deal_ == Deal::Scatter ? L1Op::Scatter : deal_ == Deal::Mab ? L1Op::MabBroadcast : L1Op::PeBroadcast;
-        if (by_mab_) l1.mabs = mabs_of_part((x + i) / segment_);
+        if (by_mab_) l1.mabs = mabs_of_part(at_mab.first);
         l1.at.at = uint16_t(l1bm + i);
         m.touch_range(Space::L1bm, l1bm + i, per_step, false);
         const bool second = at + offset >= config_.sizes.lm;
@@ -510,8 +524,11 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
         row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
         p = y % 8 / 2;
     } else {
-        const int64_t a = x % segment_ / per_address_, i = x % per_address_;
-        m = by_mab_ ? std::countr_zero(mabs_of_part(x / segment_)) : i / pes_per_mab;
+        std::pair<int64_t, int64_t> at_mab{0, x};
+        if (by_mab_)
+            at_mab = in_segment(x, segment_, l1_words_ / segment_, 16 * s.transposed / (4 * per_word_), config_.groups);
+        const int64_t a = at_mab.second / per_address_, i = x % per_address_;
+        m = by_mab_ ? std::countr_zero(mabs_of_part(at_mab.first)) : i / pes_per_mab;
         p = i % pes_per_mab;
         access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
         w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
