@@ -1,13 +1,14 @@
 // A product of matrices from DRAM to DRAM, all tensors row-major there (dram_order.h): C[i][j] = Σ_k A[i][k] · B[j][k].
 //
-//   k over the MABs (a reduction loop, bound): MAB m has the 16 of each 16·M that follow 16·m, so a scatter of L1BM, which deals
+//   k over the MABs (a reduction loop, bound): MAB m has the 16 of each 16·M that follow 16·m (of f32: 8), so a scatter of L1BM, which deals
 //     neighbouring words of a row to neighbouring PEs, brings operands to where they are used. Partial sums meet in `l1.reduce`.
 //   j over L1Bs, L2Bs, groups: columns of an L1B stay in LM as matrices of 16 columns and go to the faces from there.
 //   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
 //     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
 //
-// For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns: matrix to a face, V vectors. Neighbouring L1Bs
-// have neighbouring pieces of 8 LW of a row of C, which is how `l2.gather` puts rows together.
+// Columns may lie across, B[k][j]: bring_across. For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns:
+// matrix to a face, V vectors. Neighbouring L1Bs have neighbouring pieces of 8 LW of a row of C, which is how `l2.gather` puts rows
+// together.
 #pragma once
 
 #include "targets/chip/road/dram_order.h"
