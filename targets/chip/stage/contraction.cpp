@@ -92,6 +92,7 @@ public:
             clear_spare(bank_ ^ bool(bank));
         enter(SIZE_MAX);
         walk(0);
+        nothing_comes_ = true;
         drain_pending();
         release_stores(0);
     }
@@ -132,6 +133,7 @@ private:
     std::vector<PointOffset> points_;
     bool spare_ = false; // fours that are not full write what nobody reads, behind the sums
     int64_t block_ = 0, lag_ = 0;
+    bool nothing_comes_ = false;    // all operands are there
     int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
 
     // What finishes the sums, when it is more than a cast: an expression of f32, and the operands beside the sums.
@@ -436,6 +438,7 @@ private:
             stores_.front().part.place(stores_.front().groups);
             stores_.pop_front();
         }
+        if (nothing_comes_) return; // a move for each group by itself would take a tag each
         if ((reading & all) != all) {
             // The groups that are not read have time until their turn comes again.
             const Road &w = w_->road();
