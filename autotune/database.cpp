@@ -155,7 +155,8 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         id = c.integer("PRAGMA application_id");
         c.integer("SELECT count(*) FROM sqlite_schema");
     } catch (const UserError &) {
-        if (mode != Mode::Read || sqlite3_errcode(c.handle) != SQLITE_CANTOPEN) throw;
+        const int code = sqlite3_errcode(c.handle) & 0xff;
+        if (mode != Mode::Read || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)) throw;
         sqlite3_close_v2(c.handle);
         c.handle = nullptr;
         const std::string uri = "file:" + path + "?immutable=1";

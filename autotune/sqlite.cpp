@@ -3,6 +3,8 @@
 #include "support/duration.h"
 #include "support/error.h"
 
+#include <filesystem>
+
 namespace kumiko {
 
 void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double lock_timeout) {
@@ -26,14 +28,18 @@ void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double
         case SQLITE_IOERR_FSYNC:
         case SQLITE_IOERR_TRUNCATE:
         case SQLITE_IOERR_SHMSIZE:
-            throw UserError(file + " cannot grow (" + detail +
-                            "): the disk may be full, or files be limited in size; results up to now are kept");
+            throw UserError(
+                file + " cannot grow (" + detail +
+                "): the disk may be full, or files be limited in size; what was kept before is still there");
         default:
             throw UserError(file + " cannot be read or written (" + detail + ")");
         }
     case SQLITE_FULL:
-        throw UserError("the disk is full: " + file + " cannot grow; results up to now are kept");
+        throw UserError("the disk is full: " + file + " cannot grow; what was kept before is still there");
     case SQLITE_CANTOPEN:
+        if (std::error_code error; std::filesystem::exists(path, error))
+            throw UserError(file + " is there, but cannot be opened (" + detail +
+                            "): no permission, or its file system is read-only; name another to keep results in");
         throw UserError(file + " cannot be opened (" + detail +
                         "); there may be no such file or folder, or no permission");
     case SQLITE_PERM:

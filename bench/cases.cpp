@@ -151,6 +151,8 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
             op = value.get<std::string>();
         else
             parameters[key] = value;
+        if (key.size() == 1 && (value == 0 || value == "0"))
+            throw UserError("--shape " + key + "=0: nothing would be computed; sizes of a benchmark are at least 1");
     }
     if (op.empty())
         throw UserError("suite " + suite + " has several ops: say which in the shape, as --shape op=" +

@@ -42,7 +42,7 @@ struct BenchRow {
     std::map<std::string, double> peers;
     std::map<std::string, std::string> peer_notes;
     std::string best_peer; // "" when there is none
-    double ratio = 0;      // ours / best_peer, above 1 is better; 0: none
+    double ratio = 0;      // median over the rounds of ours / best_peer in that round, above 1 is better; 0: none
     double peak = 0;       // what the machine can do, in `unit`; 0: none
     double of_peak = 0;
     double spread = 0; // of ours: (p90 − p10) / median

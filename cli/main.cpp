@@ -6,6 +6,7 @@
 #include "support/names.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -47,6 +48,8 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
 } // namespace
 
 int main(int argc, char **argv) {
+    std::signal(SIGXFSZ,
+                SIG_IGN); // a limit on files' sizes is an error of the write, after which nothing is left behind
     CLI::App app("Kumiko: write an operator as a formula, schedule it, tune it, and ship it as a C library.", "kumiko");
     app.require_subcommand(1);
     app.get_formatter()->column_width(34);
