@@ -12,16 +12,6 @@ namespace kumiko::library {
 
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-std::vector<int64_t> divisors(int64_t n) {
-    std::vector<int64_t> all;
-    for (int64_t d = 1; d <= n; d++) {
-        if (n % d == 0) all.push_back(d);
-    }
-    return all;
-}
-
 using Roles = ChipConvolution;
 using Dealing = ChipDealing;
 
@@ -118,20 +108,14 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
     return flow + first + start + moves + out_time / tiles;
 }
 
-std::vector<int64_t> powers(int64_t high) {
-    std::vector<int64_t> all;
-    for (int64_t v = 1; v <= std::max<int64_t>(1, high); v *= 2) all.push_back(v);
-    return all;
-}
-
 std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
     std::optional<Point> best;
     double least = INFINITY;
     const int64_t most = (n.grf - 8) / 2;
-    const auto all_depths = powers(std::min<int64_t>(8, ceil_div(r.C, 16)));
+    const auto all_depths = powers(1, std::min<int64_t>(8, ceil_div(r.C, 16)));
     for (const int64_t rows : even_sizes(r.y.extent, most)) {
         for (const int64_t columns : even_sizes(r.x.extent, most / rows)) {
-            for (const int64_t blocks : powers(std::min<int64_t>(most / (rows * columns), ceil_div(r.O, 16)))) {
+            for (const int64_t blocks : powers(1, std::min<int64_t>(most / (rows * columns), ceil_div(r.O, 16)))) {
                 for (const int64_t groups : divisors(n.groups)) {
                     for (const int64_t l2bs : divisors(n.l2bs)) {
                         for (const int64_t l1bs : divisors(n.l1bs)) {
@@ -182,8 +166,8 @@ ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
     ChipConvParameters p;
     p.rows = Tile(best.rows, even_sizes(r.y.extent, most));
     p.columns = Tile(best.columns, even_sizes(r.x.extent, most));
-    p.blocks = Tile(best.blocks, powers(std::min<int64_t>(most, ceil_div(r.O, 16))));
-    p.depth = Tile(best.depth, powers(std::min<int64_t>(8, ceil_div(r.C, 16))));
+    p.blocks = Tile(best.blocks, powers(1, std::min<int64_t>(most, ceil_div(r.O, 16))));
+    p.depth = Tile(best.depth, powers(1, std::min<int64_t>(8, ceil_div(r.C, 16))));
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));

@@ -12,8 +12,6 @@ namespace kumiko::library {
 namespace {
 
 constexpr int64_t lanes = 4, pes = 4;
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 std::optional<ChipConvolution> roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     return r && r->o.empty() && r->groups.size() == 1 && !r->contraction.consumer.empty() ? r : std::nullopt;

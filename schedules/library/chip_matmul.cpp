@@ -29,8 +29,6 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct Numbers : ChipNumbers {
     using ChipNumbers::ChipNumbers;
     // A scatter's step carries so many sets of 16 · mabs along the reduction, of so many rows.
@@ -41,14 +39,6 @@ struct Numbers : ChipNumbers {
     bool takes_across(int64_t pieces) const { return 64 % (8 * l1bs) == 0 && pieces % (64 / (8 * l1bs)) == 0; }
     int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; } // pieces
 };
-
-std::vector<int64_t> divisors(int64_t n) {
-    std::vector<int64_t> all;
-    for (int64_t d = 1; d <= n; d++) {
-        if (n % d == 0) all.push_back(d);
-    }
-    return all;
-}
 
 struct Point {
     int64_t vectors, pieces, groups, l2bs;
@@ -114,12 +104,6 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     // The first rows, and what the last ones take.
     const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
     return first + between + flow * shared + ends + 500;
-}
-
-std::vector<int64_t> powers(int64_t low, int64_t high) {
-    std::vector<int64_t> all;
-    for (int64_t v = low; v <= std::max(low, high); v *= 2) all.push_back(v);
-    return all;
 }
 
 std::optional<Point> best_of(const Roles &r, const Numbers &n) {

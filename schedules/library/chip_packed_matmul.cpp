@@ -17,16 +17,6 @@ std::optional<Roles> roles(const Op &op) {
     return p && !p->single ? p : std::nullopt;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-std::vector<int64_t> divisors(int64_t n) {
-    std::vector<int64_t> all;
-    for (int64_t d = 1; d <= n; d++) {
-        if (n % d == 0) all.push_back(d);
-    }
-    return all;
-}
-
 int64_t output_bytes(const Op &op) {
     const std::string &out = op.outputs().front();
     return op.stage(out).type.bytes();
@@ -106,11 +96,6 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
             }
         }
     }
-    const auto powers = [](int64_t low, int64_t high) {
-        std::vector<int64_t> all;
-        for (int64_t v = low; v <= std::max(low, high); v *= 2) all.push_back(v);
-        return all;
-    };
     ChipPackedMatmulParameters p;
     p.vectors = Tile(best.vectors, {4, 8, 16, 32});
     p.columns = Tile(best.columns, powers(1, std::max<int64_t>(best.columns, n.grf / 8)));

@@ -3,6 +3,8 @@
 #include "dsl/types.h"
 #include "machine/machine.h"
 
+#include <algorithm>
+
 namespace kumiko::library {
 
 namespace {
@@ -53,6 +55,20 @@ std::optional<ChipProduct> find_chip_product(const Op &op) {
     r.end = has_end(op, r.contraction);
     if (r.end) r.end_words = calls_functions(op.stage(r.contraction.consumer).value) ? 64 : 24;
     return r;
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+    std::vector<int64_t> all;
+    for (int64_t d = 1; d <= n; d++) {
+        if (n % d == 0) all.push_back(d);
+    }
+    return all;
+}
+
+std::vector<int64_t> powers(int64_t low, int64_t high) {
+    std::vector<int64_t> all;
+    for (int64_t v = low; v <= std::max(low, high); v *= 2) all.push_back(v);
+    return all;
 }
 
 ChipNumbers::ChipNumbers(const Machine &m)

@@ -3,6 +3,8 @@
 
 #include "schedules/library/structure.h"
 
+#include <vector>
+
 namespace kumiko {
 struct Machine;
 }
@@ -19,6 +21,11 @@ struct ChipProduct : MatrixProduct {
 std::optional<ChipProduct> find_chip_product(const Op &op);
 // More than a cast finishes the sums of a contraction.
 bool has_end(const Op &op, const Contraction &c);
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+std::vector<int64_t> divisors(int64_t n);
+// low, 2 low, … up to high; low at least.
+std::vector<int64_t> powers(int64_t low, int64_t high);
 
 // The machine's numbers, in LW and cycles.
 struct ChipNumbers {

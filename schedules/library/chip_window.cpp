@@ -10,16 +10,6 @@ namespace kumiko::library {
 
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-std::vector<int64_t> divisors(int64_t n) {
-    std::vector<int64_t> all;
-    for (int64_t d = 1; d <= n; d++) {
-        if (n % d == 0) all.push_back(d);
-    }
-    return all;
-}
-
 // What an axis of the image adds to an index of the operand that uses it.
 int64_t step_of(const Operand &image, const std::string &axis) {
     using namespace Halide::Internal;

@@ -446,38 +446,21 @@ void RowProduct::tile(size_t number, Panel &panel) {
     const Values &values = tiles_[number];
     x_l2bm_.assign(size_t(ceil_div(blocks_, x_blocks_)), -1);
     x_group_ = -1;
-    const int64_t lm = c_.config.sizes.lm;
-    const Unit precision = single_ ? Unit::F32 : Unit::F16;
-    const sim::Type type = single_ ? sim::Type::F32 : sim::Type::F16;
     for (int64_t s = 0; s < sets_; s++) {
         for (int64_t t = 0; t < matrices_; t++) {
             while (!panel.there[size_t(s / sets_of_block_)][size_t(t / of_piece_)]) bring_next(panel);
             if (s / sets_of_step_ != x_group_) bring_vectors(values, s / sets_of_step_);
-            const int64_t face = face_at(panel, t, s);
-            for (int h = 0; h < side_ / 8; h++) {
-                const int at = int((face >= lm ? face - lm : face) + 8 * h);
-                Micro m;
-                m.use(Unit::Mw).use(precision);
-                MatrixWrite mw;
-                mw.on = true;
-                mw.precision = type;
-                mw.face = uint8_t(face_);
-                mw.part = uint8_t(h);
-                mw.from = m.read(face >= lm ? lm1(at, 2) : lm0(at, 2), 2);
-                m.word().mw = mw;
-                m.touch(Space::Face, face_, true);
-                c_.packer.place(m);
-            }
+            write_face(face_at(panel, t, s));
             for (int64_t n = 0; n < vectors_ * (single_ ? 2 : 1); n += cycles_per_step) { // f32: each half of the words
                 const int64_t v = n % vectors_;
                 const bool first = s == 0 && n < vectors_;
                 const int width = int(sum_words_);
                 const Operand sums = grf0(int(sum_words_ * (t * vectors_ + v)), width);
                 Micro m;
-                m.use(Unit::Mau).use(precision);
+                m.use(Unit::Mau).use(single_ ? Unit::F32 : Unit::F16);
                 Mau mau;
                 mau.op = first ? MauOp::Mmul : MauOp::Mfma;
-                mau.precision = type;
+                mau.precision = single_ ? sim::Type::F32 : sim::Type::F16;
                 mau.face = uint8_t(face_);
                 mau.half = uint8_t(n / vectors_);
                 mau.a = m.read(grf1(int(x_at_ + s % sets_of_step_ * vectors_ + v), 1), 1);

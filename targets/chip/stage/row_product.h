@@ -122,6 +122,8 @@ private:
 
     // row_product_columns.cpp
     int64_t face_at(const Panel &panel, int64_t matrix, int64_t set) const;
+    sim::Operand rows_at(int64_t at) const;
+    void write_face(int64_t at);
     void bring_piece(Panel &panel, int64_t block, int64_t piece);
     void bring_across(Panel &panel, int64_t block, int64_t chunk);
     void bring_next(Panel &panel);

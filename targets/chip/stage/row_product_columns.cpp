@@ -20,6 +20,28 @@ int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
     return panel.at + side_ * (w_.across ? s * matrices_ + t : t * padded + s);
 }
 
+// Eight rows of a matrix in LM, a word of each PE for a row.
+Operand RowProduct::rows_at(int64_t at) const {
+    const int64_t lm = c_.config.sizes.lm;
+    return at >= lm ? lm1(int(at - lm), 2) : lm0(int(at), 2);
+}
+
+void RowProduct::write_face(int64_t at) {
+    for (int h = 0; h < side_ / 8; h++) {
+        Micro m;
+        m.use(Unit::Mw).use(single_ ? Unit::F32 : Unit::F16);
+        MatrixWrite mw;
+        mw.on = true;
+        mw.precision = single_ ? sim::Type::F32 : sim::Type::F16;
+        mw.face = uint8_t(face_);
+        mw.part = uint8_t(h);
+        mw.from = m.read(rows_at(at + 8 * h), 2);
+        m.word().mw = mw;
+        m.touch(Space::Face, face_, true);
+        c_.packer.place(m);
+    }
+}
+
 // Blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time, so that moves are short and come from all groups
 // in turns; a scatter then serves all L1Bs.
 void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
@@ -86,9 +108,6 @@ void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
 void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
     const int64_t first = chunk * chunk_pieces_, units = 16 * chunk_pieces_; // pieces of 8 LW of an L1B
     const int64_t end = std::min(sets_, (block + 1) * sets_of_block_);
-    const auto lm = [&](int64_t at) { // 16 LW of a matrix
-        return at >= c_.config.sizes.lm ? lm1(int(at - c_.config.sizes.lm), 2) : lm0(int(at), 2);
-    };
     const int64_t K = plan_->extent_of(stage_.def.reduction_axes.front());
     for (int64_t s = block * sets_of_block_; s < end; s++) {
         bool zeros = false;
@@ -122,23 +141,14 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
         }
         for (int64_t t = first * of_piece_; t < (first + chunk_pieces_) * of_piece_; t++, face_ ^= 1) {
             const int64_t at = face_at(panel, t, s);
-            for (int h = 0; h < 2; h++) {
-                Micro m;
-                m.use(Unit::Mw).use(Unit::F16);
-                MatrixWrite &mw = m.word().mw;
-                mw.on = true;
-                mw.face = uint8_t(face_), mw.part = uint8_t(h);
-                mw.from = m.read(lm(at + 8 * h), 2);
-                m.touch(Space::Face, face_, true);
-                c_.packer.place(m);
-            }
+            write_face(at);
             for (int h = 0; h < 2; h++) {
                 Micro m;
                 m.use(Unit::Mr).use(Unit::F16);
                 MatrixRead &mr = m.word().mr;
                 mr.on = true;
                 mr.face = uint8_t(face_), mr.part = uint8_t(h);
-                mr.to = m.write(lm(at + 8 * h), 2);
+                mr.to = m.write(rows_at(at + 8 * h), 2);
                 m.touch(Space::Face, face_, false);
                 c_.packer.place(m);
             }
