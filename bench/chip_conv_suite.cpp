@@ -1,8 +1,8 @@
 // Convolutions on the simulated chip against what its matrix units, or vectors, and its DRAM allow: whole programs with all operands in
 // DRAM, and a layer whose image stays in LM.
+#include "bench/simulated.h"
 #include "bench/suite.h"
 
-#include "driver/expected.h"
 #include "driver/machines.h"
 #include "ops/conv.h"
 #include "schedules/library/chip_conv.h"
@@ -23,27 +23,6 @@ struct Shape {
     double macs() const { return double(n) * size * size * o * window * window * c; }
     std::string text() const { return fmt::format("{}x{} {}->{} {}x{}x{}", window, window, c, o, n, size, size); }
 };
-
-sim::Run simulated(const ChipProgram &program, bool check) {
-    const Op &op = program.op();
-    std::vector<Buffer<>> arrays;
-    std::optional<CheckArrays> reference;
-    if (check) {
-        reference = make_check_arrays(op, {});
-        arrays = reference->inputs;
-    } else {
-        uint64_t seed = 1;
-        for (const Input &in : op.inputs()) {
-            arrays.push_back(make_input(in, {}));
-            fill_random_integers(arrays.back(), seed++, -4, 4);
-        }
-    }
-    arrays.push_back(make_output(op, op.outputs().front(), {}));
-    fill_unwritten(arrays.back());
-    sim::Run run = program.run(arrays);
-    if (reference) reference->check({arrays.back()});
-    return run;
-}
 
 BenchRow row_of(const std::string &name, double macs, double cycles, double bound) {
     BenchRow row;

@@ -1,9 +1,9 @@
 // Vectors, rows and copies on the simulated chip: elementwise ops, reductions, softmax, norms, pooling, transposes, gathers, with all operands
 // in DRAM, against the time that DRAM needs for their bytes; and sums from and to LM against LM's rate.
+#include "bench/simulated.h"
 #include "bench/suite.h"
 
 #include "driver/default_schedule.h"
-#include "driver/expected.h"
 #include "driver/machines.h"
 #include "ops/ops.h"
 #include "targets/chip/compile.h"
@@ -14,27 +14,6 @@ namespace kumiko::bench {
 
 namespace {
 
-sim::Run simulated(const ChipProgram &program, const Op &op, bool check) {
-    std::vector<Buffer<>> arrays;
-    std::optional<CheckArrays> reference;
-    if (check) {
-        reference = make_check_arrays(op, {});
-        arrays = reference->inputs;
-    } else {
-        uint64_t seed = 1;
-        for (const Input &in : op.inputs()) {
-            arrays.push_back(make_input(in, {}));
-            in.type.is_float() ? fill_random(arrays.back(), seed++, -1, 1)
-                               : fill_random_integers(arrays.back(), seed++, 0, 1000);
-        }
-    }
-    arrays.push_back(make_output(op, op.outputs().front(), {}));
-    fill_unwritten(arrays.back());
-    sim::Run run = program.run(arrays);
-    if (reference) reference->check({arrays.back()});
-    return run;
-}
-
 BenchRow from_dram(const std::string &machine, const std::string &name, const Op &op, const BenchOptions &options) {
     const ChipProgram program = compile_chip(default_schedule(op, machine_named(machine)));
     double elements = 0;
@@ -44,7 +23,7 @@ BenchRow from_dram(const std::string &machine, const std::string &name, const Op
         elements += n;
     }
     const bool check = options.check && elements <= 5e5;
-    const sim::Run run = simulated(program, op, check);
+    const sim::Run run = simulated(program, check);
     BenchRow row;
     row.suite = "chip-rows";
     row.name = machine + " " + name;
@@ -93,7 +72,7 @@ BenchRow from_lm(const std::string &name, const BenchOptions &) {
     std::array<double, 2> cycles{};
     for (const int sums : {few, many}) {
         const ChipProgram p = sums_in_lm(machine, words, sums);
-        cycles[sums == many] = double(simulated(p, p.op(), false).cycles());
+        cycles[sums == many] = double(simulated(p, false).cycles());
     }
     BenchRow row;
     row.suite = "chip-rows";
