@@ -31,10 +31,11 @@ std::optional<Roles> roles(const Op &op) {
 
 struct Numbers : ChipNumbers {
     using ChipNumbers::ChipNumbers;
-    // A scatter's step carries so many sets of 16 · mabs along the reduction, of so many rows.
-    int64_t sets_of_block() const { return 64 / (4 * mabs); }
-    int64_t sets_of_step() const { return std::min<int64_t>(4, sets_of_block()); }
-    int64_t rows_of_step() const { return 4 / sets_of_step(); }
+    // A step of L1 brings the PEs so many sets of 16 · mabs / sides along the reduction, of so many rows.
+    int64_t sets_of_block(int64_t sides) const { return 64 * sides / (4 * mabs); }
+    int64_t of_step(int64_t sides) const { return sides > 1 ? 8 : 4; }
+    int64_t sets_of_step(int64_t sides) const { return std::min(of_step(sides), sets_of_block(sides)); }
+    int64_t rows_of_step(int64_t sides) const { return of_step(sides) / sets_of_step(sides); }
     // Columns that lie across come as blocks of 64 LW, 8 for each L1B.
     bool takes_across(int64_t pieces) const { return 64 % (8 * l1bs) == 0 && pieces % (64 / (8 * l1bs)) == 0; }
     int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; } // pieces
@@ -43,27 +44,35 @@ struct Numbers : ChipNumbers {
 struct Point {
     int64_t vectors, pieces, groups, l2bs;
     bool twice;
+    int64_t sides; // 1 or 4
 };
 
 double cycles(const Roles &r, const Numbers &n, const Point &p) {
     if (64 % (4 * n.mabs) || (r.narrow == 2 && n.mabs < 2)) return INFINITY;
     const int64_t side = r.side(), sum = r.single ? 1 : 2; // of a matrix; LW of a sum in a PE
-    const int64_t matrices = p.pieces * r.of_piece(), half = std::max<int64_t>(1, n.mabs / 2);
+    const int64_t of_l1b = p.pieces * r.of_piece(), half = std::max<int64_t>(1, n.mabs / 2);
+    if (p.sides > 1 && (n.mabs % p.sides || of_l1b % p.sides || r.single || r.across)) return INFINITY;
+    const int64_t matrices = of_l1b / p.sides; // of a MAB
     const int64_t apart = r.narrow == 2 ? half / std::gcd(p.pieces, half) : 1;
-    const int64_t sets = ceil_div(r.K, side * n.mabs), gs = n.sets_of_step(),
-                  blocks = ceil_div(sets, n.sets_of_block());
+    const int64_t alternate = p.sides > 1 ? 2 : 1; // sets of which a step brings both
+    const int64_t sets = ceil_div(r.K, alternate * side * n.mabs / p.sides) * alternate, gs = n.sets_of_step(p.sides),
+                  of_block = n.sets_of_block(p.sides), blocks = ceil_div(sets, of_block),
+                  rows_of_step = n.rows_of_step(p.sides);
     const int64_t padded = ceil_div(sets, gs) * gs, row = p.pieces * 8 * n.l1bs; // LW
     // What has to fit.
     const int64_t sums = p.vectors * matrices;
-    const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : r.end ? 8 : 0;
+    const bool back = r.end || p.sides > 1; // wide sums go to the PEs once more
+    const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : back ? 8 * p.sides : 0;
     if (p.vectors % (4 * apart)) return INFINITY;
     if (sum * sums + r.end_words > n.grf || p.vectors * gs + joined + r.end_words > n.grf) return INFINITY;
-    if (padded * matrices * side * (p.twice ? 2 : 1) > n.lm) return INFINITY;
-    if (sums * 4 * sum +
-            (r.narrow == 2 ? sums * 4
-             : r.end       ? sums * 4 * sum
+    const int64_t columns = padded * matrices * side;
+    if (columns * (p.twice ? 2 : 1) > n.lm) return INFINITY;
+    const int64_t l1_sums = p.vectors * of_l1b * 4;
+    if (l1_sums * sum +
+            (r.narrow == 2 ? l1_sums
+             : back        ? l1_sums * sum
                            : 0) +
-            (r.across ? 128 * n.across_at_a_time(p.pieces) : n.rows_of_step() * 64) >
+            (r.across ? 128 * n.across_at_a_time(p.pieces) : rows_of_step * 64) >
         n.l1bm)
         return INFINITY;
     const int64_t unit = 64 * std::max(p.vectors, 16 * n.l1bs);
@@ -73,37 +82,53 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     // Visits.
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
-    const double jt = double(ceil_div(r.N, side * matrices * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
+    const double jt = double(ceil_div(r.N, side * of_l1b * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
     const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 64.0 * blocks;
-    const double x = tiles * p.vectors * k_words, w = jt * matrices * side * n.l1bs * k_words; // of an L2B
+    const double x = tiles * p.vectors * k_words, w = jt * of_l1b * side * n.l1bs * k_words; // of an L2B
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
-    // A sum is there again three steps later, a matrix takes two steps of the face.
-    const double block =
-        std::max(p.vectors / (r.single ? 2.0 : 4.0), side / 8.0) + (p.vectors < 16 ? 0.3 : 0); // steps of a matrix
+    // Tiles whose sums wait in LM1 while columns come.
+    const double room =
+        p.sides > 1 && !p.twice ? std::floor(double(n.lm - std::max(n.lm / 2, columns)) / (sum * sums)) : 0;
+    const double kept = room < 2 || blocks < 2 ? 0 : std::min(it, room);
+    // A sum is there again three steps later, a matrix takes two steps of the face, or four.
+    const double block = std::max(p.vectors / (r.single ? 2.0 : 4.0), side / (p.sides > 1 ? 4.0 : 8.0)) +
+                         (p.vectors < (p.sides > 1 ? 32 : 16) ? 0.3 : 0); // steps of a matrix
     double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
     if (r.narrow == 1 && 2 * sum * sums > n.grf) matrix += tiles * sums; // rows of f32 leave before the next ones begin
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
-    const double l2_x = tiles * p.vectors * blocks * (n.sets_of_block() / gs), l2_w = w / (r.across ? 256 : 64),
+    const double l2_x = tiles * p.vectors * blocks * (of_block / gs),
+                 l2_w = w / (r.across ? 256
+                             : kept   ? 128
+                                      : 64),
                  l2_out = tiles * p.vectors * p.pieces / 4;
-    const double l1_x = tiles * (sets / double(gs)) * p.vectors / n.rows_of_step(),
-                 l1_w = jt * matrices * side * (r.across ? sets * n.mabs / 4.0 : sets / double(gs) / n.rows_of_step()),
-                 l1_out = tiles * sums *
+    const double l1_x = tiles * (sets / double(gs)) * p.vectors / rows_of_step,
+                 l1_w = jt * of_l1b * side * (r.across ? sets * n.mabs / 4.0 : sets / double(gs) / rows_of_step),
+                 l1_out = tiles * p.vectors * of_l1b *
                           (r.narrow == 2 ? 0.5
-                           : r.end       ? 0.75
+                           : back        ? 0.75
                                          : 0.25);
     const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt; // columns
     const double rest = 1 - 1 / jt;
-    // The columns behind the first come under the work, or between.
-    const double under = p.twice ? rest : 0;
-    const double flow =
-        std::max({matrix * 1.02, (x + under * w) / rate, (dram_x + under * dram_w + dram_out) / (n.groups * n.dram),
-                  4 * (l2_x + under * l2_w + l2_out), 4 * (l1_x + under * l1_w + l1_out)});
-    // Columns between the tiles find the memories on the way full of rows; under the tiles, their moves get in the rows' way.
-    const double between = p.twice ? 0 : 1.25 * first * (jt - 1);
-    const double shared = p.twice && jt > 1 ? 1.08 : 1;
+    // So much of the rows and results, with so much of the columns.
+    const auto flow = [&](double rows, double columns, double results) {
+        return std::max({rows * matrix * 1.02, (rows * x + columns * w) / rate,
+                         (rows * dram_x + columns * dram_w + results * dram_out) / (n.groups * n.dram),
+                         4 * (rows * l2_x + columns * l2_w + results * l2_out),
+                         4 * (rows * l1_x + columns * l1_w + results * l1_out)});
+    };
     // The first rows, and what the last ones take.
     const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
-    return first + between + flow * shared + ends + 500;
+    if (kept) {
+        const double share = kept / it;
+        // Ports that take rows take no columns.
+        const double come = share * x / rate + std::max(w / rate, dram_w / (n.groups * n.dram));
+        return std::max(flow(share, 1, 0), come) * 1.03 + flow(1 - share, 0, 1) + ends + 500;
+    }
+    // The columns behind the first come under the work, or between; there they find the memories on the way full of rows. Under
+    // the tiles, their moves get in the rows' way.
+    const double between = p.twice ? 0 : 1.25 * first * (jt - 1);
+    const double shared = p.twice && jt > 1 ? 1.08 : 1;
+    return first + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + 500;
 }
 
 std::optional<Point> best_of(const Roles &r, const Numbers &n) {
@@ -113,8 +138,8 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
         for (const int64_t pieces : powers(1, 16)) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {
-                    for (const bool twice : {false, true}) {
-                        const Point p{vectors, pieces, groups, l2bs, twice};
+                    for (const auto &[twice, sides] : {std::pair(false, 1), {true, 1}, {false, 4}, {true, 4}}) {
+                        const Point p{vectors, pieces, groups, l2bs, twice, sides};
                         const double c = cycles(r, n, p);
                         if (c < least) least = c, best = p;
                     }
@@ -123,6 +148,10 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
         }
     }
     return best;
+}
+
+Point point_of(const ChipMatmulParameters &p) {
+    return {p.vectors, p.pieces, p.groups, p.l2bs, p.twice, p.sides ? 4 : 1};
 }
 
 // Columns that lie across are taken so where there is room.
@@ -149,25 +178,26 @@ bool chip_matmul_fits(const Op &op, const Machine &machine) {
 
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
     const Numbers n(machine);
-    const Point point{p.vectors, p.pieces, p.groups, p.l2bs, p.twice};
+    const Point point = point_of(p);
     return cycles(taken(*roles(op), n, point), n, point);
 }
 
 ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine) {
     const Numbers n(machine);
-    const Point best = best_point(*roles(op), n).value_or(Point{4, 1, 1, 1, false});
+    const Point best = best_point(*roles(op), n).value_or(Point{4, 1, 1, 1, false, 1});
     ChipMatmulParameters p;
     p.vectors = Tile(best.vectors, powers(4, n.grf / 2));
     p.pieces = Tile(best.pieces, powers(1, 16));
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.twice = Flag(best.twice);
+    p.sides = Flag(best.sides > 1);
     return p;
 }
 
 Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
     const Numbers n(machine);
-    const Roles r = taken(*roles(op), n, {p.vectors, p.pieces, p.groups, p.l2bs, p.twice});
+    const Roles r = taken(*roles(op), n, point_of(p));
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
@@ -205,24 +235,30 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     split(r.side(), j + ".i");
     if (r.of_piece() == 2) split(2, j + ".e");
     split(n.l1bs, j + ".L1B");
-    split(p.pieces, j + ".b");
+    const int64_t sides = p.sides ? 4 / r.of_piece() : 1; // pieces side by side
+    if (p.sides) split(sides, j + ".MAB");
+    split(std::max<int64_t>(1, p.pieces / sides), j + ".b");
     split(p.l2bs, j + ".L2B");
     split(p.groups, j + ".group");
     const std::string jt = rest;
     rest = k;
     split(r.side(), k + ".i");
-    split(n.mabs, k + ".MAB");
+    split(p.sides ? n.mabs / 4 : n.mabs, k + ".MAB");
     const std::string kt = rest;
     std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", k + ".MAB"};
+    if (p.sides) order.push_back(j + ".MAB");
+    if (p.sides && r.of_piece() == 2) order.push_back(j + ".e");
     for (const std::string &batch : r.batches) order.push_back(batch);
     order.insert(order.end(), {jt, it, kt, j + ".b"});
-    if (r.of_piece() == 2) order.push_back(j + ".e");
+    if (r.of_piece() == 2 && !p.sides) order.push_back(j + ".e");
     order.insert(order.end(), {i + ".v", j + ".i", k + ".i"});
     C.reorder(order);
     for (const std::string &axis : {i, j}) {
         for (const char *level : {"group", "L2B"}) C.bind(axis + "." + level, level);
     }
     C.bind(j + ".L1B", "L1B").bind(k + ".MAB", "MAB");
+    if (p.sides) C.bind(j + ".MAB", "MAB");
+    if (p.sides && r.of_piece() == 2) C.bind(j + ".e", "MAB");
     StageHandle columns = s.place_in(b, "LM", C.name(), jt);
     if (p.twice) columns.double_buffer();
     s.place_in(a, "GRF1", C.name(), kt);

@@ -6,6 +6,7 @@
 #include "support/error.h"
 #include "targets/chip/compile.h"
 
+#include <array>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <iostream>
@@ -27,10 +28,10 @@ Schedule scheduled(const Op &op, const sim::Config &config) {
     return library::schedule_chip_matmul(op, machine, library::chip_matmul_parameters(op, machine));
 }
 
-void check(const Op &op, const sim::Config &config, bool bounded = false) {
+void check(const Op &op, const sim::Config &config, const Schedule &schedule, bool bounded) {
     CAPTURE(config.name);
     CAPTURE(op.to_string());
-    const ChipProgram p = compile_chip(scheduled(op, config), config);
+    const ChipProgram p = compile_chip(schedule, config);
     std::vector<Buffer<>> arrays;
     for (const Input &in : op.inputs()) {
         arrays.push_back(make_input(in, {}));
@@ -45,6 +46,10 @@ void check(const Op &op, const sim::Config &config, bool bounded = false) {
     else
         CHECK(difference(arrays.back(), expected.values.front()) == "");
     MESSAGE(op.name() << " on " << config.name << ": " << run.cycles() << " cycles, of the bound " << run.efficiency());
+}
+
+void check(const Op &op, const sim::Config &config, bool bounded = false) {
+    check(op, config, scheduled(op, config), bounded);
 }
 
 // Where a tensor begins, as the text of level l3 says.
@@ -66,6 +71,36 @@ TEST_CASE("shapes") {
             check(product(1, 16, 16, out), config);
             check(product(17, 300, 33, out), config);
             check(product(9, 40, 20, out, 3), config);
+        }
+    }
+}
+
+TEST_CASE("neighbouring MABs with columns of their own") {
+    // Tiles enough that sums of some wait in LM1 while columns come, or none; blocks of k that end within a step, or not.
+    for (const char *name : {"medium", "full"}) {
+        const sim::Config config = sim::Config::load(name);
+        for (const kumiko::Type out : {f16, f32}) {
+            for (const bool end : {false, true}) {
+                for (const auto &[vectors, pieces, rows, k] :
+                     {std::array{16, 2, 150, 600}, {32, 4, 300, 512}, {16, 4, 70, 100}, {16, 8, 40, 300}}) {
+                    if (end && vectors * pieces > 64) continue; // no room for the operands of its end
+                    ops::MatmulOptions o;
+                    o.transpose_b = true;
+                    o.output = out;
+                    o.bias = o.residual = end;
+                    if (end) o.activation = "relu";
+                    const Op op = ops::matmul(f16, rows, 200, k, o);
+                    const Machine machine = chip_machine(config);
+                    library::ChipMatmulParameters p = library::chip_matmul_parameters(op, machine);
+                    const auto tile = [](int64_t n) { return Tile(n, {n}); };
+                    p.vectors = tile(vectors), p.pieces = tile(out == f16 ? pieces : 2 * pieces);
+                    p.groups = p.l2bs = tile(1);
+                    p.twice = Flag(false), p.sides = Flag(true);
+                    CAPTURE(vectors);
+                    CAPTURE(pieces);
+                    check(op, config, library::schedule_chip_matmul(op, machine, p), end);
+                }
+            }
         }
     }
 }

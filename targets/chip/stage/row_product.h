@@ -2,9 +2,14 @@
 //
 //   k over the MABs (a reduction loop, bound): MAB m has the 16 of each 16·M that follow 16·m (of f32: 8), so a scatter of L1BM, which deals
 //     neighbouring words of a row to neighbouring PEs, brings operands to where they are used. Partial sums meet in `l1.reduce`.
+//     Or k over each fourth MAB, the four neighbours beside it with columns of their own (sides): a broadcast in the 4×4 mode brings
+//     neighbours the same; `l1.reduce` joins the MABs of one side at a time. The broadcast gives a PE two words side by side, so of each
+//     32·M the words of k alternate between two sets, in rows and columns alike.
 //   j over L1Bs, L2Bs, groups: columns of an L1B stay in LM as matrices of 16 columns and go to the faces from there.
 //   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
 //     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
+//   While columns come, the first tiles of rows share their blocks of k: sums of such a tile wait in LM1, where that is free, for the
+//     next block, so that there is work for all the time that the columns take.
 //
 // Columns may lie across, B[k][j]: bring_across. For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns:
 // matrix to a face, V vectors. Neighbouring L1Bs have neighbouring pieces of 8 LW of a row of C, which is how `l2.gather` puts rows
@@ -51,9 +56,16 @@ private:
         std::vector<std::vector<bool>> there; // by block of 64 LW along k, and piece
         size_t brought = 0;                   // in order
     };
-    struct Result { // of a row tile, on its way from L2BM
-        Values values;
-        int64_t l2bm = 0;
+    struct Drain { // of a tile's sums, from LM1, or −1: GRF0
+        Values tile;
+        int64_t sums_at = -1;
+        int64_t done = 0;                    // rows
+        int64_t sums = 0, out = 0, l2bm = 0; // of those at hand: joined and finished in L1BM; as rows of the result
+        std::vector<int64_t> rows;           // in L2BM, in order
+    };
+    struct Store { // of rows of a result, from L2BM
+        int64_t number;
+        std::vector<sim::Mv> moves;
     };
     struct EndOperand {
         Expr read;
@@ -74,72 +86,98 @@ private:
     Expr end_;          // what finishes the sums, when it is more than a cast
     std::vector<EndOperand> end_operands_;
     std::unique_ptr<VectorEmitter> code_;
-    VectorProgram end_program_;                          // of the sums, and of the operands from 1 on
-    bool operands_bank_ = false, registers_bank_ = true; // GRF1
+    VectorProgram end_program_; // of the sums, and of the operands from 1 on
+    Bank operands_bank_ = Bank::Grf0, registers_bank_ = Bank::Grf1;
 
-    // The machine: words of a scatter in a cycle; sets, and rows, of one scatter; sets in a block of 64 LW.
-    int64_t mabs_, deal_, l1bs_, sets_of_step_, rows_of_step_, sets_of_block_;
-    int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of an L1B; along k: sets, blocks of 64 LW
-    bool single_ = false, narrows_ = false;                      // operands of f32; results of f16
-    int64_t side_ = 16, sum_words_ = 2; // columns, and k, of a matrix of a MAB; LW of a sum in each PE
-    int64_t of_piece_ = 1, pieces_ = 1; // matrices in a piece of 8 LW; pieces of an L1B in a row
-    int64_t chunk_pieces_ = 1;          // of columns that lie across: pieces of one load
-    int64_t apart_ = 1, slots_ = 1;     // rows that meet in a MAB; words of a MAB that four of them make
-    int64_t row_words_ = 0;             // LW of an L2B's part of a row of the result
+    // The machine: LW of a row in a set; sets, and rows, that one step deals to the PEs; sets in a block of 64 LW.
+    int64_t mabs_, l1bs_, deal_ = 1, sets_of_step_ = 1, rows_of_step_ = 1, sets_of_block_ = 1;
+    int64_t sides_ = 1;                                          // neighbouring MABs with columns of their own
+    int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of a MAB; along k: sets, blocks of 64 LW
+    struct Matrix {                                              // of the columns of an L1B, in the result's order
+        int64_t number, side;
+    };
+    std::vector<Matrix> of_l1b_;
+    std::vector<int64_t> piece_of_;         // by number · sides + side
+    bool single_ = false, narrows_ = false; // operands of f32; results of f16
+    int64_t side_ = 16, sum_words_ = 2;     // columns, and k, of a matrix of a MAB; LW of a sum in each PE
+    int64_t of_piece_ = 1, pieces_ = 1;     // matrices in a piece of 8 LW; pieces of an L1B in a row
+    int64_t chunk_pieces_ = 1;              // of columns that lie across: pieces of one load
+    int64_t apart_ = 1, slots_ = 1;         // rows that meet in a MAB; words of a MAB that four of them make
+    int64_t row_words_ = 0;                 // LW of an L2B's part of a row of the result
 
     std::vector<Values> tiles_; // in order
     std::vector<Panel> panels_;
     std::vector<int64_t> panel_slots_;
-    int64_t ahead_ = 1; // panels in LM at a time
+    int64_t ahead_ = 1;                // panels in LM at a time
+    int64_t kept_ = 0, kept_sums_ = 0; // tiles of a panel whose sums wait in LM1 while columns come; where
+    int64_t complete_ = -1;            // in LM1: where sums go that are complete; −1: they stay in GRF0
     Ring vectors_ring_, registers_, operands_ring_;
     Ring x_loads_, w_loads_, end_loads_, results_;      // L2BM
     Ring l1_loads_, l1_sums_, l1_results_;              // L1BM
     int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16; // of one move: blocks of 64 LW of a row, rows of a matrix
+    int64_t whole_x_blocks_ = 1;                        // of rows that have all columns
     int64_t l1_rows_ = 16;                              // of them, those that are in L1BM at a time
-    int64_t lag_ = 0;                                   // tiles whose rows wait in L2BM
+    int64_t lag_ = 0;                                   // results that wait in L2BM
     int64_t set_words_ = 0;
     std::vector<int64_t> x_l2bm_; // of the tile at hand, by x_blocks_; −1: not yet
     int64_t x_group_ = -1, x_at_ = 0;
     int face_ = 0;
-    std::deque<Result> waiting_;
+    int64_t drain_rows_ = 1, store_rows_ = 1; // rows of a tile that leave L1BM, and L2BM, at a time
+    std::deque<Drain> drains_;
+    int64_t drained_ = 0; // times that rows stood in L2BM
+    std::deque<Store> stores_;
 
     // Four addresses, as a start and a stride where they are that.
     static sim::Operand four_of(sim::Source memory, const std::array<int, 4> &at);
-    // row_product.cpp
+    int64_t l1b_matrices() const { return matrices_ * sides_; }
+    int64_t end_words() const { return (narrows_ ? 2 * mabs_ : 4) * 8; } // of an operand of the end, in L1BM
+    // The MABs of a side, or of all.
+    uint32_t mabs_of(int64_t side) const;
+    // row_product_plan.cpp
     void understand(const ScheduleState &state);
+    void keep_sums(int64_t words);
     void begin_memory();
     View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
               std::vector<Copy> &copies, bool columns);
     View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order);
+    // row_product.cpp
     std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
     void set_tile(Values &values, int64_t tile) const;
     void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
     void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
     void to_pes(sim::L1Op op, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);
-    void scatter(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm);
+    void deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm, uint32_t mabs);
+    int64_t vector_at(int64_t set, int64_t row) const;
     void bring_vectors(const Values &tile, int64_t group);
-    void tile(size_t number, Panel &panel);
+    void part(size_t number, Panel &panel, int64_t begin, int64_t end, int64_t sums_at);
+    void leave(int64_t number);
+    int64_t kept_at(int64_t tile) const { return kept_sums_ + tile * sum_words_ * vectors_ * matrices_; }
+    int64_t under_columns(Panel &panel);
 
     // row_product_columns.cpp
     int64_t face_at(const Panel &panel, int64_t matrix, int64_t set) const;
     sim::Operand rows_at(int64_t at) const;
     void write_face(int64_t at);
+    int64_t loads_until(int64_t blocks) const;
     void bring_piece(Panel &panel, int64_t block, int64_t piece);
     void bring_across(Panel &panel, int64_t block, int64_t chunk);
     void bring_next(Panel &panel);
 
     // row_product_end.cpp
     void begin_end(const ScheduleState &state);
-    void drain(const Values &tile);
-    void drain_narrow(int64_t sums, int64_t l2bm);
-    void drain_wide(int64_t sums, int64_t l2bm);
+    void drain(const Values &tile, int64_t sums_at);
+    void drain_next();
+    void finish_drains();
+    void join(const Drain &d, int64_t first);
+    void drain_narrow(const Drain &d, int64_t first);
+    void drain_wide(const Drain &d, int64_t first);
     sim::Operand back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride);
     sim::Operand finished(const sim::Operand &sums, int64_t piece);
-    void up(int64_t l1bm, int64_t l2bm, int64_t pieces);
+    void up(const Drain &d, int64_t piece, int64_t pieces);
     void load_end(const Values &tile);
     void bring_end(EndOperand &o, int64_t piece);
     sim::Operand end_read(const sim::Operand &sums, int which, int word) const;
-    void store(const Result &result);
+    void store(Drain &d);
     void granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
                   std::vector<sim::Mv> &all);
     sim::Mv between(uint32_t l2bs, int group, bool store) const;

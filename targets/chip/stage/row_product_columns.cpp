@@ -3,6 +3,7 @@
 #include "dsl/types.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kumiko::chip {
 
@@ -14,20 +15,19 @@ constexpr int64_t block_words = 64;
 
 } // namespace
 
-// Matrix t of the L1B, set s.
+// Matrix t of a MAB, set s. Rows of two sets that alternate stand side by side.
 int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
     const int64_t padded = (sets_ + sets_of_step_ - 1) / sets_of_step_ * sets_of_step_;
+    if (sides_ > 1) return panel.at + 2 * side_ * (t * padded / 2 + s / 2) + s % 2;
     return panel.at + side_ * (w_.across ? s * matrices_ + t : t * padded + s);
 }
 
-// Eight rows of a matrix in LM, a word of each PE for a row.
-Operand RowProduct::rows_at(int64_t at) const {
-    const int64_t lm = c_.config.sizes.lm;
-    return at >= lm ? lm1(int(at - lm), 2) : lm0(int(at), 2);
-}
+// The rows of a matrix in LM, four cycles of them, a word of each PE for a row.
+Operand RowProduct::rows_at(int64_t at) const { return lm_operand(c_.config, at, 2); }
 
 void RowProduct::write_face(int64_t at) {
-    for (int h = 0; h < side_ / 8; h++) {
+    const int64_t rows = sides_ > 1 ? 4 : 8; // in a step
+    for (int64_t h = 0; h < side_ / rows; h++) {
         Micro m;
         m.use(Unit::Mw).use(single_ ? Unit::F32 : Unit::F16);
         MatrixWrite mw;
@@ -35,7 +35,8 @@ void RowProduct::write_face(int64_t at) {
         mw.precision = single_ ? sim::Type::F32 : sim::Type::F16;
         mw.face = uint8_t(face_);
         mw.part = uint8_t(h);
-        mw.from = m.read(rows_at(at + 8 * h), 2);
+        mw.width = uint8_t(rows / 4);
+        mw.from = m.read(rows_at(at + 8 * h), int(mw.width));
         m.word().mw = mw;
         m.touch(Space::Face, face_, true);
         c_.packer.place(m);
@@ -52,49 +53,78 @@ void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
     std::vector<int64_t> l2bm(size_t(l1bs_ * of_piece_)), l1bm(static_cast<size_t>(of_piece_));
     const auto rows = [&](int64_t part, int64_t begin, int64_t n) {
         return classes(tiles_[panel.first], [&](Values &values, Class &c) {
-            set_tile(values, piece * of_piece_ + part % of_piece_);
+            const Matrix &matrix = of_l1b_[size_t(piece * of_piece_ + part % of_piece_)];
+            set_tile(values, matrix.number);
+            plan_->set_unit(values, Tier::Mab, int(matrix.side));
             plan_->set_unit(values, Tier::L1b, int(part / of_piece_));
             for (values[row_] = begin; values[row_] < begin + n; values[row_]++) c.rows.push_back(w_.row(values));
         });
     };
-    // Those of an L1B and a matrix; groups in turns.
-    std::vector<int64_t> parts, before(size_t(c_.config.groups));
-    std::vector<int64_t> turn;
-    for (int64_t part = 0; part < l1bs_ * of_piece_; part++) {
-        parts.push_back(part);
-        turn.push_back(before[size_t(w_.order->place(rows(part, 0, 1).front().rows.front(), 0).group)]++);
+    const auto group = [&](int64_t part) { return w_.order->place(rows(part, 0, 1).front().rows.front(), 0).group; };
+    // Parts come from the groups in turns, and go down one by one. Under work, where L2's time is short, two at a time: one to each half of
+    // the L1Bs, of several groups where that can be.
+    std::vector<std::vector<int64_t>> turns;
+    if (kept_ && l1bs_ % 2 == 0 && w_loads_.words() >= 4 * of_piece_ * w_rows_ * w_blocks_ * block_words) {
+        const int64_t half = l1bs_ / 2;
+        std::vector<int64_t> others(static_cast<size_t>(half));
+        std::iota(others.begin(), others.end(), half);
+        for (int64_t l = 0; l < half; l++) {
+            auto other = std::find_if(others.begin(), others.end(),
+                                      [&](int64_t o) { return group(o * of_piece_) != group(l * of_piece_); });
+            if (other == others.end()) other = others.begin();
+            turns.emplace_back();
+            for (int64_t e = 0; e < of_piece_; e++)
+                turns.back().insert(turns.back().end(), {l * of_piece_ + e, *other * of_piece_ + e});
+            others.erase(other);
+        }
+    } else {
+        std::vector<int64_t> before(size_t(c_.config.groups)), turn;
+        for (int64_t part = 0; part < l1bs_ * of_piece_; part++) {
+            turns.push_back({part});
+            turn.push_back(before[size_t(group(part))]++);
+        }
+        std::stable_sort(turns.begin(), turns.end(),
+                         [&](const auto &a, const auto &b) { return turn[size_t(a[0])] < turn[size_t(b[0])]; });
     }
-    std::stable_sort(parts.begin(), parts.end(),
-                     [&](int64_t a, int64_t b) { return turn[size_t(a)] < turn[size_t(b)]; });
     for (int64_t begin = 0; begin < side_; begin += l1_rows) {
         for (int64_t &at : l1bm) at = l1_loads_.next(l1_rows * count * block_words);
-        for (const int64_t part : parts) {
-            int64_t &from = l2bm[size_t(part)];
-            if (begin % w_rows == 0) {
-                from = w_loads_.next(w_rows * count * block_words);
-                load(w_, rows(part, begin, w_rows), block, count, from);
+        for (const std::vector<int64_t> &parts : turns) {
+            std::vector<int64_t> loads = parts;
+            std::stable_sort(loads.begin(), loads.end(), [&](int64_t a, int64_t b) { return group(a) < group(b); });
+            for (const int64_t part : loads) {
+                if (begin % w_rows) continue;
+                l2bm[size_t(part)] = w_loads_.next(w_rows * count * block_words);
+                load(w_, rows(part, begin, w_rows), block, count, l2bm[size_t(part)]);
             }
-            for (int64_t x = 0; x < l1_rows * count; x++) {
-                L2 s;
-                s.op = L2Op::UnicastDown;
-                s.child = uint8_t(part / of_piece_);
-                // Rows of a block side by side.
-                const int64_t to = (x % count * l1_rows + x / count) * block_words;
-                l2_step(s, from + (begin % w_rows * count + x) * block_words, l1bm[size_t(part % of_piece_)] + to);
+            for (size_t p = 0; p < parts.size(); p += 2) {
+                const bool two = p + 1 < parts.size();
+                for (int64_t x = 0; x < l1_rows * count; x++) {
+                    const int64_t row = (begin % w_rows * count + x) * block_words;
+                    L2 s;
+                    s.op = two ? L2Op::Broadcast2 : L2Op::UnicastDown;
+                    s.child = two ? 0 : uint8_t(parts[p] / of_piece_);
+                    if (two) s.l1bs = 1u << parts[p] / of_piece_ | 1u << parts[p + 1] / of_piece_;
+                    if (two) s.second.at = uint16_t(l2bm[size_t(parts[p + 1])] + row);
+                    // Rows of a block side by side.
+                    l2_step(s, l2bm[size_t(parts[p])] + row,
+                            l1bm[size_t(parts[p] % of_piece_)] + (x % count * l1_rows + x / count) * block_words);
+                }
             }
         }
         for (int64_t e = 0; e < of_piece_; e++) {
+            const Matrix &matrix = of_l1b_[size_t(piece * of_piece_ + e)];
             for (int64_t b = 0; b < count; b++) {
                 for (int64_t r = 0; r < l1_rows; r += rows_of_step_) {
                     for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
                         const int64_t first = (block + b) * sets_of_block_ + h;
                         if (first >= sets_) break;
-                        scatter(
+                        deal(
                             l1bm[size_t(e)] + (b * l1_rows + r) * block_words + h * deal_,
                             [&](int64_t row, int64_t set) {
-                                return face_at(panel, piece * of_piece_ + e, first + set) + begin + r + row;
+                                return face_at(panel, matrix.number, first + set) +
+                                       (begin + r + row) * (sides_ > 1 ? 2 : 1);
                             },
-                            true);
+                            true, mabs_of(matrix.side));
                     }
                 }
             }
@@ -155,6 +185,11 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
         }
     }
     for (int64_t p = first; p < first + chunk_pieces_; p++) panel.there[size_t(block)][size_t(p)] = true;
+}
+
+// Loads of columns for the first blocks of k.
+int64_t RowProduct::loads_until(int64_t blocks) const {
+    return (blocks + w_blocks_ - 1) / w_blocks_ * (pieces_ / chunk_pieces_);
 }
 
 void RowProduct::bring_next(Panel &panel) {

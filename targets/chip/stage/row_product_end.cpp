@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <numeric>
 
 namespace kumiko::chip {
@@ -19,7 +20,11 @@ namespace {
 
 constexpr int64_t block_words = 64;
 
-Operand grf(bool bank, int64_t at, int stride) { return bank ? grf1(int(at), stride) : grf0(int(at), stride); }
+Operand words_of(Bank bank, int64_t at, int stride) {
+    return bank == Bank::Lm1    ? lm1(int(at), stride)
+           : bank == Bank::Grf1 ? grf1(int(at), stride)
+                                : grf0(int(at), stride);
+}
 
 Operand moved(Operand o, int by) {
     o.address.at[0] = uint16_t(o.address.at[0] + by);
@@ -34,12 +39,15 @@ void RowProduct::begin_end(const ScheduleState &state) {
     // Rows that meet in one MAB are `apart_` from each other; so many of a MAB's words follow from four times as many rows.
     const int64_t half = std::max<int64_t>(mabs_ / 2, 1);
     apart_ = narrows_ ? half / std::gcd(pieces_, half) : 1;
-    slots_ = narrows_ ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step;
-    if (narrows_ || end_.defined()) {
+    slots_ = narrows_ ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step * sides_;
+    if (narrows_ || end_.defined() || sides_ > 1) {
         const int64_t words = 2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
         // GRF1 first of all has the vectors, two turns of them.
-        registers_bank_ = plan.free_words(Bank::Grf1) >= words + 2 * set_words_ || plan.free_words(Bank::Grf0) < words;
-        registers_ = Ring(plan.take(registers_bank_ ? Bank::Grf1 : Bank::Grf0, words, "joined sums"), words);
+        if (complete_ >= 0)
+            registers_bank_ = Bank::Lm1;
+        else if (plan.free_words(Bank::Grf1) < words + 2 * set_words_ && plan.free_words(Bank::Grf0) >= words)
+            registers_bank_ = Bank::Grf0;
+        registers_ = Ring(plan.take(registers_bank_, words, "joined sums"), words);
     }
     for (const Expr &e : end_.defined() ? reads_with_casts(end_) : std::vector<Expr>()) {
         const ir::Cast *cast = e.as<ir::Cast>();
@@ -68,8 +76,8 @@ void RowProduct::begin_end(const ScheduleState &state) {
     }
     const int64_t words = int64_t(end_operands_.size()) * (narrows_ ? 4 : 8);
     if (words) {
-        operands_bank_ = plan.free_words(Bank::Grf1) >= words + set_words_ + 24;
-        operands_ring_ = Ring(plan.take(operands_bank_ ? Bank::Grf1 : Bank::Grf0, words, "operands of the end"), words);
+        if (plan.free_words(Bank::Grf1) >= words + set_words_ + 24) operands_bank_ = Bank::Grf1;
+        operands_ring_ = Ring(plan.take(operands_bank_, words, "operands of the end"), words);
     }
     if (!end_.defined() && !narrows_) return;
     std::array<RegisterRange, 2> registers;
@@ -126,14 +134,14 @@ void RowProduct::load_end(const Values &tile) {
 // The words of an operand for four words of every MAB: pieces from `piece` on, as the sums have them.
 void RowProduct::bring_end(EndOperand &o, int64_t piece) {
     const int64_t pieces = narrows_ ? 2 * mabs_ : cycles_per_step;
-    const int64_t l1bm = l1_loads_.next(rows_of_step_ * block_words);
+    const int64_t l1bm = l1_loads_.next(end_words());
     for (int64_t i = 0; i < pieces; i += cycles_per_step) {
         L2 s;
         s.op = L2Op::Scatter;
         l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8, 32 * l1bs_, 32);
     }
     const int width = narrows_ ? 1 : 2;
-    o.here = grf(operands_bank_, operands_ring_.next(cycles_per_step * width), width);
+    o.here = words_of(operands_bank_, operands_ring_.next(cycles_per_step * width), width);
     Micro m;
     m.use(Unit::L1);
     m.word().l1.op = narrows_ ? L1Op::Scatter : L1Op::MabBroadcast;
@@ -160,26 +168,55 @@ Operand RowProduct::finished(const Operand &sums, int64_t piece) {
     return result;
 }
 
-void RowProduct::drain(const Values &tile) {
-    const int64_t l2bm = results_.next(vectors_ * row_words_), count = vectors_ * matrices_;
-    const int64_t sums = l1_sums_.next(count * 4 * sum_words_);
-    if (end_.defined()) load_end(tile);
-    // All of them first, in the order in which the next tile's sums take their places where a step reads those of one matrix.
-    const int64_t quads = count / cycles_per_step, of_rows = narrows_ ? apart_ : quads, turns = quads / of_rows;
-    const int64_t matrices = narrows_ ? matrices_ : 1;
+void RowProduct::drain(const Values &tile, int64_t sums_at) {
+    drains_.emplace_back();
+    drains_.back().tile = tile, drains_.back().sums_at = sums_at;
+    if (complete_ < 0) drain_next();
+}
+
+// Some rows of the first tile that waits for it: of each half in turns, whose rows are of different groups.
+void RowProduct::drain_next() {
+    Drain &d = drains_.front();
+    if (!d.done && end_.defined()) load_end(d.tile);
+    if (d.rows.empty()) {
+        leave(drained_ - 1 - lag_);
+        d.l2bm = results_.next(store_rows_ * row_words_);
+    }
+    const int64_t n = d.done / drain_rows_, all = vectors_ / drain_rows_;
+    const int64_t first = (all % 2 ? n : n % 2 * (all / 2) + n / 2) * drain_rows_;
+    const int64_t words = drain_rows_ * l1b_matrices() * 4 * sum_words_;
+    d.sums = d.out = l1_sums_.next(words);
+    if (l1_results_.words()) d.out = l1_results_.next(narrows_ ? words / 2 : words);
+    for (int64_t v = first; v < first + drain_rows_; v++) d.rows.push_back(v);
+    join(d, first);
+    narrows_ ? drain_narrow(d, first) : drain_wide(d, first);
+    d.done += drain_rows_;
+    if (int64_t(d.rows.size()) == store_rows_) store(d);
+    if (d.done == vectors_) drains_.pop_front();
+}
+
+// Sums of rows over the MABs, to L1BM. A step joins four rows of a matrix, or four matrices of a row: [rows that meet][matrix][of the
+// rows], or in order; in that order in which the next tile's sums take their places.
+void RowProduct::join(const Drain &d, int64_t first) {
+    const bool of_one = narrows_ || sides_ > 1;
+    const int64_t matrices = l1b_matrices(), quads = drain_rows_ * matrices / cycles_per_step,
+                  of_rows = of_one ? apart_ : quads, turns = quads / of_rows, in_turn = of_one ? matrices : 1;
     for (int64_t n = 0; n < quads; n++) {
-        const int64_t turn = n / of_rows, rows = turns / matrices;
-        const int64_t q = (turn % rows * matrices + turn / rows) * of_rows + n % of_rows;
+        const int64_t turn = n / of_rows, rows = turns / in_turn;
+        const int64_t q = (turn % rows * in_turn + turn / rows) * of_rows + n % of_rows;
         std::array<int, 4> at;
+        uint32_t mabs = all_units;
         for (int64_t i = 0; i < cycles_per_step; i++) {
             int64_t v, t;
-            if (narrows_) { // [rows that meet][matrix][of the rows]
+            if (of_one) {
                 const int64_t o = q % apart_;
-                t = q / apart_ % matrices_, v = (q / apart_ / matrices_ * cycles_per_step + i) * apart_ + o;
+                const Matrix &matrix = of_l1b_[size_t(q / apart_ % matrices)];
+                t = matrix.number, v = first + (q / apart_ / matrices * cycles_per_step + i) * apart_ + o;
+                if (sides_ > 1) mabs = mabs_of(matrix.side);
             } else {
-                v = (q * cycles_per_step + i) / matrices_, t = (q * cycles_per_step + i) % matrices_;
+                v = first + (q * cycles_per_step + i) / matrices, t = (q * cycles_per_step + i) % matrices;
             }
-            at[size_t(i)] = int(sum_words_ * (t * vectors_ + v));
+            at[size_t(i)] = int(std::max<int64_t>(d.sums_at, 0) + sum_words_ * (t * vectors_ + v));
         }
         Micro m;
         m.use(Unit::L1);
@@ -187,18 +224,17 @@ void RowProduct::drain(const Values &tile) {
         l1.op = L1Op::MabReduce;
         const int width = int(sum_words_);
         l1.width = uint8_t(width);
-        l1.at.at = uint16_t(sums + q * 16 * width);
-        l1.from = m.read(four_of(Source::Grf0, at), width);
+        l1.mabs = mabs;
+        l1.at.at = uint16_t(d.sums + q * 16 * width);
+        l1.from = m.read(four_of(d.sums_at < 0 ? Source::Grf0 : Source::Lm1, at), width);
         m.word().l1 = l1;
-        m.touch_range(Space::L1bm, sums + q * 16 * width, 16 * width, true);
+        m.touch_range(Space::L1bm, d.sums + q * 16 * width, 16 * width, true);
         c_.packer.place(m);
     }
-    narrows_ ? drain_narrow(sums, l2bm) : drain_wide(sums, l2bm);
-    waiting_.push_back({tile, l2bm});
 }
 
 Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride) {
-    const Operand to = grf(registers_bank_, at, int(stride));
+    const Operand to = words_of(registers_bank_, at, int(stride));
     Micro m;
     m.use(Unit::L1);
     m.word().l1.op = L1Op::MabBroadcast;
@@ -213,47 +249,48 @@ Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride
 
 // f16: rows of four columns of a PE in one word. Row v, matrix t: piece v · pieces + t / 2 of the L1B goes through MABs 2m and
 // 2m + 1, m the piece's number modulo half the MABs; so a gather writes pieces in order.
-void RowProduct::drain_narrow(int64_t sums, int64_t l2bm) {
+void RowProduct::drain_narrow(const Drain &d, int64_t first) {
     const int64_t half = mabs_ / 2, step = apart_ * pieces_ / half; // words of a MAB from row to row of four
-    const int64_t out = l1_results_.next(vectors_ * pieces_ * 8);
-    const int64_t together = cycles_per_step * apart_; // rows
-    for (int64_t v = 0; v < vectors_; v += together) {
+    const int64_t together = cycles_per_step * apart_;              // rows
+    for (int64_t v = 0; v < drain_rows_; v += together) {
         const int64_t regs = registers_.next(2 * slots_), begin = v * pieces_;
-        for (int64_t t = 0; t < matrices_; t++) {
+        for (int64_t t = 0; t < l1b_matrices(); t++) {
             for (int64_t o = 0; o < apart_; o++) {
-                const int64_t piece = o * pieces_ + t / 2, quad = (v / together * matrices_ + t) * apart_ + o;
-                back(sums + quad * 32, 1u << (piece % half * 2 + t % 2), regs + 2 * (piece / half), 2 * step);
+                const int64_t piece = o * pieces_ + t / 2, quad = (v / together * l1b_matrices() + t) * apart_ + o;
+                back(d.sums + quad * 32, 1u << (piece % half * 2 + t % 2), regs + 2 * (piece / half), 2 * step);
             }
         }
         for (int64_t s = 0; s < slots_; s += cycles_per_step) {
             const int64_t piece = begin + s * half;
-            for (EndOperand &o : end_operands_) bring_end(o, piece);
-            const Operand joined = grf(registers_bank_, regs + 2 * s, 2);
+            for (EndOperand &o : end_operands_) bring_end(o, first * pieces_ + piece);
+            const Operand joined = words_of(registers_bank_, regs + 2 * s, 2);
             Micro m =
                 code_->run_to_last(end_program_, [&](int which, int part) { return end_read(joined, which, part); });
             L1 l1;
             l1.op = L1Op::Gather;
             l1.from = VectorEmitter::forward(m);
             m.next().use(Unit::L1);
-            l1.at.at = uint16_t(out + piece * 8);
+            l1.at.at = uint16_t(d.out + piece * 8);
             m.word().l1 = l1;
-            m.touch_range(Space::L1bm, out + piece * 8, deal_ * cycles_per_step, true);
+            m.touch_range(Space::L1bm, d.out + piece * 8, pes_per_mab * mabs_ * cycles_per_step, true);
             c_.packer.place(m);
-            up(out + piece * 8, l2bm + piece * 8 * l1bs_, 4 * half);
+            up(d, piece, 4 * half);
         }
     }
 }
 
-// f32: joined sums stand in L1BM as rows of the result already.
-void RowProduct::drain_wide(int64_t sums, int64_t l2bm) {
-    const int64_t count = vectors_ * pieces_;
-    int64_t out = sums;
-    if (end_.defined()) {
-        out = l1_results_.next(count * 8);
-        for (int64_t piece = 0; piece < count; piece += cycles_per_step) {
-            // Every MAB does the same, one writes.
-            const Operand result =
-                finished(back(sums + piece * 8, all_units, registers_.next(2 * cycles_per_step), 2), piece);
+// f32: joined sums stand in L1BM as rows of the result already, or four rows of each side's matrices, which change their order in the
+// PEs. Every MAB does the same there, one writes.
+void RowProduct::drain_wide(const Drain &d, int64_t first) {
+    const int64_t count = drain_rows_ * pieces_, four = cycles_per_step, turns = sides_ > 1 ? four : 1;
+    for (int64_t n = 0; n < count && d.out != d.sums; n += four * turns) {
+        const int64_t v = n / (pieces_ * turns) * turns, t = n / turns % pieces_; // sides: the first of four rows
+        const int64_t regs = registers_.next(2 * four * turns);
+        for (int64_t i = 0; i < turns; i++) back(d.sums + (n / four + i) * 32, all_units, regs + 2 * i, 2 * turns);
+        for (int64_t i = 0; i < turns; i++) {
+            const int64_t piece = sides_ > 1 ? (v + i) * pieces_ + t : n;
+            Operand result = words_of(registers_bank_, regs + 2 * four * i, 2);
+            if (end_.defined()) result = finished(result, first * pieces_ + piece);
             Micro m;
             m.use(Unit::L1);
             L1 l1;
@@ -261,43 +298,47 @@ void RowProduct::drain_wide(int64_t sums, int64_t l2bm) {
             l1.width = 2;
             l1.mabs = 1;
             l1.from = m.read(result, 2);
-            l1.at.at = uint16_t(out + piece * 8);
+            l1.at.at = uint16_t(d.out + piece * 8);
             m.word().l1 = l1;
-            m.touch_range(Space::L1bm, out + piece * 8, 32, true);
+            m.touch_range(Space::L1bm, d.out + piece * 8, 32, true);
             c_.packer.place(m);
-            code_->give_back(result);
+            if (end_.defined()) code_->give_back(result);
         }
     }
-    up(out, l2bm, count);
+    up(d, 0, count);
 }
 
-void RowProduct::up(int64_t l1bm, int64_t l2bm, int64_t pieces) {
-    for (int64_t p = 0; p < pieces; p += cycles_per_step) {
+// Pieces of the rows drained at a time, to L2BM behind those before.
+void RowProduct::up(const Drain &d, int64_t piece, int64_t pieces) {
+    const int64_t rows = int64_t(d.rows.size()) - drain_rows_;
+    for (int64_t p = piece; p < piece + pieces; p += cycles_per_step) {
         L2 s;
         s.op = L2Op::Gather;
-        l2_step(s, l2bm + p * 8 * l1bs_, l1bm + p * 8, 32 * l1bs_, 32);
+        l2_step(s, d.l2bm + rows * row_words_ + p * 8 * l1bs_, d.out + p * 8, 32 * l1bs_, 32);
     }
 }
 
-void RowProduct::store(const Result &result) {
+// Into the queue; where sums do not hurry to leave GRF0, in parts that keep each group busy about as long.
+void RowProduct::store(Drain &d) {
     std::vector<Mv> all;
+    Values values = d.tile;
     const DramOrder &order = *y_.order;
     for (int u = 0; u < c_.config.total_l2bs(); u++) {
         if (u / c_.config.l2bs >= plan_->used(Tier::Group) || u % c_.config.l2bs >= plan_->used(Tier::L2b)) continue;
-        Values values = result.values;
         plan_->set_unit(values, Tier::Group, u / c_.config.l2bs);
         plan_->set_unit(values, Tier::L2b, u % c_.config.l2bs);
+        values[vector_] = 0;
         const int64_t word = y_.last(values) / order.per_word();
         const int64_t words = std::min(row_words_, order.pitch() - word);
         if (words <= 0) continue;
-        const auto put = [&](const std::vector<DramPlace> &list, int64_t l2bm) {
+        const auto put = [&](const std::vector<DramPlace> &list, int64_t at) {
             for (const BlockRun &run : join_blocks(list)) {
                 Mv m = between(1u << u, run.at.group, true);
                 m.address = uint32_t(y_.dram + run.at.address);
                 m.blocks = uint16_t(run.count);
                 m.size = uint16_t(run.size);
                 m.stride = int32_t(run.stride);
-                m.l2bm = uint16_t(l2bm + run.first * block_words);
+                m.l2bm = uint16_t(at + run.first * block_words);
                 all.push_back(m);
             }
         };
@@ -308,22 +349,30 @@ void RowProduct::store(const Result &result) {
         const auto flush = [&] {
             if (list.empty()) return;
             if (whole)
-                put(list, result.l2bm + first * row_words_);
+                put(list, d.l2bm + first * row_words_);
             else
-                granules(y_, list, result.l2bm + first * row_words_, 1u << u, true, all);
+                granules(y_, list, d.l2bm + first * row_words_, 1u << u, true, all);
             list.clear();
         };
-        for (int64_t v = 0; v < vectors_; v++) {
-            values[vector_] = v;
+        for (size_t v = 0; v < d.rows.size(); v++) {
+            values[vector_] = d.rows[v];
             const int64_t row = y_.row(values);
             if (row == order.zero_row() || words < row_words_) flush();
             if (row == order.zero_row()) continue;
-            if (list.empty()) first = v;
+            if (list.empty()) first = int64_t(v);
             for (int64_t w = 0; w < words; w += unit) list.push_back(order.place(row, word + w));
         }
         flush();
     }
-    if (!all.empty()) c_.packer.place(all);
+    std::map<uint16_t, size_t> of_group;
+    const size_t begin = stores_.size();
+    for (const Mv &m : all) {
+        const size_t at = begin + (complete_ < 0 ? 0 : of_group[m.groups]++);
+        if (at == stores_.size()) stores_.push_back({drained_, {}});
+        stores_[at].moves.push_back(m);
+    }
+    d.rows.clear();
+    drained_++;
 }
 
 // Rows of fewer than 64 LW in an L2B: by granules, through a table that the host writes. What a whole block of 64 LW has too much
