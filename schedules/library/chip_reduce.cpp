@@ -198,10 +198,16 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
     const std::vector<int64_t> points =
         powers(f.lanes, std::max<int64_t>(4, std::min<int64_t>(16, machine.level("GRF0").bytes / 8 / 4 / words)));
     p.points = Tile::nearest(16, points);
-    int64_t of_point = 0;
-    for (const Input &in : op.inputs()) of_point += f.lanes * in.type.bytes() / 8;
-    const int64_t room = machine.level("LM0").bytes / 8 / std::max<int64_t>(1, of_point * p.points);
+    int64_t of_step = 0;
+    for (const Input &in : op.inputs()) of_step += f.lanes * in.type.bytes() / 8;
+    of_step = std::max<int64_t>(1, of_step * deal(f, machine, p.points).points);
+    const int64_t room = machine.level("LM0").bytes / 8 / of_step;
     p.steps = Tile::nearest(room, powers(1, std::max<int64_t>(1, room)));
+    // Where a move fills L2BM, none comes before the last one's words are gone: two tiles take half of it.
+    const int64_t l2bm = machine.level("L2BM").bytes / 8;
+    if (l2bm >= 8192) return p;
+    for (const char *level : {"L1B", "MAB", "PE"}) of_step *= machine.unit(level).count;
+    p.steps = Tile::nearest(l2bm / 4 / of_step, p.steps.legal());
     return p;
 }
 
@@ -269,16 +275,19 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
                 outer.insert(outer.begin(), rest[a]);
                 continue;
             }
-            R.split(rest[a], ceil_div(left, tiles), {a + ".tile", a + ".step"});
+            // Whole parts of a tile move at a time.
+            const int64_t unit = steps >= 8 ? 8 : 1;
+            const int64_t block = tiles == 1 ? left : even_block(left, steps / unit * unit, unit);
+            R.split(rest[a], block, {a + ".tile", a + ".step"});
             outer.insert(outer.begin(), a + ".tile");
             inner.insert(inner.begin(), a + ".step");
             steps = 1;
         }
         tile = outer.back();
         for (const std::string &l : outer) loops.push_back(l);
+        for (const std::string &l : inner) loops.push_back(l);
         if (!row.empty()) loops.push_back(row);
         if (keeps_last) loops.push_back(column);
-        for (const std::string &l : inner) loops.push_back(l);
         loops.push_back(lanes);
     };
     if (whole) {
