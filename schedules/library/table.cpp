@@ -94,6 +94,13 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
+    for (const Stage &s : op.stages()) {
+        for (const Axis &k : s.reduction_axes) {
+            if (constant_extent(k) == 0)
+                throw Unsupported("stage " + s.name + " of op " + op.name() + " reduces over axis " + k.name() +
+                                  ", which has no elements; the chip's reductions have one at least");
+        }
+    }
     for (const LibraryTemplate &t : chip_templates()) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
         // Rows that only one reduction reads may pass through LM.

@@ -174,6 +174,16 @@ TEST_CASE("sums that have no place, or leave before they are complete") {
           "complete");
 }
 
+TEST_CASE("reductions over nothing") {
+    const Machine machine = chip_machine(small());
+    const std::string why = ", which has no elements; the chip's reductions have one at least";
+    const Op op = ops::reduction("sum", f32, {8, 0}, {1});
+    CHECK(told([&] { library::find_template(op, machine); }) ==
+          "unsupported: stage Y of op reduce_sum reduces over axis i1" + why);
+    CHECK(told([&] { compile_chip(Schedule(op, machine), small()); }) ==
+          "unsupported: stage Y reduces over axis i1" + why);
+}
+
 TEST_CASE("the library names what it has") {
     const Machine machine = chip_machine(small());
     CHECK(

@@ -5,6 +5,7 @@
 #include "schedules/library/chip_rows.h"
 #include "schedules/library/table.h"
 #include "sim/half.h"
+#include "support/random.h"
 #include "targets/chip/compile.h"
 #include "targets/chip/vector/from_expr.h"
 #include "tests/unit/machine_order.h"
@@ -97,15 +98,18 @@ private:
     std::vector<Sum> index_;
 };
 
-// A product or convolution by one of the library's schedules, at its default point.
-void check_products(const Op &op, const sim::Config &config, const std::string &name) {
+// A product or convolution by one of the library's schedules. False where it does not fit the machine.
+bool check_products(const Op &op, const sim::Config &config, const Schedule &s) {
     CAPTURE(op.to_string());
     CAPTURE(config.name);
-    CAPTURE(name);
-    const Machine machine = chip_machine(config);
-    const auto space = library::template_named(name).make_space(op, machine);
-    const Schedule s = space->schedule(space->default_point());
-    const auto arrays = run(s, config);
+    std::vector<Buffer<>> arrays;
+    try {
+        arrays = run(s, config);
+    } catch (const UserError &) {
+        return false;
+    } catch (const Unsupported &) {
+        return false;
+    }
     const StageState *sum = nullptr;
     for (const StageState &stage : s.state().stages) {
         if (stage.def.is_reduction()) sum = &stage;
@@ -129,6 +133,24 @@ void check_products(const Op &op, const sim::Config &config, const std::string &
             return std::pair{a(at, reduced), b(at, reduced)};
         });
     });
+    return true;
+}
+
+// At the default point, and at others that fit.
+void check_products(const Op &op, const sim::Config &config, const std::string &name) {
+    CAPTURE(name);
+    const Machine machine = chip_machine(config);
+    const auto space = library::template_named(name).make_space(op, machine);
+    CHECK(check_products(op, config, space->schedule(space->default_point())));
+    Random r(3);
+    for (int n = 0; n < 3; n++) {
+        const Point point = space->sample(r);
+        CAPTURE(space->text(point));
+        try {
+            check_products(op, config, space->schedule(point));
+        } catch (const UserError &) { // does not fit
+        }
+    }
 }
 
 Op product(int m, int n, int k, Type t, Type out, bool transpose_b = true) {
