@@ -121,6 +121,20 @@ TEST_CASE("first positions of the greatest and least along any axis") {
     }
 }
 
+TEST_CASE("of what several inputs make together, the kept axes in another order") {
+    for (const sim::Config &config : configs()) {
+        for (const Type t : {f16, f32}) {
+            Axis i("i", 9), j("j", 14), k("k", 50);
+            Tensor A = input("A", t, {i, j, k}), B = input("B", t, {k}), C = input("C", t, {i, j});
+            const auto term = [&] { return cast(f32, A(i, j, k)) * cast(f32, B(k)) + cast(f32, C(i, j)); };
+            run(Op("rows", {A, B, C}, {compute("Y", {j}, sum(term(), {i, k}))}), config);
+            run(Op("columns", {A, B, C}, {compute("Y", {k, i}, sum(term(), j))}), config);
+            run(Op("planes", {A, B, C}, {compute("Y", {k}, cast(t, sum(term(), {i, j})))}), config, 2);
+            run(Op("all", {A, B, C}, {compute("Y", {}, 1 + sum(term(), {i, j, k}))}), config);
+        }
+    }
+}
+
 TEST_CASE("means along any axes") {
     for (const sim::Config &config : configs()) {
         for (const Case &c : cases) run(reduction("mean", f16, c), config, 4);
