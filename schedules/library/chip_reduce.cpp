@@ -133,7 +133,7 @@ Dealing deal(const Fold &f, const Machine &machine, int64_t points) {
     for (const Axis &a : f.reduction->axes) d.kept.push_back(a.name());
     for (const Axis &a : f.reduction->reduction_axes) d.reduced.push_back(a.name());
     for (const auto *axes : {&f.reduction->axes, &f.reduction->reduction_axes}) {
-        for (const Axis &a : *axes) d.left[a.name()] = *constant_extent(a);
+        for (const Axis &a : *axes) d.left[a.name()] = std::max<int64_t>(1, *constant_extent(a));
     }
     const int64_t pes = machine.unit("PE").count, mabs = machine.unit("MAB").count, l1bs = machine.unit("L1B").count,
                   l2bs = machine.unit("L2B").count, groups = machine.unit("group").count;

@@ -135,6 +135,15 @@ TEST_CASE("of what several inputs make together, the kept axes in another order"
     }
 }
 
+TEST_CASE("no results") {
+    for (const sim::Config &config : configs()) {
+        for (const Case &c : std::vector<Case>{{{0, 5, 4}, {1}}, {{5, 0, 4}, {0, 2}}, {{5, 4, 0}, {0}}}) {
+            run(reduction("sum", f16, c), config);
+            run(reduction("max", f32, c), config);
+        }
+    }
+}
+
 TEST_CASE("means along any axes") {
     for (const sim::Config &config : configs()) {
         for (const Case &c : cases) run(reduction("mean", f16, c), config, 4);

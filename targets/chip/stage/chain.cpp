@@ -126,7 +126,7 @@ void Chain::collect(const StageState &root) {
             if (most == 0) throw Unsupported("no stage of the chain reads " + s.name());
             bool moves = false;
             for (size_t l = 0; l < first.coefficients.size(); l++)
-                moves = moves || (first.depends(l) && plan->loops()[l].extent > 1);
+                moves = moves || (first.depends(l) && plan->loops()[l].extent != 1);
             in.first.push_back(first);
             in.extents.push_back(moves ? most : std::min(most, whole));
         }
