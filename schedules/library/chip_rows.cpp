@@ -24,6 +24,25 @@ struct Roles {
     bool has_row_axis(const Stage &s) const { return s.is_reduction() || s.axes.size() > leading; }
 };
 
+// Of what the reduction reads, its axis is the last one.
+bool reads_along(const Stage &s) {
+    struct Read : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        const Stage *stage;
+        bool along = true;
+        void visit(const Halide::Internal::Call *op) override {
+            for (size_t d = 0; op->call_type == Halide::Internal::Call::Image && d + 1 < op->args.size(); d++) {
+                for (const Axis &k : stage->reduction_axes)
+                    along = along && !Halide::Internal::expr_uses_var(op->args[d], k.name());
+            }
+            IRVisitor::visit(op);
+        }
+    } read;
+    read.stage = &s;
+    for (const Component &c : s.components) c.term.accept(&read);
+    return read.along;
+}
+
 std::optional<Roles> roles(const Op &op) {
     if (op.outputs().size() != 1) return std::nullopt;
     Roles r;
@@ -42,6 +61,7 @@ std::optional<Roles> roles(const Op &op) {
             continue;
         }
         const bool index = s.reduction_kind == "argmax" || s.reduction_kind == "argmin";
+        if (s.reduction_kind == "product" || !reads_along(s)) return std::nullopt; // the tree adds and compares
         if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != (index ? 2 : 1))
             return std::nullopt;
         if (index && op.stages().size() > 1) return std::nullopt; // of an output, and of nothing else
@@ -119,6 +139,11 @@ bool fits(const Op &op, const Machine &machine, const Roles &r, int64_t rows, in
 } // namespace
 
 bool is_chip_rows(const Op &op) { return roles(op).has_value(); }
+
+bool chip_rows_fits(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    return fits(op, machine, r, r.lanes, machine.unit("MAB").count, false);
+}
 
 ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);

@@ -8,6 +8,7 @@
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_packed_matmul.h"
 #include "schedules/library/chip_pool.h"
+#include "schedules/library/chip_reduce.h"
 #include "schedules/library/chip_rows.h"
 #include "schedules/library/chip_transpose.h"
 #include "schedules/library/conv.h"
@@ -73,6 +74,8 @@ const std::vector<LibraryTemplate> &chip_templates() {
                                                is_chip_depthwise, chip_depthwise_parameters, schedule_chip_depthwise),
         make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
                                           is_chip_rows, chip_rows_parameters, schedule_chip_rows),
+        make_template<ChipReduceParameters>("chip_reduce", "reductions along any axes, on the chip", is_chip_reduce,
+                                            chip_reduce_parameters, schedule_chip_reduce),
         make_template<ChipPoolParameters>("chip_pool", "reductions over windows of images, on the chip", is_chip_pool,
                                           chip_pool_parameters, schedule_chip_pool),
         make_template<ChipTransposeParameters>("chip_transpose", "matrices transposed and axes permuted, on the chip",
@@ -91,14 +94,24 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
+    for (const Stage &s : op.stages()) {
+        for (const Axis &k : s.reduction_axes) {
+            if (constant_extent(k) == 0)
+                throw Unsupported("stage " + s.name + " of op " + op.name() + " reduces over axis " + k.name() +
+                                  ", which has no elements; the chip's reductions have one at least");
+        }
+    }
     for (const LibraryTemplate &t : chip_templates()) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
+        // Rows that only one reduction reads may pass through LM.
+        if (t.name == "chip_rows" && is_chip_reduce(op) && t.matches(op) && !chip_rows_fits(op, machine)) continue;
         if (t.matches(op)) return &t;
     }
     throw Unsupported(
         "the library has no schedule of op " + op.name() +
         " for the chip; it has products of matrices of f16 or f32 and convolutions of f16 with f32 sums, "
-        "reductions and norms along the last axis, reductions over windows of images, elementwise chains, "
+        "reductions along any axes (argmax and argmin along one), norms along the last one, reductions over windows of "
+        "images, elementwise chains, "
         "permutations of axes, and rows of a table by number");
 }
 

@@ -147,6 +147,13 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
+    for (const Stage &s : op.stages()) {
+        for (const Axis &k : s.reduction_axes) {
+            if (evaluate_size(k.extent(), {}) == 0)
+                throw Unsupported("stage " + s.name + " reduces over axis " + k.name() +
+                                  ", which has no elements; the chip's reductions have one at least");
+        }
+    }
     if (!schedule.specializations().empty())
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
     try {

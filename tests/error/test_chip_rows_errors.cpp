@@ -98,14 +98,17 @@ TEST_CASE("results that stand elsewhere") {
 }
 
 TEST_CASE("copies inside the loops of a chain") {
-    Begun b(centred());
-    b.T.bind("kp", "PE");
-    b.s.place_in("X", "LM0", "Y", "i");
+    Begun b(centred(), false);
+    b.Y.split("i", 2, {"io", "ii"});
+    b.Y.reorder({"io", "jp", "ii", "jm", "jv"});
+    b.T.compute_at("Y", "io").bind("kp", "PE");
+    b.s.place_in("X", "LM0", "Y", "io");
     b.s.place_in("X", "LM0", "T", "km");
     CHECK(told([&] { compile_chip(b.s, small()); }) ==
-          "unsupported: copy X.LM01 is made inside loop km of T, which is computed at a loop of Y; the chip copies "
-          "what the stages of a chain "
-          "read around their loops");
+          "unsupported: copy X.LM01 is made inside loop i of T, which is computed at a loop of Y; the chip copies what "
+          "the stages of a chain read around those of their loops that do not reduce");
+    b.T.reorder({"kp", "km", "i", "kv"}); // in which the sums would wait
+    CHECK(told([&] { compile_chip(b.s, small()); }) == "no error");
 }
 
 TEST_CASE("reductions over units that the chip does not have") {
@@ -171,13 +174,24 @@ TEST_CASE("sums that have no place, or leave before they are complete") {
           "complete");
 }
 
+TEST_CASE("reductions over nothing") {
+    const Machine machine = chip_machine(small());
+    const std::string why = ", which has no elements; the chip's reductions have one at least";
+    const Op op = ops::reduction("sum", f32, {8, 0}, {1});
+    CHECK(told([&] { library::find_template(op, machine); }) ==
+          "unsupported: stage Y of op reduce_sum reduces over axis i1" + why);
+    CHECK(told([&] { compile_chip(Schedule(op, machine), small()); }) ==
+          "unsupported: stage Y reduces over axis i1" + why);
+}
+
 TEST_CASE("the library names what it has") {
     const Machine machine = chip_machine(small());
     CHECK(
         told([&] {
-            library::find_template(ops::reduction("sum", f32, {4, 5, 6}, {0, 1}), machine);
+            library::find_template(ops::reduction("argmax", f32, {4, 5, 6}, {0, 1}), machine);
         }) ==
-        "unsupported: the library has no schedule of op reduce_sum for the chip; it has products of matrices of f16 or "
-        "f32 and convolutions of f16 with f32 sums, reductions and norms along the last axis, reductions over windows "
-        "of images, elementwise chains, permutations of axes, and rows of a table by number");
+        "unsupported: the library has no schedule of op reduce_argmax for the chip; it has products of matrices of f16 "
+        "or f32 and convolutions of f16 with f32 sums, reductions along any axes (argmax and argmin along one), norms "
+        "along the last one, reductions over windows of images, elementwise chains, permutations of axes, and rows of "
+        "a table by number");
 }

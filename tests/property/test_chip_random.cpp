@@ -113,6 +113,19 @@ Op random_rows(Random &r) {
     }
 }
 
+Op random_reduction(Random &r) {
+    const size_t rank = 1 + r.below(4);
+    std::vector<Expr> shape;
+    std::vector<int> axes;
+    for (size_t d = 0; d < rank; d++) {
+        shape.push_back(int(1 + r.below(std::array{2000, 90, 24, 12}[rank - 1])));
+        if (r.below(2)) axes.push_back(int(d)); // none: all
+    }
+    std::string kind = ops::reduction_kinds()[r.below(ops::reduction_kinds().size())];
+    if (kind.starts_with("arg")) axes.assign(1, int(r.below(rank)));
+    return ops::reduction(kind, r.below(3) ? f16 : f32, shape, axes);
+}
+
 Op random_image(Random &r) {
     const Type t = r.below(3) ? f16 : f32;
     const int n = int(1 + r.below(3)), c = int(1 + r.below(70)), h = int(3 + r.below(15)), w = int(3 + r.below(15));
@@ -198,5 +211,6 @@ TEST_CASE("random convolutions under random schedules") { many(random_conv, 120,
 TEST_CASE("random elementwise stages under random schedules") { many(random_elementwise, 100, 50); }
 TEST_CASE("random functions behind products under random schedules") { many(random_end, 60, 20, true); }
 TEST_CASE("random rows under random schedules") { many(random_rows, 60, 30, true); }
+TEST_CASE("random reductions along any axes under random schedules") { many(random_reduction, 60, 30, true); }
 TEST_CASE("random images under random schedules") { many(random_image, 60, 30, true); }
 TEST_CASE("random copies under random schedules") { many(random_copy, 60, 30); }

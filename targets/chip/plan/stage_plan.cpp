@@ -291,6 +291,22 @@ bool StagePlan::inside(const Values &values, const std::vector<bool> &without) c
     return true;
 }
 
+int64_t StagePlan::reach(const Affine &index, size_t depth) const {
+    const auto same = [&](const Affine &value) { // as the index, inside; and nothing else
+        bool equal = true;
+        for (size_t l = 0; l < loops_.size(); l++)
+            equal = equal && (l > depth ? value.coefficients[l] == index.coefficients[l]
+                                        : loops_[l].extent == 1 || !value.depends(l));
+        return equal;
+    };
+    int64_t n = 1;
+    for (size_t l = depth + 1; l < loops_.size(); l++) n += index.coefficients[l] * (loops_[l].extent - 1);
+    for (const Guard &g : guards_) {
+        if (same(g.value)) n = std::min(n, g.limit);
+    }
+    return n;
+}
+
 int64_t StagePlan::used(Tier level) const {
     int64_t n = 1;
     for (const PlannedLoop &l : loops_) {

@@ -90,6 +90,8 @@ public:
 
     // True when no split runs beyond its end at these values; splits that make one of the loops in `without` are not asked.
     bool inside(const Values &values, const std::vector<bool> &without) const;
+    // Indices from the first on that the loops behind position `depth` make of one that runs forwards.
+    int64_t reach(const Affine &index, size_t depth) const;
     // Sets the values of the loops bound to a level for unit u of that level; units beyond the bound ones do what others do.
     void set_unit(Values &values, Tier level, int unit) const;
     // A number for what the loops of `access` bound to this level make of unit u; equal numbers, equal data. Below distinct().

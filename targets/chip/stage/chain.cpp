@@ -110,12 +110,11 @@ void Chain::collect(const StageState &root) {
                     const ir::Call *call = e.as<ir::Call>();
                     if (call->name != s.name()) continue;
                     Affine at = reader.plan->affine(call->args[d]);
-                    int64_t reach = 1;
                     for (size_t l = depth + 1; l < at.coefficients.size(); l++) {
                         if (at.coefficients[l] < 0)
                             throw Unsupported("stage " + reader.name + " reads " + s.name() + " backwards");
-                        reach += at.coefficients[l] * (reader.plan->loops()[l].extent - 1);
                     }
+                    const int64_t reach = reader.plan->reach(at, depth);
                     at.coefficients.resize(depth + 1);
                     if (most && (at.coefficients != first.coefficients || at.constant != first.constant))
                         throw Unsupported("what reads " + s.name() + " at " + s.def.axes[d].name() +
@@ -126,7 +125,8 @@ void Chain::collect(const StageState &root) {
             }
             if (most == 0) throw Unsupported("no stage of the chain reads " + s.name());
             bool moves = false;
-            for (const int64_t k : first.coefficients) moves = moves || k != 0;
+            for (size_t l = 0; l < first.coefficients.size(); l++)
+                moves = moves || (first.depends(l) && plan->loops()[l].extent != 1);
             in.first.push_back(first);
             in.extents.push_back(moves ? most : std::min(most, whole));
         }
@@ -264,14 +264,15 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     shape.copies = four_ ? 4 : 2;
     shape.zeros = border == Border::Zeros;
     shape.clamped = border == Border::Nearest;
-    // Of a stage with loops of its own inside the chain's, copies stand around those.
+    // Of a stage with loops of its own inside the chain's, copies stand around those, but for loops that reduce.
     const size_t own = s.plan->first_own();
     size_t at = copies.front().at;
     for (size_t l = own; &s != root_ && l < loops.size() && l <= at; l++) {
-        if (loops[l].kind == PlannedLoop::Kind::Time && loops[l].extent > 1)
-            throw Unsupported("copy " + shape.name + " is made inside loop " + loops[l].name + " of " + s.name +
-                              ", which is computed at a loop of " + root_->name +
-                              "; the chip copies what the stages of a chain read around their loops");
+        if (loops[l].kind == PlannedLoop::Kind::Time && loops[l].extent > 1 && !loops[l].reduction)
+            throw Unsupported(
+                "copy " + shape.name + " is made inside loop " + loops[l].name + " of " + s.name +
+                ", which is computed at a loop of " + root_->name +
+                "; the chip copies what the stages of a chain read around those of their loops that do not reduce");
     }
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind != PlannedLoop::Kind::Time || !access.depends(l)) continue;

@@ -384,6 +384,9 @@ void Chain::reduce(ChainStage &s) {
                     rest /= plan.loops()[s.reduced[i]].extent;
                 }
             }
+            for (const ChainRead &r : s.reads) { // a copy inside of loops that reduce
+                if (r.loader) r.loader->ensure(of_loader(r, four.values[0]));
+            }
             const Operand to = accumulator(q % side_by_side, g);
             const auto beyond = limits(s, four.values[0]);
             code_->run(

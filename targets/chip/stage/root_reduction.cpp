@@ -19,24 +19,44 @@ int64_t extent_of(const StageState &s, const std::string &loop) {
     return *n;
 }
 
+int64_t lanes_of(const StageState &s) {
+    int64_t lanes = 1;
+    for (const std::string &l : s.order) {
+        if (s.loop(l).kind == LoopKind::Vectorized) lanes *= extent_of(s, l);
+    }
+    return lanes;
+}
+
+// The one element of a stage without axes as the first of a long word. Returns the loop around it.
+std::string one_word(StageState &s, int64_t lanes) {
+    const std::string axis = "one", word = axis + ".word", lane = axis + ".lane";
+    s.def.axes = {Axis(axis, 1)};
+    s.loops = {{axis, 1}, {word, 1}, {lane, Expr(int(lanes))}};
+    s.relations = {SplitRelation{axis, word, lane, lanes, Tail::Auto}};
+    s.order = {word, lane};
+    s.loop(lane).kind = LoopKind::Vectorized;
+    return word;
+}
+
 // The two stages of `s`, what is reduced first.
 std::pair<StageState, StageState> divided(const StageState &s) {
-    if (!s.accumulate)
+    const bool one = s.def.axes.empty();
+    if (!s.accumulate && !one)
         throw UserError(
             "stage " + s.name() +
             " is a reduction at the root, but its sums have no place; accumulate_in(\"GRF0\", …) at the loop "
             "around those that reduce");
-    const std::string at = s.accumulate->loop;
-    const size_t depth = s.position(at);
+    const std::string at = one ? "" : s.accumulate->loop;
+    const size_t inside = one ? 0 : s.position(at) + 1;
     StageState reduced = s, stored = s;
-    for (size_t l = 0; l <= depth; l++) {
+    for (size_t l = 0; l < inside; l++) {
         if (s.loop(s.order[l]).reduction)
             throw Unsupported("stage " + s.name() + ": reduction loop " + s.order[l] + " stands outside of " + at +
                               ", so sums would leave and come back; the chip keeps them until they are complete");
     }
     reduced.def.name += ".reduced";
     for (Component &c : reduced.def.components) c.tensor = reduced.def.name;
-    reduced.order.assign(s.order.begin() + int64_t(depth) + 1, s.order.end());
+    reduced.order.assign(s.order.begin() + int64_t(inside), s.order.end());
     reduced.accumulate.reset();
     reduced.placement = {Placement::Kind::At, s.name(), at};
 
@@ -47,21 +67,22 @@ std::pair<StageState, StageState> divided(const StageState &s) {
     stored.def.value = read_tensor(stored.def.type, reduced.def.name, indices);
     stored.def.components.clear();
     stored.def.reduction_axes.clear();
+    if (one) {
+        reduced.placement.loop = one_word(stored, lanes_of(s));
+        return {reduced, stored};
+    }
     const auto reduces = [&](const std::string &loop) { return s.find_loop(loop)->reduction; };
     std::erase_if(stored.order, reduces);
     std::erase_if(stored.relations, [&](const Relation &r) {
         const auto *split = std::get_if<SplitRelation>(&r);
         return split ? reduces(split->inner) : reduces(std::get<FuseRelation>(r).fused);
     });
-    int64_t lanes = 1;
+    const int64_t lanes = lanes_of(s);
     bool kept_lanes = false;
     std::string last;
-    for (size_t l = depth + 1; l < s.order.size(); l++) {
+    for (size_t l = inside; l < s.order.size(); l++) {
         const LoopState &loop = s.loop(s.order[l]);
-        if (loop.kind == LoopKind::Vectorized) {
-            lanes *= extent_of(s, loop.name);
-            kept_lanes = kept_lanes || !loop.reduction;
-        }
+        kept_lanes = kept_lanes || (loop.kind == LoopKind::Vectorized && !loop.reduction);
         if (loop.kind == LoopKind::Serial && !loop.reduction) last = loop.name;
     }
     if (kept_lanes || lanes == 1) return {reduced, stored};
@@ -191,6 +212,17 @@ ScheduleState with_results_stored(const ScheduleState &state) {
         }
         made.stages.push_back(std::move(reduced));
         made.stages.push_back(std::move(stored));
+    }
+    // Stages before one without axes have no loop of it to stand at.
+    for (StageState &s : made.stages) {
+        if (s.is_copy || !s.def.axes.empty() || !state.op.is_output(s.name())) continue;
+        int64_t lanes = 1;
+        for (const StageState &before : made.stages) lanes = std::max(lanes, lanes_of(before));
+        const std::string at = one_word(s, lanes);
+        for (StageState &before : made.stages) {
+            if (!before.is_copy && &before != &s && before.placement.kind == Placement::Kind::Root)
+                before.placement = {Placement::Kind::At, s.name(), at};
+        }
     }
     return made;
 }

@@ -1,0 +1,328 @@
+#include "schedules/library/chip_reduce.h"
+
+#include "machine/machine.h"
+#include "schedules/library/chip_product.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kumiko::library {
+
+namespace {
+
+namespace ir = Halide::Internal;
+
+struct Fold {
+    const Stage *reduction = nullptr, *output = nullptr; // the same, or one behind the other
+    std::string last;                                    // axis of what is read
+    bool over_units = true;                              // the tree knows the combiner
+    int64_t lanes = 2;
+    bool reduces(const std::string &axis) const {
+        const auto &all = reduction->reduction_axes;
+        return std::any_of(all.begin(), all.end(), [&](const Axis &a) { return a.name() == axis; });
+    }
+};
+
+std::vector<const ir::Call *> reads_of(const Stage &stage) {
+    struct Find : ir::IRVisitor {
+        using IRVisitor::visit;
+        std::vector<const ir::Call *> reads;
+        void visit(const ir::Call *op) override {
+            if (op->call_type == ir::Call::Image) reads.push_back(op);
+            IRVisitor::visit(op);
+        }
+    } find;
+    for (const Expr &e : stage.is_reduction() ? std::vector{stage.components.back().term} : stage.expressions())
+        e.accept(&find);
+    return find.reads;
+}
+
+std::optional<Fold> find_fold(const Op &op) {
+    if (op.outputs().size() != 1 || op.stages().size() > 2) return std::nullopt;
+    Fold f;
+    f.output = &op.stage(op.outputs().front());
+    for (const Stage &s : op.stages()) {
+        for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+            for (const Axis &a : *axes) {
+                if (!constant_extent(a)) return std::nullopt;
+            }
+        }
+        if (s.is_reduction() && !f.reduction)
+            f.reduction = &s;
+        else if (&s != f.output || s.kind != Stage::Kind::Pointwise)
+            return std::nullopt;
+        if ((s.is_reduction() ? s.components.back().type : s.type).bytes() == 2) f.lanes = 4;
+    }
+    if (!f.reduction) return std::nullopt;
+    const Stage &r = *f.reduction;
+    const bool index = r.reduction_kind == "argmax" || r.reduction_kind == "argmin";
+    if (!r.properties.associative || !r.properties.commutative || r.components.size() != (index ? 2 : 1) ||
+        (index && (&r != f.output || r.reduction_axes.size() != 1)))
+        return std::nullopt;
+    f.over_units = r.reduction_kind != "product";
+    const ir::Call *widest = nullptr;
+    for (const ir::Call *read : reads_of(r)) {
+        const bool plain = std::all_of(read->args.begin(), read->args.end(),
+                                       [](const Expr &e) { return e.as<ir::Variable>() != nullptr; });
+        if (!plain || read->args.empty() || !op.find_input(read->name)) return std::nullopt;
+        if (!widest || read->args.size() > widest->args.size()) widest = read;
+        if (read->type.bytes() == 2) f.lanes = 4;
+    }
+    if (!widest) return std::nullopt;
+    f.last = widest->args.back().as<ir::Variable>()->name;
+    if (f.output == f.reduction) return f;
+    for (const ir::Call *read : reads_of(*f.output)) { // at its own axes
+        if (read->name != r.name || r.axes.size() != f.output->axes.size()) return std::nullopt;
+        for (size_t d = 0; d < r.axes.size(); d++) {
+            const ir::Variable *v = read->args[d].as<ir::Variable>();
+            if (!v || v->name != f.output->axes[d].name() || v->name != r.axes[d].name()) return std::nullopt;
+        }
+    }
+    return f;
+}
+
+int64_t power(int64_t most, int64_t extent) { // of 2: so many units, or as many as it takes
+    return std::min<int64_t>(most, int64_t(std::bit_ceil(uint64_t(extent))));
+}
+
+// How axes are dealt out.
+struct Dealing {
+    struct Cut {
+        int64_t factor;
+        std::string name, level; // of the new loop; no level: in time
+        bool inside;             // of the loop below which sums are kept
+    };
+    std::map<std::string, std::vector<Cut>> cuts; // by axis, innermost first
+    std::map<std::string, int64_t> left;
+    std::vector<std::string> kept, reduced; // axes
+    std::string row;                        // the kept axis of which a PE has several at a time, beside the last one's
+    int64_t of_row = 1, points = 1;
+
+    int64_t all(const std::vector<std::string> &axes) const {
+        int64_t n = 1;
+        for (const std::string &a : axes) n *= left.at(a);
+        return n;
+    }
+    const std::string *longest(const std::vector<std::string> &axes) const {
+        const std::string *best = nullptr;
+        for (const std::string &a : axes) {
+            if (!best || left.at(a) > left.at(*best)) best = &a;
+        }
+        return best && left.at(*best) > 1 ? best : nullptr;
+    }
+    void cut(const std::string &axis, int64_t factor, const std::string &name, const std::string &level, bool inside) {
+        cuts[axis].push_back({factor, axis + "." + name, level, inside});
+        left[axis] = ceil_div(left[axis], factor);
+    }
+    // Units of a level: axes in the order of their lengths, each once.
+    void deal(std::vector<std::string> axes, int64_t units, const std::string &level, bool inside) {
+        while (units > 1) {
+            const std::string *axis = longest(axes);
+            if (!axis) return;
+            const int64_t n = power(units, left.at(*axis));
+            const std::string name = *axis;
+            cut(name, n, level, level, inside);
+            units /= n;
+            std::erase(axes, name);
+        }
+    }
+};
+
+Dealing deal(const Fold &f, const Machine &machine, int64_t points) {
+    Dealing d;
+    for (const Axis &a : f.reduction->axes) d.kept.push_back(a.name());
+    for (const Axis &a : f.reduction->reduction_axes) d.reduced.push_back(a.name());
+    for (const auto *axes : {&f.reduction->axes, &f.reduction->reduction_axes}) {
+        for (const Axis &a : *axes) d.left[a.name()] = std::max<int64_t>(1, *constant_extent(a));
+    }
+    const int64_t pes = machine.unit("PE").count, mabs = machine.unit("MAB").count, l1bs = machine.unit("L1B").count,
+                  l2bs = machine.unit("L2B").count, groups = machine.unit("group").count;
+    const bool keeps_last = !f.reduces(f.last);
+    d.cut(f.last, f.lanes, "v", "", true);
+    // PEs; a rotation joins two or four.
+    if (d.left[f.last] > 1)
+        d.cut(f.last, pes, "PE", "PE", true);
+    else if (const std::string *axis = d.longest(d.reduced))
+        d.deal({*axis}, pes, "PE", true);
+    const int64_t far = groups * l2bs;
+    const bool folds = f.over_units && d.longest(d.reduced);
+    if (keeps_last && d.left[f.last] >= mabs && (!folds || d.all(d.kept) >= 4 * mabs * far)) {
+        d.cut(f.last, mabs, "MAB", "MAB", true);
+    } else if (folds) {
+        int64_t units = mabs;
+        std::vector<std::string> others = d.reduced;
+        if (!keeps_last && d.left[f.last] > 1) {
+            d.cut(f.last, power(units, d.left[f.last]), "MAB", "MAB", true);
+            units /= d.cuts[f.last].back().factor;
+            std::erase(others, f.last);
+        }
+        d.deal(others, units, "MAB", true);
+    }
+    // Results of a PE: enough to be busy, few enough that all units have some.
+    while (points > 1 && points / 2 * far >= d.all(d.kept)) points /= 2;
+    if (keeps_last) {
+        d.points = std::min(points, d.left[f.last]);
+        d.cut(f.last, d.points, "t", "", true);
+    }
+    std::vector<std::string> rows = d.kept;
+    std::erase(rows, f.last);
+    if (const std::string *axis = d.longest(rows); axis || (!keeps_last && !rows.empty())) {
+        d.row = axis ? *axis : rows.back();
+        d.of_row = std::min(std::max<int64_t>(1, points / d.points), d.left[d.row]);
+        d.points *= d.of_row;
+        d.cut(d.row, d.of_row, "row", "", true);
+    }
+    const bool l1bs_keep = d.all(d.kept) >= far * l1bs || !f.over_units || !d.longest(d.reduced);
+    if (!l1bs_keep) d.deal(d.reduced, l1bs, "L1B", true);
+    d.deal(d.kept, groups, "group", false);
+    d.deal(d.kept, l2bs, "L2B", false);
+    if (l1bs_keep) d.deal(d.kept, l1bs, "L1B", false);
+    bool mabs_used = false;
+    for (const auto &[axis, cuts] : d.cuts) {
+        for (const auto &c : cuts) mabs_used = mabs_used || c.level == "MAB";
+    }
+    if (!mabs_used) d.deal(d.kept, mabs, "MAB", false);
+    return d;
+}
+
+} // namespace
+
+bool is_chip_reduce(const Op &op) { return find_fold(op).has_value(); }
+
+ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine) {
+    const Fold f = *find_fold(op);
+    const Component &sum = f.reduction->components.back();
+    // Sums take a quarter of the registers at most.
+    const int64_t words = f.lanes * (sum.type.bytes() == 2 && f.reduction->components.size() == 1 ? 2 : 4) / 8;
+    ChipReduceParameters p;
+    const std::vector<int64_t> points =
+        powers(f.lanes, std::max<int64_t>(4, std::min<int64_t>(16, machine.level("GRF0").bytes / 8 / 4 / words)));
+    p.points = Tile::nearest(16, points);
+    int64_t of_step = 0;
+    for (const Input &in : op.inputs()) of_step += f.lanes * in.type.bytes() / 8;
+    of_step = std::max<int64_t>(1, of_step * deal(f, machine, p.points).points);
+    const int64_t room = machine.level("LM0").bytes / 8 / of_step;
+    p.steps = Tile::nearest(room, powers(1, std::max<int64_t>(1, room)));
+    // Where a move fills L2BM, none comes before the last one's words are gone: two tiles take half of it.
+    const int64_t l2bm = machine.level("L2BM").bytes / 8;
+    if (l2bm >= 8192) return p;
+    for (const char *level : {"L1B", "MAB", "PE"}) of_step *= machine.unit(level).count;
+    p.steps = Tile::nearest(l2bm / 4 / of_step, p.steps.legal());
+    return p;
+}
+
+Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipReduceParameters &p) {
+    const Fold f = *find_fold(op);
+    const Dealing d = deal(f, machine, p.points);
+    Schedule s(op, machine);
+    StageHandle Y = s.stage(f.output->name), R = s.stage(f.reduction->name);
+    const bool whole = f.output == f.reduction;
+    std::map<std::string, std::string> rest; // what is left of an axis behind its cuts
+    const auto split = [&](StageHandle &S, const std::string &axis, bool all) {
+        rest[axis] = axis;
+        const auto cuts = d.cuts.find(axis);
+        if (cuts == d.cuts.end()) return;
+        for (const Dealing::Cut &c : cuts->second) {
+            if (!all && !c.inside) continue;
+            S.split(rest[axis], c.factor, {c.name + ".o", c.name});
+            rest[axis] = c.name + ".o";
+            if (!c.level.empty()) S.bind(c.name, c.level);
+        }
+    };
+    const auto bound = [&](const std::vector<std::string> &axes, bool inside) {
+        std::vector<LoopName> loops;
+        for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
+            for (const std::string &axis : axes) {
+                const auto cuts = d.cuts.find(axis);
+                for (size_t c = cuts == d.cuts.end() ? 0 : cuts->second.size(); c-- > 0;) {
+                    if (cuts->second[c].level == level && cuts->second[c].inside == inside)
+                        loops.push_back(cuts->second[c].name);
+                }
+            }
+        }
+        return loops;
+    };
+    const auto append = [](std::vector<LoopName> &to, const std::vector<LoopName> &more) {
+        to.insert(to.end(), more.begin(), more.end());
+    };
+    std::vector<std::string> axes = d.kept;
+    axes.insert(axes.end(), d.reduced.begin(), d.reduced.end());
+    std::vector<LoopName> order = bound(d.kept, false);
+    std::string at;
+    for (const std::string &a : d.kept) {
+        split(Y, a, true);
+        order.push_back(rest[a]);
+        at = rest[a];
+    }
+    const std::string lanes = f.last + ".v", column = f.last + ".t", row = d.row.empty() ? "" : d.row + ".row";
+    const bool keeps_last = !f.reduces(f.last);
+    // The loops that reduce, with those of the points that they have: tiles in time, then what is in LM.
+    std::string tile;
+    const auto reducing = [&](std::vector<LoopName> &loops) {
+        append(loops, bound(axes, true));
+        std::vector<std::string> outer, inner;
+        int64_t steps = p.steps;
+        for (size_t n = d.reduced.size(); n-- > 0;) {
+            const std::string &a = d.reduced[n];
+            split(R, a, true);
+            const int64_t left = d.left.at(a), tiles = ceil_div(left, steps);
+            if (n > 0 && tiles == 1) {
+                inner.insert(inner.begin(), rest[a]);
+                steps /= left;
+                continue;
+            }
+            if (steps == 1 && !outer.empty()) {
+                outer.insert(outer.begin(), rest[a]);
+                continue;
+            }
+            // Whole parts of a tile move at a time.
+            const int64_t unit = steps >= 8 ? 8 : 1;
+            const int64_t block = tiles == 1 ? left : even_block(left, steps / unit * unit, unit);
+            R.split(rest[a], block, {a + ".tile", a + ".step"});
+            outer.insert(outer.begin(), a + ".tile");
+            inner.insert(inner.begin(), a + ".step");
+            steps = 1;
+        }
+        tile = outer.back();
+        for (const std::string &l : outer) loops.push_back(l);
+        for (const std::string &l : inner) loops.push_back(l);
+        if (!row.empty()) loops.push_back(row);
+        if (keeps_last) loops.push_back(column);
+        loops.push_back(lanes);
+    };
+    if (whole) {
+        reducing(order);
+        Y.reorder(order);
+        Y.vectorize(lanes);
+        if (!at.empty()) s.accumulate_in(Y.name(), "GRF0", at);
+    } else {
+        if (keeps_last) {
+            append(order, bound(d.kept, true));
+            if (!row.empty()) order.push_back(row);
+            order.push_back(column);
+            order.push_back(lanes);
+        } else if (!row.empty()) { // which all lanes and PEs have: each stores some
+            Y.split(row, f.lanes, {row + ".w", row + ".v"});
+            order.push_back(row + ".w");
+            order.push_back(row + ".v");
+        }
+        if (!order.empty()) Y.reorder(order).vectorize(keeps_last ? lanes : row + ".v");
+        if (!at.empty()) R.compute_at(Y.name(), at);
+        std::vector<LoopName> own;
+        for (const std::string &a : d.kept) {
+            split(R, a, false);
+            own.push_back(rest[a]);
+        }
+        reducing(own);
+        R.reorder(own).vectorize(lanes);
+        if (!at.empty()) R.place_in("GRF1");
+    }
+    for (const Input &in : op.inputs()) {
+        const auto readers = s.state().consumers(in.name);
+        if (std::find(readers.begin(), readers.end(), R.name()) != readers.end())
+            s.place_in(in.name, "LM0", R.name(), tile).double_buffer();
+    }
+    return s;
+}
+
+} // namespace kumiko::library

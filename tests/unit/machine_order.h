@@ -1,0 +1,144 @@
+// What the chip makes of a reduction, to the bit, on the host: docs/chip.md has the arithmetic, docs/chip-compiler.md the order. The order comes
+// from the loops of the schedule alone: loops in time follow one another, loops of units and lanes are trees.
+#pragma once
+
+#include "schedules/state.h"
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace kumiko {
+
+// Neighbours in pairs, level by level; an odd one passes up.
+inline float tree(std::vector<float> v) {
+    while (v.size() > 1) {
+        for (size_t i = 0; i < v.size(); i += 2) v[i / 2] = i + 1 < v.size() ? v[i] + v[i + 1] : v[i];
+        v.resize((v.size() + 1) / 2);
+    }
+    return v.front();
+}
+
+class ReductionOrder {
+public:
+    using Indices = std::vector<int64_t>; // along the reduction's axes
+    int64_t steps = 1, lanes = 1, mabs = 1, pes = 1, l1bs = 1;
+
+    explicit ReductionOrder(const StageState &stage) {
+        struct Level {
+            int64_t *count;
+            std::vector<std::pair<std::string, int64_t>> loops; // outermost first
+        };
+        std::map<std::string, Level> levels{
+            {"", {&steps, {}}}, {"lane", {&lanes, {}}}, {"MAB", {&mabs, {}}}, {"PE", {&pes, {}}}, {"L1B", {&l1bs, {}}}};
+        bool inside = false;
+        for (const std::string &name : stage.order) {
+            const LoopState &l = stage.loop(name);
+            inside = inside || (stage.tensorize && stage.tensorize->loop == name);
+            if (!l.reduction) continue;
+            Level &level = levels.at(inside || l.kind == LoopKind::Vectorized ? "lane" : l.unit);
+            level.loops.push_back({name, number(l.extent)});
+            *level.count *= level.loops.back().second;
+        }
+        for (int64_t n = 0; n < steps * lanes * mabs * pes * l1bs; n++) {
+            int64_t left = n;
+            std::map<std::string, int64_t> value;
+            for (const char *name : {"", "lane", "MAB", "PE", "L1B"}) {
+                const Level &level = levels.at(name);
+                for (size_t l = level.loops.size(); l-- > 0;) {
+                    value[level.loops[l].first] = left % level.loops[l].second;
+                    left /= level.loops[l].second;
+                }
+            }
+            for (size_t r = stage.relations.size(); r-- > 0;) {
+                const auto *s = std::get_if<SplitRelation>(&stage.relations[r]);
+                if (s && value.contains(s->inner)) value[s->parent] = value[s->outer] * s->factor + value[s->inner];
+            }
+            std::optional<Indices> at = Indices();
+            for (const Axis &a : stage.def.reduction_axes) {
+                if (at) at->push_back(value.at(a.name()));
+                if (value.at(a.name()) >= number(a.extent())) at.reset();
+            }
+            all_.push_back(at);
+        }
+    }
+    // None where an index lies beyond its axis.
+    const std::optional<Indices> &at(int64_t step, int64_t lane, int64_t mab, int64_t pe = 0, int64_t l1b = 0) const {
+        return all_[size_t((((l1b * pes + pe) * mabs + mab) * lanes + lane) * steps + step)];
+    }
+
+private:
+    std::vector<std::optional<Indices>> all_;
+    static int64_t number(const Expr &e) { return *Halide::Internal::as_const_int(Halide::Internal::simplify(e)); }
+};
+
+// A sum of products in the matrix units. `single`: of f32, whose columns come in two halves, the even ones first. `pair`: the operands.
+inline float sum_of_products(const ReductionOrder &order, bool single,
+                             const std::function<std::pair<float, float>(const ReductionOrder::Indices &)> &pair) {
+    std::vector<float> of_mabs;
+    const int64_t side = order.lanes, halves = single ? 2 : 1;
+    for (int64_t mab = 0; mab < order.mabs; mab++) {
+        std::optional<float> sum;
+        for (int64_t step = 0; step < order.steps; step++) {
+            for (int64_t half = 0; half < halves; half++) {
+                std::vector<float> level;
+                const auto operands = [&](int64_t lane) {
+                    const auto &at = order.at(step, lane, mab);
+                    return at ? pair(*at) : std::pair{0.f, 0.f};
+                };
+                for (int64_t lane = half; lane < side; lane += 2) {
+                    const auto [a, b] = operands(lane);
+                    if (single) {
+                        level.push_back(a * b);
+                        continue;
+                    }
+                    const auto [c, d] = operands(lane + 1);
+                    level.push_back(std::fma(c, d, a * b));
+                }
+                const float y = tree(level);
+                sum = sum ? y + *sum : y;
+            }
+        }
+        of_mabs.push_back(*sum);
+    }
+    return tree(of_mabs);
+}
+
+// A sum on the vectors: in each lane of each PE `chains` sums side by side, which take the terms in turn; then these, the words of a lane, the
+// lanes, PEs, MABs, L1Bs. `fold`: a term, added to the sum unless it is the first; beyond an end the indices are none.
+inline float sum_of_vectors(
+    const ReductionOrder &order, int64_t chains,
+    const std::function<float(const std::optional<ReductionOrder::Indices> &, std::optional<float> sum)> &fold) {
+    std::vector<float> of_l1bs;
+    for (int64_t l1b = 0; l1b < order.l1bs; l1b++) {
+        std::vector<float> of_mabs;
+        for (int64_t mab = 0; mab < order.mabs; mab++) {
+            std::vector<float> of_pes;
+            for (int64_t pe = 0; pe < order.pes; pe++) {
+                std::vector<float> lanes;
+                for (int64_t lane = 0; lane < order.lanes; lane++) {
+                    std::vector<std::optional<float>> sums(static_cast<size_t>(chains));
+                    for (int64_t step = 0; step < order.steps; step++) {
+                        auto &sum = sums[size_t(step % chains)];
+                        sum = fold(order.at(step, lane, mab, pe, l1b), sum);
+                    }
+                    for (size_t c = 1; c < sums.size(); c++) *sums[0] += *sums[c];
+                    lanes.push_back(*sums[0]);
+                }
+                const size_t half = lanes.size() / 2; // word with word
+                for (size_t e = 0; lanes.size() == 4 && e < half; e++) lanes[e] += lanes[e + half];
+                of_pes.push_back(lanes.size() == 1 ? lanes[0] : lanes[0] + lanes[1]);
+            }
+            for (size_t r = of_pes.size() / 2; r > 0; r /= 2) { // by rotations
+                for (size_t p = 0; p < r; p++) of_pes[p] += of_pes[p + r];
+            }
+            of_mabs.push_back(of_pes[0]);
+        }
+        of_l1bs.push_back(tree(of_mabs));
+    }
+    return tree(of_l1bs);
+}
+
+} // namespace kumiko
