@@ -34,8 +34,10 @@ public:
         std::map<std::string, Level> levels{
             {"", {&steps, {}}}, {"lane", {&lanes, {}}}, {"MAB", {&mabs, {}}}, {"PE", {&pes, {}}}, {"L1B", {&l1bs, {}}}};
         bool inside = false;
+        bool sides = false; // columns are bound to MABs beside the reduction
         for (const std::string &name : stage.order) {
             const LoopState &l = stage.loop(name);
+            sides = sides || (!l.reduction && l.unit == "MAB" && stage.tensorize);
             inside = inside || (stage.tensorize && stage.tensorize->loop == name);
             if (!l.reduction) continue;
             Level &level = levels.at(inside || l.kind == LoopKind::Vectorized ? "lane" : l.unit);
@@ -63,6 +65,7 @@ public:
             }
             all_.push_back(at);
         }
+        if (sides && mabs > 1) alternate(number(stage.def.reduction_axes.front().extent()));
     }
     // None where an index lies beyond its axis.
     const std::optional<Indices> &at(int64_t step, int64_t lane, int64_t mab, int64_t pe = 0, int64_t l1b = 0) const {
@@ -71,6 +74,16 @@ public:
 
 private:
     std::vector<std::optional<Indices>> all_;
+    // Of each two steps the words of a row alternate between both.
+    void alternate(int64_t extent) {
+        steps += steps % 2;
+        all_.assign(size_t(steps * lanes * mabs), std::nullopt);
+        for (int64_t n = 0; n < steps * lanes * mabs; n++) {
+            const int64_t step = n % steps, lane = n / steps % lanes, mab = n / steps / lanes, word = lane / 4;
+            const int64_t k = step / 2 * 2 * lanes * mabs + mab * 2 * lanes + word * 8 + step % 2 * 4 + lane % 4;
+            if (k < extent) all_[size_t(n)] = Indices{k};
+        }
+    }
     static int64_t number(const Expr &e) { return *Halide::Internal::as_const_int(Halide::Internal::simplify(e)); }
 };
 
