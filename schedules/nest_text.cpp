@@ -1,6 +1,7 @@
 #include "schedules/nest_text.h"
 
 #include "dsl/print.h"
+#include "schedules/parts.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -27,6 +28,10 @@ std::string loop_text(const StageState &s, const std::string &name) {
         }
     }
     return text;
+}
+
+std::string part_text(const Part &p) {
+    return p.axis + " in " + std::to_string(p.first) + ".." + std::to_string(p.first + p.count);
 }
 
 class Printer {
@@ -66,13 +71,18 @@ private:
     void stage(const StageState &s, int depth) {
         std::string head = (s.prepacked ? "ahead of time: copy " : s.is_copy ? "copy " : "compute ") + s.name();
         if (s.is_copy) head += " of " + s.copied;
+        if (s.part) head += ", " + part_text(*s.part) + " of " + s.part->of;
+        for (const StageState *r : regions_of(state_, s.name())) {
+            head += (r == regions_of(state_, s.name()).front() ? ", without " : " and ") + part_text(*r->part);
+        }
         if (!s.level.empty()) head += " in " + s.level;
         if (!s.layout.empty()) {
             std::string terms;
             for (const LayoutTerm &t : s.layout) terms += (terms.empty() ? "" : ", ") + t.to_string();
             head += " stored {" + terms + "}";
         }
-        if (s.double_buffered) head += " double-buffered";
+        if (s.buffers == 2) head += " double-buffered";
+        if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
         if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.placement.loop + " needs";
         line(depth++, head);
         int accumulating = -1;
@@ -95,7 +105,7 @@ private:
         }
         std::string indices;
         for (const Axis &a : s.def.axes) indices += (indices.empty() ? "" : ", ") + a.name();
-        line(depth, s.name() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
+        line(depth, s.tensor() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
             line(accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction()),
                  "at the end: " + s.finished_into + "(…) = …");

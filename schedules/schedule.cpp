@@ -105,6 +105,11 @@ StageHandle &StageHandle::peel(LoopName loop, int64_t first, int64_t last, Place
     return apply("peel", {{"loop", loop.name}, {"first", first}, {"last", last}}, where);
 }
 
+StageHandle StageHandle::region(LoopName loop, int64_t first, int64_t count, const std::string &name, Place where) {
+    apply("region", {{"loop", loop.name}, {"first", first}, {"count", count}, {"name", name}}, where);
+    return StageHandle(*schedule_, name);
+}
+
 StageHandle &StageHandle::compute_at(const std::string &consumer, LoopName loop, Place where) {
     return apply("compute_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
 }
@@ -153,6 +158,10 @@ StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place wh
     return apply("layout", {{"terms", terms}}, where);
 }
 StageHandle &StageHandle::double_buffer(Place where) { return apply("double_buffer", json::object(), where); }
+
+StageHandle &StageHandle::pipeline(LoopName loop, int64_t stages, Place where) {
+    return apply("pipeline", {{"loop", loop.name}, {"stages", stages}}, where);
+}
 
 StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where) {
     return apply("prefetch", {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}}, where);

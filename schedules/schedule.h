@@ -60,6 +60,10 @@ public:
     StageHandle &bind(LoopName loop, const std::string &level, Place where = Place::current());
     StageHandle &peel(LoopName loop, int64_t first, int64_t last, Place where = Place::current());
 
+    // Iterations [first, first + count) of the loop become a stage of their own, `name`, with the loops as they are now.
+    StageHandle region(LoopName loop, int64_t first, int64_t count, const std::string &name,
+                       Place where = Place::current());
+
     // stages
     StageHandle &compute_at(const std::string &consumer, LoopName loop, Place where = Place::current());
     StageHandle &compute_root(Place where = Place::current());
@@ -76,6 +80,8 @@ public:
                                Place where = Place::current());
     StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
     StageHandle &double_buffer(Place where = Place::current());
+    // Keeps the copies that are made at the loop `stages` times in turn.
+    StageHandle &pipeline(LoopName loop, int64_t stages, Place where = Place::current());
     StageHandle &write_back(LoopName loop, Place where = Place::current());
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
 

@@ -89,6 +89,12 @@ struct Tensorize {
     std::string loop, instruction;
 };
 
+// Made by region: computes the indices [first, first + count) of one axis of a tensor, in place of the stage `of`.
+struct Part {
+    std::string of, tensor, axis;
+    int64_t first = 0, count = 0;
+};
+
 struct StageState {
     Stage def;
     std::vector<LoopState> loops;   // every loop that ever was, by name
@@ -106,12 +112,14 @@ struct StageState {
     std::vector<Peel> peels;
     std::optional<Tensorize> tensorize;
     std::string write_back; // results leave while the next iteration of this loop is computed; "": at once
-    bool double_buffered = false;
+    int buffers = 1;        // copies kept in turn: each is filled so many iterations less one before its own
+    std::optional<Part> part;
     bool prepacked = false; // made by prepack: a copy that the caller makes ahead of time
 
     const std::string &name() const { return def.name; }
-    bool has_loop(const std::string &loop) const;              // stands now
-    const LoopState *find_loop(const std::string &loop) const; // ever was; null when not
+    const std::string &tensor() const { return part ? part->tensor : def.name; } // that it computes
+    bool has_loop(const std::string &loop) const;                                // stands now
+    const LoopState *find_loop(const std::string &loop) const;                   // ever was; null when not
     LoopState &loop(const std::string &loop);
     const LoopState &loop(const std::string &loop) const;
     size_t position(const std::string &loop) const; // in order; InternalError when absent

@@ -2,10 +2,7 @@
 
 namespace kumiko {
 
-namespace {
-
-// Why the next iteration's copy of `stage` cannot be filled while this one's is in use; "" when it can.
-std::string not_doubled(const ScheduleState &state, const StageState &stage) {
+std::string not_in_turn(const ScheduleState &state, const StageState &stage) {
     if (stage.placement.kind != Placement::Kind::At) return "stage " + stage.name() + " is not computed at a loop";
     const StageState &host = state.stage(stage.placement.consumer);
     const std::string &loop = stage.placement.loop;
@@ -30,14 +27,19 @@ std::string not_doubled(const ScheduleState &state, const StageState &stage) {
     return "";
 }
 
+namespace {
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
-    if (const std::string why = not_doubled(state, stage); !why.empty()) {
+    if (stage.buffers > 2)
+        refuse(state, d,
+               "stage " + stage.name() + " is kept " + std::to_string(stage.buffers) + " times by a pipeline already");
+    if (const std::string why = not_in_turn(state, stage); !why.empty()) {
         refuse(state, d, why, &stage, "", "double_buffer on a stage that place_in or compute_at puts at a serial loop");
     }
-    stage.double_buffered = true;
+    stage.buffers = 2;
     state.obligations.push_back(
-        {index, [name = stage.name()](const ScheduleState &s) { return not_doubled(s, *s.find(name)); }});
+        {index, [name = stage.name()](const ScheduleState &s) { return not_in_turn(s, *s.find(name)); }});
 }
 
 } // namespace

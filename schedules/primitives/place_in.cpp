@@ -1,5 +1,5 @@
 #include "machine/machine.h"
-#include "schedules/frame.h"
+#include "schedules/parts.h"
 #include "schedules/primitives/table.h"
 #include "support/error.h"
 
@@ -97,7 +97,7 @@ std::optional<int64_t> elements_below(const StageState &reader, const std::strin
 // How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                                    const std::string &loop, const MemoryLevel &level) {
-    Frame frame(reader, whole_region(reader.def), "");
+    Frame frame(reader, box_of(state, reader), "");
     const size_t depth = reader.position(loop) + 1;
     // Each unit that has the memory, or has several of it, holds its own iterations of a loop that is dealt out over such units.
     const std::vector<std::string> units = state.machine->unit_names();

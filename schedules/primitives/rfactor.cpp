@@ -23,6 +23,10 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     if (!loop.reduction) {
         refuse(state, d, "loop " + loop.name + " does not reduce", &stage, loop.name, "one of the reduction loops");
     }
+    if (stage.part) {
+        refuse(state, d, stage.name() + " is a region of " + stage.part->of, &stage, loop.name,
+               "rfactor of a stage that is not a part of another");
+    }
     if (!def.properties.associative || !def.properties.commutative) {
         refuse(state, d, "the combiner of " + stage.name() + " is not stated to be associative and commutative", &stage,
                loop.name, "state them in reduce(…, {.associative = true, .commutative = true}), if they hold");

@@ -28,7 +28,9 @@ const Primitive &double_buffer_primitive();
 const Primitive &prefetch_primitive();
 const Primitive &tensorize_primitive();
 const Primitive &bind_primitive();
+const Primitive &pipeline_primitive();
 const Primitive &write_back_primitive();
+const Primitive &region_primitive();
 const Primitive &assume_primitive();
 const Primitive &specialize_primitive();
 
@@ -47,6 +49,9 @@ std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageStat
                                      const std::vector<std::string> &texts);
 // The extent of a loop where it is a number, or the assumptions make it one.
 std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
+
+// Why copies of `stage` for later iterations cannot be filled while this one's is in use; "" when they can.
+std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop);

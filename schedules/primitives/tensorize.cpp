@@ -1,5 +1,6 @@
 #include "dsl/print.h"
 #include "schedules/facts.h"
+#include "schedules/parts.h"
 #include "schedules/primitives/table.h"
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
@@ -58,7 +59,7 @@ public:
                 extent = most;
             extents.push_back(extent);
         }
-        const bool accumulator = p.name() == stage_.name() && stage_.accumulate;
+        const bool accumulator = p.name() == stage_.tensor() && stage_.accumulate;
         return storage_offset(accumulator ? std::vector<LayoutTerm>{} : p.layout, names, extents, indices);
     }
 
@@ -71,7 +72,7 @@ private:
     // The region of p that is kept where the stage reads it; nothing when that depends on more than this stage.
     std::optional<Region> stored(const StageState &p, const std::string &tensor) const {
         Region r;
-        if (p.name() == stage_.name() && stage_.accumulate) {
+        if (p.name() == stage_.tensor() && stage_.accumulate) {
             const size_t depth = stage_.position(stage_.accumulate->loop) + 1;
             for (const Axis &a : stage_.def.axes) {
                 const Interval i = frame_.axis_interval(a.name(), depth, bounds_);
@@ -127,30 +128,11 @@ std::string never_whole(const StageState &s, const Frame &frame, const std::stri
     return "";
 }
 
-// The first difference between the block inside `loop` and the instruction; "" when there is none.
-std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop,
-                     const Instruction &instruction) {
-    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
-    if (!stage.def.is_reduction() || stage.def.components.size() != 1)
-        return stage.name() + " is not a reduction of one value, as the instruction is";
-    if (stage.accumulate && !stage.has_loop(stage.accumulate->loop)) return ""; // accumulate_in says so
-    if (stage.accumulate && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
-        return "stage " + stage.name() + " accumulates inside of loop " + loop;
-    }
-    for (const StageState &p : state.stages) {
-        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() &&
-            stage.has_loop(p.placement.loop) && stage.position(p.placement.loop) >= stage.position(loop)) {
-            return "stage " + p.name() + " is computed inside of loop " + loop;
-        }
-    }
-    std::vector<Expr> assumed;
-    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
-    const Facts facts = facts_of(state.op, assumed);
-    const ScheduleState known = facts.apply(state);
-    const StageState &s = known.stage(stage.name());
-    const Frame frame(s, whole_region(s.def), "");
+// The first difference between the block inside `loop`, where the stage runs over `box`, and the instruction; "" when there is none.
+std::string mismatch_in(const ScheduleState &known, const StageState &s, const std::string &loop,
+                        const Instruction &instruction, const Region &box, Bounds bounds) {
+    const Frame frame(s, box, "");
     TensorBlock block;
-    Bounds bounds = facts.bounds();
     block.bounds = &bounds;
     for (size_t i = 0; i < s.order.size(); i++) {
         const LoopState &l = s.loop(s.order[i]);
@@ -183,6 +165,34 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
     const Offsets offsets(known, s, frame, bounds);
     block.offset = [&](const Expr &read) { return instruction.placed ? Expr() : offsets.of(read); };
     return match_tensor(instruction, block).difference;
+}
+
+// The same wherever the stage runs.
+std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop,
+                     const Instruction &instruction) {
+    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
+    if (!stage.def.is_reduction() || stage.def.components.size() != 1)
+        return stage.name() + " is not a reduction of one value, as the instruction is";
+    if (stage.accumulate && !stage.has_loop(stage.accumulate->loop)) return ""; // accumulate_in says so
+    if (stage.accumulate && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
+        return "stage " + stage.name() + " accumulates inside of loop " + loop;
+    }
+    for (const StageState &p : state.stages) {
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() &&
+            stage.has_loop(p.placement.loop) && stage.position(p.placement.loop) >= stage.position(loop)) {
+            return "stage " + p.name() + " is computed inside of loop " + loop;
+        }
+    }
+    std::vector<Expr> assumed;
+    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
+    const Facts facts = facts_of(state.op, assumed);
+    const ScheduleState known = facts.apply(state);
+    const StageState &s = known.stage(stage.name());
+    for (const Region &box : own_boxes(known, s)) {
+        if (const std::string why = mismatch_in(known, s, loop, instruction, box, facts.bounds()); !why.empty())
+            return why;
+    }
+    return "";
 }
 
 void apply(ScheduleState &state, const Directive &d, size_t index) {

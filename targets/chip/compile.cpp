@@ -4,6 +4,7 @@
 #include "support/error.h"
 #include "targets/chip/micro/micro_op.h"
 #include "targets/chip/stage/gather.h"
+#include "targets/chip/stage/pieces.h"
 #include "targets/chip/stage/root_reduction.h"
 #include "targets/chip/stage/stages.h"
 
@@ -42,6 +43,14 @@ namespace {
 double product(const std::vector<Axis> &axes) {
     double n = 1;
     for (const Axis &a : axes) n *= double(evaluate_size(a.extent(), {}));
+    return n;
+}
+
+// That the stage computes.
+double elements(const StageState &s) {
+    double n = 1;
+    for (const Axis &a : s.def.axes)
+        n *= s.part && s.part->axis == a.name() ? double(s.part->count) : double(evaluate_size(a.extent(), {}));
     return n;
 }
 
@@ -158,7 +167,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
     try {
         auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
-        contents->state = std::make_shared<ScheduleState>(with_results_stored(schedule.state()));
+        contents->state = std::make_shared<ScheduleState>(with_results_stored(with_pieces(schedule.state())));
         const ScheduleState &state = *contents->state;
         Context c(contents->config, packing);
         for (const StageState &s : state.stages) {
@@ -171,13 +180,14 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                         "; on the chip stages are computed at a loop of one at the root that does not reduce");
                 continue;
             }
-            const bool leaves = op.is_output(s.finished_into.empty() ? s.name() : s.finished_into);
+            const bool leaves = op.is_output(s.finished_into.empty() ? s.tensor() : s.finished_into);
             if (!leaves)
                 throw Unsupported(
                     "stage " + s.name() +
                     " stands at the root and is read by another stage; on the chip results stay where they "
                     "are made: compute_at a loop of the stage that reads it, inline it, or finish it in the reduction "
                     "before");
+            const size_t before = c.tensors.size();
             if (!s.def.is_reduction() && is_gather(s))
                 lower_gather(c, state, s);
             else if (!s.def.is_reduction())
@@ -188,8 +198,12 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                 throw Unsupported(
                     "stage " + s.name() + " is a reduction without tensorize, finished in " + s.finished_into +
                     "; reductions without the matrix unit are computed at a loop of the stage that reads them");
+            if (s.part) {
+                keep_part(c, before, s);
+                c.planner.release();
+            }
             if (s.def.is_reduction() && s.tensorize)
-                contents->bounds.macs += product(s.def.axes) * product(s.def.reduction_axes);
+                contents->bounds.macs += elements(s) * product(s.def.reduction_axes);
         }
         for (const Input &in : op.inputs())
             contents->bounds.compulsory_dram_bytes +=

@@ -10,6 +10,7 @@
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
 // nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches).
+#include "schedules/parts.h"
 #include "targets/lower/nest_builder.h"
 
 namespace kumiko {
@@ -65,11 +66,16 @@ Stmt NestBuilder::root(size_t i) {
     const Region region = domain(s);
     // A consumer that is finished in its producer is computed by the producer's loops, here.
     const StageState *by = finisher_of(s.name());
-    return with_storage(s, region, [&] {
-        Stmt compute = stage(by ? *by : s, region);
+    const auto body = [&] {
+        std::vector<Stmt> parts;
+        const bool divided = s.part || !regions_of(state_, s.name()).empty();
+        for (const Region &box : divided ? own_boxes(state_, s) : std::vector<Region>{region})
+            parts.push_back(stage(by ? *by : s, box));
+        Stmt compute = Block::make(parts);
         Stmt rest = root(i + 1);
         return is_no_op(rest) ? compute : Block::make(compute, rest);
-    });
+    };
+    return s.part ? body() : with_storage(s, region, body); // a part is stored where the whole is, around
 }
 
 // What is computed of a stage at the root: its axes, or for a padding stage what its readers' loops reach, full last
@@ -80,11 +86,13 @@ Region NestBuilder::domain(const StageState &s) {
     for (const std::string &reader : state_.consumers(s.name())) {
         const StageState *by = finisher_of(reader);
         const StageState &r = by ? *by : state_.stage(reader);
-        const Frame f(r, domain(r), "");
-        const Bounds scope = scope_of(f, 0);
-        for (const Expr &e : expressions_of(r)) {
-            if (auto read = region_read(e, s.name(), scope, whole_region(s.def), bounds_)) {
-                all = all ? region_union(*all, *read, bounds_) : read;
+        const bool pads = r.def.kind == Stage::Kind::Padding;
+        for (const Region &box : pads ? std::vector<Region>{domain(r)} : own_boxes(state_, r)) {
+            const Frame f(r, box, "");
+            const Bounds scope = scope_of(f, 0);
+            for (const Expr &e : expressions_of(r)) {
+                if (auto read = region_read(e, s.name(), scope, whole_region(s.def), bounds_))
+                    all = all ? region_union(*all, *read, bounds_) : read;
             }
         }
     }
@@ -137,7 +145,7 @@ Stmt NestBuilder::pointwise(Frame &f) {
     Walk w;
     w.leaf = [&](Frame &g) {
         const Expr value = at(g, g.stage().def.value);
-        return Provide::make(buffers_.at(g.stage().name()), {padded(g, value, make_zero(value.type()))}, indices(g),
+        return Provide::make(buffers_.at(g.stage().tensor()), {padded(g, value, make_zero(value.type()))}, indices(g),
                              const_true());
     };
     return walk(f, 0, w);
@@ -167,7 +175,7 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() ||
                 p.placement.loop != s.order[depth])
                 continue;
-            if (!p.finished_into.empty() || doubled_.count(p.name())) continue;
+            if (!p.finished_into.empty() || ahead_.count(p.name())) continue;
             const StageState *by = finisher_of(p.name());
             const std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;

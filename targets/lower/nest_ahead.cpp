@@ -1,4 +1,4 @@
-// What is done ahead of its time: second copies that one iteration fills for the next, and prefetches.
+// What is done ahead of its time: copies that one iteration fills for a later one, and prefetches.
 #include "targets/lower/nest_builder.h"
 
 #include "machine/machine.h"
@@ -11,13 +11,14 @@ using namespace Halide::Internal;
 using Halide::DeviceAPI;
 using Halide::Partition;
 
-// Two copies of each stage in `doubled` around the loop at `depth`, which runs from `min` over `extent`: its first
-// iteration's is filled here, and `fills` gets what fills the next iteration's.
-Stmt NestBuilder::with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k,
-                               const Expr &min, const Expr &extent, std::vector<Stmt> &fills,
-                               const std::function<Stmt()> &loop) {
-    if (k == doubled.size()) return loop();
-    const StageState &p = *doubled[k];
+// As many copies as each stage in `staged` keeps, n, around the loop at `depth`, which runs from `min` over `extent`: those of
+// its first n - 1 iterations are filled here, and `fills` gets what fills the one that is used n - 1 iterations later.
+Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const StageState *> &staged, size_t k,
+                              const Expr &min, const Expr &extent, std::vector<Stmt> &fills,
+                              const std::function<Stmt()> &loop) {
+    if (k == staged.size()) return loop();
+    const StageState &p = *staged[k];
+    const int ahead = p.buffers - 1;
     const std::string variable = f.prefix() + f.stage().order[depth];
     const Expr v = Variable::make(Int(32), variable);
     const Region region = *needed(p, f, depth + 1);
@@ -32,13 +33,14 @@ Stmt NestBuilder::with_doubled(Frame &f, size_t depth, const std::vector<const S
                     Storage s = l_.storage.at(name);
                     for (Expr &e : s.region.extent) {
                         if (expr_uses_var(e, variable)) {
-                            throw Unsupported("double_buffer of stage " + p.name() + ", whose size changes with loop " +
-                                              variable + "; split the loop so that blocks are of one size");
+                            throw Unsupported("several copies in turn of stage " + p.name() +
+                                              ", whose size changes with loop " + variable +
+                                              "; split the loop so that blocks are of one size");
                         }
                     }
                     for (Expr &e : s.region.min) e = simplify_index(substitute(variable, at, e), bounds_);
                     s.buffer = name;
-                    s.copy = simplify_index((at - min) % 2, bounds_);
+                    s.copy = simplify_index((at - min) % p.buffers, bounds_);
                     l_.storage[name + suffix] = s;
                     buffers_[t] = name + suffix;
                 }
@@ -49,41 +51,54 @@ Stmt NestBuilder::with_doubled(Frame &f, size_t depth, const std::vector<const S
                 for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
                 return stage(p, r);
             };
-            view("'first", min);
-            Stmt first = filled(min);
+            // In a loop of its own where there are several.
+            const std::string early = ahead > 1 ? fresh_instance("first." + variable) : "";
+            const Expr at_first = ahead > 1 ? min + Variable::make(Int(32), early) : min;
+            if (ahead > 1) bounds_.push(early, Interval(0, ahead - 1));
+            view("'first", at_first);
+            Stmt first = filled(at_first);
+            if (ahead > 1) {
+                bounds_.pop(early);
+                const Expr there = simplify_index(Halide::min(extent, ahead), bounds_);
+                first = For::make(early, 0, there, ForType::Serial, Partition::Never, DeviceAPI::None, first);
+            } else if (!proves(extent > 0, bounds_)) {
+                first = IfThenElse::make(simplify_index(extent > 0, bounds_), first);
+            }
             const Expr last = simplify(min + extent - 1);
-            bounds_.push(variable, Interval(min, simplify(last - 1)));
-            view("'next", v + 1);
-            fills.push_back(IfThenElse::make(v < last, filled(v + 1)));
-            bounds_.pop(variable);
+            if (!proves(extent <= ahead, bounds_)) {
+                bounds_.push(variable, Interval(min, simplify(last - ahead)));
+                view("'next", v + ahead);
+                fills.push_back(IfThenElse::make(simplify(v <= last - ahead), filled(v + ahead)));
+                bounds_.pop(variable);
+            }
             view("'now", v);
-            doubled_.insert(p.name());
-            Stmt rest = with_doubled(f, depth, doubled, k + 1, min, extent, fills, loop);
-            doubled_.erase(p.name());
+            ahead_.insert(p.name());
+            Stmt rest = with_staged(f, depth, staged, k + 1, min, extent, fills, loop);
+            ahead_.erase(p.name());
             buffers_ = use;
-            if (!proves(extent > 0, bounds_)) first = IfThenElse::make(simplify_index(extent > 0, bounds_), first);
             return Block::make(first, rest);
         },
-        2);
+        p.buffers);
 }
 
 // Requests for the cache lines of what is read `distance` iterations later.
 Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const StageState &s = f.stage();
+    const bool own = p.tensor == s.name(); // its partial results
+    const std::string &tensor = own ? s.tensor() : p.tensor;
     bool reads = false; // inlining may have left none
-    for (const Expr &e : expressions_of(s)) reads = reads || tensors_read(e).count(p.tensor);
+    for (const Expr &e : expressions_of(s)) reads = reads || tensors_read(e).count(tensor);
     if (!reads) return Evaluate::make(0);
-    const auto found = buffers_.find(p.tensor);
-    if (found == buffers_.end())
-        throw UserError("tensor " + p.tensor + " is prefetched where it has not been computed");
+    const auto found = buffers_.find(tensor);
+    if (found == buffers_.end()) throw UserError("tensor " + tensor + " is prefetched where it has not been computed");
     const Storage &stored = l_.storage.at(found->second);
     const Bounds scope = scope_of(f, depth + 1);
     std::optional<Region> region;
     for (const Expr &e : expressions_of(s)) {
-        if (auto r = region_read(e, p.tensor, scope, stored.region, bounds_))
+        if (auto r = region_read(e, tensor, scope, stored.region, bounds_))
             region = region ? region_union(*region, *r, bounds_) : r;
     }
-    if (p.tensor == s.name()) { // its partial results
+    if (own) {
         region.emplace();
         for (const Axis &a : s.def.axes) {
             const Interval i = scope.get(a.name());
@@ -119,7 +134,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
             index.push_back(at);
             continue;
         }
-        const std::string variable = fresh_instance("ahead." + p.tensor + "." + stored.axes[d]);
+        const std::string variable = fresh_instance("ahead." + tensor + "." + stored.axes[d]);
         const Expr v = Variable::make(Int(32), variable);
         if (d == along && step > 1) {
             const Expr n = static_cast<int>(step);
@@ -134,8 +149,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     }
     const Expr read = read_tensor(stored.type, found->second, index);
     Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch",
-                                          {StringImm::make(found->second), read, 3, p.tensor == s.name() ? 1 : 0},
-                                          Call::Intrinsic));
+                                          {StringImm::make(found->second), read, 3, own ? 1 : 0}, Call::Intrinsic));
     for (size_t n = loops.size(); n-- > 0;) {
         body = For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
     }

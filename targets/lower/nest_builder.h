@@ -29,7 +29,7 @@ private:
     std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
-    std::set<std::string> doubled_; // stages whose copies the loop around fills
+    std::set<std::string> ahead_; // stages whose copies the loop around fills
     int64_t stack_used_ = 0;
 
     // One walk over the loops of a stage from some depth inwards.
@@ -106,8 +106,8 @@ private:
 
     // ---- nest_ahead.cpp
 
-    Stmt with_doubled(Frame &f, size_t depth, const std::vector<const StageState *> &doubled, size_t k, const Expr &min,
-                      const Expr &extent, std::vector<Stmt> &fills, const std::function<Stmt()> &loop);
+    Stmt with_staged(Frame &f, size_t depth, const std::vector<const StageState *> &staged, size_t k, const Expr &min,
+                     const Expr &extent, std::vector<Stmt> &fills, const std::function<Stmt()> &loop);
     Stmt fetch_ahead(const Frame &f, size_t depth, const Prefetch &p);
     int line_bytes() const;
 

@@ -117,15 +117,15 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     bounds_.push(variable, Interval(min, simplify(min + most - 1)));
     Expr clipped = most;
     if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
-    std::vector<const StageState *> doubled;
+    std::vector<const StageState *> staged;
     for (const StageState &p : state_.stages) {
-        if (w.children && type == ForType::Serial && p.double_buffered && p.placement.consumer == s.name() &&
+        if (w.children && type == ForType::Serial && p.buffers > 1 && p.placement.consumer == s.name() &&
             p.placement.loop == name && needed(p, f, depth + 1)) {
-            doubled.push_back(&p);
+            staged.push_back(&p);
         }
     }
     std::vector<Stmt> fills;
-    Stmt loop = with_doubled(f, depth, doubled, 0, min, clipped, fills, [&] {
+    Stmt loop = with_staged(f, depth, staged, 0, min, clipped, fills, [&] {
         Stmt body = inside(f, depth, w);
         if (is_no_op(body)) return body;
         if (!most.same_as(extent))

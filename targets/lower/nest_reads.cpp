@@ -130,7 +130,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
 }
 
 std::vector<std::string> NestBuilder::names_of(const StageState &p) {
-    if (p.def.components.empty()) return {p.name()};
+    if (p.def.components.empty()) return {p.tensor()};
     std::vector<std::string> names;
     for (const Component &c : p.def.components) names.push_back(c.tensor);
     return names;

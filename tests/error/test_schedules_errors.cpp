@@ -408,6 +408,191 @@ FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o"
 )");
 }
 
+TEST_CASE("regions that are none") {
+    Schedule s = matmul();
+    auto C = s.stage("C");
+    const auto cause = [&](const std::function<void()> &wrong) { // without the nest
+        const std::string all = told(wrong), legal = "\n  legal here: ";
+        const size_t first = all.find("\n", 1), at = all.find(legal);
+        return all.substr(0, first) + (at == std::string::npos ? "\n" : all.substr(at));
+    };
+    CHECK(told([&] { C.region("i", 120, 9, "tail"); }) == R"(
+FILE:LINE: error: region("i", 120, 9, "tail"): 9 iterations from 120 on leave loop i
+  stage C   for i in 0..128                  ← region asked here
+              for j in 0..128
+                for k in 0..256 (reduction)  ← innermost
+  legal here: 1 or more of iterations 0 to 128
+)");
+    CHECK(cause([&] { C.region("ii", 0, 4, "head"); }) == R"(
+FILE:LINE: error: region("ii", 0, 4, "head"): stage C has no loop "ii"
+  legal here: the loops i, j, k
+)");
+    CHECK(cause([&] { C.region("i", 4, 0, "none"); }) == R"(
+FILE:LINE: error: region("i", 4, 0, "none"): it has 0 iterations
+  legal here: 1 or more of iterations 0 to 128
+)");
+    CHECK(cause([&] { C.region("i", -1, 4, "head"); }) == R"(
+FILE:LINE: error: region("i", -1, 4, "head"): 4 iterations from -1 on leave loop i
+  legal here: 1 or more of iterations 0 to 128
+)");
+    CHECK(cause([&] { C.region("i", INT64_MAX, INT64_MAX, "head"); }).find("leave loop i") != std::string::npos);
+    CHECK(cause([&] { C.region("i", 0, 128, "all"); }) == R"(
+FILE:LINE: error: region("i", 0, 128, "all"): it leaves nothing to stage C
+  legal here: fewer iterations: the last part is the stage's own
+)");
+    CHECK(cause([&] { C.region("k", 0, 8, "head"); }) == R"(
+FILE:LINE: error: region("k", 0, 8, "head"): loop k reduces, so a part of it makes no elements
+  legal here: a loop that does not reduce
+)");
+    for (const std::string taken : {"A", "C"}) {
+        CHECK(cause([&] { C.region("i", 0, 8, taken); }) == "\nFILE:LINE: error: region(\"i\", 0, 8, \"" + taken +
+                                                                "\"): there is a tensor or stage named " + taken +
+                                                                " already\n  legal here: a name that is not taken\n");
+    }
+    for (const std::string odd : {"", "2nd", "a.b", "a b"}) {
+        CHECK(cause([&] { C.region("i", 0, 8, odd); }) ==
+              "\nFILE:LINE: error: region(\"i\", 0, 8, \"" + odd + "\"): \"" + odd +
+                  "\" is no name for a stage\n  legal here: letters, digits and _, not starting with a digit\n");
+    }
+    CHECK(s.directives().empty());
+
+    Schedule split = matmul();
+    split.stage("C").split("i", 16);
+    split.stage("C").fuse("i.i", "j");
+    CHECK(cause([&] { split.stage("C").region("i.i_j", 0, 8, "head"); }) == R"(
+FILE:LINE: error: region("i.i_j", 0, 8, "head"): loop i.i_j was fused of i.i and j
+  legal here: an axis, or the outer loop of its splits
+)");
+    split.stage("C").region("i.o", 2, 3, "head");
+    CHECK(cause([&] { split.stage("C").region("i.o", 4, 1, "more"); }) == R"(
+FILE:LINE: error: region("i.o", 4, 1, "more"): of i, 32 to 80 are region head already
+  legal here: regions that do not overlap
+)");
+    split.stage("C").split("i.o", 2);
+    CHECK(cause([&] { split.stage("C").region("i.o.i", 0, 1, "more"); }) == R"(
+FILE:LINE: error: region("i.o.i", 0, 1, "more"): loop i.o.i is the inner part of loop i.o, and runs again and again
+  legal here: an axis, or the outer loop of its splits
+)");
+    Schedule along = matmul();
+    along.stage("C").region("i", 0, 8, "head");
+    CHECK(cause([&] { along.stage("C").region("j", 0, 8, "left"); }) == R"(
+FILE:LINE: error: region("j", 0, 8, "left"): head divides stage C along i
+  legal here: regions of a stage along one axis; a region may be divided along another
+)");
+}
+
+TEST_CASE("regions of stages that are not plain, and what they no longer take") {
+    const std::string plain = "  legal here: region while the stage has serial loops alone; then directives for each "
+                              "part\n";
+    const auto refused = [&](const std::string &why, const std::function<void(Schedule &)> &before) {
+        Schedule s = matmul();
+        before(s);
+        const std::string text = told([&] { s.stage("C").region("i", 0, 8, "head"); });
+        CHECK(text.find("of stage C, " + why + "\n") != std::string::npos);
+        CHECK(text.find(plain) != std::string::npos);
+    };
+    refused("loop i is parallel", [](Schedule &s) { s.stage("C").parallel("i"); });
+    refused("loop j is unrolled", [](Schedule &s) { s.stage("C").unroll("j"); });
+    refused("loop j.v is vectorized", [](Schedule &s) { s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 8); });
+    refused("it accumulates in registers", [](Schedule &s) { s.accumulate_in("C", "registers", "j"); });
+    refused("its loop j is peeled", [](Schedule &s) { s.stage("C").peel("j", 1, 0); });
+    refused("it prefetches B", [](Schedule &s) { s.stage("C").prefetch("B", "k", 1); });
+    refused("B.L2 is computed at its loop j", [](Schedule &s) { s.place_in("B", "L2", "C", "j"); });
+
+    Schedule chain(example_op("chain"), Machine::named("x86-64-avx2"));
+    chain.stage("T").compute_at("Y", "i");
+    CHECK(told([&] { chain.stage("T").region("j", 0, 8, "head"); }) == R"(
+FILE:LINE: error: region("j", 0, 8, "head"): stage T is computed at loop i of Y
+  stage T   for i in 0..64
+              for j in 0..128
+  legal here: region of a stage that is computed at the root and stored as it is
+)");
+    chain.undo();
+    chain.stage("T").region("j", 0, 8, "head");
+    CHECK(told([&] { chain.stage("T").compute_at("Y", "i"); }) == R"(
+FILE:LINE: error: compute_at("Y", "i") takes away what region("j", 0, 8, "head") (FILE:LINE) relies on: stage T is computed at loop i of Y
+  it would make
+  stage T   for i in 0..64
+              for j in 0..128
+  legal here: what leaves that as it is, or this directive before region("j", 0, 8, "head")
+)");
+    CHECK(told([&] { chain.stage("T").inline_into(); }).find("stage T is inlined") != std::string::npos);
+    CHECK(told([&] {
+              chain.stage("T").split("j", 7, {.tail = Tail::Pad});
+          }).find("the padded tail of loop j of stage T writes into the next part") != std::string::npos);
+    CHECK(told([&] {
+              chain.stage("head").layout({"j", "i"});
+          }).find("stage head is kept where T is, of which it is a part") != std::string::npos);
+    CHECK(told([&] {
+              chain.stage("head").place_in("L2");
+          }).find("stage head is kept where T is, of which it is a part") != std::string::npos);
+    chain.stage("T").layout({"j", "i"}).place_in("L2");
+
+    Schedule s = matmul();
+    s.stage("C").split("k", 8);
+    s.stage("C").region("i", 0, 8, "head");
+    CHECK(told([&] { s.stage("head").rfactor("k.i"); }).find("head is a region of C\n") != std::string::npos);
+    s.stage("C").rfactor("k.i");
+    CHECK(told([&] { s.stage("head").tensorize("i", "avx2.vpmaddwd"); }).find("the block is not what") !=
+          std::string::npos);
+    Schedule dense(example_op("dense"), Machine::named("x86-64-avx2"));
+    const std::string inner = dense.state().stages.front().name();
+    dense.stage(inner).finish_in("Y");
+    CHECK(told([&] { dense.stage(inner).region("i", 0, 8, "head"); }).find(" is part of a finish_in") !=
+          std::string::npos);
+    dense.undo();
+    dense.stage(inner).region("i", 0, 8, "head");
+    CHECK(told([&] { dense.stage(inner).finish_in("Y"); }) != "no error");
+    CHECK(told([&] { dense.stage("head").finish_in("Y"); }) != "no error");
+}
+
+TEST_CASE("pipelines that are none") {
+    Schedule s = matmul();
+    auto C = s.stage("C");
+    C.split("k", 64);
+    C.reorder({"k.o", "i", "j", "k.i"});
+    CHECK(told([&] { C.pipeline("k.o", 3); }) == R"(
+FILE:LINE: error: pipeline("k.o", 3): no copy is made at loop k.o of stage C
+  stage C   for k.o in 0..4 (reduction)         ← pipeline asked here
+              for i in 0..128
+                for j in 0..128
+                  for k.i in 0..64 (reduction)  ← innermost
+  legal here: place_in(tensor, level, "C", "k.o") first
+)");
+    s.place_in("B", "L2", "C", "k.o");
+    for (const int64_t stages : {int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{9}, INT64_MAX}) {
+        CHECK(told([&] { C.pipeline("k.o", stages); }).find("  legal here: 2 (as double_buffer) to 8\n") !=
+              std::string::npos);
+    }
+    CHECK(told([&] { C.pipeline("kk", 2); }).find("stage C has no loop \"kk\"") != std::string::npos);
+    Schedule unrolled = s;
+    unrolled.stage("C").unroll("k.o");
+    CHECK(told([&] { unrolled.stage("C").pipeline("k.o", 2); }).find("loop k.o is unrolled") != std::string::npos);
+    C.pipeline("k.o", 3);
+    CHECK(told([&] { C.pipeline("k.o", 2); }).find("copy B.L2 is kept 3 times already") != std::string::npos);
+    CHECK(told([&] { s.stage("B.L2").double_buffer(); }).find("stage B.L2 is kept 3 times by a pipeline already") !=
+          std::string::npos);
+    CHECK(told([&] { C.unroll("k.o"); }) == R"(
+FILE:LINE: error: unroll("k.o") takes away what pipeline("k.o", 3) (FILE:LINE) relies on: loop k.o of stage C is unrolled
+  it would make
+  stage C   unrolled k.o in 0..4 (reduction)
+              for i in 0..128
+                for j in 0..128
+                  for k.i in 0..64 (reduction)
+  legal here: what leaves that as it is, or this directive before pipeline("k.o", 3)
+)");
+    Schedule both = matmul();
+    both.place_in("B", "L2", "C", "j");
+    both.place_in("B.L2", "L1", "C", "j");
+    CHECK(told([&] { both.stage("C").pipeline("j", 2); }).find("it reads B.L2, which is computed in the same loop j") !=
+          std::string::npos);
+    Schedule registers = matmul();
+    registers.place_in("A", "registers", "C", "k");
+    CHECK(told([&] {
+              registers.stage("C").pipeline("k", 2);
+          }).find("is kept in registers, which the index of a copy cannot choose") != std::string::npos);
+}
+
 TEST_CASE("conditions that are none, or contradict") {
     Schedule s(example_op("matmul_any"));
     Size M("M"), N("N");

@@ -38,6 +38,15 @@ public:
             if (reductions.empty()) return std::nullopt;
             stage_ = reductions[r_.below(reductions.size())];
         }
+        if (name == "pipeline") { // where copies are made
+            std::vector<const StageState *> hosts;
+            for (const StageState &s : s_.stages) {
+                if (s.is_copy && s.placement.kind == Placement::Kind::At)
+                    hosts.push_back(s_.find(s.placement.consumer));
+            }
+            if (hosts.empty()) return std::nullopt;
+            stage_ = hosts[r_.below(hosts.size())];
+        }
         d.arguments = nlohmann::json::object();
         count_ = 0;
         for (const Parameter &q : p->parameters) {
@@ -67,6 +76,13 @@ private:
     std::string loop_of(const StageState &s, const std::string &primitive) {
         if (s.order.empty()) return "";
         if (primitive == "vectorize" && r_.chance(0.8)) return s.order.back();
+        if (primitive == "pipeline") {
+            std::vector<std::string> copied;
+            for (const StageState &p : s_.stages) {
+                if (p.is_copy && p.placement.consumer == s.name()) copied.push_back(p.placement.loop);
+            }
+            if (!copied.empty()) return pick(r_, copied);
+        }
         if (primitive == "rfactor" || primitive == "interleave") {
             std::vector<std::string> reducing;
             for (const std::string &l : s.order) {
@@ -83,6 +99,7 @@ private:
         static const std::vector<int64_t> widths = {2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16, 16, 32};
         if (name == "width") return r_.pick(widths);
         if (name == "first" || name == "last" || name == "distance") return r_.between(0, 3);
+        if (name == "stages") return r_.between(2, 4);
         if (name == "n") return r_.between(2, 6);
         return r_.pick(small);
     }
@@ -269,6 +286,10 @@ private:
             const auto all = s_.instructions->available_on(*s_.machine);
             if (all.empty()) return false;
             a = all[r_.below(all.size())]->name;
+            return true;
+        }
+        if (name == "name") { // of a region
+            a = "part" + std::to_string(s_.stages.size());
             return true;
         }
         a = std::string("x");

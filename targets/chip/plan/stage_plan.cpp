@@ -47,6 +47,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         for (const Axis &a : *axes)
             extents[a.name()] = number(a.extent(), "the extent of axis " + a.name() + " of stage " + stage.name());
     }
+    if (stage.part) extents[stage.part->axis] = stage.part->count;
     for (size_t d = 0; nesting && d < stage.def.axes.size(); d++)
         extents[stage.def.axes[d].name()] = nesting->extents[d];
     for (const Relation &r : stage.relations) {
@@ -68,6 +69,10 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
                 if (nesting || (known == joined_.end() && !axis))
                     throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
                                       "; the chip fuses axes of a stage at the root, before they are split");
+                if (stage.part && stage.part->axis == l)
+                    throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
+                                      ", along which it is a part of " + stage.tensor() +
+                                      "; the chip fuses the other axes of a region");
                 if (known == joined_.end()) {
                     j.axes.push_back(l);
                     continue;
@@ -165,6 +170,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             const auto at = values.find(a.name());
             if (at == values.end() && !nesting) throw InternalError("axis " + a.name() + " has no loop");
             axes_[a.name()] = at != values.end() ? at->second : Affine{0, std::vector<int64_t>(loops_.size(), 0)};
+            if (stage.part && stage.part->axis == a.name()) axes_[a.name()].constant += stage.part->first;
         }
     }
     for (size_t d = 0; nesting && d < stage.def.axes.size(); d++) {

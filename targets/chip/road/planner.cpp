@@ -77,6 +77,10 @@ int64_t Planner::take(Bank m, int64_t words, const std::string &name) {
     return at - first;
 }
 
+void Planner::release() {
+    std::erase_if(held_, [](const Held &h) { return h.memory != Bank::Dram; });
+}
+
 std::string Planner::to_string() const {
     std::string text;
     for (int m = 0; m < memory_count; m++) {

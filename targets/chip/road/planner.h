@@ -1,5 +1,5 @@
 // Addresses: who holds which words of the chip's memories. All of a stage's buffers live as long as the stage, so they lie one
-// behind the other.
+// behind the other; the parts of a divided stage have the memories one after another.
 #pragma once
 
 #include "sim/config.h"
@@ -26,6 +26,8 @@ public:
 
     // Throws UserError when the memory has no room: what is asked, what is there, and who has the rest.
     int64_t take(Bank memory, int64_t words, const std::string &name);
+    // Gives back all but DRAM: what comes next in the program may use it again.
+    void release();
     int64_t free_words(Bank memory) const { return size(memory) - taken(memory); }
     int64_t taken(Bank memory) const;
     int64_t size(Bank memory) const;

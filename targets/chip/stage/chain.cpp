@@ -296,6 +296,12 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     for (const auto &[t, l] : dealt) text += t, from.push_back(l);
     for (const Loaded &known : loaders_) {
         if (known.text != text) continue;
+        const StageState &a = *known.loader->copy().stage, &b = *copies.front().stage;
+        if (a.buffers != b.buffers && std::max(a.buffers, b.buffers) > 2)
+            throw Unsupported(
+                fmt::format("copies {} and {}, which hold the same words and are one on the chip, are kept "
+                            "{} and {} times; say the same for both",
+                            a.name(), b.name(), a.buffers, b.buffers));
         r.loader = known.loader;
         for (size_t i = 0; i < from.size(); i++) r.loops.push_back({from[i], known.loops[i]});
         return;

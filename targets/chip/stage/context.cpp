@@ -147,6 +147,16 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     return all;
 }
 
+int kept(const Copy &copy, int most) {
+    const int n = copy.stage->buffers;
+    if (n > most)
+        throw Unsupported(fmt::format("copy {} in {} is kept {} times in turn; here {}", copy.stage->name(),
+                                      memory_name(copy.memory), n,
+                                      most == 1 ? "its rows pass through a ring that needs no second copy"
+                                                : fmt::format("at most {} are built", most)));
+    return n;
+}
+
 std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed) {
     const std::vector<Axis> &axes = state.axes_of(input);
     std::vector<size_t> order;
@@ -237,12 +247,19 @@ Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> c
     const Copy &own = copies_.front();
     const int64_t words = road_->unit_words();
     const int64_t lm = c.config.sizes.lm;
-    const int n = own.stage->double_buffered ? 2 : 1;
-    for (int i = 0; i < n; i++) {
+    const auto nth = [](const Copy &copy, int i) {
+        return copy.stage->name() + (i == 0 ? "" : i == 1 ? " (second)" : fmt::format(" (copy {})", i + 1));
+    };
+    if (own.stage->buffers > 2 && (own.memory == Bank::Lm0 || own.memory == Bank::Lm1))
+        throw Unsupported(
+            fmt::format("copy {} is kept {} times in turn, and {} has one port; LM0 and LM1 hold one each, "
+                        "so 2 are built there, and more in LM, L1BM and L2BM",
+                        own.stage->name(), own.stage->buffers, memory_name(own.memory)));
+    for (int i = 0; i < own.stage->buffers; i++) {
         Bank m = own.memory;
         // An LM has one port: the second copy stands in the other one.
         if (i == 1 && (m == Bank::Lm0 || m == Bank::Lm1)) m = m == Bank::Lm0 ? Bank::Lm1 : Bank::Lm0;
-        const int64_t at = c.planner.take(m, words, own.stage->name() + (i ? " (second)" : ""));
+        const int64_t at = c.planner.take(m, words, nth(own, i));
         slots_.push_back({m == Bank::Lm1 ? at + lm : at});
     }
     if (road_->shape().transposed) {
@@ -252,9 +269,8 @@ Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> c
     if (copies_.size() < 2) return;
     const Copy &l2 = copies_.back();
     between_ = road_->shape().together;
-    for (int i = 0; i < (l2.stage->double_buffered ? 2 : 1); i++) {
-        const int64_t at =
-            c.planner.take(Bank::L2bm, between_ * road_->l2_words(), l2.stage->name() + (i ? " (second)" : ""));
+    for (int i = 0; i < l2.stage->buffers; i++) {
+        const int64_t at = c.planner.take(Bank::L2bm, between_ * road_->l2_words(), nth(l2, i));
         l2_slots_.push_back({at});
     }
 }

@@ -59,6 +59,8 @@ enum class Border : uint8_t { None, Zeros, Nearest };
 // `packed`: the prepacked copy of the input, where there is one.
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
                             std::string &source, const StageState **packed = nullptr, Border *border = nullptr);
+// How many of a copy are kept in turn. Throws Unsupported for more than `most`, of which the stage would make no use.
+int kept(const Copy &copy, int most);
 // The axes of an input as they lie in DRAM, outermost first: in order, or as prepack says. Throws Unsupported for blocks of axes.
 std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed);
 

@@ -170,7 +170,7 @@ private:
             o.read = read;
             o.copy = std::make_shared<StageState>();
             o.copy->def.name = tensor + ".LM";
-            o.copy->double_buffered = true;
+            o.copy->buffers = 2;
             RoadShape s;
             s.name = o.copy->def.name;
             s.access = plan_->access(state, read);

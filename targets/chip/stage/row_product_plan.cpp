@@ -99,9 +99,10 @@ void RowProduct::understand(const ScheduleState &state) {
     std::vector<Copy> copies, x_copies;
     w_ = view(state, w, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1", copies, true);
     panel_at_ = copies.front().at;
-    const bool twice = copies.front().stage->double_buffered;
+    const bool twice = kept(copies.front(), 2) == 2;
     const Bank bank = copies.front().memory;
     x_ = view(state, x, {Bank::Grf1}, "GRF1, through which its rows pass", x_copies, false);
+    kept(x_copies.front(), 1);
     single_ = x_.access.type == f32;
     if (single_ != (w_.access.type == f32) || (!single_ && (x_.access.type != f16 || w_.access.type != f16)))
         throw Unsupported(who + "the matrix unit multiplies f16 by f16 and f32 by f32, not " +

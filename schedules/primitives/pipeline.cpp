@@ -1,0 +1,67 @@
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+constexpr int most_stages = 8;
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    const StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const int64_t stages = integer_argument(d, "stages");
+    if (stages < 2 || stages > most_stages) {
+        refuse(state, d, "a pipeline of " + std::to_string(stages) + (stages == 1 ? " stage" : " stages"), &stage,
+               loop.name, "2 (as double_buffer) to " + std::to_string(most_stages));
+    }
+    if (loop.kind != LoopKind::Serial) {
+        refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name, "a serial loop");
+    }
+    bool any = false;
+    for (StageState &copy : state.stages) {
+        if (!copy.is_copy || copy.placement.kind != Placement::Kind::At || copy.placement.consumer != stage.name() ||
+            copy.placement.loop != loop.name)
+            continue;
+        any = true;
+        if (copy.buffers > 1) {
+            refuse(state, d, "copy " + copy.name() + " is kept " + std::to_string(copy.buffers) + " times already",
+                   &stage, loop.name, "one pipeline of a loop, or one double_buffer of a copy");
+        }
+        if (const std::string why = not_in_turn(state, copy); !why.empty()) {
+            refuse(state, d, why, &stage, loop.name,
+                   "copies that stand in memory and read nothing that is computed at the same loop");
+        }
+        copy.buffers = int(stages);
+        state.obligations.push_back(
+            {index, [name = copy.name()](const ScheduleState &s) { return not_in_turn(s, *s.find(name)); }});
+    }
+    if (!any) {
+        refuse(state, d, "no copy is made at loop " + loop.name + " of stage " + stage.name(), &stage, loop.name,
+               "place_in(tensor, level, \"" + stage.name() + "\", \"" + loop.name + "\") first");
+    }
+}
+
+} // namespace
+
+const Primitive &pipeline_primitive() {
+    static const Primitive record = {
+        "pipeline",
+        "machine",
+        "Pipelines a loop: of each copy that place_in has made at it, so many are kept in turn, and an iteration fills "
+        "the one that is used stages - 1 iterations later. The first ones are filled before the loop. Two stages are "
+        "what double_buffer makes of one copy; more carry a fill that takes longer than one iteration.",
+        "The loop stands and is serial; copies are made at it, in memory, none of them from another; stages is 2 to 8.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop at which the copies are made"},
+         {"stages", ArgumentKind::Integer, "how many iterations are under way: copies kept of each"}},
+        apply,
+        {"matmul",
+         {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
+          {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+         {"pipeline", {{"stage", "C"}, {"loop", "k.o"}, {"stages", 3}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko

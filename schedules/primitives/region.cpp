@@ -1,0 +1,174 @@
+#include "schedules/parts.h"
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+// Why a stage cannot be divided, or be a part; "" when it can.
+std::string not_divided(const ScheduleState &state, const std::string &name) {
+    const StageState &s = *state.find(name);
+    const std::string who = "stage " + name;
+    if (s.is_copy || s.prepacked) return who + " is a copy";
+    if (s.placement.kind == Placement::Kind::At)
+        return who + " is computed at loop " + s.placement.loop + " of " + s.placement.consumer;
+    if (s.placement.kind == Placement::Kind::Inline) return who + " is inlined";
+    if (s.def.kind == Stage::Kind::Padding) return who + " pads, so it is as large as its readers need";
+    if (!s.finished_into.empty() || !s.finished_by.empty()) return who + " is part of a finish_in";
+    for (const Relation &r : s.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (split && split->tail == Tail::Pad)
+            return "the padded tail of loop " + split->parent + " of " + who + " writes into the next part";
+    }
+    if (s.part && (!s.layout.empty() || !s.level.empty()))
+        return who + " is kept where " + s.part->tensor + " is, of which it is a part";
+    return "";
+}
+
+// What directives have made of a stage beyond loops in an order; "" where they have not.
+std::string more_than_loops(const ScheduleState &state, const StageState &s) {
+    for (const std::string &l : s.order) {
+        if (s.loop(l).kind != LoopKind::Serial) return "loop " + l + " is " + kind_name(s.loop(l).kind);
+    }
+    for (const StageState &p : state.stages) {
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name())
+            return p.name() + " is computed at its loop " + p.placement.loop;
+    }
+    if (s.accumulate) return "it accumulates in " + s.accumulate->level;
+    if (!s.peels.empty()) return "its loop " + s.peels.front().loop + " is peeled";
+    if (!s.prefetches.empty()) return "it prefetches " + s.prefetches.front().tensor;
+    if (s.tensorize) return "it is tensorized";
+    return "";
+}
+
+void check_name(const ScheduleState &state, const Directive &d, const std::string &name) {
+    bool good = !name.empty() && !isdigit(static_cast<unsigned char>(name[0]));
+    for (const char c : name) good = good && (isalnum(static_cast<unsigned char>(c)) || c == '_');
+    if (!good)
+        refuse(state, d, "\"" + name + "\" is no name for a stage", nullptr, "",
+               "letters, digits and _, not starting with a digit");
+    if (state.is_input(name) || state.producer(name))
+        refuse(state, d, "there is a tensor or stage named " + name + " already", nullptr, "",
+               "a name that is not taken");
+}
+
+// The indices of its axis that iterations [first, first + count) of a loop stand for, counted from the stage's first.
+struct Range {
+    std::string axis;
+    int64_t first, count;
+};
+
+Range range_of(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
+               const Range &r) {
+    for (const Relation &relation : stage.relations) {
+        if (const auto *f = std::get_if<FuseRelation>(&relation); f && f->fused == r.axis) {
+            refuse(state, d, "loop " + r.axis + " was fused of " + f->outer + " and " + f->inner, &stage, loop,
+                   "an axis, or the outer loop of its splits");
+        }
+        const auto *s = std::get_if<SplitRelation>(&relation);
+        if (!s || (s->outer != r.axis && s->inner != r.axis)) continue;
+        if (s->inner == r.axis) {
+            refuse(state, d,
+                   "loop " + r.axis + " is the inner part of loop " + s->parent + ", and runs again and again", &stage,
+                   loop, "an axis, or the outer loop of its splits");
+        }
+        const auto extent = known_extent(state, stage.loop(s->parent));
+        if (!extent) refuse(state, d, "the extent of loop " + s->parent + " is known only at run time", &stage, loop);
+        const int64_t first = r.first * s->factor;
+        return range_of(state, d, stage, loop, {s->parent, first, std::min(r.count * s->factor, *extent - first)});
+    }
+    return r;
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    const StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const int64_t first = integer_argument(d, "first"), count = integer_argument(d, "count");
+    const std::string name = text_argument(d, "name"), of = stage.name();
+    check_name(state, d, name);
+    if (const std::string why = not_divided(state, of); !why.empty())
+        refuse(state, d, why, &stage, "", "region of a stage that is computed at the root and stored as it is");
+    if (loop.reduction)
+        refuse(state, d, "loop " + loop.name + " reduces, so a part of it makes no elements", &stage, loop.name,
+               "a loop that does not reduce");
+    if (const std::string why = more_than_loops(state, stage); !why.empty())
+        refuse(state, d, "of stage " + of + ", " + why, &stage, loop.name,
+               "region while the stage has serial loops alone; then directives for each part");
+    const auto extent = known_extent(state, loop);
+    if (!extent)
+        refuse(state, d, "the extent of loop " + loop.name + " is known only at run time", &stage, loop.name,
+               "a loop of constant extent, or assume(…) that says how long it is");
+    if (first < 0 || count < 1 || first > *extent || count > *extent - first)
+        refuse(state, d,
+               count < 1 ? "it has " + std::to_string(count) + " iterations"
+                         : std::to_string(count) + " iterations from " + std::to_string(first) + " on leave loop " +
+                               loop.name,
+               &stage, loop.name, "1 or more of iterations 0 to " + std::to_string(*extent));
+    Range r = range_of(state, d, stage, loop.name, {loop.name, first, count});
+    const auto all = known_extent(state, stage.loop(r.axis));
+    if (!all) refuse(state, d, "the extent of axis " + r.axis + " is known only at run time", &stage, loop.name);
+    const Region box = box_of(state, stage);
+    for (size_t a = 0; a < stage.def.axes.size(); a++) {
+        if (stage.def.axes[a].name() == r.axis) r.first += *as_const_int(box.min[a]);
+    }
+    int64_t left = *all - r.count;
+    for (const StageState *other : regions_of(state, of)) {
+        const Part &p = *other->part;
+        if (p.axis != r.axis)
+            refuse(state, d, other->name() + " divides stage " + of + " along " + p.axis, &stage, loop.name,
+                   "regions of a stage along one axis; a region may be divided along another");
+        if (p.first < r.first + r.count && r.first < p.first + p.count)
+            refuse(state, d,
+                   "of " + r.axis + ", " + std::to_string(p.first) + " to " + std::to_string(p.first + p.count) +
+                       " are region " + other->name() + " already",
+                   &stage, loop.name, "regions that do not overlap");
+        left -= p.count;
+    }
+    if (left == 0)
+        refuse(state, d, "it leaves nothing to stage " + of, &stage, loop.name,
+               "fewer iterations: the last part is the stage's own");
+
+    StageState made;
+    made.def = stage.def;
+    made.def.name = name;
+    made.loops = stage.loops, made.order = stage.order, made.relations = stage.relations;
+    made.part = Part{of, stage.tensor(), r.axis, r.first, r.count};
+    const Frame frame(made, box_of(state, made), "");
+    for (LoopState &l : made.loops) l.extent = frame.extent(l.name);
+    const auto last = std::find_if(state.stages.rbegin(), state.stages.rend(),
+                                   [&](const StageState &s) { return s.name() == of || (s.part && s.part->of == of); });
+    state.stages.insert(last.base(), std::move(made));
+    for (const std::string &part : {of, name}) {
+        state.obligations.push_back({index, [part](const ScheduleState &s) { return not_divided(s, part); }});
+    }
+}
+
+} // namespace
+
+const Primitive &region_primitive() {
+    static const Primitive record = {
+        "region",
+        "machine",
+        "Makes a stage of its own of some iterations of a loop: <name> computes those elements of the same tensor, "
+        "with "
+        "the loops that stand, and takes directives of its own; the stage computes the others. A border, a last block "
+        "or a half of the work can so be split, ordered and placed otherwise. A region may be divided again.",
+        "The stage is computed at the root, is no copy, and has only serial loops so far; the loop is an axis that is "
+        "not reduced, or the outer loop of its splits, of known extent; the iterations are some of it, not all, and "
+        "none of another region's. Afterwards both stay where they are, without finish_in and padded tails.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loop", ArgumentKind::Loop, "the loop"},
+         {"first", ArgumentKind::Integer, "the first iteration"},
+         {"count", ArgumentKind::Integer, "how many"},
+         {"name", ArgumentKind::Text, "the name of the region, by which directives address it"}},
+        apply,
+        {"matmul",
+         {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
+         {"region", {{"stage", "C"}, {"loop", "i.o"}, {"first", 9}, {"count", 1}, {"name", "rest"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko
