@@ -81,7 +81,7 @@ void tune_all(Arguments a) {
         if (a.budget > 0)
             a.options.seconds = std::max(1.0, (a.budget - watch.seconds()) / static_cast<double>(tasks.size() - i));
         TuneReport report;
-        std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
+        if (!a.options.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
         const Record best = tune(tasks[i].op, target, a.options, &report);
         const Work work = count_work(tasks[i].op, a.options.sizes);
         const double before = report.default_seconds, after = best.seconds();

@@ -373,7 +373,16 @@ Json complete_parameters(const Operator &op, const Json &parameters) {
 
 Op make(const std::string &name, const Json &parameters) {
     const Operator op = find_operator(name);
-    return op.build(complete_parameters(op, parameters));
+    const Json complete = complete_parameters(op, parameters);
+    try {
+        return op.build(complete);
+    } catch (const UserError &e) {
+        // The place of a formula of the library says nothing to whoever gave the parameters.
+        const std::string text = e.what();
+        const size_t place = text.find(": error: ");
+        if (shared_name(name) || place == std::string::npos) throw;
+        throw UserError(text.substr(place + 9));
+    }
 }
 
 } // namespace kumiko::ops

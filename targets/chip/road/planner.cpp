@@ -2,6 +2,7 @@
 
 #include "support/error.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace kumiko::chip {
@@ -33,7 +34,7 @@ int64_t Planner::size(Bank m) const {
 
 namespace {
 
-// LM0 and LM1 are parts of LM: what is held in either counts for both.
+// LM0 and LM1 are parts of LM.
 bool shares(Bank a, Bank b) {
     const auto lm = [](Bank m) { return m == Bank::Lm || m == Bank::Lm0 || m == Bank::Lm1; };
     return a == b || (lm(a) && lm(b) && (a == Bank::Lm || b == Bank::Lm));
@@ -42,9 +43,13 @@ bool shares(Bank a, Bank b) {
 } // namespace
 
 int64_t Planner::taken(Bank m) const {
+    // LM0 and LM1 count through.
+    const auto begin = [&](Bank b) { return b == Bank::Lm1 ? config_.sizes.lm : 0; };
     int64_t n = 0;
     for (const Held &h : held_) {
-        if (shares(h.memory, m)) n += h.words;
+        if (!shares(h.memory, m)) continue;
+        const int64_t from = begin(h.memory) + h.at;
+        n += std::max<int64_t>(0, std::min(from + h.words, begin(m) + size(m)) - std::max(from, begin(m)));
     }
     return n;
 }
