@@ -280,9 +280,9 @@ void RowProduct::begin_memory() {
     vectors_ring_ =
         Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
     // L1BM: sums of a tile, or of what is drained at a time, twice where there is room; results of one; the rest is for loads.
-    const int64_t sums = drain_rows_ * l1b_matrices() * 4 * sum_words_, out = narrows_                       ? sums / 2
-                                                                              : end_.defined() || sides_ > 1 ? sums
-                                                                                                             : 0;
+    const int64_t sums = drain_rows_ * l1b_matrices() * 4 * sum_words_;
+    const bool back = narrows_ || end_.defined() || sides_ > 1; // sums go to the PEs once more
+    const int64_t out = back ? sums / (narrows_ ? 2 : 1) : 0;
     const int64_t step = std::max(rows_of_step_ * block_words, end_operands_.empty() ? 0 : end_words()),
                   part = 16 * 8 * chunk_pieces_; // of columns across: of an L1B
     const int64_t times =
@@ -316,6 +316,7 @@ void RowProduct::begin_memory() {
     if (end) end_loads_ = Ring(plan.take(Bank::L2bm, end, "operands of the end"), end);
     const int64_t spare = plan.free_words(Bank::L2bm) - slots * result - w;
     const int64_t most_x = std::clamp<int64_t>(spare / x / (ahead_ > 1 ? 2 : 1), 1, 4) * x;
+    whole_x_blocks_ = std::min(whole_x_blocks_, most_x / (vectors_ * block_words));
     x_loads_ = Ring(plan.take(Bank::L2bm, most_x, "rows of " + x_.access.tensor), most_x);
     const int64_t begin = plan.take(Bank::L2bm, slots * result, "rows of " + y_.access.tensor);
     results_ = Ring(begin, slots * result);
