@@ -29,6 +29,13 @@ void run(Arguments a) {
     std::vector<bench::BenchCase> cases;
     bool compile = false, sim = false, moves = false, chip = false, chip_rows = false, chip_conv = false;
     for (const std::string &suite : a.suites) {
+        const bool own =
+            suite == "compile" || suite == "sim-speed" || suite.starts_with("chip-") || suite.ends_with(".json");
+        if (own && !a.shape.empty())
+            throw UserError("suite " + suite + " has cases of its own and takes no --shape" +
+                            (suite.starts_with("chip-")
+                                 ? "; kumiko run OP --shape … --target chip:full tells the cycles of one"
+                                 : ""));
         if (suite == "chip-rows" || suite == "chip-conv") {
             (suite == "chip-rows" ? chip_rows : chip_conv) = true;
             continue;

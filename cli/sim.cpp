@@ -23,7 +23,7 @@ struct Arguments {
     std::string program, machine, html, json, trace, assemble, host;
     std::vector<std::string> load, dump;
     bool zero = false, disassemble = false, speed = false;
-    uint64_t max_steps = 0;
+    uint64_t max_steps = 1'000'000'000; // some minutes
     Bounds bounds;
 };
 
@@ -116,7 +116,7 @@ std::string dump_data(const Simulator &chip, const HostMemory &memory, const std
 }
 
 void run(const Arguments &a) {
-    Program program = Program::load_file(a.program);
+    Program program = Program::load_file(a.program, !a.disassemble && a.assemble.empty());
     if (a.disassemble) {
         std::cout << disassemble(program);
         return;
@@ -136,7 +136,7 @@ void run(const Arguments &a) {
     options.undefined = a.zero ? Undefined::Zero : Undefined::Error;
     options.trace = !a.trace.empty();
     options.instructions = a.host;
-    if (a.max_steps) options.max_steps = a.max_steps;
+    options.max_steps = a.max_steps;
     Simulator chip(config, options);
     const Stopwatch watch;
     Run r = chip.run(program, memory);
@@ -172,7 +172,7 @@ void add_sim(CLI::App &app) {
     add_json_option(*command, a->json);
     command->add_option("--trace", a->trace, "a trace for ui.perfetto.dev")->type_name("FILE");
     command->add_flag("--zero", a->zero, "what was never written reads as zero, instead of being an error");
-    command->add_option("--max-steps", a->max_steps, "stop with an error after so many steps");
+    command->add_option("--max-steps", a->max_steps, "stop with an error after so many steps")->capture_default_str();
     command->add_option("--macs", a->bounds.macs, "what the work needs at least: multiply-accumulates ...");
     command->add_option("--dram-bytes", a->bounds.compulsory_dram_bytes,
                         "... and bytes from and to DRAM, for the bound");

@@ -567,7 +567,7 @@ private:
 
 } // namespace
 
-Program assemble(std::string_view text, const std::string &document) {
+Program assemble(std::string_view text, const std::string &document, bool places) {
     Program program;
     size_t line = 1;
     for (size_t begin = 0; begin <= text.size(); line++) {
@@ -587,7 +587,9 @@ Program assemble(std::string_view text, const std::string &document) {
             continue;
         }
         WordParser parser(part, where);
-        if (!parser.blank()) program.words.push_back(parser.parse());
+        if (parser.blank()) continue;
+        program.words.push_back(parser.parse());
+        if (places) program.words.back().note = where.substr(0, where.size() - 1);
     }
     return program;
 }

@@ -12,7 +12,8 @@ namespace kumiko::sim {
 
 // Throws UserError "document:line:column: cause; what would be legal". Rules that a word breaks by itself are reported here,
 // with the same place in front (a HazardError).
-Program assemble(std::string_view text, const std::string &document);
+// `places`: the words' notes, which messages quote, say where they stand ("document:line").
+Program assemble(std::string_view text, const std::string &document, bool places = false);
 // One word, without a note.
 Word assemble_word(std::string_view line);
 

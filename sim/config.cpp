@@ -194,7 +194,9 @@ Config Config::load(const std::string &name_or_path) {
         throw UserError("there is no machine '" + name_or_path + "'" + suggest(name_or_path, names()) +
                         "; a configuration of your own is a file that ends in .json");
     }
-    return from_json(load_json(name_or_path), name_or_path);
+    Config c = from_json(load_json(name_or_path), name_or_path);
+    c.file = name_or_path;
+    return c;
 }
 
 std::string Config::to_string() const {

@@ -19,6 +19,7 @@ constexpr int pes_per_mab = 4; // of the operations' definitions: a matrix unit 
 struct Config {
     std::string name;
     std::string about;
+    std::string file; // from which it was loaded, when it is not built in
 
     // The tree: groups in the chip, L2Bs in a group, L1Bs in an L2B, MABs in an L1B; four PEs in a MAB.
     int groups = 0, l2bs = 0, l1bs = 0, mabs = 0;

@@ -102,14 +102,14 @@ Program Program::load(std::string_view bytes, const std::string &document) {
     return p;
 }
 
-Program Program::load_file(const std::string &path) {
+Program Program::load_file(const std::string &path, bool places) {
     std::ifstream in(path, std::ios::binary);
     if (!in) throw UserError(path + ": cannot be read: " + std::strerror(errno));
     std::ostringstream text;
     text << in.rdbuf();
     if (in.bad() || !in) throw UserError(path + ": cannot be read: " + std::strerror(errno));
     const std::string bytes = text.str();
-    return bytes.starts_with(magic) ? load(bytes, path) : assemble(bytes, path);
+    return bytes.starts_with(magic) ? load(bytes, path) : assemble(bytes, path, places);
 }
 
 } // namespace kumiko::sim

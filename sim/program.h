@@ -19,7 +19,8 @@ struct Program {
     std::string save() const;
     static Program load(std::string_view bytes, const std::string &document);
     // A text program (anything that is not a container) or a container, by its first bytes. Throws UserError.
-    static Program load_file(const std::string &path);
+    // `places`: the words of a text say where they stand in what is wrong with them (assembler.h).
+    static Program load_file(const std::string &path, bool places = false);
 };
 
 // The word's fixed bit layout. Throws UserError for a field out of its range, HazardError for an immediate beside LM0 (H7),

@@ -191,7 +191,8 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.twice = Flag(best.twice);
-    p.sides = Flag(best.sides > 1);
+    const Roles r = *roles(op);
+    p.sides = n.mabs % 4 == 0 && !r.single ? Flag(best.sides > 1) : Flag(false, {false});
     return p;
 }
 

@@ -221,7 +221,6 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     } else {
         // Values of rows, which all PEs have: each PE stores some, each lane one.
         Y.split("row", r.lanes, {"row.w", "row.v"});
-        Y.vectorize("row.v");
         if (p.rows >= r.lanes * pes) {
             Y.split("row.w", pes, {"row.t", "row.pe"});
             Y.bind("row.pe", "PE");
@@ -231,6 +230,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         }
     }
     Y.reorder(order);
+    if (!r.output->is_reduction() && !r.whole_row) Y.vectorize("row.v");
     if (r.output->is_reduction()) s.accumulate_in(Y.name(), "GRF0", at);
     std::map<std::string, std::string> around; // the loop of each stage at which its operands are copied
     around[Y.name()] = at;

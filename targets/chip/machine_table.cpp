@@ -15,7 +15,7 @@ sim::Config chip_config(const std::string &machine) {
 
 Machine chip_machine(const sim::Config &c) {
     Machine m;
-    m.name = "chip:" + c.name;
+    m.name = "chip:" + (c.file.empty() ? c.name : c.file); // by which compile_chip finds it again
     m.description = "simulated chip, " + c.about;
     m.architecture = "chip";
     m.clock_ghz = c.clock_ghz;

@@ -283,6 +283,22 @@ TEST_CASE("an op on the simulated chip: run, shown at each level, its words simu
     CHECK(has(none.err, "the library has no schedule of op reduce_argmax for the chip"));
 }
 
+TEST_CASE("a chip of one's own is a file") {
+    Json small = Json::parse(read(std::string(KUMIKO_SOURCE_DIR) + "/sim/configs/small.json"));
+    small["moves"]["dram_rate"] = 4;
+    small["expect"]["dram_bytes_per_cycle"] = 32;
+    std::ofstream(scratch() + "/mine.json") << small;
+    const Outcome mine = run("run add --shape n=10000 --type f16 --target chip:./mine.json --json mine.out");
+    CHECK(mine.status == 0);
+    const Outcome built_in = run("run add --shape n=10000 --type f16 --target chip:small --json small.out");
+    CHECK(built_in.status == 0);
+    CHECK(Json::parse(read(scratch() + "/mine.out"))["dram_bound_cycles"] == 1875);
+    CHECK(Json::parse(read(scratch() + "/small.out"))["dram_bound_cycles"] == 938);
+    const Outcome bench = run("bench chip-move --shape m=3");
+    CHECK(bench.status == 1);
+    CHECK(has(bench.err, "suite chip-move has cases of its own and takes no --shape"));
+}
+
 TEST_CASE("sim runs a program, loads and prints memory, and says where a text goes wrong") {
     const auto write = [](const std::string &name, const std::string &text) {
         FILE *f = fopen((scratch() + "/" + name).c_str(), "wb");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/config.h"
+#include "support/error.h"
 
 #include <array>
 #include <string>
@@ -46,6 +47,8 @@ public:
     Ring() = default;
     Ring(int64_t at, int64_t words) : at_(at), words_(words) {}
     int64_t next(int64_t words) { // of at most words()
+        if (words > words_)
+            throw InternalError("a ring of " + std::to_string(words_) + " LW is asked for " + std::to_string(words));
         if (used_ + words > words_) used_ = 0;
         const int64_t here = at_ + used_;
         used_ += words;

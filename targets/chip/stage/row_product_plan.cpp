@@ -96,6 +96,8 @@ void RowProduct::understand(const ScheduleState &state) {
     const std::vector<Expr> reads = reads_in(stage_.def.components.front().term);
     Expr x, w;
     for (const Expr &e : reads) (plan_->access(state, e).depends(row_) ? w : x) = e;
+    if (!x.defined() || !w.defined())
+        refuse("not one of its operands has the rows of the loop " + loops[row_].name + ", and one has not");
     std::vector<Copy> copies, x_copies;
     w_ = view(state, w, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1", copies, true);
     panel_at_ = copies.front().at;
