@@ -213,6 +213,7 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
             const Times &w = l2bm[size_t(a)];
             const int64_t data = is_load(m) ? std::max(w.read, w.written) + 1 : w.written + 1 + config_.gaps.l2bm_mv;
             from = std::max({from, data, int64_t(w.ready)});
+            if (w.stored_l2bs & m.l2bs) from = std::max(from, int64_t(w.stored));
         }
     }
     // One tag, and one wait behind the last of them; several where no tag is free for as long.
@@ -245,9 +246,13 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
                 w.written = int32_t(issued[i]);
                 w.by_l2 = false;
             } else {
+                // Another L2B may store its own words meanwhile.
+                if (w.stored <= issued[i]) w.stored_l2bs = 0;
+                w.stored_l2bs |= m.l2bs;
+                w.stored = std::max(w.stored, int32_t(all));
                 w.read = std::max(w.read, int32_t(all));
             }
-            w.ready = std::max(w.ready, int32_t(all));
+            if (is_load(m)) w.ready = std::max(w.ready, int32_t(all));
         }
     }
     last_ = all;

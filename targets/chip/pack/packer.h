@@ -45,11 +45,13 @@ public:
     const std::string &first_operations() const { return first_; }
 
 private:
-    struct Times {               // of one word of a memory, in steps
-        int32_t written = -1000; // last
-        int32_t read = -1;       // last
-        int32_t ready = 0;       // may be read from here on, whoever reads
-        bool by_l2 = false;      // last written by the L2 slot
+    struct Times {                // of one word of a memory, in steps
+        int32_t written = -1000;  // last
+        int32_t read = -1;        // last
+        int32_t ready = 0;        // may be read from here on, whoever reads
+        int32_t stored = 0;       // from here on no move from L2BM to DRAM is under way
+        uint32_t stored_l2bs = 0; // in these L2Bs
+        bool by_l2 = false;       // last written by the L2 slot
     };
     const sim::Config &config_;
     Packing packing_;
