@@ -41,13 +41,46 @@ struct Numbers : ChipNumbers {
     int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; } // pieces
 };
 
+const std::vector<int64_t> piece_counts{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
+
 struct Point {
     int64_t vectors, pieces, groups, l2bs;
     bool twice;
     int64_t sides; // 1 or 4
+    bool halves = false;
 };
 
+// k over halves of the L1Bs; 1024 columns of an L2B.
+double halved_cycles(const Roles &r, const Numbers &n, const Point &p) {
+    if (n.mabs != 16 || n.l1bs != 8 || r.single || r.end || r.across || p.twice || p.sides > 1 || p.pieces != 1)
+        return INFINITY;
+    if (p.vectors % 8 || p.vectors * 8 > n.grf || 4 * p.vectors > n.grf) return INFINITY;
+    const int64_t blocks = ceil_div(r.K, 512), columns = 256 * blocks, row = r.narrow == 2 ? 256 : 512;
+    const int64_t sums = 2 * p.vectors, left = n.lm - std::max(n.lm / 2, columns) - sums - 16;
+    if (columns > n.lm / 2 || left < 0) return INFINITY;
+    const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
+    const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
+    const double jt = double(ceil_div(r.N, 1024 * column_parts)) * (r.batched ? r.batch : 1);
+    const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 128.0 * blocks;
+    const double x = tiles * p.vectors * k_words, w = jt * 1024 * k_words, out = tiles * p.vectors * row;
+    const double kept = blocks < 2 || left < 2 * sums ? 0 : std::min(it, double(left / sums));
+    const double matrix = tiles * 16 * blocks * 4 * std::max(p.vectors / 4.0, 7.0);
+    const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs,
+                 dram = n.groups * n.dram;
+    const double l2 = tiles * p.vectors * (blocks + 10 + row / 256), l1 = tiles * p.vectors * (2 * blocks + 2);
+    const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / dram + 1000;
+    const double first = w / jt / rate / blocks; // columns of a block
+    const auto flow = [&](double rows, double columns, double results) {
+        return std::max({rows * matrix * 1.02 + (kept ? columns * first * jt : 0), (rows * x + columns * w) / rate,
+                         (rows * dram_x + columns * dram_w + results * dram_out) / dram,
+                         4 * (rows * l2 + columns * w / 128), 4 * (rows * l1 + columns * w / 64)});
+    };
+    const double share = kept / it;
+    return (kept ? flow(share, 1, 0) : std::max(w / rate, dram_w / dram)) + flow(1 - share, 0, 1) + ends;
+}
+
 double cycles(const Roles &r, const Numbers &n, const Point &p) {
+    if (p.halves) return halved_cycles(r, n, p);
     if (64 % (4 * n.mabs) || (r.narrow == 2 && n.mabs < 2)) return INFINITY;
     const int64_t side = r.side(), sum = r.single ? 1 : 2; // of a matrix; LW of a sum in a PE
     const int64_t of_l1b = p.pieces * r.of_piece(), half = std::max<int64_t>(1, n.mabs / 2);
@@ -109,12 +142,15 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
                                          : 0.25);
     const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt; // columns
     const double rest = 1 - 1 / jt;
+    // Sixteen neighbouring rows are of one group; those of three tiles leave at a time.
+    const double spread = double(std::min(n.groups, row_parts * ceil_div(3 * p.vectors, 16)));
     // So much of the rows and results, with so much of the columns.
     const auto flow = [&](double rows, double columns, double results) {
-        return std::max({rows * matrix * 1.02, (rows * x + columns * w) / rate,
-                         (rows * dram_x + columns * dram_w + results * dram_out) / (n.groups * n.dram),
-                         4 * (rows * l2_x + columns * l2_w + results * l2_out),
-                         4 * (rows * l1_x + columns * l1_w + results * l1_out)});
+        return std::max(
+            {rows * matrix * 1.02, (rows * x + columns * w) / rate,
+             (rows * dram_x + columns * dram_w + results * dram_out * n.groups / spread) / (n.groups * n.dram),
+             4 * (rows * l2_x + columns * l2_w + results * l2_out),
+             4 * (rows * l1_x + columns * l1_w + results * l1_out)});
     };
     // The first rows, and what the last ones take.
     const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
@@ -135,7 +171,7 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
     std::optional<Point> best;
     double least = INFINITY;
     for (const int64_t vectors : powers(4, n.grf / 2)) {
-        for (const int64_t pieces : powers(1, 16)) {
+        for (const int64_t pieces : piece_counts) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {
                     for (const auto &[twice, sides] : {std::pair(false, 1), {true, 1}, {false, 4}, {true, 4}}) {
@@ -143,6 +179,9 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
                         const double c = cycles(r, n, p);
                         if (c < least) least = c, best = p;
                     }
+                    const Point p{vectors, pieces, groups, l2bs, false, 1, true};
+                    const double c = cycles(r, n, p);
+                    if (c < least) least = c, best = p;
                 }
             }
         }
@@ -151,7 +190,7 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
 }
 
 Point point_of(const ChipMatmulParameters &p) {
-    return {p.vectors, p.pieces, p.groups, p.l2bs, p.twice, p.sides ? 4 : 1};
+    return {p.vectors, p.pieces, p.groups, p.l2bs, p.twice, p.sides ? 4 : 1, p.halves};
 }
 
 // Columns that lie across are taken so where there is room.
@@ -187,12 +226,13 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
     const Point best = best_point(*roles(op), n).value_or(Point{4, 1, 1, 1, false, 1});
     ChipMatmulParameters p;
     p.vectors = Tile(best.vectors, powers(4, n.grf / 2));
-    p.pieces = Tile(best.pieces, powers(1, 16));
+    p.pieces = Tile(best.pieces, piece_counts);
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.twice = Flag(best.twice);
     const Roles r = *roles(op);
     p.sides = n.mabs % 4 == 0 && !r.single ? Flag(best.sides > 1) : Flag(false, {false});
+    p.halves = n.mabs == 16 && n.l1bs == 8 && !r.single ? Flag(best.halves) : Flag(false, {false});
     return p;
 }
 
@@ -234,35 +274,57 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     const std::string it = rest;
     rest = j;
     split(r.side(), j + ".i");
-    if (r.of_piece() == 2) split(2, j + ".e");
-    split(n.l1bs, j + ".L1B");
-    const int64_t sides = p.sides ? 4 / r.of_piece() : 1; // pieces side by side
-    if (p.sides) split(sides, j + ".MAB");
-    split(std::max<int64_t>(1, p.pieces / sides), j + ".b");
+    if (p.halves) {
+        split(r.narrow == 2 ? 16 : 8, j + ".MAB");
+        split(4, j + ".L1B");
+        if (r.narrow == 1) split(2, j + ".e");
+    } else {
+        if (r.of_piece() == 2) split(2, j + ".e");
+        split(n.l1bs, j + ".L1B");
+        const int64_t sides = p.sides ? 4 / r.of_piece() : 1; // pieces side by side
+        if (p.sides) split(sides, j + ".MAB");
+        split(std::max<int64_t>(1, p.pieces / sides), j + ".b");
+    }
     split(p.l2bs, j + ".L2B");
     split(p.groups, j + ".group");
     const std::string jt = rest;
     rest = k;
     split(r.side(), k + ".i");
-    split(p.sides ? n.mabs / 4 : n.mabs, k + ".MAB");
+    if (p.halves) {
+        split(8, k + ".b"); // sets of a step of L1
+        split(2, k + ".h");
+        split(2, k + ".L1B");
+    } else {
+        split(p.sides ? n.mabs / 4 : n.mabs, k + ".MAB");
+    }
     const std::string kt = rest;
-    std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", k + ".MAB"};
-    if (p.sides) order.push_back(j + ".MAB");
-    if (p.sides && r.of_piece() == 2) order.push_back(j + ".e");
+    // Columns bound to MABs beside the reduction, and which ones they are there.
+    const bool apart = p.halves ? r.narrow == 1 : r.of_piece() == 2;
+    std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B"};
+    if (p.halves) order.push_back(k + ".L1B");
+    order.push_back(j + ".L1B");
+    if (!p.halves) order.push_back(k + ".MAB");
+    const bool beside = p.sides || p.halves;
+    if (beside) order.push_back(j + ".MAB");
+    if (beside && apart) order.push_back(j + ".e");
     for (const std::string &batch : r.batches) order.push_back(batch);
-    order.insert(order.end(), {jt, it, kt, j + ".b"});
-    if (r.of_piece() == 2 && !p.sides) order.push_back(j + ".e");
+    order.insert(order.end(), {jt, it, kt});
+    if (p.halves)
+        order.insert(order.end(), {k + ".h", k + ".b"});
+    else
+        order.push_back(j + ".b");
+    if (apart && !beside) order.push_back(j + ".e");
     order.insert(order.end(), {i + ".v", j + ".i", k + ".i"});
     C.reorder(order);
     for (const std::string &axis : {i, j}) {
         for (const char *level : {"group", "L2B"}) C.bind(axis + "." + level, level);
     }
-    C.bind(j + ".L1B", "L1B").bind(k + ".MAB", "MAB");
-    if (p.sides) C.bind(j + ".MAB", "MAB");
-    if (p.sides && r.of_piece() == 2) C.bind(j + ".e", "MAB");
+    C.bind(j + ".L1B", "L1B").bind(k + (p.halves ? ".L1B" : ".MAB"), p.halves ? "L1B" : "MAB");
+    if (beside) C.bind(j + ".MAB", "MAB");
+    if (beside && apart) C.bind(j + ".e", "MAB");
     StageHandle columns = s.place_in(b, "LM", C.name(), jt);
     if (p.twice) columns.double_buffer();
-    s.place_in(a, "GRF1", C.name(), kt);
+    s.place_in(a, "GRF1", C.name(), p.halves ? k + ".h" : kt);
     C.accumulate_in("GRF0", it);
     C.write_back(it);
     C.tensorize(j + ".i", r.single ? "mfma.f32" : "mfma.f16");

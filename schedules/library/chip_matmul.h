@@ -12,7 +12,8 @@ struct ChipMatmulParameters {
                              (Tile, pieces),                        // of 8 LW of a row of the result, of each L1B
                              (Tile, groups), (Tile, l2bs), // so many groups, of each so many L2Bs, divide columns
                              (Flag, twice),                // the next columns come while these are used
-                             (Flag, sides)); // four neighbouring MABs have columns of their own and the same part of k
+                             (Flag, sides),   // four neighbouring MABs have columns of their own and the same part of k
+                             (Flag, halves)); // halves of the L1Bs have parts of k, all MABs columns of their own
 };
 
 bool is_chip_matmul(const Op &op); // fp16 operands, fp32 sums

@@ -58,6 +58,7 @@ public:
                 const auto *s = std::get_if<SplitRelation>(&stage.relations[r]);
                 if (s && value.contains(s->inner)) value[s->parent] = value[s->outer] * s->factor + value[s->inner];
             }
+            raw_.push_back(value.at(stage.def.reduction_axes.front().name()));
             std::optional<Indices> at = Indices();
             for (const Axis &a : stage.def.reduction_axes) {
                 if (at) at->push_back(value.at(a.name()));
@@ -65,7 +66,7 @@ public:
             }
             all_.push_back(at);
         }
-        if (sides && mabs > 1) alternate(number(stage.def.reduction_axes.front().extent()));
+        if (sides && (mabs > 1 || l1bs > 1)) alternate(number(stage.def.reduction_axes.front().extent()));
     }
     // None where an index lies beyond its axis.
     const std::optional<Indices> &at(int64_t step, int64_t lane, int64_t mab, int64_t pe = 0, int64_t l1b = 0) const {
@@ -74,13 +75,17 @@ public:
 
 private:
     std::vector<std::optional<Indices>> all_;
+    std::vector<int64_t> raw_; // along the first axis, where that is beyond its end too
     // Of each two steps the words of a row alternate between both.
     void alternate(int64_t extent) {
+        const int64_t before = steps;
         steps += steps % 2;
-        all_.assign(size_t(steps * lanes * mabs), std::nullopt);
-        for (int64_t n = 0; n < steps * lanes * mabs; n++) {
-            const int64_t step = n % steps, lane = n / steps % lanes, mab = n / steps / lanes, word = lane / 4;
-            const int64_t k = step / 2 * 2 * lanes * mabs + mab * 2 * lanes + word * 8 + step % 2 * 4 + lane % 4;
+        all_.assign(size_t(l1bs * mabs * lanes * steps), std::nullopt);
+        for (int64_t n = 0; n < int64_t(all_.size()); n++) {
+            const int64_t step = n % steps, lane = n / steps % lanes, mab = n / steps / lanes % mabs,
+                          l1b = n / steps / lanes / mabs;
+            const int64_t k = raw_[size_t(l1b * mabs * lanes * before + step / 2 * 2)] + mab * 2 * lanes +
+                              lane / 4 * 8 + step % 2 * 4 + lane % 4;
             if (k < extent) all_[size_t(n)] = Indices{k};
         }
     }
@@ -90,15 +95,16 @@ private:
 // A sum of products in the matrix units. `single`: of f32, whose columns come in two halves, the even ones first. `pair`: the operands.
 inline float sum_of_products(const ReductionOrder &order, bool single,
                              const std::function<std::pair<float, float>(const ReductionOrder::Indices &)> &pair) {
-    std::vector<float> of_mabs;
+    std::vector<float> of_mabs; // L1Bs behind each other; one of both has one unit
     const int64_t side = order.lanes, halves = single ? 2 : 1;
-    for (int64_t mab = 0; mab < order.mabs; mab++) {
+    for (int64_t unit = 0; unit < order.mabs * order.l1bs; unit++) {
+        const int64_t mab = unit % order.mabs, l1b = unit / order.mabs;
         std::optional<float> sum;
         for (int64_t step = 0; step < order.steps; step++) {
             for (int64_t half = 0; half < halves; half++) {
                 std::vector<float> level;
                 const auto operands = [&](int64_t lane) {
-                    const auto &at = order.at(step, lane, mab);
+                    const auto &at = order.at(step, lane, mab, 0, l1b);
                     return at ? pair(*at) : std::pair{0.f, 0.f};
                 };
                 for (int64_t lane = half; lane < side; lane += 2) {

@@ -2,6 +2,7 @@
 // Links: schedules/library ops
 #include "dsl/elements.h"
 #include "ops/ops.h"
+#include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_rows.h"
 #include "schedules/library/table.h"
 #include "sim/half.h"
@@ -185,6 +186,16 @@ chip::VectorProgram program_of(const Expr &e) {
 } // namespace
 
 TEST_CASE("products of matrices") {
+    const sim::Config full = sim::Config::load("full");
+    for (const kumiko::Type out : {f16, f32}) {
+        for (const int k : {300, 600, 1100}) {
+            const Op op = product(20, 40, k, f16, out);
+            library::ChipMatmulParameters p = library::chip_matmul_parameters(op, chip_machine(full));
+            p.vectors = Tile(16, {16}), p.pieces = Tile(1, {1}), p.twice = Flag(false), p.sides = Flag(false);
+            p.halves = Flag(true);
+            CHECK(check_products(op, full, library::schedule_chip_matmul(op, chip_machine(full), p)));
+        }
+    }
     for (const sim::Config &config : configs()) {
         if (config.name != "small") check_products(product(20, 40, 1100, f16, f32), config, "chip_matmul");
         for (const auto &[m, n, k] : {std::tuple{16, 32, 64}, {33, 50, 70}, {5, 7, 3}, {1, 1, 1}, {20, 40, 300}}) {

@@ -105,6 +105,24 @@ TEST_CASE("neighbouring MABs with columns of their own") {
     }
 }
 
+TEST_CASE("halves of the L1Bs with parts of the reduction") {
+    // Several blocks of k, the last of them whole or not, for which half has one or none; tiles whose sums wait in LM1; batches.
+    const sim::Config config = sim::Config::load("full");
+    const Machine machine = chip_machine(config);
+    for (const kumiko::Type out : {f16, f32}) {
+        for (const auto &[vectors, units, rows, columns, k] :
+             {std::array{32, 1, 130, 1100, 1600}, {16, 8, 40, 200, 600}, {8, 4, 9, 30, 100}, {24, 2, 100, 300, 1100}}) {
+            const Op op = product(rows, columns, k, out);
+            library::ChipMatmulParameters p = library::chip_matmul_parameters(op, machine);
+            const auto tile = [](int64_t n) { return Tile(n, {n}); };
+            p.vectors = tile(vectors), p.pieces = tile(1), p.groups = tile(std::min(units, 4)),
+            p.l2bs = tile(units / p.groups);
+            p.twice = Flag(false), p.sides = Flag(false), p.halves = Flag(true);
+            check(op, config, library::schedule_chip_matmul(op, machine, p), false);
+        }
+    }
+}
+
 TEST_CASE("products of f32") {
     for (const char *name : {"small", "medium", "full"}) {
         const sim::Config config = sim::Config::load(name);

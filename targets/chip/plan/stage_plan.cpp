@@ -107,9 +107,9 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             for (int v = 0; v < level_count; v++) {
                 if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
-            if (l.reduction && !nesting && p.level != Tier::Mab)
+            if (l.reduction && !nesting && p.level != Tier::Mab && !(stage.tensorize && p.level == Tier::L1b))
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
-                                  "; a tree reduction is built over MABs");
+                                  "; a tree reduction is built over MABs, that of a product over L1Bs too");
         } else if (l.kind == LoopKind::Parallel) {
             throw UserError("stage " + stage.name() + ": loop " + name +
                             " is parallel; on the chip, bind it to a level");

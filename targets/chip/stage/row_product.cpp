@@ -35,7 +35,9 @@ Operand RowProduct::four_of(Source memory, const std::array<int, 4> &at) {
 bool RowProduct::is_one(const StageState &stage) {
     for (const std::string &name : stage.order) {
         const LoopState &l = stage.loop(name);
-        if (l.kind == LoopKind::Bound && l.reduction && l.unit == level_names[size_t(Tier::Mab)]) return true;
+        if (l.kind == LoopKind::Bound && l.reduction &&
+            (l.unit == level_names[size_t(Tier::Mab)] || l.unit == level_names[size_t(Tier::L1b)]))
+            return true;
     }
     return false;
 }
@@ -99,10 +101,10 @@ Mv RowProduct::between(uint32_t l2bs, int group, bool store) const {
     return m;
 }
 
-// Blocks [block, block + blocks) of the rows, row behind row.
-void RowProduct::load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks,
-                      int64_t l2bm) {
-    std::vector<Mv> all;
+// Blocks [block, block + blocks) of the rows, row behind row: the moves of each class.
+std::vector<std::vector<Mv>> RowProduct::loads(const View &view, const std::vector<Class> &classes, int64_t block,
+                                               int64_t blocks, int64_t l2bm) const {
+    std::vector<std::vector<Mv>> all;
     for (const Class &c : classes) {
         std::vector<DramPlace> list;
         for (const int64_t r : c.rows) {
@@ -112,6 +114,7 @@ void RowProduct::load(const View &view, const std::vector<Class> &classes, int64
                 list.push_back(view.order->place(beyond ? view.order->zero_row() : r, beyond ? 0 : word));
             }
         }
+        all.emplace_back();
         for (const BlockRun &run : join_blocks(list)) {
             Mv m = between(c.l2bs, run.at.group, false);
             m.address = uint32_t(view.dram + run.at.address);
@@ -119,14 +122,22 @@ void RowProduct::load(const View &view, const std::vector<Class> &classes, int64
             m.size = uint16_t(run.size);
             m.stride = int32_t(run.stride);
             m.l2bm = uint16_t(l2bm + run.first * block_words);
-            all.push_back(m);
+            all.back().push_back(m);
         }
     }
+    return all;
+}
+
+void RowProduct::load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks,
+                      int64_t l2bm) {
+    std::vector<Mv> all;
+    for (const auto &moves : loads(view, classes, block, blocks, l2bm))
+        all.insert(all.end(), moves.begin(), moves.end());
     c_.packer.place(all);
 }
 
 void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words, int64_t l1_words) {
-    const bool up = slot.op == L2Op::Gather;
+    const bool up = slot.op == L2Op::Gather || slot.op == L2Op::Reduce;
     Micro m;
     m.use(Unit::L2);
     slot.l2bm.at = uint16_t(l2bm);
@@ -139,7 +150,8 @@ void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words, 
 }
 
 // One step of L1 to four addresses.
-void RowProduct::to_pes(L1Op op, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs) {
+void RowProduct::to_pes(L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm,
+                        uint32_t mabs) {
     Source memory = Source::Grf1;
     if (to_lm) {
         const int lm = int(c_.config.sizes.lm);
@@ -148,7 +160,6 @@ void RowProduct::to_pes(L1Op op, int64_t l1bm, int64_t words, std::array<int, 4>
     }
     Micro m;
     m.use(Unit::L1);
-    const int width = op == L1Op::MabBroadcast4 ? 2 : 1;
     m.word().l1.op = op;
     m.word().l1.width = uint8_t(width);
     m.word().l1.mabs = mabs;
@@ -164,17 +175,19 @@ void RowProduct::deal(int64_t l1bm, const std::function<int64_t(int64_t row, int
     std::array<int, 4> at;
     const int64_t a_cycle = sides_ > 1 ? 2 : 1, of_row = sets_of_step_ / a_cycle;
     for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = int(to(t / of_row, t % of_row * a_cycle));
-    to_pes(sides_ > 1 ? L1Op::MabBroadcast4 : L1Op::Scatter, l1bm, deal_ * a_cycle * cycles_per_step, at, to_lm, mabs);
+    to_pes(sides_ > 1 ? L1Op::MabBroadcast4 : L1Op::Scatter, int(a_cycle), l1bm, deal_ * a_cycle * cycles_per_step, at,
+           to_lm, mabs);
 }
 
 // In GRF1. Of two sets that alternate, both words of a row stand side by side.
 int64_t RowProduct::vector_at(int64_t set, int64_t row) const {
+    if (parts_ > 1) return x_pairs_[size_t(set / 2 * vectors_ + row)] + set % 2;
     return sides_ > 1 ? x_at_ + (set / 2 * vectors_ + row) * 2 + set % 2 : x_at_ + set * vectors_ + row;
 }
 
 void RowProduct::bring_vectors(const Values &tile, int64_t group) {
     const int64_t block = group * sets_of_step_ / sets_of_block_, move = block / x_blocks_;
-    const int64_t count = std::min(x_blocks_, blocks_ - move * x_blocks_);
+    const int64_t count = std::min(x_blocks_, blocks_ - move * x_blocks_) * parts_;
     if (x_l2bm_[size_t(move)] < 0) {
         x_l2bm_[size_t(move)] = x_loads_.next(vectors_ * count * block_words);
         const auto all = classes(tile, [&](Values &values, Class &c) {
@@ -183,11 +196,12 @@ void RowProduct::bring_vectors(const Values &tile, int64_t group) {
                 c.rows.push_back(x_.row(values));
             }
         });
-        load(x_, all, move * x_blocks_, count, x_l2bm_[size_t(move)]);
+        load(x_, all, move * x_blocks_ * parts_, count, x_l2bm_[size_t(move)]);
     }
-    x_at_ = vectors_ring_.next(set_words_);
     x_group_ = group;
     const int64_t within = group * sets_of_step_ % sets_of_block_ * deal_;
+    if (parts_ > 1) return bring_pairs(x_l2bm_[size_t(move)] + block % x_blocks_ * parts_ * block_words, count, within);
+    x_at_ = vectors_ring_.next(set_words_);
     for (int64_t r = 0; r < vectors_; r += rows_of_step_) {
         const int64_t l1bm = l1_loads_.next(rows_of_step_ * block_words);
         for (int64_t i = 0; i < rows_of_step_; i++) {
@@ -213,18 +227,20 @@ void RowProduct::part(size_t number, Panel &panel, int64_t begin, int64_t end, i
         for (int64_t t = 0; t < matrices_; t++) {
             for (int64_t side = 0; side < sides_; side++) {
                 const size_t piece = size_t(piece_of_[size_t(t * sides_ + side)]);
-                while (!panel.there[size_t(s / sets_of_block_)][piece]) bring_next(panel);
+                while (!panel.there[size_t(s / sets_of_block_)][piece])
+                    dealt_.empty() ? bring_next(panel) : deal_next();
             }
             if (s / sets_of_step_ != x_group_) {
                 // Results leave between the rows that come.
-                if (complete_ >= 0 && s / sets_of_step_ % 2 == 0 && !stores_.empty()) {
+                if (complete_ >= 0 && s / sets_of_step_ % (parts_ > 1 ? 1 : 2) == 0 && !stores_.empty()) {
                     c_.packer.place(stores_.front().moves);
                     stores_.pop_front();
                 }
                 bring_vectors(values, s / sets_of_step_);
-                if (!drains_.empty()) drain_next();
+                if (!drains_.empty() && s / sets_of_step_ % drain_each_ == 0) drain_next();
             }
             if (sums_at == complete_ && end == sets_ && s + 1 == sets_) finish_drains(); // before their place is taken
+            if (dealt_pieces_ > 1) deal_next();
             write_face(face_at(panel, t, s));
             for (int64_t n = 0; n < vectors_ * (single_ ? 2 : 1); n += cycles_per_step) { // f32: each half of the words
                 const int64_t v = n % vectors_, sum = sum_words_ * (t * vectors_ + v);
@@ -238,7 +254,9 @@ void RowProduct::part(size_t number, Panel &panel, int64_t begin, int64_t end, i
                 mau.precision = single_ ? sim::Type::F32 : sim::Type::F16;
                 mau.face = uint8_t(face_);
                 mau.half = uint8_t(n / vectors_);
-                mau.a = m.read(grf1(int(vector_at(s % sets_of_step_, v)), sides_ > 1 ? 2 : 1), 1);
+                std::array<int, 4> at;
+                for (int64_t i = 0; i < cycles_per_step; i++) at[size_t(i)] = int(vector_at(s % sets_of_step_, v + i));
+                mau.a = m.read(four_of(Source::Grf1, at), 1);
                 if (mau.op == MauOp::Mfma) mau.c = m.read(s == begin && s && first ? there : here, width);
                 mau.to = m.write(s + 1 == end && sums_at >= 0 && last ? there : here, width);
                 m.word().mau = mau;
@@ -279,7 +297,7 @@ void RowProduct::run() {
     const size_t all = size_t(loads_until(blocks_)); // of a panel
     for (size_t p = 0; p < panels_.size(); p++) {
         panels_[p].at = panel_slots_[p % panel_slots_.size()];
-        panels_[p].there.assign(size_t(blocks_), std::vector<bool>(size_t(pieces_)));
+        panels_[p].there.assign(size_t(blocks_), std::vector<bool>(size_t(column_pieces())));
     }
     for (size_t p = 0; p < panels_.size(); p++) {
         Panel &panel = panels_[p];

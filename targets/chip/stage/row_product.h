@@ -5,6 +5,7 @@
 //     Or k over each fourth MAB, the four neighbours beside it with columns of their own (sides): a broadcast in the 4×4 mode brings
 //     neighbours the same; `l1.reduce` joins the MABs of one side at a time. The broadcast gives a PE two words side by side, so of each
 //     32·M the words of k alternate between two sets, in rows and columns alike.
+//     Or k over halves of the L1Bs, all MABs with columns of their own: row_product_halves.cpp.
 //   j over L1Bs, L2Bs, groups: columns of an L1B stay in LM as matrices of 16 columns and go to the faces from there.
 //   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
 //     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
@@ -21,6 +22,7 @@
 #include "targets/chip/vector/emit.h"
 
 #include <deque>
+#include <functional>
 
 namespace kumiko::chip {
 
@@ -78,7 +80,7 @@ private:
     const StageState &stage_;
     const StageState *finished_;
     std::shared_ptr<StagePlan> plan_;
-    size_t row_ = SIZE_MAX, column_ = SIZE_MAX, mab_ = SIZE_MAX, vector_ = SIZE_MAX; // loops
+    size_t row_ = SIZE_MAX, column_ = SIZE_MAX, mab_ = SIZE_MAX, part_ = SIZE_MAX, vector_ = SIZE_MAX; // loops
     std::vector<size_t> outer_, set_loops_, tile_loops_;
     size_t panel_at_ = 0;
     View x_, w_, y_;
@@ -92,6 +94,7 @@ private:
     // The machine: LW of a row in a set; sets, and rows, that one step deals to the PEs; sets in a block of 64 LW.
     int64_t mabs_, l1bs_, deal_ = 1, sets_of_step_ = 1, rows_of_step_ = 1, sets_of_block_ = 1;
     int64_t sides_ = 1;                                          // neighbouring MABs with columns of their own
+    int64_t parts_ = 1;                                          // of k: halves of the L1Bs
     int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of a MAB; along k: sets, blocks of 64 LW
     struct Matrix {                                              // of the columns of an L1B, in the result's order
         int64_t number, side;
@@ -122,10 +125,20 @@ private:
     std::vector<int64_t> x_l2bm_; // of the tile at hand, by x_blocks_; −1: not yet
     int64_t x_group_ = -1, x_at_ = 0;
     int face_ = 0;
+    int64_t drain_each_ = 1;                  // groups of sets
     int64_t drain_rows_ = 1, store_rows_ = 1; // rows of a tile that leave L1BM, and L2BM, at a time
     std::deque<Drain> drains_;
     int64_t drained_ = 0; // times that rows stood in L2BM
     std::deque<Store> stores_;
+    // k over halves of the L1Bs.
+    std::deque<int> x_free_;                  // in GRF1: pairs of words
+    std::vector<int> x_pairs_;                // those of the sets at hand, by pair of sets and row
+    std::vector<int64_t> x_l1bm_;             // the rows at hand
+    Ring x_rows_, staged_, back_;             // L1BM; L2BM: joined sums; L1BM: those that came back
+    std::deque<std::function<void()>> dealt_; // of columns that stand in L1BM
+    int64_t dealt_pieces_ = 0;                // of so many MABs,
+    int64_t dealt_wait_ = 0;                  // of so many at most
+    std::deque<int64_t> columns_;             // in L1BM, of those that come
 
     // Four addresses, as a start and a stride where they are that.
     static sim::Operand four_of(sim::Source memory, const std::array<int, 4> &at);
@@ -143,9 +156,11 @@ private:
     // row_product.cpp
     std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
     void set_tile(Values &values, int64_t tile) const;
+    std::vector<std::vector<sim::Mv>> loads(const View &view, const std::vector<Class> &classes, int64_t block,
+                                            int64_t blocks, int64_t l2bm) const;
     void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
     void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
-    void to_pes(sim::L1Op op, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);
+    void to_pes(sim::L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);
     void deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm, uint32_t mabs);
     int64_t vector_at(int64_t set, int64_t row) const;
     void bring_vectors(const Values &tile, int64_t group);
@@ -153,6 +168,16 @@ private:
     void leave(int64_t number);
     int64_t kept_at(int64_t tile) const { return kept_sums_ + tile * sum_words_ * vectors_ * matrices_; }
     int64_t under_columns(Panel &panel);
+
+    int64_t column_pieces() const { return parts_ > 1 ? mabs_ : pieces_; } // of a block, as its columns come
+
+    // row_product_halves.cpp
+    void understand_halves() const;
+    void begin_halves();
+    void bring_pairs(int64_t l2bm, int64_t blocks, int64_t within);
+    void bring_half(Panel &panel, int64_t number);
+    void deal_next();
+    void drain_halves();
 
     // row_product_columns.cpp
     int64_t face_at(const Panel &panel, int64_t matrix, int64_t set) const;

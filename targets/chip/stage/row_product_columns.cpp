@@ -166,7 +166,7 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
                     const int64_t row = (u + i / 2) / chunk_pieces_, piece = first + (u + i / 2) % chunk_pieces_;
                     at[size_t(i)] = int(face_at(panel, piece * of_piece_ + i % 2, s) + row);
                 }
-                to_pes(L1Op::MabBroadcast, l1bm + u * 8, 16, at, true, zeros ? (1u << mabs_) - (1u << m) : 1u << m);
+                to_pes(L1Op::MabBroadcast, 1, l1bm + u * 8, 16, at, true, zeros ? (1u << mabs_) - (1u << m) : 1u << m);
             }
         }
         for (int64_t t = first * of_piece_; t < (first + chunk_pieces_) * of_piece_; t++, face_ ^= 1) {
@@ -189,11 +189,13 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
 
 // Loads of columns for the first blocks of k.
 int64_t RowProduct::loads_until(int64_t blocks) const {
-    return (blocks + w_blocks_ - 1) / w_blocks_ * (pieces_ / chunk_pieces_);
+    if (parts_ > 1) return std::min(blocks, blocks_) * mabs_ + 3;
+    return (blocks + w_blocks_ - 1) / w_blocks_ * (column_pieces() / chunk_pieces_);
 }
 
 void RowProduct::bring_next(Panel &panel) {
-    const int64_t chunks = pieces_ / chunk_pieces_;
+    if (parts_ > 1) return bring_half(panel, int64_t(panel.brought++));
+    const int64_t chunks = column_pieces() / chunk_pieces_;
     const int64_t chunk = int64_t(panel.brought) % chunks, block = int64_t(panel.brought) / chunks * w_blocks_;
     panel.brought++;
     w_.across ? bring_across(panel, block, chunk) : bring_piece(panel, block, chunk);

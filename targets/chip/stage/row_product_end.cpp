@@ -39,7 +39,9 @@ void RowProduct::begin_end(const ScheduleState &state) {
     // Rows that meet in one MAB are `apart_` from each other; so many of a MAB's words follow from four times as many rows.
     const int64_t half = std::max<int64_t>(mabs_ / 2, 1);
     apart_ = narrows_ ? half / std::gcd(pieces_, half) : 1;
-    slots_ = narrows_ ? cycles_per_step * apart_ * pieces_ / half : cycles_per_step * sides_;
+    slots_ = parts_ > 1 ? cycles_per_step
+             : narrows_ ? cycles_per_step * apart_ * pieces_ / half
+                        : cycles_per_step * sides_;
     if (narrows_ || end_.defined() || sides_ > 1) {
         const int64_t words = 2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
         // GRF1 first of all has the vectors, two turns of them.
@@ -176,6 +178,7 @@ void RowProduct::drain(const Values &tile, int64_t sums_at) {
 
 // Some rows of the first tile that waits for it: of each half in turns, whose rows are of different groups.
 void RowProduct::drain_next() {
+    if (parts_ > 1) return drain_halves();
     Drain &d = drains_.front();
     if (!d.done && end_.defined()) load_end(d.tile);
     if (d.rows.empty()) {

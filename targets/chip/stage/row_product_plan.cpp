@@ -78,15 +78,22 @@ void RowProduct::understand(const ScheduleState &state) {
     const size_t accumulate_at = plan_->loop(stage_.accumulate->loop);
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind == PlannedLoop::Kind::Lane) (loops[l].reduction ? column_ : row_) = l;
+        if (loops[l].kind == PlannedLoop::Kind::Unit && loops[l].level == Tier::L1b && loops[l].reduction)
+            parts_ *= loops[l].extent, part_ = l;
         if (loops[l].kind != PlannedLoop::Kind::Unit || loops[l].level != Tier::Mab) continue;
         if (loops[l].reduction)
             mab_ = l;
-        else if (mab_ == SIZE_MAX)
+        else if (mab_ == SIZE_MAX && part_ == SIZE_MAX)
             refuse("loop " + loops[l].name + ", bound to MAB, stands outside of the reduction's");
         else
             sides_ *= loops[l].extent;
     }
-    if (sides_ != 1 && (sides_ != 4 || mabs_ % 4))
+    if (parts_ > 1 && (parts_ != 2 || l1bs_ != 8 || mabs_ != 16 || sides_ != 16))
+        refuse(fmt::format(
+            "{} parts of its reduction are dealt to the {} L1Bs; two halves of 8 can be, of 16 MABs each, with "
+            "columns of their own",
+            parts_, l1bs_));
+    if (parts_ == 1 && sides_ != 1 && (sides_ != 4 || mabs_ % 4))
         refuse(fmt::format("{} neighbouring MABs have columns of their own; 4 can", sides_));
     deal_ = pes_per_mab * mabs_ / sides_;
     sets_of_block_ = block_words / deal_;
@@ -113,8 +120,13 @@ void RowProduct::understand(const ScheduleState &state) {
     // k: 16 of each MAB, then the next set.
     const Affine &k = plan_->axis(stage_.def.reduction_axes.front().name());
     const int64_t set = side_ * mabs_ / sides_;
-    if (k.coefficients[column_] != 1 || k.coefficients[mab_] != side_ || loops[mab_].extent * sides_ != mabs_ ||
-        loops[column_].extent != side_)
+    if (parts_ > 1 && (k.coefficients[column_] != 1 || k.coefficients[part_] != set * sets_of_block_ ||
+                       loops[column_].extent != side_))
+        refuse(fmt::format("of each {} along {}, the halves of the L1Bs do not have {} each",
+                           parts_ * set * sets_of_block_, stage_.def.reduction_axes.front().name(),
+                           set * sets_of_block_));
+    if (parts_ == 1 && (k.coefficients[column_] != 1 || k.coefficients[mab_] != side_ ||
+                        loops[mab_].extent * sides_ != mabs_ || loops[column_].extent != side_))
         refuse(fmt::format("of each {} along {}, MAB m does not have the {} behind {}·m", set,
                            stage_.def.reduction_axes.front().name(), side_, side_));
     for (size_t l = 0; l < loops.size(); l++) {
@@ -140,14 +152,23 @@ void RowProduct::understand(const ScheduleState &state) {
     if (vector_ == SIZE_MAX || vectors_ % cycles_per_step != 0)
         refuse("no loop of rows, a multiple of 4, stands inside");
     for (const size_t l : set_loops_) {
-        if (k.coefficients[l] % set) refuse("loop " + loops[l].name + " does not step over whole sets of k");
+        const int64_t c = k.coefficients[l], block = set * sets_of_block_;
+        if (c % set || (parts_ > 1 && c % (parts_ * block) && c * loops[l].extent > block))
+            refuse("loop " + loops[l].name + " does not step over whole sets of k");
     }
     const int64_t alternate = sides_ > 1 ? 2 : 1; // sets whose words do
     sets_ = std::min(round_up(sets_, alternate),
                      ceil_div(plan_->extent_of(stage_.def.reduction_axes.front()), alternate * set) * alternate);
+    if (parts_ > 1) { // all but the last of their blocks are whole
+        const int64_t K = plan_->extent_of(stage_.def.reduction_axes.front()), block = set * sets_of_block_,
+                      whole = (K - 1) / (parts_ * block);
+        sets_ =
+            whole * sets_of_block_ + round_up(ceil_div(std::min(K - whole * parts_ * block, block), set), alternate);
+    }
     blocks_ = ceil_div(sets_, sets_of_block_);
     for (size_t l = 0; l < loops.size(); l++) {
-        if (loops[l].kind == PlannedLoop::Kind::Unit && loops[l].level == Tier::L1b && x_.access.depends(l))
+        if (loops[l].kind == PlannedLoop::Kind::Unit && loops[l].level == Tier::L1b && l != part_ &&
+            x_.access.depends(l))
             refuse("loop " + loops[l].name + ", bound to L1B, divides the rows");
         if (loops[l].kind == PlannedLoop::Kind::Time && l > panel_at_ && l <= accumulate_at && w_.access.depends(l))
             refuse("loop " + loops[l].name + " stands inside of the copy of the matrices, and chooses them");
@@ -171,17 +192,18 @@ void RowProduct::understand(const ScheduleState &state) {
     y_ = dram_view(own, finished_ ? finished_->name() : stage_.name(), true, order);
     narrows_ = type_ == f16;
     if (narrows_ && single_) throw Unsupported(who + "products of f32 with results of f16; results of f32 are built");
-    of_piece_ = narrows_ || single_ ? 2 : 1;
+    of_piece_ = parts_ == 1 && (narrows_ || single_) ? 2 : 1;
     if (sides_ > 1 && single_) throw Unsupported(who + "products of f32 whose columns are bound to MABs");
-    pieces_ = l1b_matrices() / of_piece_;
+    pieces_ = parts_ > 1 ? (narrows_ ? 4 : 8) : l1b_matrices() / of_piece_;
     row_words_ = pieces_ * 8 * l1bs_;
+    if (parts_ > 1) understand_halves();
     // Columns: pieces of 8 LW go to the L1Bs in turn.
     Values values(loops.size(), 0);
     const int64_t first = y_.last(values);
-    bool fits = l1b_matrices() % of_piece_ == 0 && plan_->used(Tier::L1b) == l1bs_;
+    bool fits = parts_ > 1 || (l1b_matrices() % of_piece_ == 0 && plan_->used(Tier::L1b) == l1bs_);
     of_l1b_.assign(size_t(l1b_matrices()), {-1, -1});
     piece_of_.assign(size_t(l1b_matrices()), 0);
-    for (int l = 0; fits && l < l1bs_; l++) {
+    for (int l = 0; fits && parts_ == 1 && l < l1bs_; l++) {
         for (int64_t t = 0; fits && t < l1b_matrices(); t++) {
             const Matrix m{t / sides_, t % sides_};
             plan_->set_unit(values, Tier::L1b, l);
@@ -199,7 +221,8 @@ void RowProduct::understand(const ScheduleState &state) {
         refuse(
             fmt::format("pieces of {} columns, in order, do not go to the {} L1Bs in turn", side_ * of_piece_, l1bs_));
     plan_->set_unit(values, Tier::Mab, 0);
-    if (narrows_) { // rows that meet in one MAB, four at a time
+    if (parts_ > 1) std::iota(piece_of_.begin(), piece_of_.end(), 0);
+    if (narrows_ && parts_ == 1) { // rows that meet in one MAB, four at a time
         const int64_t half = std::max<int64_t>(mabs_ / 2, 1), apart = half / std::gcd(pieces_, half);
         if (mabs_ < 2 || vectors_ % (4 * apart))
             refuse(fmt::format("{} rows of {} columns are no multiple of {} rows", vectors_, 16 * l1b_matrices(),
@@ -248,10 +271,15 @@ void RowProduct::understand(const ScheduleState &state) {
                   sums = sum_words_ * vectors_ * matrices_;
     if (sides_ > 1 && beside >= sums + 16 * sides_)
         complete_ = c_.planner.take(Bank::Lm1, sums, "complete sums of " + stage_.name());
+    if (parts_ > 1 && complete_ < 0) refuse("its columns leave no room for complete sums in LM1");
+    if (parts_ > 1 && ahead_ > 1)
+        throw Unsupported(who + "columns of halves of the L1Bs that come under the work on others (double_buffer)");
     begin_end(state);
+    if (parts_ > 1 && end_.defined())
+        throw Unsupported(who + "an end of sums that meet in halves of the L1Bs; a cast to f16 is built");
     drain_rows_ = store_rows_ = vectors_;
     if (complete_ < 0) return;
-    drain_rows_ = cycles_per_step * apart_;
+    drain_rows_ = parts_ > 1 ? 8 : cycles_per_step * apart_;
     store_rows_ = vectors_ / drain_rows_ % 2 ? drain_rows_ : 2 * drain_rows_;
     keep_sums(beside - sums - registers_.words());
 }
@@ -261,13 +289,14 @@ void RowProduct::understand(const ScheduleState &state) {
 void RowProduct::keep_sums(int64_t words) {
     const int64_t sums = sum_words_ * vectors_ * matrices_;
     // Cycles: what a tile computes, in which its rows come, and the columns.
-    const double rate = double(c_.config.moves.dram_rate * c_.config.groups), row = double(blocks_ * block_words);
+    const double rate = double(c_.config.moves.dram_rate * c_.config.groups),
+                 row = double(blocks_ * parts_ * block_words);
     const auto come = [&](const View &view, double rows) {
         const auto all = classes(tiles_.front(), [&](Values &values, Class &c) { c.rows.push_back(view.row(values)); });
         return rows * row * std::max(1.0 / 16, double(all.size()) / rate);
     };
     const double work = double(sets_ * matrices_ * vectors_), x = come(x_, double(vectors_)),
-                 w = come(w_, double(l1bs_ * l1b_matrices() * side_));
+                 w = come(w_, double(l1bs_ / parts_ * l1b_matrices() * side_));
     int64_t room = std::min<int64_t>(int64_t(panels_.front().tiles), words / sums);
     if (work > x) room = std::min(room, int64_t(w / (work - x)) + 1);
     if (ahead_ > 1 || room < 2 || blocks_ < 2) return;
@@ -276,6 +305,7 @@ void RowProduct::keep_sums(int64_t words) {
 }
 
 void RowProduct::begin_memory() {
+    if (parts_ > 1) return begin_halves();
     Planner &plan = c_.planner;
     // Vectors: as many sets as GRF1 has room for, to four.
     const int64_t groups = std::clamp<int64_t>(plan.free_words(Bank::Grf1) / set_words_, 1, 8);
