@@ -202,9 +202,24 @@ Element is_finite(const Element &x) {
     return classify("is_finite", x, [](const Expr &e) -> Expr { return Halide::is_finite(e); });
 }
 
+namespace {
+
+Expr saturated(const Type &type, double x) {
+    const double limit = std::ldexp(1.0, type.bits() - type.is_int()); // one more than the greatest
+    if (std::isnan(x)) return make_zero(type);
+    if (x >= limit) return type.max();
+    if (x <= (type.is_int() ? -limit : 0.0)) return type.min();
+    return type.is_int() ? make_const(type, int64_t(x)) : make_const(type, uint64_t(x));
+}
+
+} // namespace
+
 Element cast(const Type &type, const Element &x) {
     require_defined("cast", x);
     check_element_type(type, "a cast", {});
+    const auto *f = x.as<FloatImm>();
+    if (type.is_bool() && (f || x.as<IntImm>() || x.as<UIntImm>())) return Element(make_bool(!is_const_zero(x)));
+    if (f && type.is_int_or_uint()) return Element(saturated(type, f->value));
     return guarded("cast", [&] { return Halide::cast(type, x); });
 }
 

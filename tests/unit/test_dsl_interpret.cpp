@@ -1,4 +1,5 @@
 #include "dsl/interpret.h"
+#include "dsl/print.h"
 
 #include <doctest/doctest.h>
 
@@ -191,6 +192,34 @@ TEST_CASE("f64 and wide integers become 16-bit floats by one rounding") {
     Buffer<> filled(bf16, {1});
     fill_random(filled, 1, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40);
     CHECK(element(filled.raw_buffer(), {0}) == 1 + 0x1p-7);
+}
+
+TEST_CASE("a cast of a number is that of the same number read") {
+    Axis i("i", 14);
+    for (const Type f : {f16, bf16, f32, f64}) {
+        Tensor V = input("V", f, {i});
+        std::vector<Expr> numbers;
+        for (const double v : {-0.0, 0.5, -0.75, 2.5, -3.0, 127.9, 128.0, -129.0, 300.0, 40000.0, 1e30, -1e30,
+                               double(INFINITY), double(NAN)})
+            numbers.push_back(Halide::Internal::make_const(f, v));
+        const Buffer<> values = interpret(Op("v", {}, {compute("V", {i}, Halide::mux(Expr(i), numbers))}))[0];
+        for (const Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64}) {
+            CAPTURE(f);
+            CAPTURE(t);
+            std::vector<Expr> casts;
+            for (const Expr &v : numbers) {
+                casts.push_back(cast(t, Element(v)));
+                CHECK(Halide::Internal::is_const(casts.back()));
+                CHECK(!casts.back().as<Halide::Internal::Cast>());
+            }
+            const Buffer<> folded = interpret(Op("n", {}, {compute("Y", {i}, Halide::mux(Expr(i), casts))}))[0];
+            CHECK(difference(folded, interpret(Op("r", {V}, {compute("Y", {i}, cast(t, V(i)))}), values)[0]) == "");
+        }
+    }
+    CHECK(to_string(cast(u8, 300.f)) == to_string(cast<uint8_t>(1e9)));
+    CHECK(to_string(cast(u8, 300.f)) == to_string(u8.max()));
+    CHECK(to_string(cast<uint64_t>(-3.f)) == to_string(u64.min()));
+    CHECK(to_string(cast<bool>(2)) == to_string(Halide::Internal::const_true()));
 }
 
 TEST_CASE("a quotient that overflows is named by its own operands") {
