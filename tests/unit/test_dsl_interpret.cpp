@@ -216,6 +216,26 @@ TEST_CASE("a cast of a number is that of the same number read") {
             CHECK(difference(folded, interpret(Op("r", {V}, {compute("Y", {i}, cast(t, V(i)))}), values)[0]) == "");
         }
     }
+    using Halide::Internal::make_const;
+    const int64_t wide = (int64_t{1} << 62) + (int64_t{1} << 38) + 1, narrow = (1 << 30) + (1 << 22) + 1;
+    const std::vector<std::pair<Type, std::vector<Expr>>> rounding = {
+        {f64, {make_const(f64, 1 + 0x1p-11 + 0x1p-40), make_const(f64, 1 + 0x1p-8 + 0x1p-40), make_const(f64, 1e300)}},
+        {i64, {make_const(i64, wide), make_const(i64, -wide), make_const(i64, narrow)}},
+        {u64, {make_const(u64, uint64_t(wide) * 2 + 1), make_const(u64, narrow), make_const(u64, 7)}}};
+    for (const auto &[from, numbers] : rounding) {
+        Axis j("j", 3);
+        Tensor V = input("V", from, {j});
+        const Buffer<> values = interpret(Op("v", {}, {compute("V", {j}, Halide::mux(Expr(j), numbers))}))[0];
+        for (const Type t : {f16, bf16, f32, f64}) {
+            CAPTURE(from);
+            CAPTURE(t);
+            std::vector<Expr> casts;
+            for (const Expr &v : numbers) casts.push_back(cast(t, Element(v)));
+            CHECK(Halide::Internal::is_const(casts[0]));
+            const Buffer<> folded = interpret(Op("n", {}, {compute("Y", {j}, Halide::mux(Expr(j), casts))}))[0];
+            CHECK(difference(folded, interpret(Op("r", {V}, {compute("Y", {j}, cast(t, V(j)))}), values)[0]) == "");
+        }
+    }
     CHECK(to_string(cast(u8, 300.f)) == to_string(cast<uint8_t>(1e9)));
     CHECK(to_string(cast(u8, 300.f)) == to_string(u8.max()));
     CHECK(to_string(cast<uint64_t>(-3.f)) == to_string(u64.min()));
