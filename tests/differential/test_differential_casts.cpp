@@ -135,3 +135,25 @@ TEST_CASE("indices") {
           std::string::npos);
     CHECK(refused(cast(i32, cast(u8, f * 300.f))).find("goes from 0 to 255, but axis a has 200") != std::string::npos);
 }
+
+TEST_CASE("a stage that is read at such an index, where it is read") {
+    Axis a("a", 40), i("i", 30);
+    Tensor X = input("X", i32, {a});
+    Tensor S = compute("S", {a}, X(a) * 2);
+    const Buffer<> x = random_integers(i32, {40}, 5);
+    const Expr f = cast(f32, Expr(i));
+    for (const Expr &index :
+         {cast(i32, f * 0.7f), cast(i32, cast(u8, f * 300.f)) % 40, min(cast(i32, f * f * 1e9f), 39)}) {
+        const Op op("resize", {X}, {compute("Y", {i}, S(index))});
+        for (const bool through_halide : {false, true}) {
+            Schedule s(op);
+            s.stage("Y").split("i", 4, {"io", "ii"});
+            s.stage("S").compute_at("Y", "io");
+            CompileOptions options;
+            options.through_halide = through_halide;
+            const Buffer<> y(i32, {30});
+            compile(s, Target::host(), options)(std::vector<Buffer<>>{x, y});
+            CHECK(difference(y, interpret(op, x)[0]) == "");
+        }
+    }
+}
