@@ -10,7 +10,7 @@ namespace kumiko {
 namespace {
 
 // Runs f; what it throws becomes the candidate's outcome. The first line of a message tells the kind of failure, the
-// rest shows nests.
+// rest shows nests; the place is one in the source of the library's schedules.
 template<typename F>
 void attempt(Candidate &candidate, Outcome outcome, F f) {
     try {
@@ -18,6 +18,8 @@ void attempt(Candidate &candidate, Outcome outcome, F f) {
         return;
     } catch (const Halide::Error &e) {
         candidate.reason = std::string("Halide: ") + e.what();
+    } catch (const PlacedError &e) {
+        candidate.reason = e.message();
     } catch (const std::exception &e) {
         candidate.reason = e.what();
     } catch (...) {

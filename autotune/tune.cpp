@@ -21,12 +21,9 @@ int resolved_threads(int threads, const Machine &machine) {
     return machine.find_unit("core") ? static_cast<int>(std::max<int64_t>(1, machine.units_in_all("core"))) : 1;
 }
 
-// Reasons of one kind are counted together: without the place in the library's source, and without numbers.
+// Reasons of one kind are counted together: without numbers.
 std::string kind_of(const Record &r) {
-    std::string text = r.reason;
-    for (const char *mark : {": error: ", ": unsupported: "}) {
-        if (const size_t at = text.find(mark); at != std::string::npos) text.erase(0, at + std::string(mark).size());
-    }
+    const std::string &text = r.reason;
     std::string kind;
     for (size_t i = 0; i < text.size(); i++) {
         const auto digit = [&](size_t k) {

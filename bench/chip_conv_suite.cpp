@@ -1,13 +1,12 @@
 // Convolutions on the simulated chip against what its matrix units, or vectors, and its DRAM allow: whole programs with all operands in
 // DRAM, and a layer whose image stays in LM.
-#include "bench/simulated.h"
 #include "bench/suite.h"
 
 #include "driver/machines.h"
+#include "driver/simulated.h"
 #include "ops/conv.h"
 #include "schedules/library/chip_conv.h"
 #include "schedules/library/chip_depthwise.h"
-#include "targets/chip/compile.h"
 
 #include <fmt/format.h>
 
@@ -41,7 +40,7 @@ BenchRow from_dram(const std::string &name, const Schedule &s, double macs, doub
                    const BenchOptions &options) {
     const ChipProgram p = compile_chip(s);
     const bool check = options.check && macs <= 2e8;
-    const sim::Run run = simulated(p, check);
+    const sim::Run run = run_simulated(p, check).run;
     const double bound = std::max(macs / macs_per_cycle, run.dram_bound_cycles());
     BenchRow row = row_of(name, macs, double(run.cycles()), bound);
     row.seconds = run.seconds();
@@ -63,7 +62,7 @@ BenchRow one_more_layer(const std::string &machine, const Shape &shape, const st
     for (const int layers : {0, 1}) {
         const Op op = shape.dense(shape.o * (1 + layers));
         const ChipProgram program = compile_chip(library::schedule_chip_conv(op, m, p));
-        const sim::Run run = simulated(program, false);
+        const sim::Run run = run_simulated(program, false).run;
         cycles[size_t(layers)] = double(run.cycles());
         dram[size_t(layers)] = run.dram_bound_cycles();
         seconds = std::max(seconds, program.seconds());
@@ -105,7 +104,8 @@ BenchRow depthwise_from_lm(const std::string &name, int window) {
     const int rows = small ? 4 : 7, columns = small ? 4 : 14, few = 2, many = 6;
     std::array<double, 2> cycles{};
     for (const int n : {few, many})
-        cycles[n == many] = double(simulated(depthwise_in_lm(machine, rows, columns, window, n), true).cycles());
+        cycles[n == many] =
+            double(run_simulated(depthwise_in_lm(machine, rows, columns, window, n), true).run.cycles());
     // One fused multiply–add of a word of a PE in a cycle.
     const double bound = double(rows) * columns * window * window, each = (cycles[1] - cycles[0]) / (many - few);
     const double units = double(machine.units_in_all("PE")) * 4;

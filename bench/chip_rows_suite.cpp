@@ -1,12 +1,11 @@
 // Vectors, rows and copies on the simulated chip: elementwise ops, reductions, softmax, norms, pooling, transposes, gathers, with all operands
 // in DRAM, against the time that DRAM needs for their bytes; and sums from and to LM against LM's rate.
-#include "bench/simulated.h"
 #include "bench/suite.h"
 
 #include "driver/default_schedule.h"
 #include "driver/machines.h"
+#include "driver/simulated.h"
 #include "ops/ops.h"
-#include "targets/chip/compile.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +22,7 @@ BenchRow from_dram(const std::string &machine, const std::string &name, const Op
         elements += n;
     }
     const bool check = options.check && elements <= 5e5;
-    const sim::Run run = simulated(program, check);
+    const sim::Run run = run_simulated(program, check).run;
     BenchRow row;
     row.suite = "chip-rows";
     row.name = machine + " " + name;
@@ -72,7 +71,7 @@ BenchRow from_lm(const std::string &name, const BenchOptions &) {
     std::array<double, 2> cycles{};
     for (const int sums : {few, many}) {
         const ChipProgram p = sums_in_lm(machine, words, sums);
-        cycles[sums == many] = double(simulated(p, false).cycles());
+        cycles[sums == many] = double(run_simulated(p, false).run.cycles());
     }
     BenchRow row;
     row.suite = "chip-rows";

@@ -1,10 +1,9 @@
 #include "cli/chip.h"
 
-#include "driver/expected.h"
 #include "driver/machines.h"
+#include "driver/simulated.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
-#include "targets/chip/compile.h"
 
 #include <fmt/format.h>
 
@@ -19,29 +18,9 @@ void run_on_chip(const ChipArguments &a) {
     std::string origin;
     const Schedule schedule = a.schedule.schedule(op, machine_named(a.target), &origin);
     const ChipProgram program = compile_chip(schedule);
-    std::optional<CheckArrays> reference;
-    std::vector<Buffer<>> arrays;
-    if (a.check) {
-        reference = make_check_arrays(op, {});
-        arrays = reference->inputs;
-    } else {
-        uint64_t seed = 1;
-        for (const Input &in : op.inputs()) {
-            arrays.push_back(make_input(in, {}));
-            in.type.is_float() ? fill_random(arrays.back(), seed++, -1, 1)
-                               : fill_random_integers(arrays.back(), seed++, in.type.is_uint() ? 0 : -4, 4);
-        }
-    }
-    std::vector<Buffer<>> outputs;
-    for (const std::string &o : op.outputs()) {
-        outputs.push_back(make_output(op, o, {}));
-        fill_unwritten(outputs.back());
-        arrays.push_back(outputs.back());
-    }
     sim::SimulateOptions options;
     options.trace = !a.trace.empty();
-    const sim::Run run = program.run(arrays, options);
-    if (reference) reference->check(outputs);
+    const auto [run, reference] = run_simulated(program, a.check, options);
     if (!a.trace.empty()) run.save_trace(a.trace);
     if (!a.report.empty()) write_file_atomically(a.report, run.html());
     if (a.json != "-") {

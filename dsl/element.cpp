@@ -1,5 +1,6 @@
 #include "dsl/element.h"
 
+#include "dsl/half.h"
 #include "dsl/legal.h"
 #include "dsl/print.h"
 #include "dsl/types.h"
@@ -202,9 +203,34 @@ Element is_finite(const Element &x) {
     return classify("is_finite", x, [](const Expr &e) -> Expr { return Halide::is_finite(e); });
 }
 
+namespace {
+
+Expr saturated(const Type &type, double x) {
+    const double limit = std::ldexp(1.0, type.bits() - type.is_int()); // one more than the greatest
+    if (std::isnan(x)) return make_zero(type);
+    if (x >= limit) return type.max();
+    if (x <= (type.is_int() ? -limit : 0.0)) return type.min();
+    return type.is_int() ? make_const(type, int64_t(x)) : make_const(type, uint64_t(x));
+}
+
+template<typename Number>
+Expr rounded(const Type &type, Number x) { // once
+    if (type.bits() == 64) return FloatImm::make(type, double(x));
+    return FloatImm::make(type, double(type.bits() == 32 ? float(x) : half_value(type, half_bits(type, x))));
+}
+
+} // namespace
+
 Element cast(const Type &type, const Element &x) {
     require_defined("cast", x);
     check_element_type(type, "a cast", {});
+    const auto *f = x.as<FloatImm>();
+    const auto *i = x.as<IntImm>();
+    const auto *u = x.as<UIntImm>();
+    if (type.is_bool() && (f || i || u)) return Element(make_bool(!is_const_zero(x)));
+    if (f) return Element(type.is_float() ? rounded(type, f->value) : saturated(type, f->value));
+    if (type.is_float() && i) return Element(rounded(type, i->value));
+    if (type.is_float() && u) return Element(rounded(type, u->value));
     return guarded("cast", [&] { return Halide::cast(type, x); });
 }
 

@@ -203,11 +203,18 @@ requires((ElementOperands<A, B> ||
     return typed::lerp(typed::operand(zero), typed::operand(one), typed::operand(weight));
 }
 
+// Of constants what it is at run time (dsl/interpret.h): floats saturate. Of a plain Expr it is Halide's, which wraps a constant.
 Element cast(const Type &type, const Element &x);
 template<typename T>
 Element cast(const Element &x) {
     return cast(Halide::type_of<T>(), x);
 }
+template<typename T>
+requires(std::is_arithmetic_v<T>) Expr cast(const Type &type, T number) {
+    return cast(type, Element(typed::operand(number)));
+}
+template<typename To, typename T>
+requires(std::is_arithmetic_v<T>) Expr cast(T number) { return cast(Halide::type_of<To>(), number); }
 Element reinterpret(const Type &type, const Element &x); // of as many bits
 template<typename T>
 Element reinterpret(const Element &x) {

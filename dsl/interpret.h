@@ -3,9 +3,9 @@
 //
 // Arithmetic is Halide's. int32 and int64 overflow is an error; 8- and 16-bit and unsigned integers wrap. x / y and x % y of
 // integers round so that the remainder is in [0, |y|) (down, for y > 0), and x / 0 = x % 0 = 0. Float to integer saturates
-// and NaN gives 0. max(a, b) is a > b ? a : b, min(a, b) is a < b ? a : b. f16 and bf16 are rounded after each operation.
-// exp and the like are computed in double and rounded. A read outside a tensor is an error; select evaluates both sides,
-// the helpers of dsl/tensor.h (zero_padded) only the one that is taken.
+// and NaN gives 0; anything becomes bool by x != 0. max(a, b) is a > b ? a : b, min(a, b) is a < b ? a : b. f16 and bf16 are
+// rounded after each operation. exp and the like are computed in double and rounded. A read outside a tensor is an error;
+// select evaluates both sides, the helpers of dsl/tensor.h (zero_padded) only the one that is taken.
 #pragma once
 
 #include "dsl/buffers.h"

@@ -1,6 +1,7 @@
 #include "dsl/legal.h"
 
 #include "dsl/definition.h"
+#include "dsl/float_casts.h"
 #include "dsl/interpreter/program.h"
 #include "dsl/print.h"
 #include "dsl/types.h"
@@ -241,7 +242,7 @@ private:
 
     bool inside(const Expr &index, const Expr &extent) const {
         // As it is written, where clamps stand outermost, or made simpler.
-        const Expr simpler = simplify(index);
+        const Expr simpler = simplified(index);
         return (not_negative(index) || not_negative(simpler)) && (below(index, extent) || below(simpler, extent));
     }
 
@@ -249,13 +250,13 @@ private:
     bool not_negative(const Expr &e) const {
         if (const auto *op = e.as<Max>()) return not_negative(op->a) || not_negative(op->b);
         if (const auto *op = e.as<Min>()) return not_negative(op->a) && not_negative(op->b);
-        const Interval range = bounds_of_expr_in_scope(e, scope_);
+        const Interval range = range_of(e, scope_);
         return range.has_lower_bound() && holds(0 <= range.min);
     }
     bool below(const Expr &e, const Expr &extent) const {
         if (const auto *op = e.as<Max>()) return below(op->a, extent) && below(op->b, extent);
         if (const auto *op = e.as<Min>()) return below(op->a, extent) || below(op->b, extent);
-        const Interval range = bounds_of_expr_in_scope(e, scope_);
+        const Interval range = range_of(e, scope_);
         return range.has_upper_bound() && holds(range.max < extent);
     }
 

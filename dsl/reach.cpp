@@ -1,5 +1,6 @@
 #include "dsl/reach.h"
 
+#include "dsl/float_casts.h"
 #include "dsl/print.h"
 #include "support/error.h"
 
@@ -84,7 +85,7 @@ private:
 
     void check(const Call *read, size_t d, const Axis &axis) {
         if (reads_data(read->args[d])) return; // dsl/legal.h
-        const Interval range = bounds_of_expr_in_scope(simplify(read->args[d]), scope_);
+        const Interval range = range_of(simplified(read->args[d]), scope_);
         if (!range.is_bounded()) return;
         const Expr low = simplify(range.min), high = simplify(range.max);
         if (overflows(low) || overflows(high)) {

@@ -378,10 +378,8 @@ Op make(const std::string &name, const Json &parameters) {
         return op.build(complete);
     } catch (const UserError &e) {
         // The place of a formula of the library says nothing to whoever gave the parameters.
-        const std::string text = e.what();
-        const size_t place = text.find(": error: ");
-        if (shared_name(name) || place == std::string::npos) throw;
-        throw UserError(text.substr(place + 9));
+        if (shared_name(name)) throw;
+        throw UserError(e.message());
     }
 }
 

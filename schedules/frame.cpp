@@ -1,5 +1,6 @@
 #include "schedules/frame.h"
 
+#include "dsl/float_casts.h"
 #include "support/error.h"
 
 #include <numeric>
@@ -8,9 +9,14 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
-Expr simplify_index(const Expr &e, const Bounds &bounds) { return simplify(e, true, bounds); }
+Expr simplify_index(const Expr &e, const Bounds &bounds) { return simplified(e, bounds); }
 
 bool proves(const Expr &condition, const Bounds &bounds) {
+    if (casts_floats(condition)) {
+        FloatCasts casts(bounds);
+        const Expr hidden = casts.hide(condition);
+        return proves(hidden, casts.scope());
+    }
     const Expr e = simplify(condition, true, bounds);
     if (is_const_one(e)) return true;
     if (is_const(e)) return false;
@@ -210,8 +216,7 @@ std::optional<Region> region_read(const Expr &e, const std::string &tensor, cons
     for (const auto &args : reads_of(e, tensor)) {
         Region r;
         for (size_t d = 0; d < args.size(); d++) {
-            Interval i = tensors_read(args[d]).empty() ? bounds_of_expr_in_scope(simplify(args[d]), scope)
-                                                       : Interval::everything();
+            Interval i = tensors_read(args[d]).empty() ? range_of(simplified(args[d]), scope) : Interval::everything();
             if (!i.is_bounded()) i = Interval(whole.min[d], whole.min[d] + whole.extent[d] - 1);
             const Expr lo = simplify_index(i.min, known);
             r.min.push_back(lo);

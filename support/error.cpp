@@ -4,18 +4,18 @@ namespace kumiko {
 
 namespace {
 
-std::string located(const std::source_location &where, const char *kind, const std::string &message) {
+std::string text_of(const std::source_location &where) {
     std::string file = where.file_name();
     if (auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
-    return file + ":" + std::to_string(where.line()) + ": " + kind + ": " + message;
+    return file + ":" + std::to_string(where.line());
 }
 
 } // namespace
 
-UserError::UserError(const std::source_location &where, const std::string &message)
-    : std::runtime_error(located(where, "error", message)) {}
+PlacedError::PlacedError(const std::source_location &where, const char *kind, const std::string &message)
+    : PlacedError(text_of(where), std::string(": ") + kind + ": ", message) {}
 
-Unsupported::Unsupported(const std::source_location &where, const std::string &message)
-    : std::runtime_error(located(where, "unsupported", message)) {}
+PlacedError::PlacedError(const std::string &place, const std::string &kind, const std::string &message)
+    : std::runtime_error(place + kind + message), place_(place.size()), message_(place.size() + kind.size()) {}
 
 } // namespace kumiko

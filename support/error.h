@@ -8,20 +8,36 @@
 
 namespace kumiko {
 
-// The user wrote something that cannot mean anything, or is not legal here. The message names the cause first and what
-// would be legal last.
-class UserError : public std::runtime_error {
+// What UserError and Unsupported have in common: a message and, where it is known, the place in the user's own source.
+// what() is "file:line: kind: message", or the message alone.
+class PlacedError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
-    // Prefixes "file:line: error: ", the place in the user's own source.
-    UserError(const std::source_location &where, const std::string &message);
+    std::string place() const { return std::string(what(), place_); } // "file:line", or ""
+    std::string message() const { return what() + message_; }
+
+protected:
+    PlacedError(const std::source_location &where, const char *kind, const std::string &message);
+
+private:
+    PlacedError(const std::string &place, const std::string &kind, const std::string &message);
+    size_t place_ = 0, message_ = 0; // where in what() the place ends and the message begins
+};
+
+// The user wrote something that cannot mean anything, or is not legal here. The message names the cause first and what
+// would be legal last.
+class UserError : public PlacedError {
+public:
+    using PlacedError::PlacedError;
+    UserError(const std::source_location &where, const std::string &message) : PlacedError(where, "error", message) {}
 };
 
 // Legal in principle, but not built yet. The message says what is supported instead.
-class Unsupported : public std::runtime_error {
+class Unsupported : public PlacedError {
 public:
-    using std::runtime_error::runtime_error;
-    Unsupported(const std::source_location &where, const std::string &message);
+    using PlacedError::PlacedError;
+    Unsupported(const std::source_location &where, const std::string &message)
+        : PlacedError(where, "unsupported", message) {}
 };
 
 // A broken invariant of Kumiko itself. If a user can cause one, that is a bug.

@@ -11,8 +11,8 @@ namespace {
 
 // Halide's: out of range gives the nearest end, NaN gives 0.
 int64_t saturated(double x, Type t) {
-    if (std::isnan(x)) return 0;
     if (t.is_bool()) return x != 0;
+    if (std::isnan(x)) return 0;
     x = std::trunc(x);
     if (t.is_uint()) {
         if (x <= 0) return 0;

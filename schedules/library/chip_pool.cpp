@@ -59,21 +59,12 @@ std::optional<Windows> windows(const Op &op) {
     if (!w.reduction || w.output->axes.size() != w.reduction->axes.size() || op.inputs().size() != 1)
         return std::nullopt;
     if (op.inputs()[0].type.bytes() == 2) w.lanes = 4;
-    struct Find : ir::IRVisitor {
-        using IRVisitor::visit;
-        std::vector<const ir::Call *> reads;
-        void visit(const ir::Call *op) override {
-            if (op->call_type == ir::Call::Image) reads.push_back(op);
-            IRVisitor::visit(op);
-        }
-    } find, behind;
-    w.reduction->components.front().term.accept(&find);
-    if (find.reads.size() != 1) return std::nullopt;
-    w.image = find.reads[0]->name;
-    w.index = find.reads[0]->args;
+    const auto reads = tensor_reads(w.reduction->components.front().term);
+    if (reads.size() != 1) return std::nullopt;
+    w.image = reads[0]->name;
+    w.index = reads[0]->args;
     if (w.output != w.reduction) { // at its own axes
-        w.output->value.accept(&behind);
-        for (const ir::Call *read : behind.reads) {
+        for (const ir::Call *read : tensor_reads(w.output->value)) {
             for (size_t d = 0; d < w.output->axes.size(); d++) {
                 const ir::Variable *v = read->name == w.reduction->name ? read->args[d].as<ir::Variable>() : nullptr;
                 if (!v || v->name != w.output->axes[d].name() || w.reduction->axes[d].name() != v->name)

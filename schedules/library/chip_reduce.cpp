@@ -24,17 +24,7 @@ struct Fold {
 };
 
 std::vector<const ir::Call *> reads_of(const Stage &stage) {
-    struct Find : ir::IRVisitor {
-        using IRVisitor::visit;
-        std::vector<const ir::Call *> reads;
-        void visit(const ir::Call *op) override {
-            if (op->call_type == ir::Call::Image) reads.push_back(op);
-            IRVisitor::visit(op);
-        }
-    } find;
-    for (const Expr &e : stage.is_reduction() ? std::vector{stage.components.back().term} : stage.expressions())
-        e.accept(&find);
-    return find.reads;
+    return tensor_reads(stage.is_reduction() ? stage.components.back().term : stage.value);
 }
 
 std::optional<Fold> find_fold(const Op &op) {

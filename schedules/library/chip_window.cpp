@@ -23,16 +23,8 @@ int64_t step_of(const Operand &image, const std::string &axis) {
 }
 
 std::string padded_input(const Stage &padding) {
-    struct Read : Halide::Internal::IRVisitor {
-        using IRVisitor::visit;
-        std::string name;
-        void visit(const Halide::Internal::Call *op) override {
-            if (op->call_type == Halide::Internal::Call::Image) name = op->name;
-            IRVisitor::visit(op);
-        }
-    } read;
-    padding.value.accept(&read);
-    return read.name;
+    const auto reads = tensor_reads(padding.value);
+    return reads.empty() ? "" : reads.back()->name;
 }
 
 } // namespace

@@ -10,19 +10,6 @@ namespace ir = Halide::Internal;
 
 namespace {
 
-void collect(const Expr &e, Reads &all) {
-    struct Find : ir::IRVisitor {
-        using IRVisitor::visit;
-        Reads *all;
-        void visit(const ir::Call *op) override {
-            if (op->call_type == ir::Call::Image) all->push_back({op->name, op->args});
-            IRVisitor::visit(op);
-        }
-    } find;
-    find.all = &all;
-    e.accept(&find);
-}
-
 std::string variable(const Expr &e) {
     const ir::Variable *v = e.as<ir::Variable>();
     return v ? v->name : "";
@@ -31,9 +18,15 @@ std::string variable(const Expr &e) {
 } // namespace
 
 Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &kept) {
-    Reads direct, all;
-    for (const Expr &e : stage.expressions()) collect(e, direct);
-    for (const auto &[name, index] : direct) {
+    std::vector<const ir::Call *> direct;
+    for (const Expr &e : stage.expressions()) {
+        const auto reads = tensor_reads(e);
+        direct.insert(direct.end(), reads.begin(), reads.end());
+    }
+    Reads all;
+    for (const ir::Call *read : direct) {
+        const std::string &name = read->name;
+        const std::vector<Expr> &index = read->args;
         if (op.find_input(name) || kept.contains(name)) {
             all.push_back({name, index});
             continue;

@@ -20,6 +20,9 @@ struct Contraction {
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
 
+// The reads of tensors in an expression, in its order; those inside of indices behind the read.
+std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
+
 // Each index is an axis.
 bool is_plain(const Operand &o);
 

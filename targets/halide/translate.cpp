@@ -106,10 +106,11 @@ class Translate : public IRMutator {
         return Let::make(name, v, e);
     }
 
-    // float → integer saturates and NaN gives 0; Halide leaves both to the processor.
+    // float → integer saturates and NaN gives 0; Halide leaves both to the processor. To bool by comparison with zero.
     Expr visit(const Cast *op) override {
+        if (op->type.is_bool()) return mutate(NE::make(op->value, make_zero(op->value.type())));
         const Expr v = mutate(op->value);
-        if (!v.type().is_float() || op->type.is_float() || op->type.is_bool()) return converted(op->type, v);
+        if (!v.type().is_float() || op->type.is_float()) return converted(op->type, v);
         const Type wide = Float(v.type().bits() == 64 || op->type.bits() >= 32 ? 64 : 32, v.type().lanes());
         const std::string name = unique_name("cast.v");
         const Expr x = Variable::make(wide, name);

@@ -2,6 +2,7 @@
 //
 // Offsets are int32 where the whole buffer has fewer than 2^31 elements or its size is symbolic (targets compute addresses
 // in 64 bits, and index arithmetic does not overflow), and int64 where a constant size is larger.
+#include "dsl/float_casts.h"
 #include "schedules/storage.h"
 #include "targets/lower/lowering.h"
 
@@ -46,7 +47,7 @@ private:
             for (size_t d = 0; d < args.size(); d++) {
                 const Expr e = args[d] - s.region.min[d];
                 const int step = s.region.step_of(d);
-                indices.push_back(step == 1 ? e : simplify(simplify(e) / step)); // exact: only such are stored
+                indices.push_back(step == 1 ? e : simplified(simplified(e) / step)); // exact: only such are stored
             }
             const Expr at = storage_offset(s.layout, s.axes, s.region.extent, indices, wide ? Int(64) : Int(32));
             if (!s.copy.defined()) return at;

@@ -9,6 +9,7 @@
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
 // it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in, and
 // borders no further, so the code grows by two bodies a loop. A parallel loop is not cut into three; it tests where it is.
+#include "dsl/float_casts.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -75,10 +76,10 @@ private:
     void collect(const Expr &e) {
         auto bound = std::find_if(bounds.begin(), bounds.end(), [&](const Bound &b) { return equal(b.condition, e); });
         if (bound == bounds.end()) bound = bounds.insert(bounds.end(), Bound{e, {}});
-        const Interval i = bounds_of_expr_in_scope(simplify(slack(e)), inside_);
+        const Interval i = range_of(simplified(slack(e)), inside_);
         bound->known = bound->known && i.has_lower_bound();
         if (!bound->known) return;
-        const Expr least = simplify(i.min);
+        const Expr least = simplified(i.min);
         struct Names : IRVisitor {
             using IRVisitor::visit;
             const Collect *c;

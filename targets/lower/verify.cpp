@@ -1,3 +1,4 @@
+#include "dsl/float_casts.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -121,7 +122,9 @@ private:
         }
         if (size > INT32_MAX) return;
         if (!tight(index)) return; // and Halide's analysis cannot take a vector that is loaded
-        const Interval i = find_constant_bounds(index, bounds_);
+        FloatCasts casts(bounds_);
+        const Expr hidden = casts.hide(index);
+        const Interval i = find_constant_bounds(hidden, casts.scope());
         const auto lo = i.has_lower_bound() ? as_const_int(i.min) : std::nullopt;
         const auto hi = i.has_upper_bound() ? as_const_int(i.max) : std::nullopt;
         if ((lo && *lo < 0) || (hi && *hi >= size)) {

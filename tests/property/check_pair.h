@@ -247,15 +247,7 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
         const std::vector<Buffer<>> inputs = random_inputs(r, seed);
         InterpretOptions interpretation;
         interpretation.sizes = r.sizes;
-        Results expected;
-        try {
-            expected = interpret(r.op, inputs, interpretation);
-        } catch (const UserError &e) { // a formula that overflows has no value to compare with
-            out.text = e.what();
-            if (out.text.find(" overflow ") == std::string::npos) throw;
-            out.kind = Outcome::Kind::Late;
-            return out;
-        }
+        const Results expected = interpret(r.op, inputs, interpretation);
         for (const bool at_end : {true, false}) {
             const std::string why = run_guarded(r, *kernel, inputs, expected, at_end);
             if (!why.empty()) return failed(why);

@@ -163,7 +163,7 @@ private:
         if (t.is_bool()) return {v.e != number(v.type(), 0), 0, 1};
         if (!wraps(t) && !fits(t, v.lo, v.hi)) v = reduced(v, 5);
         if (v.type().is_bool() && random_.chance(0.3)) return {Halide::select(v.e, number(t, 2), number(t, 1)), 1, 2};
-        const Expr e = cast(t, v.e);
+        const Expr e = cast(t, Element(v.e));
         if (v.type().is_float() && wraps(t))
             return {e, std::clamp(v.lo, lowest(t), highest(t)), std::clamp(v.hi, lowest(t), highest(t))};
         return ranged(e, v.lo, v.hi);

@@ -25,7 +25,7 @@ std::unique_ptr<Space> blocks(const Op &op) {
                [](const Op &op, const Machine &m, const Blocks &b) {
                    Schedule s(op, m);
                    auto c = s.stage("C");
-                   if (b.columns == 64) throw UserError("too wide");
+                   if (b.columns == 64) throw UserError(std::source_location::current(), "too wide");
                    auto [io, ii] = c.split("i", b.rows);
                    auto [jo, ji] = c.split("j", b.columns);
                    c.reorder({io, jo, "k", ii, ji});

@@ -4,6 +4,7 @@
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
 #include "targets/chip/compile.h"
+#include "tests/unit/chip_add.h"
 
 #include <doctest/doctest.h>
 #include <iostream>
@@ -12,26 +13,9 @@ using namespace kumiko;
 
 namespace {
 
-Op add(Type t, int n) {
-    Axis i("i", n);
-    Tensor A = input("A", t, {i}), B = input("B", t, {i});
-    return Op("add", {A, B}, {compute("C", {i}, A(i) + B(i))});
-}
-
-// Elements dealt to the PEs of `small`: lanes, addresses, units, tiles.
 Schedule add_schedule(const Op &op, const sim::Config &config, int lanes, int words) {
     Schedule s(op, chip_machine(config));
-    auto C = s.stage("C");
-    C.split("i", lanes, {"io", "lane"});
-    C.split("io", sim::pes_per_mab, {"im", "pe"});
-    C.split("im", config.mabs, {"il1", "mab"});
-    C.split("il1", config.l1bs, {"il2", "l1b"});
-    C.split("il2", config.l2bs, {"ig", "l2b"});
-    C.split("ig", config.groups, {"it", "group"});
-    C.split("it", words, {"tile", "word"});
-    C.reorder({"tile", "group", "l2b", "l1b", "mab", "pe", "word", "lane"});
-    C.bind("group", "group").bind("l2b", "L2B").bind("l1b", "L1B").bind("mab", "MAB").bind("pe", "PE");
-    C.vectorize("lane");
+    deal(s.stage("C"), config, lanes, words);
     s.place_in("A", "LM0", "C", "tile").double_buffer();
     s.place_in("B", "LM1", "C", "tile").double_buffer();
     return s;

@@ -213,3 +213,15 @@ TEST_CASE("operations of two tensors, and choices") {
         CHECK(difference(arrays.back(), interpret(op, in).front()) == "");
     }
 }
+
+TEST_CASE("casts of numbers that i32 cannot hold") {
+    Axis i("i", 100);
+    Tensor A = input("A", i32, {i});
+    const Buffer<> a = random_integers(i32, {100}, 1, -9, 9);
+    for (const double v : {1e30, -1e30, 2.75, double(NAN)}) {
+        CAPTURE(v);
+        Tensor C = compute("C", {i}, Halide::Internal::make_const(f32, v));
+        const Op op("most", {A}, {compute("Y", {i}, max(A(i), cast(i32, C(i))))});
+        CHECK(difference(simulated(op, {a}), interpret(op, a)[0]) == "");
+    }
+}

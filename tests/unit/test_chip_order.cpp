@@ -4,6 +4,7 @@
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_rows.h"
+#include "schedules/library/structure.h"
 #include "schedules/library/table.h"
 #include "sim/half.h"
 #include "support/random.h"
@@ -115,22 +116,14 @@ bool check_products(const Op &op, const sim::Config &config, const Schedule &s) 
     for (const StageState &stage : s.state().stages) {
         if (stage.def.is_reduction()) sum = &stage;
     }
-    struct Find : ir::IRVisitor {
-        using IRVisitor::visit;
-        std::vector<const ir::Call *> reads;
-        void visit(const ir::Call *op) override {
-            if (op->call_type == ir::Call::Image) reads.push_back(op);
-            IRVisitor::visit(op);
-        }
-    } find;
     // As the formula has it: the schedule's reads are of copies.
     const Stage &stage = op.stage(sum->def.name);
-    stage.components.front().term.accept(&find);
-    REQUIRE(find.reads.size() == 2);
-    const Read a(op, arrays, find.reads[0], stage), b(op, arrays, find.reads[1], stage);
+    const auto reads = library::tensor_reads(stage.components.front().term);
+    REQUIRE(reads.size() == 2);
+    const Read a(op, arrays, reads[0], stage), b(op, arrays, reads[1], stage);
     const ReductionOrder order(*sum);
     equals(arrays.back(), [&](const Index &at) {
-        return sum_of_products(order, find.reads[0]->type == f32, [&](const Index &reduced) {
+        return sum_of_products(order, reads[0]->type == f32, [&](const Index &reduced) {
             return std::pair{a(at, reduced), b(at, reduced)};
         });
     });

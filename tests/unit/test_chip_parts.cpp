@@ -5,6 +5,7 @@
 #include "schedules/library/chip_matmul.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
+#include "tests/unit/chip_add.h"
 
 #include <doctest/doctest.h>
 #include <functional>
@@ -34,27 +35,11 @@ int64_t run(const Schedule &s, const sim::Config &config) {
     return run.cycles();
 }
 
-Op add(Type t, int n) {
-    Axis i("i", n);
-    Tensor A = input("A", t, {i}), B = input("B", t, {i});
-    return Op("add", {A, B}, {compute("C", {i}, A(i) + B(i))});
-}
-
 enum class Kept { Once, Doubled, Pipelined };
 
-// Elements dealt to the PEs: lanes, addresses, units, tiles.
 void deal(Schedule &s, StageHandle C, const sim::Config &config, int lanes, int words, Kept kept, int stages = 2,
           const std::string &level = "LM0") {
-    C.split("i", lanes, {"io", "lane"});
-    C.split("io", sim::pes_per_mab, {"im", "pe"});
-    C.split("im", config.mabs, {"il1", "mab"});
-    C.split("il1", config.l1bs, {"il2", "l1b"});
-    C.split("il2", config.l2bs, {"ig", "l2b"});
-    C.split("ig", config.groups, {"it", "group"});
-    C.split("it", words, {"tile", "word"});
-    C.reorder({"tile", "group", "l2b", "l1b", "mab", "pe", "word", "lane"});
-    C.bind("group", "group").bind("l2b", "L2B").bind("l1b", "L1B").bind("mab", "MAB").bind("pe", "PE");
-    C.vectorize("lane");
+    deal(C, config, lanes, words);
     for (const std::string in : {"A", "B"}) {
         auto copy = s.place_in(in, level == "LM0" && in == "B" ? "LM1" : level, C.name(), "tile");
         if (kept == Kept::Doubled) copy.double_buffer();

@@ -1,50 +1,21 @@
 // region and pipeline, run: parts of a stage with directives of their own, and copies that are filled several iterations
 // ahead, compute what the formula means, through LLVM and through Halide's generator.
-#include "driver/kernel.h"
-#include "dsl/interpret.h"
 #include "schedules/examples.h"
 #include "support/error.h"
+#include "tests/unit/check_runs.h"
 
 #include <doctest/doctest.h>
-#include <sstream>
 
 using namespace kumiko;
 
 namespace {
 
-std::string body_of(const Schedule &s) {
-    std::ostringstream text;
-    text << lower(s).body;
-    return text.str();
-}
-
-// Small integers, exact in every order: equal bits.
-void check_runs(const Schedule &s, const Sizes &sizes = {}) {
-    INFO(s.nest());
-    const Op &op = s.op();
-    const Schedule again = Schedule::from_json(op, s.machine(), s.to_json());
-    CHECK(again.nest() == s.nest());
-    CHECK(body_of(again) == body_of(s));
-    CHECK(again.to_cpp() == s.to_cpp());
-    std::vector<Buffer<>> inputs;
-    for (const Input &in : op.inputs()) {
-        inputs.push_back(make_input(in, sizes));
-        fill_random_integers(inputs.back(), inputs.size(), -4, 4);
-    }
-    InterpretOptions interpretation;
-    interpretation.sizes = sizes;
-    const Results expected = interpret(op, inputs, interpretation);
+void check_both(const Schedule &s, const Sizes &sizes = {}) {
     for (const bool through_halide : {false, true}) {
         CAPTURE(through_halide);
         CompileOptions options;
         options.through_halide = through_halide;
-        std::vector<Buffer<>> args = inputs;
-        for (const std::string &out : op.outputs()) {
-            args.push_back(make_output(op, out, sizes));
-            fill_unwritten(args.back());
-        }
-        compile(s, Target::host(), options)(args);
-        for (size_t o = 0; o < expected.size(); o++) CHECK(difference(args[inputs.size() + o], expected[o]) == "");
+        check_runs(s, sizes, options);
     }
 }
 
@@ -73,7 +44,7 @@ TEST_CASE("pipeline: copies come several iterations ahead") {
         CHECK(has(s.nest(), stages == 2 ? "copy B.L2 of B in L2 double-buffered"
                                         : "copy B.L2 of B in L2 kept " + std::to_string(stages) + " times in turn"));
         for (const BufferRow &b : lower(s).buffers) CHECK(Halide::Internal::is_const(b.extents.front(), stages));
-        for (const int k : {0, 1, 7, 8, 9, 16, 17, 31, 80}) check_runs(s, {{"M", 3}, {"N", 21}, {"K", k}});
+        for (const int k : {0, 1, 7, 8, 9, 16, 17, 31, 80}) check_both(s, {{"M", 3}, {"N", 21}, {"K", k}});
     }
 }
 
@@ -92,7 +63,7 @@ TEST_CASE("a pipeline of two stages is a double buffer, and of a short loop as l
     };
     CHECK(body_of(schedule(2)) == body_of(schedule(0)));
     CHECK(body_of(schedule(3)) != body_of(schedule(2)));
-    for (const int stages : {3, 4, 5}) check_runs(schedule(stages)); // of 3 iterations
+    for (const int stages : {3, 4, 5}) check_both(schedule(stages)); // of 3 iterations
     Schedule undone = schedule(3);
     undone.undo();
     CHECK(undone.state().stage("B.L2").buffers == 1);
@@ -106,7 +77,7 @@ TEST_CASE("a copy made after the pipeline is not part of it") {
     s.stage("C").pipeline(ko, 3);
     s.place_in("A", "L1", "C", ko);
     CHECK(s.state().stage("A.L1").buffers == 1);
-    check_runs(s);
+    check_both(s);
 }
 
 TEST_CASE("region: a last block, a border and a middle with loops of their own") {
@@ -119,15 +90,15 @@ TEST_CASE("region: a last block, a border and a middle with loops of their own")
         CHECK(has(s.nest(),
                   "compute rest, i in " + std::to_string((M - 1) / 14 * 14) + ".." + std::to_string(M) + " of C\n"));
         CHECK(has(s.nest(), "compute C, without i in "));
-        check_runs(s);
+        check_both(s);
         C.reorder({io, "k", ii, "j"}).unroll(ii).vectorize("j", 16);
         rest.reorder({"k", "j", io, ii}).parallel("j");
-        check_runs(s);
+        check_both(s);
         rest.reorder({io, "j", "k", ii});
         s.accumulate_in("rest", "registers", "j");
         s.place_in("B", "L1", "rest", "j");
         s.place_in("B", "L2", "C", io);
-        check_runs(s);
+        check_both(s);
     }
     Schedule s(matmul(8, 64, 5));
     auto C = s.stage("C");
@@ -137,7 +108,7 @@ TEST_CASE("region: a last block, a border and a middle with loops of their own")
     last.reorder({"j", "i", "k"}).unroll("j");
     C.reorder({"j", "k", "i"}).prefetch("B", "k", 2);
     CHECK(has(s.nest(), "compute C, without j in 3..53 and j in 60..64\n"));
-    check_runs(s);
+    check_both(s);
     std::vector<std::string> stages;
     for (const LoopRow &l : lower(s).loops) {
         if (stages.empty() || stages.back() != l.stage) stages.push_back(l.stage);
@@ -156,11 +127,11 @@ TEST_CASE("region: of a region, along another axis and along the same") {
     auto tip = corner.region("j", 2, 3, "tip"); // 32..35
     CHECK(s.state().stage("tip").part->first == 32);
     CHECK(has(s.nest(), "compute tip, j in 32..35 of corner"));
-    check_runs(s);
+    check_both(s);
     corner.tile({"i", "j"}, {4, 4});
     low.reorder({"i", "k", "j"}).vectorize("j", 16);
     tip.fuse("i", "j").parallel("i_j");
-    check_runs(s);
+    check_both(s);
 }
 
 TEST_CASE("region: a stage of several values, one between stages, and one of known sizes") {
@@ -176,26 +147,26 @@ TEST_CASE("region: a stage of several values, one between stages, and one of kno
     s.stage("Y").split("i", 8);
     s.stage("Y").region("i.o", 0, 2, "full").unroll("i.i");
     s.stage("T").layout({"j", "i"});
-    check_runs(s);
+    check_both(s);
 
     Size M("M");
     Schedule sized(matmul(M, 10, 7));
     CHECK_THROWS_WITH(sized.stage("C").region("i", 0, 4, "head"), doctest::Contains("known only at run time"));
     sized.stage("C").region("j", 0, 4, "left").reorder({"i", "k", "j"}).vectorize("j");
     sized.assume(M == 13).stage("C").region("j", 6, 4, "right").split("i", 5);
-    check_runs(sized, {{"M", 13}});
+    check_both(sized, {{"M", 13}});
     Schedule rows(matmul(M, 10, 7));
     rows.assume(M == 13).stage("C").region("i", 9, 4, "tail").parallel("i");
     rows.stage("C").split("i", 4);
-    check_runs(rows, {{"M", 13}});
-    CHECK_THROWS_WITH(check_runs(rows, {{"M", 12}}), doctest::Contains("the assumption M == 13 does not hold"));
+    check_both(rows, {{"M", 13}});
+    CHECK_THROWS_WITH(check_both(rows, {{"M", 12}}), doctest::Contains("the assumption M == 13 does not hold"));
 }
 
 TEST_CASE("region: a copy that only a part reads, at the root") {
     Schedule s(matmul(11, 6, 5));
     s.stage("C").region("i", 2, 4, "part");
     s.place_in("A", "L2", "part", "i").layout({"k", "i"}).compute_root();
-    check_runs(s);
+    check_both(s);
 }
 
 TEST_CASE("region: tails stay inside of their part") {
@@ -210,7 +181,7 @@ TEST_CASE("region: tails stay inside of their part") {
         Y.split("i", 4, {.tail = tail});
         Y.vectorize("i.i");
         CAPTURE(tail_name(tail));
-        check_runs(s);
+        check_both(s);
     }
 }
 
@@ -226,7 +197,7 @@ TEST_CASE("region: of a stage that reads a padded image") {
             s.stage(each).reorder({"k", "i"}).split("i", 8, {.tail = Tail::Mask});
             s.stage(each).vectorize("i.i");
         }
-        check_runs(s);
+        check_both(s);
     }
 }
 

@@ -1,4 +1,5 @@
 #include "dsl/interpret.h"
+#include "dsl/print.h"
 
 #include <doctest/doctest.h>
 
@@ -191,6 +192,54 @@ TEST_CASE("f64 and wide integers become 16-bit floats by one rounding") {
     Buffer<> filled(bf16, {1});
     fill_random(filled, 1, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40);
     CHECK(element(filled.raw_buffer(), {0}) == 1 + 0x1p-7);
+}
+
+TEST_CASE("a cast of a number is that of the same number read") {
+    Axis i("i", 14);
+    for (const Type f : {f16, bf16, f32, f64}) {
+        Tensor V = input("V", f, {i});
+        std::vector<Expr> numbers;
+        for (const double v : {-0.0, 0.5, -0.75, 2.5, -3.0, 127.9, 128.0, -129.0, 300.0, 40000.0, 1e30, -1e30,
+                               double(INFINITY), double(NAN)})
+            numbers.push_back(Halide::Internal::make_const(f, v));
+        const Buffer<> values = interpret(Op("v", {}, {compute("V", {i}, Halide::mux(Expr(i), numbers))}))[0];
+        for (const Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64}) {
+            CAPTURE(f);
+            CAPTURE(t);
+            std::vector<Expr> casts;
+            for (const Expr &v : numbers) {
+                casts.push_back(cast(t, Element(v)));
+                CHECK(Halide::Internal::is_const(casts.back()));
+                CHECK(!casts.back().as<Halide::Internal::Cast>());
+            }
+            const Buffer<> folded = interpret(Op("n", {}, {compute("Y", {i}, Halide::mux(Expr(i), casts))}))[0];
+            CHECK(difference(folded, interpret(Op("r", {V}, {compute("Y", {i}, cast(t, V(i)))}), values)[0]) == "");
+        }
+    }
+    using Halide::Internal::make_const;
+    const int64_t wide = (int64_t{1} << 62) + (int64_t{1} << 38) + 1, narrow = (1 << 30) + (1 << 22) + 1;
+    const std::vector<std::pair<Type, std::vector<Expr>>> rounding = {
+        {f64, {make_const(f64, 1 + 0x1p-11 + 0x1p-40), make_const(f64, 1 + 0x1p-8 + 0x1p-40), make_const(f64, 1e300)}},
+        {i64, {make_const(i64, wide), make_const(i64, -wide), make_const(i64, narrow)}},
+        {u64, {make_const(u64, uint64_t(wide) * 2 + 1), make_const(u64, narrow), make_const(u64, 7)}}};
+    for (const auto &[from, numbers] : rounding) {
+        Axis j("j", 3);
+        Tensor V = input("V", from, {j});
+        const Buffer<> values = interpret(Op("v", {}, {compute("V", {j}, Halide::mux(Expr(j), numbers))}))[0];
+        for (const Type t : {f16, bf16, f32, f64}) {
+            CAPTURE(from);
+            CAPTURE(t);
+            std::vector<Expr> casts;
+            for (const Expr &v : numbers) casts.push_back(cast(t, Element(v)));
+            CHECK(Halide::Internal::is_const(casts[0]));
+            const Buffer<> folded = interpret(Op("n", {}, {compute("Y", {j}, Halide::mux(Expr(j), casts))}))[0];
+            CHECK(difference(folded, interpret(Op("r", {V}, {compute("Y", {j}, cast(t, V(j)))}), values)[0]) == "");
+        }
+    }
+    CHECK(to_string(cast(u8, 300.f)) == to_string(cast<uint8_t>(1e9)));
+    CHECK(to_string(cast(u8, 300.f)) == to_string(u8.max()));
+    CHECK(to_string(cast<uint64_t>(-3.f)) == to_string(u64.min()));
+    CHECK(to_string(cast<bool>(2)) == to_string(Halide::Internal::const_true()));
 }
 
 TEST_CASE("a quotient that overflows is named by its own operands") {

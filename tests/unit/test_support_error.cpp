@@ -2,6 +2,23 @@
 
 #include <doctest/doctest.h>
 
+using namespace kumiko;
+
 TEST_CASE("the three errors are told apart and keep their text") {
-    CHECK_THROWS_WITH_AS(throw kumiko::UserError("no axis 'k'"), "no axis 'k'", kumiko::UserError);
+    CHECK_THROWS_WITH_AS(throw UserError("no axis 'k'"), "no axis 'k'", UserError);
+}
+
+TEST_CASE("an error has its message and its place apart") {
+    const std::string message = "X: error: is part of this message";
+    const auto here = std::source_location::current();
+    const std::string place = "test_support_error.cpp:" + std::to_string(here.line());
+    const auto check = [&](const PlacedError &e, const std::string &where, const std::string &what) {
+        CHECK(e.place() == where);
+        CHECK(e.message() == message);
+        CHECK(e.what() == what);
+    };
+    check(UserError(message), "", message);
+    check(UserError(here, message), place, place + ": error: " + message);
+    check(Unsupported(message), "", message);
+    check(Unsupported(here, message), place, place + ": unsupported: " + message);
 }

@@ -1,5 +1,6 @@
 #include "targets/chip/vector/from_expr.h"
 
+#include "dsl/float_casts.h"
 #include "dsl/print.h"
 #include "dsl/types.h"
 #include "support/error.h"
@@ -58,7 +59,7 @@ private:
             if (const Id id = read_(e); id >= 0) return id;
         }
         if (e.type().is_int() && !read) { // sizes, as in a mean's divisor
-            if (const auto i = ir::as_const_int(ir::simplify(e)))
+            if (const auto i = ir::as_const_int(simplified(e)))
                 return b_.number(double(*i), vector_type(e.type(), who_));
         }
         if (cast) return converted(e, cast->value);

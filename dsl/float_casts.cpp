@@ -1,0 +1,94 @@
+#include "dsl/float_casts.h"
+
+#include "dsl/element.h"
+
+#include <cmath>
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+bool from_float(const Cast *op) { return op->value.type().is_float() && op->type.is_int_or_uint(); }
+
+// Truncating and saturating keep the order. Sizes are taken to stay within 32 bits.
+Interval cast_range(Type t, const Expr &hidden, const Ranges &scope) {
+    Interval all = t.is_uint() || t.bits() < 32 ? Interval(t.min(), t.max()) : Interval::everything();
+    const Interval from = bounds_of_expr_in_scope(hidden, scope);
+    const auto end = [&](const Expr &e, Expr &result) {
+        const Expr simple = simplify(e);
+        if (const auto value = as_const_float(simple)) {
+            if (!std::isnan(*value)) result = cast(t, Element(simple));
+        } else if (t.bits() >= 32) {
+            result = Cast::make(t, simple);
+        }
+    };
+    if (from.has_lower_bound()) end(from.min, all.min);
+    if (from.has_upper_bound()) end(from.max, all.max);
+    return all;
+}
+
+} // namespace
+
+bool casts_floats(const Expr &e) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        bool found = false;
+        void visit(const Cast *op) override {
+            found = found || from_float(op);
+            IRGraphVisitor::visit(op);
+        }
+    } find;
+    e.accept(&find);
+    return find.found;
+}
+
+FloatCasts::FloatCasts(const Ranges &scope) {
+    for (auto v = scope.cbegin(); v != scope.cend(); ++v) scope_.push(v.name(), v.value());
+}
+
+Expr FloatCasts::hide(const Expr &e) {
+    struct Hide : IRMutator {
+        using IRMutator::visit;
+        FloatCasts *all;
+        Expr visit(const Cast *op) override {
+            const Expr hidden = IRMutator::visit(op);
+            op = hidden.as<Cast>();
+            if (!from_float(op)) return hidden;
+            for (const auto &[cast, name] : all->casts_) {
+                if (equal(cast, hidden)) return Variable::make(op->type, name);
+            }
+            const std::string name = unique_name("float.cast");
+            const Type t = op->type.element_of();
+            if (!t.is_bool()) all->scope_.push(name, cast_range(t, op->value, all->scope_));
+            all->casts_.emplace_back(hidden, name);
+            return Variable::make(op->type, name);
+        }
+    } hide;
+    hide.all = this;
+    return hide.mutate(e);
+}
+
+Expr FloatCasts::show(const Expr &e) const {
+    Expr shown = e;
+    for (size_t n = casts_.size(); n-- > 0;)
+        shown = substitute(casts_[n].second, casts_[n].first, shown); // outer ones first
+    return shown;
+}
+
+Expr simplified(const Expr &e, const Ranges &scope) {
+    if (!casts_floats(e)) return simplify(e, true, scope);
+    FloatCasts casts(scope);
+    const Expr hidden = casts.hide(e);
+    return casts.show(simplify(hidden, true, casts.scope()));
+}
+
+Interval range_of(const Expr &e, const Ranges &scope) {
+    if (!casts_floats(e)) return bounds_of_expr_in_scope(e, scope);
+    FloatCasts casts(scope);
+    const Expr hidden = casts.hide(e);
+    return bounds_of_expr_in_scope(hidden, casts.scope());
+}
+
+} // namespace kumiko

@@ -1,0 +1,48 @@
+// Scheduled kernels, run on small integers, which are exact in every order: the bits that the formula means, from a schedule that
+// replays.
+#pragma once
+
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "targets/lower/lower.h"
+
+#include <doctest/doctest.h>
+#include <sstream>
+
+namespace kumiko {
+
+inline std::string body_of(const Schedule &s) {
+    std::ostringstream text;
+    text << lower(s).body;
+    return text.str();
+}
+
+inline void check_runs(const Schedule &s, const Sizes &sizes = {}, const CompileOptions &options = {}) {
+    INFO(s.nest());
+    const Op &op = s.op();
+    const Schedule again = Schedule::from_json(op, s.machine(), s.to_json(), s.state().instructions);
+    CHECK(again.nest() == s.nest());
+    CHECK(body_of(again) == body_of(s));
+    CHECK(again.to_cpp() == s.to_cpp());
+    const Kernel k = compile(s, Target::host(), options);
+    std::vector<Buffer<>> args, expected;
+    for (const Input &in : op.inputs()) {
+        Buffer<> b = make_input(in, sizes);
+        fill_random_integers(b, args.size() + 1, -4, 4);
+        args.push_back(b);
+        expected.push_back(b);
+    }
+    for (const std::string &out : op.outputs()) {
+        args.push_back(make_output(op, out, sizes));
+        fill_unwritten(args.back());
+        expected.push_back(make_output(op, out, sizes));
+    }
+    interpret(op, expected);
+    for (size_t t = 0; t < op.inputs().size(); t++) {
+        if (!k.nest().tensors[t].packed_from.empty()) args[t] = k.pack(op.inputs()[t].name, args[t], sizes);
+    }
+    k(args);
+    for (size_t o = op.inputs().size(); o < args.size(); o++) CHECK(difference(args[o], expected[o]) == "");
+}
+
+} // namespace kumiko
