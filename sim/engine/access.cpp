@@ -157,9 +157,7 @@ void Runner::check_reads(const PlannedWord &p) {
         const char *name = which ? "face y" : "face x";
         const uint32_t whole = f.f16 ? 0xffff : 0xff;
         if (f.rows == 0) fail(slot, fmt::format("it reads {}, which was never written", name));
-        if (f.rows != whole)
-            throw HazardError(Rule::H6, name, fmt::format("only rows {:#x} of it have been written", f.rows),
-                              {-1, -1, "(the matrix writes so far)", ""}, hazards_.party(stamp(slot)));
+        if (f.rows != whole) hazards_.partly_written(which, f.rows, step_, index_, slot);
         if (f.f16 != (precision == Type::F16))
             fail(slot, fmt::format("it reads {} as {}, which was written as {}", name, name_of(precision),
                                    f.f16 ? "f16" : "f32"));
@@ -186,22 +184,22 @@ void Runner::check_writes(const PlannedWord &p) {
     for (int memory = 0; memory < 4; memory++) {
         const PlannedAccess &a = p.writes[size_t(memory)];
         if (!a.width) continue;
-        const auto twice = [&](int64_t at, const std::string &where) {
+        const auto twice = [&](int u, int t, int64_t at, const std::string &where) {
             hazard(Rule::H1, fmt::format("{}[{}]{}", memory_names[memory], at, where),
-                   "it is written in two cycles of one step", a.slot, a.slot);
+                   fmt::format("it is written in cycles {} and {} of one step", u, t), a.slot, a.slot);
         };
         if (memory == 0 && p.word.lm0.address.by_t) {
             for (size_t i = 0; i < by_t_[0].size(); i++)
                 for (int t = 1; t < 4; t++)
                     for (int u = 0; u < t; u++)
                         if (by_t_[t][i] >= 0 && by_t_[u][i] >= 0 && std::abs(by_t_[t][i] - by_t_[u][i]) < a.width)
-                            twice(by_t_[t][i], fmt::format(" of PE {}", i));
+                            twice(u, t, std::max(by_t_[t][i], by_t_[u][i]), fmt::format(" of PE {}", i));
             continue;
         }
         const int *at = addresses_[write_port_of(memory)];
         for (int t = 1; t < 4; t++)
             for (int u = 0; u < t; u++)
-                if (std::abs(at[t] - at[u]) < a.width) twice(std::max(at[t], at[u]), "");
+                if (std::abs(at[t] - at[u]) < a.width) twice(u, t, std::max(at[t], at[u]), "");
     }
 }
 

@@ -58,6 +58,19 @@ void Hazards::read_face(int face, int64_t step, uint32_t word, Slot slot) const 
         early(Rule::H6, face ? "face y" : "face x", face_[face], config_.gaps.matrix, step, word, slot);
 }
 
+void Hazards::partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const {
+    std::string text;
+    for (int first = 0; first < 16; first++) {
+        if (!(rows >> first & 1)) continue;
+        int last = first;
+        while (rows >> (last + 1) & 1) last++;
+        text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", first, last);
+        first = last;
+    }
+    throw HazardError(Rule::H6, face ? "face y" : "face x", fmt::format("only its rows {} have been written", text),
+                      party(face_[face]), party(step, word, slot));
+}
+
 void Hazards::read_forward(int forward, int width, int64_t step, uint32_t word, Slot slot) const {
     constexpr const char *names[] = {"aluf", "mauf", "lbf", "mreadf"};
     const Forward &f = forward_[forward];

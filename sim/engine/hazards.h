@@ -46,6 +46,7 @@ public:
     void read_mask(int entry, int64_t step, uint32_t word, Slot slot) const;
     void read_base(int base, int64_t step, uint32_t word, Slot slot) const;
     void read_face(int face, int64_t step, uint32_t word, Slot slot) const;
+    [[noreturn]] void partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const;
     void read_l1bm(int64_t begin, int64_t end, int64_t step, uint32_t word, Slot slot) const;
     void read_l2bm(int64_t begin, int64_t end, int64_t step, uint32_t word, Slot slot) const;
     void read_forward(int forward, int width, int64_t step, uint32_t word, Slot slot) const;

@@ -44,8 +44,9 @@ TEST_CASE("H1: one access to an LM, one slot on a write port, one write to an ad
           "  pass.i32 lm0[0+1] -> lm0[8+1]\n  pass.i32 lm0[0+1] -> lm0[8+1]");
     CHECK(rule_of("vmul.f32 t, t -> grf0[0+1] | pass.i32 t -> grf0[8+1]") == Rule::H1);
     CHECK(rule_of("vmul.f32 t, t -> t | pass.i32 t -> t") == Rule::H1);
-    CHECK(error_of("pass.i32 t -> grf1[4]") == "H1: GRF1[4]: it is written in two cycles of one step\n  step 0, word "
-                                               "0: pass.i32 t -> grf1[4]\n  step 0, word 0: pass.i32 t -> grf1[4]");
+    CHECK(error_of("pass.i32 t -> grf1[4]") ==
+          "H1: GRF1[4]: it is written in cycles 0 and 1 of one step\n  step 0, word "
+          "0: pass.i32 t -> grf1[4]\n  step 0, word 0: pass.i32 t -> grf1[4]");
     CHECK(rule_of("pass.i32.2 t -> grf1[4+1]") == Rule::H1);
     CHECK(error_of("l1.gather t -> l1bm[0] | l2.bcast l2bm[0] -> l1bm[16]") ==
           "H1: L1BM[16..31]: it is written twice in one step\n  step 0, word 0: l1.gather t -> l1bm[0]\n"
@@ -122,8 +123,10 @@ TEST_CASE("H6: a face read and written, or read in part") {
           "p.kasm:1:1: H6: face x: a face is not read and written in one step\n  mmul.f16 x, t\n  mwrite.f16.2 x.0, t");
     CHECK(rule_of("mread.f16.2 y.0 | mwrite.f16.2 y.0, t") == Rule::H6);
     CHECK(error_of("mwrite.f16.2 x.0, t\nmmul.f16 x, t") ==
-          "H6: face x: only rows 0xff of it have been written\n  (the matrix writes so far)\n  step 1, word 1: "
-          "mmul.f16 x, t");
+          "H6: face x: only its rows 0 to 7 have been written\n  step 0, word 0: mwrite.f16.2 x.0, t\n"
+          "  step 1, word 1: mmul.f16 x, t");
+    CHECK(error_of("mwrite.f16.1 x.1, t\nmwrite.f16.1 x.3, t\nmmul.f16 x, t")
+              .starts_with("H6: face x: only its rows 4 to 7, 12 to 15 have been written\n  step 1, word 1: "));
     CHECK(rule_of("mwrite.f16.2 x.0, t\nmwrite.f16.2 x.1, t\nmmul.f16 x, t") == Rule(0));
     // Beginning anew leaves it partly written again.
     CHECK(rule_of("mwrite.f16.2 x.0, t\nmwrite.f16.2 x.1, t\nmwrite.f16.2 x.0, t\nmmul.f16 x, t") == Rule::H6);
