@@ -12,13 +12,18 @@ namespace kumiko::library {
 
 namespace {
 
-using Roles = ChipConvolution;
+struct Roles : ChipConvolution {
+    int64_t side() const { return single ? 8 : 16; }    // channels of a matrix
+    int64_t matrix() const { return single ? 32 : 64; } // LW of it
+    int64_t sum() const { return single ? 1 : 2; }      // LW of one in a PE
+};
 using Dealing = ChipDealing;
 
 // With channels to reduce over; each for itself is chip_depthwise's.
 std::optional<Roles> roles(const Op &op) {
     const auto r = find_chip_convolution(op);
-    return r && !r->o.empty() ? r : std::nullopt;
+    if (!r || r->o.empty()) return std::nullopt;
+    return Roles{*r};
 }
 
 struct Point {
@@ -37,13 +42,13 @@ Dealing dealing(const Roles &r, const ChipNumbers &n, const Point &p) {
 int64_t image_words(const Roles &r, const Point &p) {
     const int64_t rows = p.image == of_row || p.image == of_tap ? p.rows : r.y.reach(p.rows);
     const int64_t columns = p.image == of_tap ? p.columns : r.x.reach(p.columns);
-    const int64_t channels = p.image == of_tile ? ceil_div(ceil_div(r.C, 16), p.depth) * p.depth : p.depth;
+    const int64_t channels = p.image == of_tile ? ceil_div(ceil_div(r.C, r.side()), p.depth) * p.depth : p.depth;
     return ceil_div(channels * rows * columns, 8) * 8;
 }
 
 // Of bias and residual, two copies of each.
 int64_t end_words(const Roles &r, const Point &p) {
-    return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * 2, 8) * 8) : 0;
+    return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * r.sum(), 8) * 8) : 0;
 }
 
 // The image of the next tile has room in the other LM.
@@ -60,23 +65,23 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
     // What has to fit. Copies inside the loop over channels have one matrix along those.
     if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
     if (p.image > p.weights && p.weights != of_channels) return INFINITY;
-    if (2 * sums + 8 + (r.end ? 32 : 0) > n.grf) return INFINITY;
+    if (r.sum() * (sums + 4) + (r.end ? 32 : 0) > n.grf) return INFINITY;
     const Dealing d = dealing(r, n, p);
-    const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * r.out_bytes / 2;
+    const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * (r.single ? 1 : r.out_bytes / 2);
     const bool twice = fits_twice(r, n, p);
     if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
     const int64_t way = std::max<int64_t>(64, 16 * n.mabs); // a chunk of L1BM
-    if (2 * 64 * matrices(r, p) + (r.end ? 4 : 2) * way > n.l1bm) return INFINITY;
+    if (2 * ceil_div(r.matrix() * matrices(r, p), 64) * 64 + (r.end ? 4 : 2) * way > n.l1bm) return INFINITY;
     // Visits.
-    const int64_t kb = ceil_div(ceil_div(r.C, 16), p.depth) * p.depth, taps = r.y.taps * r.x.taps;
-    const int64_t it = d.tiles() * r.G, jt = ceil_div(r.O, 16 * p.blocks * p.l1bs * p.l2bs * p.groups);
+    const int64_t kb = ceil_div(ceil_div(r.C, r.side()), p.depth) * p.depth, taps = r.y.taps * r.x.taps;
+    const int64_t it = d.tiles() * r.G, jt = ceil_div(r.O, r.side() * p.blocks * p.l1bs * p.l2bs * p.groups);
     const double tiles = double(it) * double(jt);
     const double copied = p.image == of_tile ? 1
                                              : double(kb) / p.depth * (p.image == of_channels ? 1 : r.y.taps) *
                                                    (p.image == of_tap ? r.x.taps : 1);
     const double x_pe = (p.image == of_tile ? it : tiles) * copied * words; // words that a PE takes
     const double pixel_l1 = n.l1bs / p.l1bs, pes = 4 * n.mabs;
-    const double x = x_pe * pes * pixel_l1, w = tiles * kb * taps * p.blocks * 64 * p.l1bs; // of an L2B
+    const double x = x_pe * pes * pixel_l1, w = tiles * kb * taps * p.blocks * r.matrix() * p.l1bs; // of an L2B
     const double results = tiles * out * pes * n.l1bs;
     // What comes in: an image from its group's memory, or for several groups from one of theirs; weights for all groups that use them
     // from one, under which the others' ports have nothing else.
@@ -87,13 +92,16 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
     const double w_in = w / rate * std::max(1.0, double(weight_parts) / n.groups);
     const double out_time = results * n.l2bs / n.dram;
     const double dram = x_in + w_in * std::min(1.0, double(weight_parts) / n.groups) + out_time;
-    const double step = std::max<double>(ceil_div(points, 4), 2.3); // a matrix takes two steps of L1
+    const double of_matrix = double(r.matrix()) / 32; // steps of L1
+    const double step = r.single
+                            ? 2 * std::max<double>(ceil_div(points, 4), 3) // a sum is there again three steps later
+                            : std::max<double>(ceil_div(points, 4), 2.3);
     const double work = tiles * kb * taps * 4 * std::max(p.blocks * step, 3.0);
     const auto l2 = [&](double words, int64_t parts) { // of an L1B
         return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
     };
     const double l2_steps = l2(x_pe * pes, n.l1bs / p.l1bs) + l2(w / p.l1bs, p.l1bs) + results / n.l1bs / 32;
-    const double l1_steps = x_pe / 4 + tiles * kb * taps * p.blocks * 2 + tiles * out / 4;
+    const double l1_steps = x_pe / 4 + tiles * kb * taps * p.blocks * of_matrix + tiles * out / 4;
     const double flow = std::max({work, x_in + w_in, dram, 4 * l2_steps, 4 * l1_steps});
     // The first image comes with the weights of its first output channels; an LM that is written is not read.
     double first = 0;
@@ -111,11 +119,12 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
 std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
     std::optional<Point> best;
     double least = INFINITY;
-    const int64_t most = (n.grf - 8) / 2;
-    const auto all_depths = powers(1, std::min<int64_t>(8, ceil_div(r.C, 16)));
+    const int64_t most = n.grf / r.sum() - 4;
+    const auto all_depths = powers(1, std::min<int64_t>(8, ceil_div(r.C, r.side())));
     for (const int64_t rows : even_sizes(r.y.extent, most)) {
         for (const int64_t columns : even_sizes(r.x.extent, most / rows)) {
-            for (const int64_t blocks : powers(1, std::min<int64_t>(most / (rows * columns), ceil_div(r.O, 16)))) {
+            for (const int64_t blocks :
+                 powers(1, std::min<int64_t>(most / (rows * columns), ceil_div(r.O, r.side())))) {
                 for (const int64_t groups : divisors(n.groups)) {
                     for (const int64_t l2bs : divisors(n.l2bs)) {
                         for (const int64_t l1bs : divisors(n.l1bs)) {
@@ -162,12 +171,12 @@ ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     const ChipNumbers n(machine);
     const Point best = best_point(r, n).value_or(Point{1, 1, 1, 1, 1, 1, 1, of_tap, of_tap});
-    const int64_t most = n.grf / 2;
+    const int64_t most = n.grf / r.sum();
     ChipConvParameters p;
     p.rows = Tile(best.rows, even_sizes(r.y.extent, most));
     p.columns = Tile(best.columns, even_sizes(r.x.extent, most));
-    p.blocks = Tile(best.blocks, powers(1, std::min<int64_t>(most, ceil_div(r.O, 16))));
-    p.depth = Tile(best.depth, powers(1, std::min<int64_t>(8, ceil_div(r.C, 16))));
+    p.blocks = Tile(best.blocks, powers(1, std::min<int64_t>(most, ceil_div(r.O, r.side()))));
+    p.depth = Tile(best.depth, powers(1, std::min<int64_t>(8, ceil_div(r.C, r.side()))));
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
@@ -200,7 +209,7 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
         return axis + "." + name;
     };
     const std::array<std::string, 3> dealt = {r.n, r.y.axis, r.x.axis};
-    const std::string row = cut(r.o, 16, "i"), column = cut(r.c, 16, "i"), block = cut(r.o, p.blocks, "b"),
+    const std::string row = cut(r.o, r.side(), "i"), column = cut(r.c, r.side(), "i"), block = cut(r.o, p.blocks, "b"),
                       depth = cut(r.c, p.depth, "b"), rows = cut(r.y.axis, p.rows, "v"),
                       columns = cut(r.x.axis, p.columns, "v");
     const std::array<int64_t, 4> channels = {1, p.l1bs, p.l2bs, p.groups};
@@ -229,7 +238,7 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
     s.place_in(weights, "L1BM", C.name(), at[size_t(p.weights)]).double_buffer();
     C.accumulate_in("GRF0", rest[r.o]);
     if (parameters.write_back) C.write_back(rest[r.o]);
-    C.tensorize(row, "mfma.f16");
+    C.tensorize(row, r.single ? "mfma.f32" : "mfma.f16");
     if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
     return s;
 }

@@ -11,18 +11,22 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t lanes = 4, pes = 4;
+constexpr int64_t pes = 4;
 std::optional<ChipConvolution> roles(const Op &op) {
     const auto r = find_chip_convolution(op);
-    return r && r->o.empty() && r->groups.size() == 1 && !r->contraction.consumer.empty() ? r : std::nullopt;
+    return r && r->o.empty() && r->groups.size() == 1 && (r->single || !r->contraction.consumer.empty()) ? r
+                                                                                                         : std::nullopt;
 }
+int64_t lanes_of(const ChipConvolution &r) { return r.single ? 2 : 4; }
 
 struct Point {
     int64_t rows, columns, mabs;
 };
 
-// Sums take two words of a GRF, and two of the other one on their way out; values of the end come beside them.
-int64_t most_points(const ChipNumbers &n) { return std::max(n.grf * 3 / 16, (n.grf - 48) / 2); }
+// Sums of four lanes take two words of a GRF, and two of the other one on their way out; values of the end come beside them.
+int64_t most_points(const ChipConvolution &r, const ChipNumbers &n) {
+    return std::max(n.grf * 3 / 8, n.grf - 48) * 2 / lanes_of(r);
+}
 
 ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
     return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
@@ -32,12 +36,13 @@ ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const Point 
 double cycles(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
     const int64_t points = p.rows * p.columns, taps = r.y.taps * r.x.taps,
                   image = r.y.reach(p.rows) * r.x.reach(p.columns);
-    if (points > most_points(n) || ceil_div(image, 8) * 8 > n.lm / 2 || ceil_div(taps, 8) * 8 * 2 > n.lm / 2)
+    if (points > most_points(r, n) || ceil_div(image, 8) * 8 > n.lm / 2 || ceil_div(taps, 8) * 8 * 2 > n.lm / 2)
         return INFINITY;
-    const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes * pes * p.mabs));
+    const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
     // A sum is there again three steps later.
     const double work = tiles * (taps * 4 * std::max<double>(ceil_div(points, 4), 4) + 60);
-    const double moved = tiles * (image + points * r.out_bytes / 2.0) * 4 * n.mabs * n.l1bs * n.l2bs; // LW of a group
+    const double results = r.single ? double(points) : points * r.out_bytes / 2.0;
+    const double moved = tiles * (image + results) * 4 * n.mabs * n.l1bs * n.l2bs; // LW of a group
     return std::max(work, moved / n.dram) + 100 * tiles + image * 4 * n.mabs * n.l1bs / n.dram;
 }
 
@@ -54,8 +59,8 @@ ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &m
     }
     Point best{1, 1, 1};
     double least = INFINITY;
-    for (const int64_t rows : even_sizes(r.y.extent, most_points(n))) {
-        for (const int64_t columns : even_sizes(r.x.extent, most_points(n) / rows)) {
+    for (const int64_t rows : even_sizes(r.y.extent, most_points(r, n))) {
+        for (const int64_t columns : even_sizes(r.x.extent, most_points(r, n) / rows)) {
             for (const int64_t m : mabs) {
                 const double c = cycles(r, n, {rows, columns, m});
                 if (c < least) least = c, best = {rows, columns, m};
@@ -63,8 +68,8 @@ ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &m
         }
     }
     ChipDepthwiseParameters p;
-    p.rows = Tile(best.rows, even_sizes(r.y.extent, most_points(n)));
-    p.columns = Tile(best.columns, even_sizes(r.x.extent, most_points(n)));
+    p.rows = Tile(best.rows, even_sizes(r.y.extent, most_points(r, n)));
+    p.columns = Tile(best.columns, even_sizes(r.x.extent, most_points(r, n)));
     p.mabs = Tile(best.mabs, mabs);
     return p;
 }
@@ -74,9 +79,11 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
     const ChipNumbers n(machine);
     const Point p{parameters.rows, parameters.columns, parameters.mabs};
     const ChipDealing d = dealing(r, n, p);
+    const int64_t lanes = lanes_of(r);
     const std::string sum = r.contraction.sum->name, c = r.groups.front(), y = r.y.axis, x = r.x.axis;
+    const bool whole = r.contraction.consumer.empty(); // the sum is the output
     Schedule s(op, machine);
-    StageHandle Y = s.stage(r.contraction.consumer), S = s.stage(sum);
+    StageHandle S = s.stage(sum), Y = whole ? S : s.stage(r.contraction.consumer);
     std::map<std::string, std::string> rest = {{c, c}, {r.n, r.n}, {y, y}, {x, x}}; // of an axis: the loop that is left
     std::vector<std::pair<std::string, std::string>> bound;                         // loop, level; innermost first
     const auto cut = [&](const std::string &axis, int64_t factor, const std::string &name) {
@@ -100,10 +107,18 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
     for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
     for (const std::string &a : {c, r.n, y, x}) order.push_back(rest[a]);
     const std::string at = rest[x];
-    order.insert(order.end(), {rows, columns, lane});
+    order.insert(order.end(), {rows, columns});
+    if (whole) order.insert(order.end(), {r.y.tap, r.x.tap});
+    order.push_back(lane);
     Y.reorder(order);
     for (const auto &[loop, level] : bound) Y.bind(loop, level);
     Y.vectorize(lane);
+    if (whole) {
+        s.accumulate_in(sum, "GRF0", at);
+        s.place_in(r.image.tensor, "LM0", sum, at);
+        s.place_in(r.weights.tensor, "LM1", sum, at);
+        return s;
+    }
 
     S.compute_at(Y.name(), at);
     for (const auto &[axis, size] : {std::pair{c, lanes}, {y, p.rows}, {x, p.columns}})

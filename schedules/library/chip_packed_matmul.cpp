@@ -10,11 +10,17 @@ namespace kumiko::library {
 
 namespace {
 
-using Roles = ChipProduct;
+struct Roles : ChipProduct {
+    int64_t side() const { return single ? 8 : 16; }    // of a matrix
+    int64_t matrix() const { return single ? 32 : 64; } // LW of it
+    int64_t sum() const { return single ? 1 : 2; }      // LW of one in a PE
+    int64_t rate() const { return single ? 2 : 1; }     // cycles of a vector
+};
 using Numbers = ChipNumbers;
 std::optional<Roles> roles(const Op &op) {
     const auto p = find_chip_product(op);
-    return p && !p->single ? p : std::nullopt;
+    if (!p || (p->single && op.stage(op.outputs().front()).type != f32)) return std::nullopt;
+    return Roles{*p};
 }
 
 int64_t output_bytes(const Op &op) {
@@ -27,32 +33,45 @@ struct Point {
     bool resident;
 };
 
+// Of operands of the end, two copies in LM: LW of a PE.
+int64_t end_words(const Roles &r, int64_t points) { return r.end ? 4 * ceil_div(points * r.sum(), 4) * 4 : 0; }
+
+// Of both copies, LW of L1BM that matrices may have; the rest is the way of vectors, results and what ends them.
+int64_t l1_room(const Roles &r, const Numbers &n) {
+    return n.l1bm - (r.end ? 4 : 2) * std::max<int64_t>(64, 16 * n.mabs);
+}
+
 double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &p) {
     const int64_t row_parts = n.mabs * (n.l1bs / p.l1bs) * (n.l2bs / p.l2bs) * (n.groups / p.groups);
     const int64_t it = ceil_div(r.M, p.vectors * row_parts);
-    const int64_t jt = ceil_div(r.N, 16 * p.columns * p.l1bs * p.l2bs * p.groups), kb = ceil_div(r.K, 16);
-    if (p.resident && p.vectors * kb > n.lm) return INFINITY;
+    const int64_t side = r.side(), jt = ceil_div(r.N, side * p.columns * p.l1bs * p.l2bs * p.groups),
+                  kb = ceil_div(r.K, side);
+    if ((p.resident ? p.vectors * kb : 2 * p.vectors) + end_words(r, p.vectors * p.columns) > n.lm) return INFINITY;
+    if (2 * p.columns * r.matrix() > l1_room(r, n)) return INFINITY;
     const double visits = double(it) * (p.resident ? 1 : jt); // of the rows' vectors
     const double tiles = double(it) * jt;
-    const double matrix = tiles * kb * p.columns * p.vectors;
+    const double matrix = tiles * kb * p.columns * p.vectors * r.rate();
     const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4,
-                 w = tiles * p.columns * p.l1bs * kb * 64; // of an L2B
+                 w = tiles * p.columns * p.l1bs * kb * r.matrix(); // of an L2B
     const double port = (x + w) / std::min(16.0, n.dram * n.groups);
-    const double results = tiles * p.columns * 16 * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
+    const double results =
+        tiles * p.columns * side * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
     const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
     const double dram = (reads + results) / (n.groups * n.dram);
     const auto l2 = [&](double words, int64_t parts) { // of an L1B
         return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
     };
     const double l2_steps =
-        l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * 64, p.l1bs);
+        l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * r.matrix(), p.l1bs);
+    const double of_matrix = double(r.matrix()) / 32, of_result = double(side * out_bytes) / 128; // steps of L1
     const double l1_steps =
-        visits * p.vectors * kb / 4 + tiles * kb * p.columns * 2 + tiles * p.columns * p.vectors * out_bytes / 8;
+        visits * p.vectors * kb / 4 + tiles * kb * p.columns * of_matrix + tiles * p.columns * p.vectors * of_result;
     // Tile by tile: the first of some rows waits for their vectors, the others for their matrices alone.
     const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
     // A sum is there again three steps later; a matrix takes two steps of L1, which results want too.
-    const double work = 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
-    const double l1 = 4.0 * (2 * kb * p.columns + double(p.columns) * p.vectors * out_bytes / 16);
+    const double work = r.single ? 8.0 * kb * p.columns * std::max<int64_t>(p.vectors / 4, 3)
+                                 : 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
+    const double l1 = 4.0 * (of_matrix * kb * p.columns + double(p.columns) * p.vectors * of_result);
     // What is as busy as the busiest gets in its way: an eighth was seen.
     const double most = std::max({work, matrices, l1}),
                  second = work + matrices + l1 - most - std::min({work, matrices, l1});
@@ -82,7 +101,7 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     Point best{8, 1, 1, 1, 1, true};
     double least = INFINITY;
     for (const int64_t vectors : {4, 8, 16, 32}) {
-        for (int64_t columns = 1; columns * vectors * 2 <= sums; columns *= 2) {
+        for (int64_t columns = 1; columns * vectors * r.sum() <= sums; columns *= 2) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {
                     for (const int64_t l1bs : divisors(n.l1bs)) {
@@ -100,12 +119,12 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     p.vectors = Tile(best.vectors, {4, 8, 16, 32});
     p.columns = Tile(best.columns, powers(1, std::max<int64_t>(best.columns, n.grf / 8)));
     // A quarter of L1BM for each of the two copies.
-    const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / 64 / best.columns);
+    const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / r.matrix() / best.columns);
     int64_t depth = 1;
-    while (depth * 2 <= std::min<int64_t>({matrices, 8, ceil_div(r.K, 16)})) depth *= 2;
-    p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, n.l1bm / 64)));
+    while (depth * 2 <= std::min<int64_t>({matrices, 8, ceil_div(r.K, r.side())})) depth *= 2;
+    p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, l1_room(r, n) / (2 * r.matrix()))));
     // Moves that are not too short, in at most half of L2BM.
-    const int64_t tile = depth * best.columns * 64 * best.l1bs;
+    const int64_t tile = depth * best.columns * r.matrix() * best.l1bs;
     int64_t panel = 0;
     if (tile < 64 * n.dram) {
         for (panel = 1; panel * tile < 64 * n.dram && 4 * panel * tile <= n.l2bm / 2;) panel *= 2;
@@ -118,8 +137,10 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
     p.resident = Flag(best.resident);
     // Panels of vectors, two of which stand in LM.
-    while (!best.resident && p.panel > 1 && 2 * best.vectors * depth * p.panel > n.lm)
+    const int64_t lm = n.lm - end_words(r, best.vectors * best.columns);
+    while (!best.resident && p.panel > 1 && 2 * best.vectors * p.depth * p.panel > lm)
         p.panel.set_index(p.panel.index() - 1);
+    while (!best.resident && p.depth > 1 && 2 * best.vectors * p.depth > lm) p.depth.set_index(p.depth.index() - 1);
     p.write_back = Flag(true);
     return p;
 }
@@ -141,12 +162,12 @@ Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const
     split(i + ".2", n.l1bs / p.l1bs, i + ".3", i + ".L1B");
     split(i + ".3", n.l2bs / p.l2bs, i + ".4", i + ".L2B");
     split(i + ".4", n.groups / p.groups, i + ".t", i + ".group");
-    split(j, 16, j + ".1", j + ".i");
+    split(j, r.side(), j + ".1", j + ".i");
     split(j + ".1", p.columns, j + ".2", j + ".b");
     split(j + ".2", p.l1bs, j + ".3", j + ".L1B");
     split(j + ".3", p.l2bs, j + ".4", j + ".L2B");
     split(j + ".4", p.groups, j + ".t", j + ".group");
-    split(k, 16, k + ".1", k + ".i");
+    split(k, r.side(), k + ".1", k + ".i");
     split(k + ".1", p.depth, k + ".2", k + ".b");
     order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B", j + ".L1B", i + ".L1B", i + ".MAB"};
     for (const std::string &b : r.batches) order.push_back(b);
@@ -183,7 +204,7 @@ Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const
     s.place_in(from, "L1BM", C.name(), copied).double_buffer();
     C.accumulate_in("GRF0", j + ".t");
     if (p.write_back) C.write_back(j + ".t");
-    C.tensorize(j + ".i", "mfma.f16");
+    C.tensorize(j + ".i", r.single ? "mfma.f32" : "mfma.f16");
     if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
     return s;
 }

@@ -58,8 +58,9 @@ std::optional<ChipConvolution> find_chip_convolution(const Op &op) {
         r.input = padded_input(*s);
     }
     const Input *input = op.find_input(r.input);
-    if (!input || input->type != f16) return std::nullopt;
-    if (!weights || weights->type != f16) return std::nullopt;
+    if (!input || !weights || input->type != weights->type) return std::nullopt;
+    if (input->type != f16 && input->type != f32) return std::nullopt;
+    r.single = input->type == f32;
     const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
     std::vector<std::string> pixels, taps;
     const auto plain_in_image = [&](const std::string &axis) {
@@ -110,6 +111,7 @@ std::optional<ChipConvolution> find_chip_convolution(const Op &op) {
     r.N = extent(r.n);
     if (!r.o.empty()) r.O = extent(r.o), r.C = extent(r.c);
     r.out_bytes = op.stage(op.outputs().front()).type.bytes();
+    if (r.single && r.out_bytes != 4) return std::nullopt;
     r.end = has_end(op, *found);
     return r;
 }

@@ -14,7 +14,7 @@ struct ChipDirection { // along rows or columns of the image
     int64_t reach(int64_t outputs) const;
 };
 
-// A convolution over images of f16 with sums in f32, all extents numbers.
+// A convolution over images of f16 or f32 with sums in f32, all extents numbers.
 struct ChipConvolution {
     Contraction contraction;
     Operand image, weights;
@@ -23,7 +23,8 @@ struct ChipConvolution {
     std::vector<std::string> groups; // of channels; the channels themselves where each is for itself
     ChipDirection y, x;
     int64_t N = 1, O = 1, C = 1, G = 1;
-    bool end = false; // more than a cast finishes the sums
+    bool end = false;    // more than a cast finishes the sums
+    bool single = false; // of f32
     int64_t out_bytes = 2;
 };
 std::optional<ChipConvolution> find_chip_convolution(const Op &op);

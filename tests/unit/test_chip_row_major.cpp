@@ -3,6 +3,7 @@
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
+#include "schedules/library/table.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
 
@@ -139,6 +140,28 @@ TEST_CASE("products of f32") {
               std::string::npos);
     }
     check(ops::matmul(f32, 24, 40, 30), sim::Config::load("full")); // B [k][j]
+}
+
+// Where row-major operands do not fit, the host packs them: reductions longer than LM, ends of many values.
+TEST_CASE("products that chip_matmul leaves to packed operands") {
+    const sim::Config config = sim::Config::load("small");
+    const Machine machine = chip_machine(config);
+    const auto by_library = [&](const Op &op, bool bounded) {
+        const auto space = library::find_template(op, machine)->make_space(op, machine);
+        check(op, config, space->schedule(space->default_point()), bounded);
+    };
+    ops::MatmulOptions o;
+    by_library(ops::matmul(f32, 17, 70, 1100, o), false);
+    o.bias = true;
+    by_library(ops::matmul(f32, 100, 513, 513, o), false);
+    by_library(ops::matmul(f32, 1, 1, 513, o), false);
+    for (const char *activation : {"exp", "gelu"}) {
+        o.activation = activation;
+        by_library(ops::matmul(f32, 64, 7, 256, o), true);
+        by_library(ops::matmul(f32, 5, 130, 16, o), true);
+    }
+    o.transpose_b = true;
+    for (const kumiko::Type t : {f16, f32}) by_library(ops::matmul(t, 17, 130, 1100, o), true);
 }
 
 TEST_CASE("columns that lie across are transposed on the way") {

@@ -15,7 +15,8 @@ using namespace sim;
 
 namespace {
 
-constexpr int64_t face_words = 64;
+int64_t face_words(const RoadShape &s) { return s.single ? 32 : 64; }
+int64_t elements_of_pe(const RoadShape &s) { return s.single ? 2 : 4; } // of a vector
 
 // Of x in the order in which L1BM has the segments of MABs: the number of the MAB's part, and where in its segment. Each MAB has rows of
 // one group's memory, the next one of the next: some rows of each come in turns, so that all groups are at work.
@@ -51,14 +52,13 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
                             s.name, lanes, per_word_, kumiko::type_name(s.type)));
         words_ = int(lanes / per_word_);
     } else if (s.form == Form::Result) {
-        words_ = 4 / per_word_;
+        words_ = int(elements_of_pe(s)) / per_word_;
     }
     const int64_t pes = config.pes_per_l1b();
     if (s.form == Form::Face) {
         deal_ = Deal::Face;
-        l1_words_ = accesses_ * face_words;
+        l1_words_ = round_up(accesses_ * face_words(s), chunk_);
         unit_words_ = l1_words_;
-        chunk_ = face_words;
     } else {
         const int64_t mabs = plan.parts(s.access, Tier::Mab);
         if (!s.store && mabs == 1)
@@ -129,6 +129,8 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         }
     }
 }
+
+int64_t Road::access_words() const { return shape_.form == Form::Face ? face_words(shape_) : words_ * per_address_; }
 
 int64_t Road::key(const Values &values) const {
     int64_t k = 0;
@@ -501,9 +503,10 @@ void Road::set_key(Values &values, int64_t key) const {
 void Road::set_lane(Values &values, int64_t w, int64_t e) const {
     const RoadShape &s = shape_;
     if (s.form != Form::Pe) {
-        // The PE's four elements, or two of them.
+        // The PE's elements, or two of four.
         const size_t loop = s.form == Form::Result ? s.row : s.column;
-        values[loop] = (s.form == Form::Result ? values[loop] / 4 * 4 + w * per_word_ : values[loop] / 4 * 4) + e;
+        const int64_t n = elements_of_pe(s);
+        values[loop] = values[loop] / n * n + (s.form == Form::Result ? w * per_word_ : 0) + e;
         return;
     }
     int64_t lane = w * per_word_ + e;
@@ -519,8 +522,8 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
     plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
     int64_t access, w = 0, p = 0, m = 0, row = 0, lane = e;
     if (s.form == Form::Face) {
-        const int64_t y = x % face_words;
-        access = x / face_words;
+        const int64_t y = x % face_words(s);
+        access = x / face_words(s);
         row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
         p = y % 8 / 2;
     } else {
@@ -543,8 +546,8 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
     plan_.set_unit(values, Tier::Pe, int(p));
     set_digits(values, access);
     if (s.form == Form::Face) values[s.row] = row;
-    if (s.form == Form::Result) values[s.row] = 4 * p;
-    if (s.form == Form::Face || s.form == Form::Vector) values[s.column] = 4 * p;
+    if (s.form == Form::Result) values[s.row] = elements_of_pe(s) * p;
+    if (s.form == Form::Face || s.form == Form::Vector) values[s.column] = elements_of_pe(s) * p;
     set_lane(values, w, lane);
     return {access, w};
 }
@@ -578,7 +581,7 @@ std::string Road::to_string() const {
     }
     if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (dealt by 8 LW)" : "L1B");
     if (deal_ == Deal::Face)
-        add(face_words, "matrix");
+        add(face_words(shape_), "matrix");
     else if (deal_ == Deal::Scatter)
         add(config_.mabs, "MAB"), add(pes_per_mab, "PE");
     else if (deal_ == Deal::Mab)

@@ -26,7 +26,7 @@ enum class Form : uint8_t {
     Vector, // 16 elements over the four PEs: x of the matrix unit
     Face,   // 16 × 16 elements in 64 words of L1BM, as matrix writes take them
     Result  // 16 elements over the four PEs: y of the matrix unit, in one word (fp16) or two (fp32) each
-};
+};          // where the matrix unit multiplies fp32: 8 elements, 8 × 8 in 32 words, one word
 
 struct RoadShape {
     std::string name; // for people: "A.LM0"
@@ -36,6 +36,7 @@ struct RoadShape {
     std::vector<size_t> keys;                 // time loops that choose the tile, outermost first
     std::vector<size_t> digits;               // time loops inside a tile on which the tensor depends, outermost first
     size_t row = SIZE_MAX, column = SIZE_MAX; // lane loops: of the vector's elements, or the face's rows and columns
+    bool single = false;                      // the matrix unit multiplies fp32
     std::vector<size_t> lanes;                // of Pe: lane loops, outermost first; none: all lanes have the same,
     int64_t copies = 1;                       // as many
     bool store = false;
@@ -60,6 +61,7 @@ public:
 
     const RoadShape &shape() const { return shape_; }
     int words() const { return words_; }                 // LW of an access in a unit
+    int64_t access_words() const;                        // in L1BM
     int64_t accesses() const { return accesses_; }       // of a tile
     int64_t unit_words() const { return unit_words_; }   // LW of a tile in a unit; of Face: in L1BM
     int64_t key(const Values &values) const;             // number of the tile

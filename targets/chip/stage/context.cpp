@@ -306,8 +306,7 @@ void Loader::ensure(const Values &values) {
 void Loader::need(int64_t access) {
     Slot &slot = slots_[size_t(current_)];
     const Road &r = *road_;
-    const int64_t words_of_access =
-        r.shape().form == Form::Face ? r.l1_words() / r.accesses() : r.words() * r.per_address();
+    const int64_t words_of_access = r.access_words();
     if (r.at_once()) access = r.l1_words() / words_of_access - 1;
     if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
 }

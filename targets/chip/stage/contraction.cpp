@@ -59,13 +59,18 @@ public:
             throw Unsupported("stage " + stage.name() + " accumulates in " + stage.accumulate->level +
                               "; the matrix unit's sums stand in GRF0 or GRF1");
         bank_ = stage.accumulate->level == "GRF1";
+        single_ = matrix_.type == f32;
+        if (single_ != (vector_.type == f32) || (!single_ && (matrix_.type != f16 || vector_.type != f16)))
+            throw Unsupported("stage " + stage.name() + ": the matrix unit multiplies f16 by f16 and f32 by f32, not " +
+                              type_name(matrix_.type) + " by " + type_name(vector_.type));
+        sum_words_ = single_ ? 1 : 2;
 
-        x_ = loader(state, vector_, Form::Vector, f16, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1");
-        w_ = loader(state, matrix_, Form::Face, f16, {Bank::L1bm}, "L1BM");
+        x_ = loader(state, vector_, Form::Vector, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1");
+        w_ = loader(state, matrix_, Form::Face, {Bank::L1bm}, "L1BM");
         store_ = store_road();
         store_dram_ = c_.take_dram(plan_, store_, output_name(), true);
         find_points();
-        const int64_t sums = (store_->accesses() + (spare_ ? cycles_per_step : 0)) * 2;
+        const int64_t sums = (store_->accesses() + (spare_ ? cycles_per_step : 0)) * sum_words_;
         const int banks = stage.write_back.empty() ? 1 : 2;
         for (int b = 0; b < banks; b++)
             c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage.name() + (b ? " (second)" : ""));
@@ -106,6 +111,8 @@ private:
     size_t row_ = 0, column_ = 0, accumulate_at_ = 0, last_matrix_loop_ = 0;
     bool has_matrix_loop_ = false;
     TensorAccess matrix_, vector_, result_;
+    bool single_ = false; // operands of f32: matrices of 8 × 8, sums of one LW in each PE
+    int sum_words_ = 2;
     std::unique_ptr<Loader> x_, w_;
     std::shared_ptr<const Road> store_;
     int64_t store_dram_ = 0;
@@ -160,9 +167,9 @@ private:
             if (!state.is_input(tensor))
                 throw Unsupported("the end of " + stage_.name() + " reads " + tensor +
                                   ", which another stage computes");
-            if ((read.type() != f32 && read.type() != f16) || (cast && cast->type != f32))
+            if ((read.type() != f32 && (read.type() != f16 || single_)) || (cast && cast->type != f32))
                 throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
-                                  "; f16 and f32 are built");
+                                  (single_ ? "; f32 is built" : "; f16 and f32 are built"));
             bool known = false;
             for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, read);
             if (known) continue;
@@ -176,6 +183,7 @@ private:
             s.access = plan_->access(state, read);
             s.type = read.type();
             s.form = Form::Result;
+            s.single = single_;
             s.row = row_;
             for (const size_t t : time_) {
                 if (s.access.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
@@ -194,7 +202,7 @@ private:
                                     int(words)};
         }
         const std::string who = "the end of stage " + stage_.name();
-        code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, true);
+        code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, !single_);
         std::vector<Expr> reads;
         for (const EndOperand &o : end_operands_) reads.push_back(o.read);
         const bool cast = end_value_.type() == f16;
@@ -218,7 +226,7 @@ private:
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
 
-    std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form, kumiko::Type type,
+    std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form,
                                    const std::vector<Bank> &legal, const std::string &names) {
         std::string source;
         const StageState *packed = nullptr;
@@ -236,8 +244,9 @@ private:
         RoadShape s;
         s.name = copies.front().stage->name();
         s.access = access;
-        s.type = type;
+        s.type = access.type;
         s.form = form;
+        s.single = single_;
         s.row = row_;
         s.column = column_;
         for (const size_t t : time_) {
@@ -272,11 +281,15 @@ private:
                 throw Unsupported("stage " + stage_.name() + ": its result does not depend on loop " + p.name +
                                   ", bound to " + level_names[size_t(p.level)]);
         }
+        if (single_ && type == f16)
+            throw Unsupported("stage " + stage_.name() +
+                              ": products of f32 with results of f16; results of f32 are built");
         RoadShape s;
         s.name = output_name();
         s.access = result_;
         s.type = type;
         s.form = Form::Result;
+        s.single = single_;
         s.row = row_;
         s.store = true;
         for (const size_t t : time_) {
@@ -311,6 +324,7 @@ private:
         values_[loop] = 0;
     }
 
+    sim::Type precision() const { return single_ ? sim::Type::F32 : sim::Type::F16; }
     Operand sums(int64_t at, int64_t stride, bool bank) const {
         return bank ? grf1(int(at), int(stride)) : grf0(int(at), int(stride));
     }
@@ -318,17 +332,18 @@ private:
     // One matrix and its vectors.
     void block() {
         w_->need(w_->road().index(values_));
-        const int64_t from = w_->base() + w_->road().index(values_) * 64;
-        for (int h = 0; h < 2; h++) {
+        const int64_t from = w_->base() + w_->road().index(values_) * w_->road().access_words();
+        for (int h = 0; h < (single_ ? 1 : 2); h++) {
             Micro m;
             m.use(Unit::L1);
             m.word().l1.op = L1Op::MabBroadcast;
             m.word().l1.width = 2;
             m.word().l1.at.at = uint16_t(from + 32 * h);
             m.touch_range(Space::L1bm, from + 32 * h, 32, false);
-            m.next().use(Unit::Mw).use(Unit::F16);
+            m.next().use(Unit::Mw).use(single_ ? Unit::F32 : Unit::F16);
             MatrixWrite &mw = m.word().mw;
             mw.on = true;
+            mw.precision = precision();
             mw.face = uint8_t(face_);
             mw.part = uint8_t(h);
             mw.from = Source::Lbf;
@@ -375,15 +390,19 @@ private:
         Alu alu;
         alu.op = AluOp::Pass;
         alu.type = sim::Type::I32;
-        alu.width = 2;
-        alu.a = m.read(immediate(0), 2);
-        alu.to = m.write(sums(2 * store_->accesses(), 2, bank), 2);
+        alu.width = uint8_t(sum_words_);
+        alu.a = m.read(immediate(0), sum_words_);
+        alu.to = m.write(sums(sum_words_ * store_->accesses(), sum_words_, bank), sum_words_);
         m.word().alu = alu;
         c_.packer.place(m);
     }
 
+    // Of f32, first what belongs to the even columns of the matrix, then to the odd.
     void vectors() {
-        bool first = true;
+        for (int half = 0; half < (single_ ? 2 : 1); half++) vectors(half);
+    }
+    void vectors(int half) {
+        bool first = half == 0;
         for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
         const int64_t x = x_->road().index(values_), sum = store_->index(values_), lm = c_.config.sizes.lm;
         for (size_t p = 0; p < points_.size();) {
@@ -392,22 +411,24 @@ private:
             for (; n < from.size() && p < points_.size(); n++, p++) {
                 x_->need(x + points_[p].x);
                 from[n] = x_->base() + x + points_[p].x;
-                to[n] = 2 * (sum + points_[p].sum);
+                to[n] = sum_words_ * (sum + points_[p].sum);
                 if ((from[n] >= lm) != (from[0] >= lm)) break;
             }
             for (; n < from.size(); n++) {
                 from[n] = from[0];
-                to[n] = 2 * (store_->accesses() + int64_t(n));
+                to[n] = sum_words_ * (store_->accesses() + int64_t(n));
             }
             Micro m;
-            m.use(Unit::Mau).use(Unit::F16);
+            m.use(Unit::Mau).use(single_ ? Unit::F32 : Unit::F16);
             Mau mau;
             mau.op = first ? MauOp::Mmul : MauOp::Mfma;
+            mau.precision = precision();
             mau.face = uint8_t(face_);
+            mau.half = uint8_t(half);
             mau.a = m.read(words_at(c_.config, Bank::Lm, from), 1);
             const Operand sums = words_at(c_.config, bank_ ? Bank::Grf1 : Bank::Grf0, to);
-            if (!first) mau.c = m.read(sums, 2);
-            mau.to = m.write(sums, 2);
+            if (!first) mau.c = m.read(sums, sum_words_);
+            mau.to = m.write(sums, sum_words_);
             m.word().mau = mau;
             m.touch(Space::Face, face_, false);
             c_.packer.place(m);
@@ -486,61 +507,62 @@ private:
 
     void drain_part() {
         const bool bank = pending_->bank;
-        const bool narrow = store_->words() == 1;
+        const bool one_word = store_->words() == 1; // that a PE sends for each access
         const int64_t words = store_->per_address() * cycles_per_step;
         release_stores(store_ahead(*store_, store_rings_));
-        auto store = store_part(
-            c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part, [&](int64_t n, int w, int64_t l1bm) {
-                Micro m;
-                L1 l1;
-                l1.op = L1Op::Gather;
-                l1.at.at = uint16_t(l1bm);
-                const int64_t at = 2 * cycles_per_step * n;
-                Operand result = sums(at, 2, bank);
-                if (end_.defined()) {
-                    for (int64_t t = 0; t < cycles_per_step; t++)
-                        end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
-                }
-                const auto read = [&](int which, int part) {
-                    return which ? end_operand(end_operands_[size_t(which - 1)], part) : sums(at + part, 2, bank);
-                };
-                if (narrow && end_.defined()) {
-                    m = code_->run_to_last(end_program_, read);
-                    l1.from = VectorEmitter::forward(m);
-                    m.next();
-                } else if (end_.defined()) {
-                    if (w == 0) {
-                        end_made_ = code_->take(2, 1);
-                        code_->run(end_program_, read, [&](int part) {
-                            Operand to = *end_made_;
-                            to.address.at[0] = uint16_t(to.address.at[0] + part);
-                            return to;
-                        });
-                    }
-                    result = *end_made_;
-                    result.address.at[0] = uint16_t(result.address.at[0] + w);
-                } else if (narrow) {
-                    m.use(Unit::Alu);
-                    Alu alu;
-                    alu.op = AluOp::Narrow;
-                    alu.type = sim::Type::F32;
-                    alu.a = m.read(result, 2);
-                    m.word().alu = alu;
-                    m.next();
-                    l1.from = Source::Aluf;
-                } else {
-                    result = sums(at + w, 2, bank);
-                }
-                m.use(Unit::L1);
-                if (!narrow) l1.from = m.read(result, 1);
-                m.word().l1 = l1;
-                m.touch_range(Space::L1bm, l1bm, words, true);
-                c_.packer.place(m);
-                if (end_made_ && w == 1) {
-                    code_->give_back(*end_made_);
-                    end_made_.reset();
-                }
-            });
+        auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part,
+                                [&](int64_t n, int w, int64_t l1bm) {
+                                    Micro m;
+                                    L1 l1;
+                                    l1.op = L1Op::Gather;
+                                    l1.at.at = uint16_t(l1bm);
+                                    const int64_t at = sum_words_ * cycles_per_step * n;
+                                    Operand result = sums(at, sum_words_, bank);
+                                    if (end_.defined()) {
+                                        for (int64_t t = 0; t < cycles_per_step; t++)
+                                            end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
+                                    }
+                                    const auto read = [&](int which, int part) {
+                                        return which ? end_operand(end_operands_[size_t(which - 1)], part)
+                                                     : sums(at + part, sum_words_, bank);
+                                    };
+                                    if (one_word && end_.defined()) {
+                                        m = code_->run_to_last(end_program_, read);
+                                        l1.from = VectorEmitter::forward(m);
+                                        m.next();
+                                    } else if (end_.defined()) {
+                                        if (w == 0) {
+                                            end_made_ = code_->take(2, 1);
+                                            code_->run(end_program_, read, [&](int part) {
+                                                Operand to = *end_made_;
+                                                to.address.at[0] = uint16_t(to.address.at[0] + part);
+                                                return to;
+                                            });
+                                        }
+                                        result = *end_made_;
+                                        result.address.at[0] = uint16_t(result.address.at[0] + w);
+                                    } else if (one_word && !single_) {
+                                        m.use(Unit::Alu);
+                                        Alu alu;
+                                        alu.op = AluOp::Narrow;
+                                        alu.type = sim::Type::F32;
+                                        alu.a = m.read(result, 2);
+                                        m.word().alu = alu;
+                                        m.next();
+                                        l1.from = Source::Aluf;
+                                    } else {
+                                        result = sums(at + w, sum_words_, bank);
+                                    }
+                                    m.use(Unit::L1);
+                                    if (!one_word || (single_ && !end_.defined())) l1.from = m.read(result, 1);
+                                    m.word().l1 = l1;
+                                    m.touch_range(Space::L1bm, l1bm, words, true);
+                                    c_.packer.place(m);
+                                    if (end_made_ && w == 1) {
+                                        code_->give_back(*end_made_);
+                                        end_made_.reset();
+                                    }
+                                });
         stores_.push_back({block_ + lag_, (1u << plan_->used(Tier::Group)) - 1, std::move(store)});
         if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
     }
@@ -568,7 +590,7 @@ private:
             }
             if (stage_.accumulate->loop == p.name)
                 line(fmt::format("sums in {}, {} LW; at the end: move to {}: {}", stage_.accumulate->level,
-                                 2 * store_->accesses(), output_name(), store_->to_string()));
+                                 sum_words_ * store_->accesses(), output_name(), store_->to_string()));
             indent = before;
         }
         indent += "  ";
