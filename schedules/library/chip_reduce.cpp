@@ -47,7 +47,7 @@ std::optional<Fold> find_fold(const Op &op) {
     const Stage &r = *f.reduction;
     const bool index = r.reduction_kind == "argmax" || r.reduction_kind == "argmin";
     if (!r.properties.associative || !r.properties.commutative || r.components.size() != (index ? 2 : 1) ||
-        (index && (&r != f.output || r.reduction_axes.size() != 1)))
+        (index && &r != f.output))
         return std::nullopt;
     f.over_units = r.reduction_kind != "product";
     const ir::Call *widest = nullptr;

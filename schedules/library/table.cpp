@@ -109,9 +109,8 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
     }
     throw Unsupported(
         "the library has no schedule of op " + op.name() +
-        " for the chip; it has products of matrices of f16 or f32 and convolutions of f16 with f32 sums, "
-        "reductions along any axes (argmax and argmin along one), norms along the last one, reductions over windows of "
-        "images, elementwise chains, "
+        " for the chip; it has products of matrices and convolutions of f16 or f32 with f32 sums, "
+        "reductions along any axes, norms along the last one, reductions over windows of images, elementwise chains, "
         "permutations of axes, and rows of a table by number");
 }
 

@@ -186,12 +186,15 @@ TEST_CASE("reductions over nothing") {
 
 TEST_CASE("the library names what it has") {
     const Machine machine = chip_machine(small());
-    CHECK(
-        told([&] {
-            library::find_template(ops::reduction("argmax", f32, {4, 5, 6}, {0, 1}), machine);
-        }) ==
-        "unsupported: the library has no schedule of op reduce_argmax for the chip; it has products of matrices of f16 "
-        "or f32 and convolutions of f16 with f32 sums, reductions along any axes (argmax and argmin along one), norms "
-        "along the last one, reductions over windows of images, elementwise chains, permutations of axes, and rows of "
-        "a table by number");
+    CHECK(told([&] { library::find_template(ops::conv2d(bf16, 1, 4, 4, 4, 4, 3, 3), machine); }) ==
+          "unsupported: the library has no schedule of op conv2d for the chip; it has products of matrices and "
+          "convolutions of f16 or f32 with f32 sums, reductions along any axes, norms along the last one, reductions "
+          "over windows of images, elementwise chains, permutations of axes, and rows of a table by number");
+}
+
+TEST_CASE("elements that are not reduced") {
+    const Op op = ops::reduction("max", Int(16), {4, 40}, {1});
+    const auto space = library::find_template(op, chip_machine(small()))->make_space(op, chip_machine(small()));
+    CHECK(told([&] { compile_chip(space->schedule(space->default_point()), small()); }) ==
+          "unsupported: stage Y.reduced reduces elements of i16; the chip's reductions have f16, f32 and i32");
 }

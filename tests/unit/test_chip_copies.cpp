@@ -179,6 +179,10 @@ TEST_CASE("where the greatest and the least are") {
             check(ops::reduction(kind, t, {5, 6, 40}, {2}));
             check(ops::reduction(kind, t, {10, 30}, {1}), "full");
             check(ops::reduction(kind, t, {40, 300}, {1}), "medium");
+            for (const auto &axes : {std::vector{0, 1}, {1, 2}, {0, 2}, {0, 1, 2}, {2, 0}}) {
+                check(ops::reduction(kind, t, {5, 6, 40}, axes));
+                check(ops::reduction(kind, t, {7, 13, 9}, axes), "full");
+            }
         }
         check(ops::reduction(kind, f16, {50, 300}, {1}), "full");
     }

@@ -37,7 +37,7 @@ struct ChainStage {
     Expr value;                    // of an element; of a reduction: the term
     std::optional<Component> fold; // of a reduction
     std::vector<ChainRead> reads;
-    bool uses_position = false; // along the axis that it reduces
+    bool uses_position = false; // along the axes that it reduces
     VectorProgram program;
     // Where the results stand, four points at a time; −1: they leave.
     Bank home = Bank::Grf0;
@@ -119,9 +119,10 @@ private:
     // Of each unit and lane along a reduction axis, counted from where time stands; by how the loops make them.
     std::map<std::string, sim::Operand> positions_;
     void reduce(ChainStage &s);
+    bool stands_still(const ChainStage &s, size_t axis) const; // the same position in all units and lanes
     // As f32, in two parts where a word has four lanes, or as i16.
     sim::Operand positions(const ChainStage &s, size_t axis, bool small);
-    std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>, int64_t>, VectorProgram> foldings_;
+    std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>, std::vector<int64_t>>, VectorProgram> foldings_;
     const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
                                  const Values &values);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;

@@ -125,8 +125,9 @@ std::vector<Chain::Limit> Chain::limits(const ChainStage &s, const Values &value
 // The term, folded into the accumulator unless it is the first; nothing's identity beyond the limits.
 const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
                                     const Values &values) {
-    int64_t now = 0; // the position of the first unit and lane
-    if (s.uses_position) now = s.plan->axis(s.stage->def.reduction_axes.front().name()).at(values);
+    const auto &axes = s.stage->def.reduction_axes;
+    std::vector<int64_t> now; // the positions of the first unit and lane
+    for (size_t a = 0; s.uses_position && a < axes.size(); a++) now.push_back(s.plan->axis(axes[a].name()).at(values));
     const auto known = foldings_.find({&s, first, limits, now});
     if (known != foldings_.end()) return known->second;
     const std::string who = "stage " + s.name;
@@ -135,8 +136,11 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
         for (size_t i = 0; i < s.reads.size(); i++) {
             if (Halide::Internal::equal(s.reads[i].read, e)) return b.read(int(i), vector_type(e.type(), who));
         }
-        if (is_position(e)) return b.add(b.read(position_read, sim::Type::F32), b.number(double(now)));
-        return -1;
+        if (!is_position(e)) return -1;
+        size_t a = 0;
+        while (axes[a].name() != position_axis(e)) a++;
+        const Id begin = b.number(double(now[a]));
+        return stands_still(s, a) ? begin : b.add(b.read(position_read + int(a), sim::Type::F32), begin);
     };
     Id term = take_expression(b, s.value, who, read);
     for (const Limit &l : limits) {
@@ -162,6 +166,15 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
     }
     b.result(term);
     return foldings_[{&s, first, limits, now}] = b.program();
+}
+
+bool Chain::stands_still(const ChainStage &s, size_t axis) const {
+    const auto &loops = s.plan->loops();
+    const Affine &index = s.plan->axis(s.stage->def.reduction_axes[axis].name());
+    for (size_t l = 0; l < loops.size(); l++) {
+        if (loops[l].kind != PlannedLoop::Kind::Time && loops[l].extent > 1 && index.depends(l)) return false;
+    }
+    return true;
 }
 
 Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
@@ -337,8 +350,8 @@ void Chain::reduce(ChainStage &s) {
     const StagePlan &plan = *s.plan;
     const sim::Type type = vector_type(s.type, "stage " + s.name);
     if (type != sim::Type::F32 && type != sim::Type::F16 && type != sim::Type::I32)
-        throw Unsupported("stage " + s.name + " accumulates " + kumiko::to_string(s.fold->identity) +
-                          " of 16 bits; reductions have f16, f32 and i32");
+        throw Unsupported("stage " + s.name + " reduces elements of " + kumiko::type_name(s.type) +
+                          "; the chip's reductions have f16, f32 and i32");
     const int n = code_->parts(type);
     const int64_t groups = (s.points + cycles_per_step - 1) / cycles_per_step, side_by_side = chains(s);
     const auto accumulator = [&](int64_t chain, int64_t group) {

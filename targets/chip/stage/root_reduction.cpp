@@ -115,14 +115,20 @@ std::pair<StageState, StageState> divided(const StageState &s) {
 void add_index_of_extreme(std::vector<StageState> &stages, const std::string &name, const StageState &both,
                           StageState stored) {
     const std::string kind = both.def.reduction_kind;
-    if ((kind != "argmax" && kind != "argmin") || both.def.reduction_axes.size() != 1)
+    if (kind != "argmax" && kind != "argmin")
         throw Unsupported("stage " + name + " reduces " + std::to_string(both.def.components.size()) +
-                          " values together; the chip's reductions have one, or are argmax and argmin along one axis");
-    const Axis &along = both.def.reduction_axes.front();
-    const auto extent = ir::as_const_int(ir::simplify(along.extent()));
-    if (!extent || *extent > 1 << 24)
-        throw Unsupported("stage " + name + ": positions along " + along.name() +
-                          " are computed in f32; up to 16777216 are exact");
+                          " values together; the chip's reductions have one, or are argmax and argmin");
+    const kumiko::Type f = Float(32);
+    Expr position; // row-major
+    int64_t positions = 1;
+    for (const Axis &along : both.def.reduction_axes) {
+        const auto extent = ir::as_const_int(ir::simplify(along.extent()));
+        if (!extent || (positions *= *extent) > 1 << 24)
+            throw Unsupported("stage " + name + ": positions along " + along.name() +
+                              " are computed in f32; up to 16777216 are exact");
+        const Expr own = read_tensor(f, position_tensor, {along});
+        position = position.defined() ? position * ir::make_const(f, double(*extent)) + own : own;
+    }
     const Component &value = both.def.components.back();
     std::vector<Expr> own(both.def.axes.begin(), both.def.axes.end());
     StageState extreme = both, index = both;
@@ -162,7 +168,7 @@ void add_index_of_extreme(std::vector<StageState> &stages, const std::string &na
     } rename;
     rename.copies = &copies;
     rename.to = renamed;
-    const kumiko::Type f = Float(32), wide = value.type.is_float() ? f : Int(32);
+    const kumiko::Type wide = value.type.is_float() ? f : Int(32);
     const auto widened = [&](const Expr &e) { return e.type() == wide ? e : ir::Cast::make(wide, e); };
     const Expr nowhere = ir::FloatImm::make(f, std::numeric_limits<double>::infinity());
     index.def.type = f;
@@ -170,7 +176,7 @@ void add_index_of_extreme(std::vector<StageState> &stages, const std::string &na
     index.def.components = {{index.def.name, f, nowhere,
                              ir::Select::make(ir::EQ::make(widened(rename.mutate(value.term)),
                                                            widened(read_tensor(value.type, extreme.def.name, own))),
-                                              read_tensor(f, position_tensor, {along}), nowhere),
+                                              position, nowhere),
                              Expr()}};
     const Expr found = read_tensor(f, index.def.name, own);
     stored.def.type = Int(32);

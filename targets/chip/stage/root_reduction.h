@@ -11,11 +11,14 @@ namespace kumiko::chip {
 // argmax and argmin become three: "<name>.value", the extreme, and "<name>.reduced", the first position at which an element equals it.
 ScheduleState with_results_stored(const ScheduleState &state);
 
-// A read of this tensor of f32, at the axis that a stage reduces, is the axis' value.
+// A read of this tensor of f32, at an axis that a stage reduces, is the axis' value.
 inline const char *const position_tensor = "kumiko.position";
 inline bool is_position(const Expr &e) {
     const auto *call = e.as<Halide::Internal::Call>();
     return call && call->name == position_tensor;
+}
+inline const std::string &position_axis(const Expr &e) {
+    return e.as<Halide::Internal::Call>()->args[0].as<Halide::Internal::Variable>()->name;
 }
 
 } // namespace kumiko::chip
