@@ -22,6 +22,11 @@ struct Roles {
     std::vector<int64_t> extents;
     int lanes = 2;
     bool has_row_axis(const Stage &s) const { return s.is_reduction() || s.axes.size() > leading; }
+    // Inputs with the rows' places; else they are the same for all rows. And with the row's axis.
+    bool by_rows(const Input &in) const {
+        return in.axes.size() >= leading && in.axes[dealt].name() == output->axes[dealt].name();
+    }
+    bool along(const Input &in) const { return in.axes.size() > (by_rows(in) ? leading : 0); }
 };
 
 // Of what the reduction reads, its axis is the last one.
@@ -89,10 +94,11 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
-// What a stage does with the rows' axis: the stages that read it, and whether it is kept. Elementwise stages that one stage reads are inlined.
-bool kept(const Schedule &s, const Roles &r, const Stage &stage) {
+// What a stage does with the rows' axis: the stages that read it, and whether it is kept. Elementwise stages that one stage reads are
+// inlined; where rows pass, all are.
+bool kept(const Schedule &s, const Roles &r, const Stage &stage, bool pass) {
     if (stage.is_reduction() || stage.name == r.output->name) return true;
-    return !r.has_row_axis(stage) || s.state().consumers(stage.name).size() > 1;
+    return !r.has_row_axis(stage) || (!pass && s.state().consumers(stage.name).size() > 1);
 }
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -101,8 +107,7 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t scalar_words(const Schedule &s, const Roles &r, int64_t rows) {
     int64_t n = 0;
     for (const Stage &stage : s.op().stages()) {
-        if (stage.name == r.output->name || !kept(s, r, stage) || (!stage.is_reduction() && r.has_row_axis(stage)))
-            continue;
+        if (stage.name == r.output->name || (!stage.is_reduction() && r.has_row_axis(stage))) continue;
         n += rows * r.lanes * (stage.is_reduction() ? stage.components.front().type : stage.type).bytes() / 8;
     }
     return n;
@@ -113,22 +118,32 @@ bool scalars_in_registers(const Schedule &s, const Machine &machine, const Roles
     return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
 }
 
-// Do so many rows fit LM0 and LM1 of a PE? `twice`: with the next rows of the inputs beside them.
-bool fits(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs, bool twice) {
+// Of a row, words of a PE.
+int64_t words_of_row(const Machine &machine, const Roles &r, int64_t mabs) {
     const int64_t pes = machine.find_unit("PE")->count * mabs;
-    const int64_t of_row = round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
+    return round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
+}
+
+// Such that all PEs have a block of DRAM.
+int64_t unit_of_steps(const Machine &machine, int64_t mabs) {
+    return std::max<int64_t>(1, 64 / (machine.find_unit("PE")->count * mabs));
+}
+
+// Do so many rows, `steps` words of each or 0, all, fit LM0 and LM1 of a PE? `twice`: with what comes next of the inputs beside them.
+bool fits(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs, int64_t steps, bool twice) {
+    const int64_t of_row = steps ? steps : words_of_row(machine, r, mabs);
     int64_t lm0 = 0, lm1 = 0;
     for (const Input &in : op.inputs()) {
         const int64_t width = r.lanes * in.type.bytes() / 8;
-        const bool by_rows = in.axes.size() > r.leading || in.axes.size() == r.leading; // else one for all rows
-        const bool along = in.axes.size() != r.leading;
+        const bool by_rows = r.by_rows(in), along = r.along(in);
         const int64_t n = width * (along ? of_row : 1) * (by_rows ? rows : 1);
         lm0 += n;
-        if (by_rows && twice) lm1 += n;
+        if (twice && (by_rows || (steps && along))) lm1 += n;
     }
     const Schedule s(op, machine);
     for (const Stage &stage : op.stages()) {
-        if (stage.is_reduction() || stage.name == r.output->name || !r.has_row_axis(stage) || !kept(s, r, stage))
+        if (stage.is_reduction() || stage.name == r.output->name || !r.has_row_axis(stage) ||
+            !kept(s, r, stage, steps > 0))
             continue;
         lm1 += rows * of_row * r.lanes * stage.type.bytes() / 8;
     }
@@ -142,7 +157,7 @@ bool is_chip_rows(const Op &op) { return roles(op).has_value(); }
 
 bool chip_rows_fits(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
-    return fits(op, machine, r, r.lanes, machine.unit("MAB").count, false);
+    return fits(op, machine, r, r.lanes, machine.unit("MAB").count, 0, false);
 }
 
 ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
@@ -158,17 +173,27 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
         if (legal[i] * pes * r.lanes >= r.row) mabs = legal[i];
     }
     p.mabs = Tile::nearest(mabs, legal);
+    // Rows that do not fit pass through LM, as much of four as fits.
+    const bool whole = chip_rows_fits(op, machine);
+    const int64_t unit = unit_of_steps(machine, p.mabs), of_row = words_of_row(machine, r, p.mabs);
+    std::vector<int64_t> steps(whole ? 1 : 0, 0);
+    for (int64_t n = unit; n == unit || n < of_row; n *= 2) {
+        if (n == unit || fits(op, machine, r, 4, p.mabs, n, true)) steps.push_back(n);
+    }
+    p.steps = Tile(whole ? 0 : steps.back(), steps);
     // Rows at a time: what fits; each unit has some, and sums of 16 rows or more need not wait for one another.
     const int64_t registers = machine.level("GRF0").bytes / 8;
     std::vector<int64_t> rows;
     for (int64_t n = r.lanes; n <= 64; n *= 2) {
         const int64_t each = r.output->is_reduction() && r.output->components.size() > 1 ? 8 : 4; // of a row
-        if (n == r.lanes || (fits(op, machine, r, n, p.mabs, true) && each * n <= registers)) rows.push_back(n);
+        if (n == r.lanes || (fits(op, machine, r, n, p.mabs, p.steps, true) && each * n <= registers))
+            rows.push_back(n);
     }
     const int64_t l1bs = machine.units_in_all("L1B") * (all / p.mabs);
     int64_t wish = rows.front();
     for (const int64_t n : rows) {
-        if (n <= 16 && (!r.whole_row || n <= r.lanes * 2 || r.extents[r.dealt] >= n * l1bs)) wish = n;
+        if (n <= (whole ? 16 : 4) && (!r.whole_row || n <= 4 || n <= r.lanes * 2 || r.extents[r.dealt] >= n * l1bs))
+            wish = n;
     }
     p.rows = Tile::nearest(wish, rows);
     return p;
@@ -176,13 +201,15 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
 
 Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p) {
     const Roles r = *roles(op);
+    const bool pass = p.steps > 0; // rows pass through LM
     Schedule s(op, machine);
     for (const Stage &stage : op.stages()) {
-        if (!kept(s, r, stage)) s.stage(stage.name).inline_into();
+        if (!kept(s, r, stage, pass)) s.stage(stage.name).inline_into();
     }
     StageHandle Y = s.stage(r.output->name);
     const int64_t pes = machine.find_unit("PE")->count, all_mabs = machine.find_unit("MAB")->count;
-    const bool twice = fits(op, machine, r, p.rows, p.mabs, true) || !fits(op, machine, r, p.rows, p.mabs, false);
+    const bool twice =
+        fits(op, machine, r, p.rows, p.mabs, p.steps, true) || !fits(op, machine, r, p.rows, p.mabs, p.steps, false);
     const std::string dealt = r.output->axes[r.dealt].name();
     // Rows: some of an L1B at a time; the rest of its MABs, L1Bs, L2Bs and groups take others.
     Y.split(dealt, p.rows, {"rows", "row"});
@@ -203,21 +230,25 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     }
     order.push_back(rest);
     const std::string at = rest;
-    // An axis along the row, over lanes, PEs and MABs; what is left stays in time, in loop "<axis>.t".
+    // An axis along the row, over lanes, PEs and MABs; what is left stays in time, in loop "<axis>.t", or in tiles of such.
     const auto along = [&](StageHandle &S, const std::string &axis) {
         S.split(axis, r.lanes, {axis + ".w", axis + ".v"});
         S.split(axis + ".w", pes, {axis + ".m", axis + ".pe"});
-        S.split(axis + ".m", p.mabs, {axis + ".t", axis + ".mab"});
+        S.split(axis + ".m", p.mabs, {axis + (pass ? ".u" : ".t"), axis + ".mab"});
+        if (pass) {
+            const int64_t steps = even_block(words_of_row(machine, r, p.mabs), p.steps, unit_of_steps(machine, p.mabs));
+            S.split(axis + ".u", steps, {axis + ".tile", axis + ".t"});
+        }
         S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");
     };
-    if (r.output->is_reduction()) {
-        const std::string j = r.output->reduction_axes.front().name();
+    std::map<std::string, std::string> tiles; // of stages that rows pass: the loop
+    const bool reduces = r.output->is_reduction();
+    if (reduces || r.whole_row) {
+        const std::string j = reduces ? r.output->reduction_axes.front().name() : r.output->axes.back().name();
         along(Y, j);
-        for (const std::string &l : {j + ".mab", j + ".pe", std::string("row"), j + ".t", j + ".v"}) order.push_back(l);
-    } else if (r.whole_row) {
-        const std::string j = r.output->axes.back().name();
-        along(Y, j);
-        for (const std::string &l : {j + ".mab", j + ".pe", std::string("row"), j + ".t", j + ".v"}) order.push_back(l);
+        order.insert(order.end(), {j + ".mab", j + ".pe"});
+        if (pass) order.push_back(tiles[Y.name()] = j + ".tile");
+        order.insert(order.end(), {"row", j + ".t", j + ".v"});
     } else {
         // Values of rows, which all PEs have: each PE stores some, each lane one.
         Y.split("row", r.lanes, {"row.w", "row.v"});
@@ -230,13 +261,13 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         }
     }
     Y.reorder(order);
-    if (!r.output->is_reduction() && !r.whole_row) Y.vectorize("row.v");
-    if (r.output->is_reduction()) s.accumulate_in(Y.name(), "GRF0", at);
+    if (!reduces && !r.whole_row) Y.vectorize("row.v");
+    if (reduces) s.accumulate_in(Y.name(), "GRF0", at);
     std::map<std::string, std::string> around; // the loop of each stage at which its operands are copied
     around[Y.name()] = at;
     for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
         const Stage &stage = op.stages()[n];
-        if (stage.name == r.output->name || !kept(s, r, stage)) continue;
+        if (stage.name == r.output->name || !kept(s, r, stage, pass)) continue;
         StageHandle S = s.stage(stage.name);
         S.compute_at(Y.name(), at);
         S.split(dealt, p.rows, {"rows", "row"});
@@ -252,6 +283,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
             if (d != r.dealt) own.push_back(stage.axes[d].name());
         }
         own.push_back("rows");
+        if (has && pass) own.push_back(tiles[stage.name] = j + ".tile");
         own.push_back("row");
         if (has) {
             own.push_back(j + ".t");
@@ -263,12 +295,12 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     }
 
     for (const Input &in : op.inputs()) {
-        const bool by_rows = in.axes.size() >= r.leading && in.axes[r.dealt].name() == dealt;
         for (const auto &[stage, loop] : around) {
             const auto readers = s.state().consumers(in.name);
             if (std::find(readers.begin(), readers.end(), stage) == readers.end()) continue;
-            auto copy = s.place_in(in.name, "LM0", stage, loop);
-            if (by_rows && twice) copy.double_buffer();
+            const bool passes = r.along(in) && tiles.contains(stage);
+            auto copy = s.place_in(in.name, "LM0", stage, passes ? tiles[stage] : loop);
+            if (twice && (r.by_rows(in) || passes)) copy.double_buffer();
         }
     }
     return s;

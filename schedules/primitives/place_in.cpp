@@ -25,6 +25,29 @@ Expr redirect(const Expr &e, const std::string &from, const std::string &to) {
     return redirect.mutate(e);
 }
 
+// With the expressions of inlined stages through which `tensor` is read.
+Expr read_through(const ScheduleState &state, const std::string &tensor, const Expr &e) {
+    struct Inline : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const ScheduleState *state;
+        const std::string *tensor;
+        Expr visit(const Call *op) override {
+            const Expr e = IRGraphMutator::visit(op);
+            op = e.as<Call>();
+            const StageState *s = op && op->call_type == Call::Image ? state->find(op->name) : nullptr;
+            if (!s || s->placement.kind != Placement::Kind::Inline || s->def.kind != Stage::Kind::Pointwise) return e;
+            const Expr value = read_through(*state, *tensor, s->def.value);
+            if (!tensors_read(value).count(*tensor)) return e;
+            std::map<std::string, Expr> args;
+            for (size_t d = 0; d < op->args.size(); d++) args[s->def.axes[d].name()] = op->args[d];
+            return substitute(args, value);
+        }
+    } inliner;
+    inliner.state = &state;
+    inliner.tensor = &tensor;
+    return inliner.mutate(e);
+}
+
 } // namespace
 
 StageState copy_of(const ScheduleState &state, const std::string &tensor, const std::string &name) {
@@ -208,6 +231,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop + " is vectorized, so nothing can be copied in it", &reader, loop,
                "a loop outside of it");
     }
+    if (reader.def.value.defined()) reader.def.value = read_through(state, tensor, reader.def.value);
+    for (Component &c : reader.def.components) c.term = read_through(state, tensor, c.term);
     bool reads = false;
     for (const Expr &e : reader.def.expressions()) reads = reads || tensors_read(e).count(tensor);
     if (!reads) {
@@ -259,7 +284,9 @@ const Primitive &place_in_primitive() {
         "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with "
         "loops to schedule and a "
         "layout to choose. Without a consumer, the stage itself is kept in that level.",
-        "The consumer reads the tensor itself; the loop stands and is not vectorized; the region fits the level.",
+        "The consumer reads the tensor, itself or through inlined stages; the loop stands and is not vectorized; the "
+        "region fits the "
+        "level.",
         {{"tensor", ArgumentKind::Tensor, "the tensor"},
          {"level", ArgumentKind::Level, "the memory level, a name of the machine's table"},
          {"consumer", ArgumentKind::Text, "the stage that reads the copy", true},

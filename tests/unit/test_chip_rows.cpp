@@ -81,6 +81,27 @@ TEST_CASE("norms") {
     }
 }
 
+TEST_CASE("rows longer than LM pass through it") {
+    for (const Type t : {f16, f32}) {
+        check(ops::softmax(t, 17, t == f16 ? 1000 : 1500));
+        check(ops::softmax(t, 1, 3001));
+        check(ops::log_softmax(t, 5, 5000));
+        check(ops::layer_norm(t, 9, 3000));
+        check(ops::rms_norm(t, 33, 2600));
+    }
+    check(ops::softmax(f16, 3, 150000), false, sim::Config::load("full"));
+    // Before there is need for it too; the whole row in one tile, or the last tile short.
+    const Op op = ops::layer_norm(f16, 12, 300);
+    const Machine machine = chip_machine(small());
+    library::ChipRowsParameters p = library::chip_rows_parameters(op, machine);
+    CHECK(p.steps == 0);
+    for (const int64_t steps : p.steps.legal()) {
+        if (!steps) continue;
+        p.steps.set(steps, "steps");
+        check(op, library::schedule_chip_rows(op, machine, p));
+    }
+}
+
 TEST_CASE("rows that take some of the MABs each") {
     for (const char *name : {"medium", "full"}) {
         const sim::Config config = sim::Config::load(name);

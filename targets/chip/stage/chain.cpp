@@ -281,6 +281,13 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     for (const size_t k : shape.keys) {
         if (copies.size() > 1 && k > copies.back().at) shape.together *= loops[k].extent;
     }
+    if (&s == root_ && stages_.size() > 1) { // a copy of each tile of results
+        std::vector<size_t> around;
+        for (size_t l = depth_ + 1; l <= at; l++) {
+            if (loops[l].kind == PlannedLoop::Kind::Time) around.push_back(l);
+        }
+        if (around.size() > tiles_.size()) tiles_ = around;
+    }
     // Copies that hold the same words at the same time are one.
     std::vector<std::pair<std::string, size_t>> dealt;
     for (size_t l = 0; l < loops.size(); l++) {
@@ -306,9 +313,6 @@ void Chain::load(ChainStage &s, ChainRead &r) {
         for (size_t i = 0; i < from.size(); i++) r.loops.push_back({from[i], known.loops[i]});
         return;
     }
-    if (&s == root_ && stages_.size() > 1 && at > depth_)
-        throw Unsupported("copy " + shape.name + " is made inside loop " + loops[depth_].name + " of " + s.name +
-                          ", at which the stages before it are computed; the chip copies what a chain reads around it");
     if (!packed && !access.period) {
         std::vector<size_t> order(access.extents.size());
         std::iota(order.begin(), order.end(), 0);
@@ -356,7 +360,8 @@ void Chain::make_store() {
     s.store = true;
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind != PlannedLoop::Kind::Time) continue;
-        const bool around = std::find(outer_.begin(), outer_.end(), l) != outer_.end();
+        const bool around = std::find(outer_.begin(), outer_.end(), l) != outer_.end() ||
+                            std::find(tiles_.begin(), tiles_.end(), l) != tiles_.end();
         if (!s.access.depends(l)) throw InternalError("a loop over nothing");
         (around ? s.keys : s.digits).push_back(l);
         if (!around) r.time.push_back(l), r.points *= loops[l].extent;
@@ -418,20 +423,27 @@ void Chain::place_homes() {
 
 void Chain::run() {
     outer_values_.assign(root_->plan->loops().size(), 0);
-    walk(0);
+    walk(outer_, [&] {
+        for (ChainStage &s : stages_) {
+            if (&s == root_) break;
+            begin(s);
+            s.fold ? reduce(s) : compute(s);
+        }
+        walk(tiles_, [&] { tile(); });
+    });
     leave();
 }
 
-void Chain::walk(size_t depth) {
-    if (depth == outer_.size()) {
-        tile();
+void Chain::walk(const std::vector<size_t> &loops, const std::function<void()> &inside, size_t depth) {
+    if (depth == loops.size()) {
+        inside();
         return;
     }
-    for (int64_t v = 0; v < root_->plan->loops()[outer_[depth]].extent; v++) {
-        outer_values_[outer_[depth]] = v;
-        walk(depth + 1);
+    for (int64_t v = 0; v < root_->plan->loops()[loops[depth]].extent; v++) {
+        outer_values_[loops[depth]] = v;
+        walk(loops, inside, depth + 1);
     }
-    outer_values_[outer_[depth]] = 0;
+    outer_values_[loops[depth]] = 0;
 }
 
 void Chain::leave() {
@@ -439,16 +451,16 @@ void Chain::leave() {
     leaving_.reset();
 }
 
-void Chain::tile() {
-    for (ChainStage &s : stages_) {
-        Values values = group(s, 0).values[0];
-        for (const ChainRead &r : s.reads) {
-            if (r.loader) r.loader->ensure(of_loader(r, values));
-        }
-        if (&s == root_) break;
-        s.fold ? reduce(s) : compute(s);
+void Chain::begin(ChainStage &s) {
+    const Values values = group(s, 0).values[0];
+    for (const ChainRead &r : s.reads) {
+        if (r.loader) r.loader->ensure(of_loader(r, values));
     }
+}
+
+void Chain::tile() {
     ChainStage &r = *root_;
+    begin(r);
     const int64_t words = store_->per_address() * cycles_per_step;
     const int n_parts = code_->parts(vector_type(r.type, r.name));
     std::optional<std::pair<int64_t, Operand>> made; // both words of four points

@@ -62,6 +62,8 @@ private:
     std::deque<ChainStage> stages_; // the root last
     ChainStage *root_ = nullptr;
     std::vector<size_t> outer_; // time loops of the root around the chain
+    std::vector<size_t>
+        tiles_; // and inside of it, around its tiles: copies that it has of its own are made at the last
     struct Loaded {
         std::string text; // what it holds; equal texts, equal words
         std::vector<size_t> loops;
@@ -78,7 +80,7 @@ private:
     size_t depth_ = 0;           // position of the loop at which the stages before the root are computed
     int64_t accumulators_ = 0;   // in GRF0 from here on
     Ring tree_l1bm_, tree_l2bm_; // where sums meet
-    Values outer_values_;        // of the root's loops around the chain
+    Values outer_values_;        // of the root's loops around its tiles
 
     // chain.cpp
     void collect(const StageState &root);
@@ -88,7 +90,8 @@ private:
     int64_t transposed(const ChainStage &s, const RoadShape &shape) const;
     void place_homes();
     void make_store();
-    void walk(size_t depth);
+    void walk(const std::vector<size_t> &loops, const std::function<void()> &inside, size_t depth = 0);
+    void begin(ChainStage &s);
     void tile();
     void compute(ChainStage &s);
     int64_t compute_in_runs(ChainStage &s); // in_runs.cpp; points that it has computed

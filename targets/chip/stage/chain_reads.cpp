@@ -48,6 +48,7 @@ Chain::Group Chain::group(ChainStage &s, int64_t first) const {
         Values v(s.plan->loops().size(), 0);
         for (const size_t l : outer_) v[l] = outer_values_[l];
         if (&s == root_) { // beyond its last point, the first again
+            for (const size_t l : tiles_) v[l] = outer_values_[l];
             int64_t point = (first + t) % s.points;
             s.set(v, point);
         } else {
