@@ -16,6 +16,9 @@ struct Roles : ChipConvolution {
     int64_t side() const { return single ? 8 : 16; }    // channels of a matrix
     int64_t matrix() const { return single ? 32 : 64; } // LW of it
     int64_t sum() const { return single ? 1 : 2; }      // LW of one in a PE
+    int64_t registers = 0;                              // of each GRF, for what finishes the sums
+    // Of a GRF, that may be computed at a time; four more are for what fills four up.
+    int64_t most_sums(const ChipNumbers &n) const { return (n.grf - std::min(registers, n.grf - 16)) / sum() - 4; }
 };
 using Dealing = ChipDealing;
 
@@ -23,7 +26,9 @@ using Dealing = ChipDealing;
 std::optional<Roles> roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     if (!r || r->o.empty()) return std::nullopt;
-    return Roles{*r};
+    Roles roles{*r};
+    roles.registers = r->end ? std::max<int64_t>(32, end_registers(op, r->contraction)) : 0;
+    return roles;
 }
 
 struct Point {
@@ -65,7 +70,7 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
     // What has to fit. Copies inside the loop over channels have one matrix along those.
     if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
     if (p.image > p.weights && p.weights != of_channels) return INFINITY;
-    if (r.sum() * (sums + 4) + (r.end ? 32 : 0) > n.grf) return INFINITY;
+    if (sums > r.most_sums(n)) return INFINITY;
     const Dealing d = dealing(r, n, p);
     const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * (r.single ? 1 : r.out_bytes / 2);
     const bool twice = fits_twice(r, n, p);
@@ -119,7 +124,7 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
 std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
     std::optional<Point> best;
     double least = INFINITY;
-    const int64_t most = n.grf / r.sum() - 4;
+    const int64_t most = r.most_sums(n);
     const auto all_depths = powers(1, std::min<int64_t>(8, ceil_div(r.C, r.side())));
     for (const int64_t rows : even_sizes(r.y.extent, most)) {
         for (const int64_t columns : even_sizes(r.x.extent, most / rows)) {

@@ -37,6 +37,10 @@ bool has_end(const Op &op, const Contraction &c) {
     return !read || read->call_type != Halide::Internal::Call::Image;
 }
 
+int64_t end_registers(const Op &op, const Contraction &c) {
+    return !has_end(op, c) ? 0 : calls_functions(op.stage(c.consumer).value) ? 64 : 24;
+}
+
 std::optional<ChipProduct> find_chip_product(const Op &op) {
     const auto p = find_matrix_product(op);
     if (!p || p->contraction.sum->type != f32) return std::nullopt;
@@ -53,7 +57,7 @@ std::optional<ChipProduct> find_chip_product(const Op &op) {
     r.single = type == f32;
     for (const std::string &b : r.batches) r.batch *= extent(b);
     r.end = has_end(op, r.contraction);
-    if (r.end) r.end_words = calls_functions(op.stage(r.contraction.consumer).value) ? 64 : 24;
+    r.end_words = end_registers(op, r.contraction);
     return r;
 }
 

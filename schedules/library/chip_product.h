@@ -19,8 +19,9 @@ struct ChipProduct : MatrixProduct {
     int64_t end_words = 0; // of each GRF, for what it computes
 };
 std::optional<ChipProduct> find_chip_product(const Op &op);
-// More than a cast finishes the sums of a contraction.
+// More than a cast finishes the sums of a contraction; the words of each GRF that are for what it computes.
 bool has_end(const Op &op, const Contraction &c);
+int64_t end_registers(const Op &op, const Contraction &c);
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 std::vector<int64_t> divisors(int64_t n);

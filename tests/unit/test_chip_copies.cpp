@@ -97,6 +97,7 @@ TEST_CASE("rows of a table by number: the chip makes the tables of its moves") {
         check(ops::gather(t, 10, 14, 14), "small", true, "chip_gather");
         check(ops::gather(t, 70, 30, 300)); // rows of several blocks, and not a power of two of them
         check(ops::gather(t, 300, 100, 64));
+        check(ops::gather(t, 40, 7, 9000)); // entries of some of the blocks at a time
     }
     check(ops::embedding(f16, 3, 50, 40, 100), "small", true, "chip_gather");
     check(ops::embedding(f16, 3, 50, 40, 700), "medium");

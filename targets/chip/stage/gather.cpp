@@ -102,6 +102,7 @@ private:
     int64_t table_ = 0, result_ = 0, index_ = 0, entries_ = 0; // in DRAM
     int64_t chunk_ = 0, steps_ = 0;                            // rows of an L2B in a step; steps
     int64_t rows_ = 0;                                         // that a move carries
+    int64_t at_once_ = 0; // blocks of a row whose entries L2BM holds at a time; fewer than all only of few rows
     Ring l2_index_, l2_entries_, l2_rows_, l1_index_, l1_entries_;
     int64_t offsets_ = 0, made_ = 0; // in GRF1, with room for a product behind; in GRF0
 
@@ -172,7 +173,9 @@ private:
             return Ring(c_.planner.take(bank, words, name), words);
         };
         l2_index_ = ring(Bank::L2bm, 2 * chunk_ * index_words, "indices");
-        l2_entries_ = ring(Bank::L2bm, 2 * chunk_ * 2 * blocks_, "entries");
+        at_once_ = blocks_;
+        if (chunk_ == of_piece) at_once_ = std::clamp<int64_t>(c_.config.sizes.l2bm / (8 * chunk_), 1, blocks_);
+        l2_entries_ = ring(Bank::L2bm, 2 * chunk_ * 2 * at_once_, "entries");
         // As many as the schedule's loop directly around a row takes, and L2BM has room for, several times.
         const int64_t free = c_.planner.free_words(Bank::L2bm) / block;
         int64_t wish = chunk_;
@@ -236,9 +239,9 @@ private:
     // The entries of a step's rows: row · (granules of a row) + granule, block of 64 LW after block, row after row.
     void entries(int64_t step) {
         const uint32_t all = (1u << groups_) - 1;
-        const int64_t words = chunk_ * index_words, l2_index = l2_index_.next(words),
-                      l2_made = l2_entries_.next(chunk_ * 2 * blocks_);
-        std::vector<Mv> in, out;
+        const int64_t words = chunk_ * index_words, l2_index = l2_index_.next(words);
+        int64_t l2_made = l2_entries_.next(chunk_ * 2 * at_once_);
+        std::vector<Mv> in;
         for (int64_t l = 0; l < l2bs_; l++)
             in.push_back(move(MvOp::Broadcast, l, index_ + chunk_of(step, l) * words, l2_index, words / block, all));
         c_.packer.place(in);
@@ -283,13 +286,23 @@ private:
                     m.touch_range(Space::L1bm, l1_made + v * 16, 16, true);
                     c_.packer.place(m);
                 }
-                l2_step(L2Op::UnicastUp, l2_made + b * chunk_ * 2 + piece * block, l1_made);
+                l2_step(L2Op::UnicastUp, l2_made + b % at_once_ * chunk_ * 2 + piece * block, l1_made);
+                if ((b + 1) % at_once_ || b + 1 == blocks_) continue;
+                leave(step, b + 1 - at_once_, at_once_, l2_made); // of one piece
+                l2_made = l2_entries_.next(chunk_ * 2 * at_once_);
             }
         }
+        const int64_t rest = (blocks_ - 1) % at_once_ + 1;
+        ready_.push_back(leave(step, blocks_ - rest, rest, l2_made));
+    }
+
+    // Entries of some blocks of a step's rows, for DRAM; returns when they are there.
+    int64_t leave(int64_t step, int64_t first, int64_t count, int64_t l2bm) {
+        std::vector<Mv> out;
         for (int64_t l = 0; l < l2bs_; l++)
-            out.push_back(move(MvOp::Gather, l, entries_ + chunk_of(step, l) * chunk_ * 2 * blocks_, l2_made,
-                               chunk_ * 2 * blocks_ / block, all));
-        ready_.push_back(c_.packer.place(out));
+            out.push_back(move(MvOp::Gather, l, entries_ + (chunk_of(step, l) * blocks_ + first) * chunk_ * 2, l2bm,
+                               chunk_ * 2 * count / block, (1u << groups_) - 1));
+        return c_.packer.place(out);
     }
 
     // A row's number becomes that of its first granule: times so many, by its binary digits.

@@ -54,7 +54,11 @@ Operand VectorEmitter::take(int parts, int bank) {
 void VectorEmitter::give_back(const Operand &o) { free_[size_t(bank_of(o))].push_back(o.address.at[0]); }
 
 const VectorEmitter::Planned &VectorEmitter::planned(const VectorProgram &program) {
-    for (const Planned &p : planned_) {
+    size_t hash = 0;
+    for (const VectorOp &op : program.ops)
+        hash = hash * 31 + (size_t(op.bits) ^ size_t(op.kind) << 32 ^ size_t(op.alu) << 40 ^ size_t(op.mau) << 48);
+    std::deque<Planned> &like = planned_[hash];
+    for (const Planned &p : like) {
         if (p.program.ops == program.ops) return p;
     }
     Planned p;
@@ -88,8 +92,8 @@ const VectorEmitter::Planned &VectorEmitter::planned(const VectorProgram &progra
         p.bank[i] = met[0] == met[1] ? 1 - last : met[1] < met[0];
         last = p.bank[i];
     }
-    planned_.push_back(std::move(p));
-    return planned_.back();
+    like.push_back(std::move(p));
+    return like.back();
 }
 
 Operand VectorEmitter::operand(Id id, int part) const {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 namespace kumiko::chip {
 
@@ -60,7 +61,7 @@ private:
     std::array<std::deque<int>, 2> free_;
     std::deque<int> free_masks_;
     std::map<std::pair<uint64_t, int>, sim::Operand> constants_; // that could not be immediates; by bits and bank
-    std::deque<Planned> planned_;
+    std::unordered_map<size_t, std::deque<Planned>> planned_;    // by a hash of their operations
 
     const Planned *plan_ = nullptr; // of the program that runs
     const Read *read_ = nullptr;
