@@ -41,6 +41,20 @@ int64_t l1_room(const Roles &r, const Numbers &n) {
     return n.l1bm - (r.end ? 4 : 2) * std::max<int64_t>(64, 16 * n.mabs);
 }
 
+// Words of a GRF that sums may have.
+int64_t sum_room(const Roles &r, const Numbers &n) {
+    return n.grf - std::min(r.end_words + (r.end ? 8 : 0), n.grf - 16);
+}
+
+bool fits(const Roles &r, const Numbers &n, const ChipPackedMatmulParameters &p) {
+    const int64_t points = p.vectors * p.columns, copied = p.depth * std::max<int64_t>(1, p.panel),
+                  x = p.resident ? p.vectors * ceil_div(ceil_div(r.K, r.side()), copied) * copied
+                                 : 2 * p.vectors * copied;
+    return points * r.sum() <= sum_room(r, n) && x + end_words(r, points) <= n.lm &&
+           2 * p.columns * p.depth * r.matrix() <= l1_room(r, n) &&
+           2 * p.panel * p.depth * p.columns * r.matrix() * p.l1bs <= n.l2bm * 3 / 4;
+}
+
 double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &p) {
     const int64_t row_parts = n.mabs * (n.l1bs / p.l1bs) * (n.l2bs / p.l2bs) * (n.groups / p.groups);
     const int64_t it = ceil_div(r.M, p.vectors * row_parts);
@@ -90,15 +104,17 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
 bool is_chip_packed_matmul(const Op &op) { return roles(op).has_value(); }
 
 double chip_packed_matmul_cycles(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p) {
-    return cycles(*roles(op), Numbers(machine), output_bytes(op),
-                  {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
+    const Roles r = *roles(op);
+    const Numbers n(machine);
+    if (!fits(r, n, p)) return INFINITY;
+    return cycles(r, n, output_bytes(op), {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
 }
 
 ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     const Numbers n(machine);
-    const int64_t sums = n.grf - std::min(r.end_words + (r.end ? 8 : 0), n.grf - 16); // words of a GRF
-    Point best{8, 1, 1, 1, 1, true};
+    const int64_t sums = sum_room(r, n);
+    Point best{4, 1, 1, 1, 1, false};
     double least = INFINITY;
     for (const int64_t vectors : {4, 8, 16, 32}) {
         for (int64_t columns = 1; columns * vectors * r.sum() <= sums; columns *= 2) {
@@ -136,11 +152,10 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));
     p.resident = Flag(best.resident);
-    // Panels of vectors, two of which stand in LM.
-    const int64_t lm = n.lm - end_words(r, best.vectors * best.columns);
-    while (!best.resident && p.panel > 1 && 2 * best.vectors * p.depth * p.panel > lm)
-        p.panel.set_index(p.panel.index() - 1);
-    while (!best.resident && p.depth > 1 && 2 * best.vectors * p.depth > lm) p.depth.set_index(p.depth.index() - 1);
+    while (!fits(r, n, p) && p.panel.index() + p.depth.index() > 0) {
+        Tile &less = p.panel.index() > 0 ? p.panel : p.depth;
+        less.set_index(less.index() - 1);
+    }
     p.write_back = Flag(true);
     return p;
 }

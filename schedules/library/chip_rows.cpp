@@ -192,6 +192,8 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     const int64_t l1bs = machine.units_in_all("L1B") * (all / p.mabs);
     int64_t wish = rows.front();
     for (const int64_t n : rows) {
+        if (r.whole_row && n > 4 && 2 * r.lanes * n > registers)
+            continue; // what is computed of elements wants some too
         if (n <= (whole ? 16 : 4) && (!r.whole_row || n <= 4 || n <= r.lanes * 2 || r.extents[r.dealt] >= n * l1bs))
             wish = n;
     }

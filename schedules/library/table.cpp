@@ -19,6 +19,8 @@
 #include "schedules/library/structure.h"
 #include "support/names.h"
 
+#include <cmath>
+
 namespace kumiko::library {
 
 namespace {
@@ -34,6 +36,21 @@ std::string against_matmul(const Op &, const Machine &machine, const MatmulParam
 
 std::string against_conv(const Op &, const Machine &machine, const ConvParameters &p) {
     return against_spills(p.channels * p.image_rows * p.vectors, machine);
+}
+
+// What the chip's planner would refuse, as far as the estimate of cycles knows it.
+std::string against_cycles(double cycles) { return std::isfinite(cycles) ? "" : "more than the chip's memories hold"; }
+
+std::string against_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
+    return against_cycles(chip_matmul_cycles(op, machine, p));
+}
+
+std::string against_chip_packed_matmul(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p) {
+    return against_cycles(chip_packed_matmul_cycles(op, machine, p));
+}
+
+std::string against_chip_conv(const Op &op, const Machine &machine, const ChipConvParameters &p) {
+    return against_cycles(chip_conv_cycles(op, machine, p));
 }
 
 } // namespace
@@ -64,12 +81,13 @@ const LibraryTemplate *find_template(const Op &op) {
 const std::vector<LibraryTemplate> &chip_templates() {
     static const std::vector<LibraryTemplate> table = {
         make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units",
-                                            is_chip_matmul, chip_matmul_parameters, schedule_chip_matmul),
+                                            is_chip_matmul, chip_matmul_parameters, schedule_chip_matmul,
+                                            against_chip_matmul),
         make_template<ChipPackedMatmulParameters>("chip_packed_matmul", "the same, with operands packed ahead of time",
                                                   is_chip_packed_matmul, chip_packed_matmul_parameters,
-                                                  schedule_chip_packed_matmul),
+                                                  schedule_chip_packed_matmul, against_chip_packed_matmul),
         make_template<ChipConvParameters>("chip_conv", "convolutions on the chip's matrix units, dense and in groups",
-                                          is_chip_conv, chip_conv_parameters, schedule_chip_conv),
+                                          is_chip_conv, chip_conv_parameters, schedule_chip_conv, against_chip_conv),
         make_template<ChipDepthwiseParameters>("chip_depthwise", "convolutions of each channel on the chip's vectors",
                                                is_chip_depthwise, chip_depthwise_parameters, schedule_chip_depthwise),
         make_template<ChipRowsParameters>("chip_rows", "reductions, softmax and norms along the last axis, on the chip",
