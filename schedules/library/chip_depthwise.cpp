@@ -33,11 +33,33 @@ ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const Point 
                       {n.mabs / p.mabs, n.l1bs, n.l2bs, n.groups});
 }
 
+// Image and weights are copied for a tile; where its windows are large, for each row of them, or for each tap.
+enum : int { of_tile, of_row, of_tap };
+
+int64_t image_words(const ChipConvolution &r, const Point &p, int copied) { // of a PE
+    return (copied == of_tile ? r.y.reach(p.rows) : p.rows) * (copied == of_tap ? p.columns : r.x.reach(p.columns));
+}
+
+bool fits(const ChipConvolution &r, const ChipNumbers &n, const Point &p, int copied) {
+    const int64_t image = ceil_div(image_words(r, p, copied), 8) * 8, end = r.end ? 4 * p.rows * p.columns + 16 : 0,
+                  taps = (copied == of_tile ? r.y.taps : 1) * (copied == of_tap ? 1 : r.x.taps),
+                  weights = ceil_div(taps, 8) * 8;
+    if (copied == of_tile) return image <= n.lm / 2 && 2 * weights <= n.lm / 2;
+    return image + weights + end <= n.lm / 2; // both in both LMs
+}
+
+int copied_for(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
+    int copied = of_tile;
+    while (copied < of_tap && !fits(r, n, p, copied)) copied++;
+    return copied;
+}
+
 double cycles(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
+    const int copied = copied_for(r, n, p);
     const int64_t points = p.rows * p.columns, taps = r.y.taps * r.x.taps,
-                  image = r.y.reach(p.rows) * r.x.reach(p.columns);
-    if (points > most_points(r, n) || ceil_div(image, 8) * 8 > n.lm / 2 || ceil_div(taps, 8) * 8 * 2 > n.lm / 2)
-        return INFINITY;
+                  image = image_words(r, p, copied) * (copied == of_tile ? 1 : r.y.taps) *
+                          (copied == of_tap ? r.x.taps : 1);
+    if (points > most_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
     const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
     // A sum is there again three steps later.
     const double work = tiles * (taps * 4 * std::max<double>(ceil_div(points, 4), 4) + 60);
@@ -107,26 +129,39 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
     for (size_t b = bound.size(); b-- > 0;) order.push_back(bound[b].first);
     for (const std::string &a : {c, r.n, y, x}) order.push_back(rest[a]);
     const std::string at = rest[x];
-    order.insert(order.end(), {rows, columns});
-    if (whole) order.insert(order.end(), {r.y.tap, r.x.tap});
+    const int copied = copied_for(r, n, p);
+    // A tile's pixels and taps; copies stand at the loop before those pixels.
+    const auto inside = [&](const LoopName &row, const LoopName &column) {
+        std::vector<LoopName> loops = {r.y.tap, r.x.tap};
+        loops.insert(loops.begin() + copied, {row, column});
+        return loops;
+    };
+    const auto place = [&](const std::string &outside) {
+        const std::string loop = copied == of_tile ? outside : copied == of_row ? r.y.tap : r.x.tap;
+        StageHandle image = s.place_in(r.image.tensor, "LM0", sum, loop),
+                    weights = s.place_in(r.weights.tensor, "LM1", sum, loop);
+        if (copied != of_tile) image.double_buffer(), weights.double_buffer();
+    };
+    for (const LoopName &l : whole ? inside(rows, columns) : std::vector<LoopName>{rows, columns}) order.push_back(l);
     order.push_back(lane);
     Y.reorder(order);
     for (const auto &[loop, level] : bound) Y.bind(loop, level);
     Y.vectorize(lane);
     if (whole) {
         s.accumulate_in(sum, "GRF0", at);
-        s.place_in(r.image.tensor, "LM0", sum, at);
-        s.place_in(r.weights.tensor, "LM1", sum, at);
+        place(at);
         return s;
     }
 
     S.compute_at(Y.name(), at);
     for (const auto &[axis, size] : {std::pair{c, lanes}, {y, p.rows}, {x, p.columns}})
         S.split(axis, size, {axis + ".w", axis + ".v"}); // of the outer ones a tile has one
-    S.reorder({c + ".w", r.n, y + ".w", x + ".w", y + ".v", x + ".v", r.y.tap, r.x.tap, c + ".v"});
+    std::vector<LoopName> own = {c + ".w", r.n, y + ".w", x + ".w"};
+    for (const LoopName &l : inside(y + ".v", x + ".v")) own.push_back(l);
+    own.push_back(c + ".v");
+    S.reorder(own);
     S.vectorize(c + ".v").place_in("GRF1");
-    s.place_in(r.image.tensor, "LM0", sum, x + ".w");
-    s.place_in(r.weights.tensor, "LM1", sum, x + ".w");
+    place(x + ".w");
     for (const Input &in : op.inputs()) {
         const auto readers = s.state().consumers(in.name);
         if (std::find(readers.begin(), readers.end(), Y.name()) != readers.end())

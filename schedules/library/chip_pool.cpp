@@ -90,6 +90,12 @@ std::optional<Windows> windows(const Op &op) {
     return w;
 }
 
+// How many of a window's loops stand around a copy of the image: none; where the least tile is more than LM holds, its rows, or both.
+int64_t loops_around(const Windows &w, int64_t lm, int64_t words) {
+    if (words * w.reach(w.row, 1) * w.reach(w.column, 1) <= lm) return 0;
+    return words * w.reach(w.column, 1) <= lm ? 1 : 2;
+}
+
 } // namespace
 
 bool is_chip_pool(const Op &op) { return windows(op).has_value(); }
@@ -101,9 +107,12 @@ ChipPoolParameters chip_pool_parameters(const Op &op, const Machine &machine) {
     const int64_t parts = w.lanes * w.reduction->components.front().type.bytes() / 8;
     const int64_t sums = machine.level("GRF0").bytes / 8 / 4 / parts;
     const int64_t all_rows = w.extent(w.row), all_columns = w.extent(w.column);
+    const int64_t around = loops_around(w, lm, words);
     const auto fits = [&](int64_t rows, int64_t columns) {
         return rows * columns <= std::max<int64_t>(sums, 4) &&
-               words * w.reach(w.row, rows) * w.reach(w.column, columns) <= lm;
+               words * (around > 0 ? rows : w.reach(w.row, rows)) *
+                       (around > 1 ? columns : w.reach(w.column, columns)) <=
+                   lm;
     };
     std::vector<int64_t> rows{1}, columns{1};
     for (int64_t n = 2; n < 2 * all_columns; n *= 2) {
@@ -183,11 +192,23 @@ Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPool
     }
     const std::string at = rest[w.column];
     order.push_back(at);
-    order.push_back(row);
-    order.push_back(column);
     const bool whole = w.output == w.reduction;
-    for (const Axis &k : w.reduction->reduction_axes) {
-        if (whole) order.push_back(k.name());
+    std::vector<std::string> taps;
+    for (const Axis &k : w.reduction->reduction_axes) taps.push_back(k.name());
+    const int64_t around = loops_around(w, machine.level("LM0").bytes / 8, w.lanes * op.inputs()[0].type.bytes() / 8);
+    const auto inside = [&](std::vector<LoopName> &loops, const std::string &outside) { // returns the loop of the copy
+        loops.insert(loops.end(), taps.begin(), taps.begin() + around);
+        loops.push_back(row);
+        loops.push_back(column);
+        loops.insert(loops.end(), taps.begin() + around, taps.end());
+        return around ? taps[size_t(around - 1)] : outside;
+    };
+    std::string copied;
+    if (whole) {
+        copied = inside(order, at);
+    } else {
+        order.push_back(row);
+        order.push_back(column);
     }
     order.push_back(lanes);
     Y.reorder(order);
@@ -195,7 +216,7 @@ Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPool
     Y.vectorize(lanes);
     if (whole) {
         s.accumulate_in(Y.name(), "GRF0", at);
-        s.place_in(w.image, "LM0", Y.name(), at).double_buffer();
+        s.place_in(w.image, "LM0", Y.name(), copied).double_buffer();
         return s;
     }
     StageHandle S = s.stage(w.reduction->name);
@@ -207,13 +228,10 @@ Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPool
     std::vector<LoopName> own;
     for (size_t d = 0; d < rest.size(); d++)
         own.push_back(d == w.channel ? axis(d) + ".w" : d == w.row || d == w.column ? axis(d) + ".o" : axis(d));
-    const std::string around = own.back().name;
-    own.push_back(row);
-    own.push_back(column);
-    for (const Axis &k : w.reduction->reduction_axes) own.push_back(k.name());
+    copied = inside(own, own.back().name);
     own.push_back(lanes);
     S.reorder(own).vectorize(lanes).place_in("GRF1");
-    s.place_in(w.image, "LM0", S.name(), around).double_buffer();
+    s.place_in(w.image, "LM0", S.name(), copied).double_buffer();
     return s;
 }
 

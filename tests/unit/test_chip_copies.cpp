@@ -148,6 +148,8 @@ TEST_CASE("windows of images") {
             both(1, 1, 1, 1, 1, 1, 1, 0);
             both(1, 256, 6, 7, 3, 3, 2, 1, "medium"); // with channels last, row-major
             both(2, 20, 12, 40, 3, 3, 2, 1, "full");
+            both(1, 9, 30, 28, 21, 20, 3, 0); // more than LM holds: row by row
+            both(1, 3, 5, 420, 2, 391, 9, 0); // and element by element
         }
     }
 }
