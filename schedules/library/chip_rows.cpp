@@ -118,7 +118,7 @@ bool scalars_in_registers(const Schedule &s, const Machine &machine, const Roles
     return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
 }
 
-// Of a row, words of a PE.
+// Of a row, words of a PE. `mabs`: of all L1Bs that share it.
 int64_t words_of_row(const Machine &machine, const Roles &r, int64_t mabs) {
     const int64_t pes = machine.find_unit("PE")->count * mabs;
     return round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
@@ -198,12 +198,17 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
             wish = n;
     }
     p.rows = Tile::nearest(wish, rows);
+    // Few rows, or some that are left over, keep not all L1Bs busy. The tree takes its time.
+    const int64_t of_l2b = machine.unit("L1B").count, units = machine.units_in_all("L1B") / of_l2b;
+    const auto rounds = [&](int64_t units) { return (r.extents[r.dealt] + p.rows * units - 1) / (p.rows * units); };
+    p.wide = whole ? Flag(false, {false}) : Flag(10 * rounds(units) < 9 * of_l2b * rounds(units * of_l2b));
     return p;
 }
 
 Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p) {
     const Roles r = *roles(op);
-    const bool pass = p.steps > 0; // rows pass through LM
+    const bool pass = p.steps > 0, wide = pass && p.wide; // rows pass through LM
+    const int64_t l1bs = machine.find_unit("L1B")->count;
     Schedule s(op, machine);
     for (const Stage &stage : op.stages()) {
         if (!kept(s, r, stage, pass)) s.stage(stage.name).inline_into();
@@ -224,7 +229,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         order.insert(order.begin(), name);
     };
     if (p.mabs < all_mabs) deal(all_mabs / p.mabs, "rows.mab", "MAB");
-    deal(machine.find_unit("L1B")->count, "rows.l1b", "L1B");
+    if (!wide) deal(l1bs, "rows.l1b", "L1B");
     deal(machine.find_unit("L2B")->count, "rows.l2b", "L2B");
     deal(machine.find_unit("group")->count, "rows.group", "group");
     for (size_t d = 0; d < r.leading; d++) {
@@ -238,8 +243,14 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         S.split(axis + ".w", pes, {axis + ".m", axis + ".pe"});
         S.split(axis + ".m", p.mabs, {axis + (pass ? ".u" : ".t"), axis + ".mab"});
         if (pass) {
-            const int64_t steps = even_block(words_of_row(machine, r, p.mabs), p.steps, unit_of_steps(machine, p.mabs));
-            S.split(axis + ".u", steps, {axis + ".tile", axis + ".t"});
+            const int64_t units = wide ? p.mabs * l1bs : p.mabs;
+            const std::string rest = axis + (wide ? ".l" : ".u");
+            if (wide) {
+                S.split(axis + ".u", l1bs, {rest, axis + ".l1b"});
+                S.bind(axis + ".l1b", "L1B");
+            }
+            const int64_t steps = even_block(words_of_row(machine, r, units), p.steps, unit_of_steps(machine, units));
+            S.split(rest, steps, {axis + ".tile", axis + ".t"});
         }
         S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");
     };
@@ -248,6 +259,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     if (reduces || r.whole_row) {
         const std::string j = reduces ? r.output->reduction_axes.front().name() : r.output->axes.back().name();
         along(Y, j);
+        if (wide) order.push_back(j + ".l1b");
         order.insert(order.end(), {j + ".mab", j + ".pe"});
         if (pass) order.push_back(tiles[Y.name()] = j + ".tile");
         order.insert(order.end(), {"row", j + ".t", j + ".v"});
@@ -280,6 +292,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         if (has) {
             along(S, j);
             own = {j + ".mab", j + ".pe"};
+            if (wide) own.insert(own.begin(), j + ".l1b");
         }
         for (size_t d = 0; d < r.leading; d++) {
             if (d != r.dealt) own.push_back(stage.axes[d].name());

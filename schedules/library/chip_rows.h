@@ -10,7 +10,8 @@ namespace kumiko::library {
 struct ChipRowsParameters {
     BOOST_HANA_DEFINE_STRUCT(ChipRowsParameters, (Tile, rows), // of an L1B (of the MABs that share a row) at a time
                              (Tile, mabs),                     // that share a row
-                             (Tile, steps)); // words of a PE that a row has in LM at a time; 0: all of them
+                             (Tile, steps), // words of a PE that a row has in LM at a time; 0: all of them
+                             (Flag, wide)); // of rows that pass so: all L1Bs of an L2B share one
 };
 
 bool is_chip_rows(const Op &op);

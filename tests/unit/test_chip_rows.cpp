@@ -98,8 +98,12 @@ TEST_CASE("rows longer than LM pass through it") {
     for (const int64_t steps : p.steps.legal()) {
         if (!steps) continue;
         p.steps.set(steps, "steps");
-        check(op, library::schedule_chip_rows(op, machine, p));
+        for (const bool wide : {false, true}) {
+            p.wide = Flag(wide);
+            check(op, library::schedule_chip_rows(op, machine, p));
+        }
     }
+    check(ops::log_softmax(f32, 2, 30000), false, sim::Config::load("medium"));
 }
 
 TEST_CASE("rows that take some of the MABs each") {
