@@ -1,4 +1,4 @@
-// Convolutions on the chip's matrix units: 16 output channels are the rows of a matrix, 16 input channels its columns, pixels its vectors,
+// Convolutions on the chip's matrix units: 16 output channels (of f32: 8) are the rows of a matrix, 16 input channels its columns, pixels its vectors,
 // for each tap of the window. MABs have tiles of the image, with the halo that their windows reach into; matrices stream through L1BM, the
 // same for all MABs of an L1B. L1Bs, L2Bs and groups divide output channels or tiles. The host packs image and weights in the order of their
 // use, and unpacks the result.
@@ -20,7 +20,7 @@ struct ChipConvParameters {
                              (Flag, write_back));        // results leave under the next tile's work
 };
 
-bool is_chip_conv(const Op &op); // fp16 operands, fp32 sums; dense or in groups
+bool is_chip_conv(const Op &op); // fp16 or fp32 operands, fp32 sums; dense or in groups
 ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConvParameters &p);
 

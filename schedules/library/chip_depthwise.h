@@ -11,7 +11,7 @@ struct ChipDepthwiseParameters {
                              (Tile, mabs)); // that divide channels; the others tiles
 };
 
-bool is_chip_depthwise(const Op &op); // fp16 operands, fp32 sums, and a stage that finishes them
+bool is_chip_depthwise(const Op &op); // fp16 operands, fp32 sums and a stage that finishes them; or fp32
 ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const ChipDepthwiseParameters &p);
 

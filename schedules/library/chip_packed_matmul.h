@@ -10,7 +10,7 @@ namespace kumiko::library {
 
 struct ChipPackedMatmulParameters {
     BOOST_HANA_DEFINE_STRUCT(ChipPackedMatmulParameters, (Tile, vectors), // rows of a MAB: vectors of one matrix
-                             (Tile, columns),                             // matrices of 16 columns of a tile of sums
+                             (Tile, columns),            // matrices of 16 columns (of f32: 8) of a tile of sums
                              (Tile, depth),              // matrices along the reduction in one copy in L1BM
                              (Tile, panel),              // such copies in one of L2BM; 0: they only pass through
                              (Tile, groups),             // so many groups share rows and divide columns
@@ -19,7 +19,7 @@ struct ChipPackedMatmulParameters {
                              (Flag, write_back));        // results leave under the next tile's work
 };
 
-bool is_chip_packed_matmul(const Op &op); // fp16 operands, fp32 sums
+bool is_chip_packed_matmul(const Op &op); // fp16 or fp32 operands, fp32 sums
 ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p);
 

@@ -198,6 +198,7 @@ TEST_CASE("products of matrices") {
             check_products(product(m, n, k, f32, f32), config, "chip_matmul");
             check_products(product(m, n, k, f16, f32), config, "chip_packed_matmul");
             check_products(product(m, n, k, f16, f16, false), config, "chip_packed_matmul");
+            check_products(product(m, n, k, f32, f32, false), config, "chip_packed_matmul");
         }
     }
 }
@@ -209,11 +210,13 @@ TEST_CASE("convolutions") {
         check_products(ops::conv2d(f16, 1, 16, 6, 9, 16, 3, 3, o), config, "chip_conv");
         o.pad_top = o.pad_left = o.pad_bottom = o.pad_right = 1;
         check_products(ops::conv2d(f16, 2, 40, 5, 8, 20, 3, 3, o), config, "chip_conv");
+        check_products(ops::conv2d(f32, 2, 20, 5, 8, 20, 3, 3, o), config, "chip_conv");
         o.stride_y = 2;
         o.dilation_x = 2;
         check_products(ops::conv2d(f16, 1, 70, 7, 9, 10, 3, 2, o), config, "chip_conv");
         o.layout = ops::ImageLayout::NCHW;
         check_products(ops::conv2d(f16, 1, 33, 7, 9, 18, 1, 5, o), config, "chip_conv");
+        check_products(ops::conv2d(f32, 1, 33, 7, 9, 18, 1, 5, o), config, "chip_conv");
     }
 }
 
