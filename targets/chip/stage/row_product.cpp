@@ -10,13 +10,6 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-namespace {
-
-constexpr int64_t block_words = 64;
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-} // namespace
-
 Operand RowProduct::four_of(Source memory, const std::array<int, 4> &at) {
     const int stride = at[1] - at[0];
     if (at[2] - at[1] != stride || at[3] - at[2] != stride) return listed(memory, at);

@@ -26,6 +26,9 @@
 
 namespace kumiko::chip {
 
+constexpr int64_t block_words = 64; // LW: what DRAM's moves are made of
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 class RowProduct {
 public:
     // True when the stage is built so: a reduction loop is bound to MABs.

@@ -9,12 +9,6 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-namespace {
-
-constexpr int64_t block_words = 64;
-
-} // namespace
-
 // Matrix t of a MAB, set s. Rows of two sets that alternate stand side by side.
 int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
     const int64_t padded = (sets_ + sets_of_step_ - 1) / sets_of_step_ * sets_of_step_;

@@ -18,8 +18,6 @@ namespace ir = Halide::Internal;
 
 namespace {
 
-constexpr int64_t block_words = 64;
-
 Operand words_of(Bank bank, int64_t at, int stride) {
     return bank == Bank::Lm1    ? lm1(int(at), stride)
            : bank == Bank::Grf1 ? grf1(int(at), stride)

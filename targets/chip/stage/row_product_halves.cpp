@@ -20,7 +20,7 @@ using namespace sim;
 
 namespace {
 
-constexpr int64_t block_words = 64, of_chunk = 8; // rows that leave at a time
+constexpr int64_t of_chunk = 8; // rows that leave at a time
 constexpr int half_l1bs = 4, quad = half_l1bs;
 
 } // namespace
@@ -76,7 +76,7 @@ void RowProduct::begin_halves() {
     l1_results_ = Ring(at + times * (sums + back), times * out);
     // Of columns, their loads in quads, some wait for the faces.
     dealt_wait_ = l1 / piece - quad;
-    drain_each_ = std::max<int64_t>(1, (sets_ + sets_of_step_ - 1) / sets_of_step_ * of_chunk / vectors_);
+    drain_each_ = std::max<int64_t>(1, ceil_div(sets_, sets_of_step_) * of_chunk / vectors_);
     // L2BM likewise.
     const int64_t x = vectors_ * parts_ * block_words, w = side_ * parts_ * block_words, result = of_chunk * row_words_,
                   staged = of_chunk * half_l1bs * 2 * block_words, room = plan.free_words(Bank::L2bm);

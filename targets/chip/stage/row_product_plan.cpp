@@ -16,8 +16,6 @@ namespace ir = Halide::Internal;
 
 namespace {
 
-constexpr int64_t block_words = 64;
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
 
 } // namespace
