@@ -42,6 +42,8 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 std::string against_cycles(double cycles) { return std::isfinite(cycles) ? "" : "more than the chip's memories hold"; }
 
 std::string against_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
+    if (p.halves && (p.pieces > 1 || p.sides || p.twice))
+        return "halves of the L1Bs leave no choice of pieces, sides and twice";
     return against_cycles(chip_matmul_cycles(op, machine, p));
 }
 
