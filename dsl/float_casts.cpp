@@ -61,7 +61,8 @@ Expr FloatCasts::hide(const Expr &e) {
             }
             const std::string name = unique_name("float.cast");
             const Type t = op->type.element_of();
-            if (!t.is_bool()) all->scope_.push(name, cast_range(t, op->value, all->scope_));
+            all->scope_.push(name,
+                             t.is_bool() ? Interval(make_zero(t), make_one(t)) : cast_range(t, op->value, all->scope_));
             all->casts_.emplace_back(hidden, name);
             return Variable::make(op->type, name);
         }

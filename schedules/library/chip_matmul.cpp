@@ -54,10 +54,13 @@ struct Point {
 double halved_cycles(const Roles &r, const Numbers &n, const Point &p) {
     if (n.mabs != 16 || n.l1bs != 8 || r.single || r.end || r.across || p.twice || p.sides > 1 || p.pieces != 1)
         return INFINITY;
-    if (p.vectors % 8 || p.vectors * 8 > n.grf || 4 * p.vectors > n.grf) return INFINITY;
+    if (p.vectors % 8 || p.vectors * 8 > n.grf) return INFINITY;
     const int64_t blocks = ceil_div(r.K, 512), columns = 256 * blocks, row = r.narrow == 2 ? 256 : 512;
     const int64_t sums = 2 * p.vectors, left = n.lm - std::max(n.lm / 2, columns) - sums - 16;
-    if (columns > n.lm / 2 || left < 0) return INFINITY;
+    if (left < 0) return INFINITY;
+    // On the way: rows and columns, or rows and results.
+    if (64 * p.vectors + std::max<int64_t>(5 * 1024, 8 * (192 + row / 8)) > n.l1bm) return INFINITY;
+    if (128 * p.vectors + std::max<int64_t>(4 * 2048, 4096 + 8 * row) > n.l2bm) return INFINITY;
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
     const double jt = double(ceil_div(r.N, 1024 * column_parts)) * (r.batched ? r.batch : 1);
@@ -179,6 +182,7 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
                         const double c = cycles(r, n, p);
                         if (c < least) least = c, best = p;
                     }
+                    if (pieces > 1) continue;
                     const Point p{vectors, pieces, groups, l2bs, false, 1, true};
                     const double c = cycles(r, n, p);
                     if (c < least) least = c, best = p;

@@ -144,6 +144,20 @@ sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::Simula
     return run;
 }
 
+namespace {
+
+// What roads and stages count on.
+void require_rates(const sim::Config &c) {
+    if (c.links.l2_broadcast != 16 || c.links.l2_scatter != 8 || c.moves.block != 64 || c.moves.granule != 16 ||
+        c.moves.table != 1024)
+        throw Unsupported(fmt::format(
+            "chip {} has L2 links of {} and {} LW a cycle (broadcast, scatter), moves of {} LW, granules of {} "
+            "and tables of {} entries; the compiler is built for 16 and 8, 64, 16, 1024",
+            c.name, c.links.l2_broadcast, c.links.l2_scatter, c.moves.block, c.moves.granule, c.moves.table));
+}
+
+} // namespace
+
 ChipProgram compile_chip(const Schedule &schedule) {
     return compile_chip(schedule, chip_config(schedule.machine().name));
 }
@@ -153,6 +167,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     const Op &op = schedule.op();
     if (schedule.machine().architecture != "chip")
         throw UserError("the schedule is one for machine " + schedule.machine().name + ", not for the chip");
+    require_rates(config);
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");

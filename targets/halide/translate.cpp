@@ -231,15 +231,19 @@ class Translate : public IRMutator {
         if (op->type.is_vector() && !is_const_one(op->predicate) &&
             (!(ramp && is_const_one(ramp->stride)) || leaves_one_lane(op->type))) {
             // Lane by lane: Halide's masked gathers want numbers of lanes that the processor has.
+            // What is Kumiko's own of an index is translated first: taking a lane simplifies.
+            const Expr index = mutate(op->index), predicate = mutate(op->predicate);
+            const Type t = op->type.element_of(), stored = t.is_bool() ? UInt(8) : t;
             std::vector<Expr> lanes;
             for (int i = 0; i < op->type.lanes(); i++) {
-                const Type t = op->type.element_of();
-                const Expr lane = Load::make(t, op->name, extract_lane(op->index, i), op->image, op->param,
+                const Expr lane = Load::make(stored, op->name, extract_lane(index, i), op->image, op->param,
                                              const_true(), ModulusRemainder());
-                lanes.push_back(Call::make(t, Call::if_then_else, {extract_lane(op->predicate, i), lane, make_zero(t)},
-                                           Call::PureIntrinsic));
+                lanes.push_back(Call::make(
+                    t, Call::if_then_else,
+                    {extract_lane(predicate, i), t.is_bool() ? lane != make_zero(stored) : lane, make_zero(t)},
+                    Call::PureIntrinsic));
             }
-            return mutate(Shuffle::make_concat(lanes));
+            return Shuffle::make_concat(lanes);
         }
         if (!op->type.is_bool()) return IRMutator::visit(op);
         const Type byte = UInt(8, op->type.lanes());

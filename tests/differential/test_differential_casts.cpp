@@ -44,7 +44,7 @@ void check(const Op &op, const std::vector<Buffer<>> &inputs, const std::vector<
             compile(s, Target::host(), options)(all);
             for (size_t o = 0; o < meant.size(); o++)
                 CHECK_MESSAGE(difference(all[inputs.size() + o], expected[o]) == "",
-                              op.to_string() << how << (through_halide ? ", through Halide" : ", LLVM"));
+                              op.to_string() << how << std::string(through_halide ? ", through Halide" : ", LLVM"));
         }
     }
 }
@@ -123,6 +123,8 @@ TEST_CASE("indices") {
     check_read({3, 0, 0}, X(cast(u8, 3.f - f * 300.f)));
     check_read({0, -1, -1}, zero_padded(X)(cast(i32, f * 1e30f)));
     check_read({0, 1, 3}, X(cast(i32, f * 1.5f)));
+    check_read({0, 1, 1}, X(cast(i32, cast(boolean, f))));
+    check_read({7, 5, 5}, X(select(cast(boolean, f), 5, 7)));
     const auto refused = [&](const Expr &index) {
         try {
             Op("read", {X}, {compute("Y", {i}, X(index))});

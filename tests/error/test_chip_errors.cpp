@@ -1,6 +1,7 @@
 // Wrong schedules for the chip, each with the text that its author is shown. Places in this file are written as FILE:LINE.
-// Links: ops
+// Links: schedules/library ops
 #include "ops/ops.h"
+#include "schedules/library/chip_matmul.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
 
@@ -210,6 +211,38 @@ B.packed.L1BM (second) needs 512 LW of L1BM, which has 512, 0 of them free (B.pa
               compile_chip(s);
           }) == R"(
 unsupported: stage C: reduction loop ko stands outside of jo, so sums would leave and come back; the chip keeps them until they are complete
+)");
+}
+
+TEST_CASE("chips of one's own") {
+    sim::Config links = small();
+    links.links.l2_scatter = 4;
+    CHECK(told([&] {
+              const Op op = product(16, 16, 16);
+              compile_chip(library::schedule_chip_matmul(op, chip_machine(links),
+                                                         library::chip_matmul_parameters(op, chip_machine(links))),
+                           links);
+          }) == R"(
+unsupported: chip small has L2 links of 16 and 4 LW a cycle (broadcast, scatter), moves of 64 LW, granules of 16 and tables of 1024 entries; the compiler is built for 16 and 8, 64, 16, 1024
+)");
+    // No room for halves of the L1Bs: the library takes another form, and who asks for them is told.
+    sim::Config narrow = sim::Config::load("full");
+    narrow.sizes.l1bm = 4096;
+    const Op op = product(4096, 4096, 4096, f16);
+    const Machine machine = chip_machine(narrow);
+    library::ChipMatmulParameters parameters = library::chip_matmul_parameters(op, machine);
+    CHECK(!parameters.halves);
+    const Op little = product(33, 40, 513, f16);
+    parameters = library::chip_matmul_parameters(little, machine);
+    parameters.vectors = Tile(32, {32}), parameters.pieces = Tile(1, {1}), parameters.sides = Flag(false);
+    parameters.twice = Flag(false), parameters.halves = Flag(true);
+    CHECK(told([&] { compile_chip(library::schedule_chip_matmul(little, machine, parameters), narrow); }) == R"(
+stage C.sum: under halves of the L1Bs, 2048 LW of L1BM are left for operands and results on their way, which take 5120; smaller tiles of rows leave more
+)");
+    narrow = sim::Config::load("full");
+    narrow.sizes.l2bm = 8192;
+    CHECK(told([&] { compile_chip(library::schedule_chip_matmul(little, machine, parameters), narrow); }) == R"(
+stage C.sum: under halves of the L1Bs, 8192 LW of L2BM are left for operands and results on their way, which take 12288; smaller tiles of rows leave more
 )");
 }
 

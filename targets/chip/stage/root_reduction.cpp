@@ -124,8 +124,9 @@ void add_index_of_extreme(std::vector<StageState> &stages, const std::string &na
     for (const Axis &along : both.def.reduction_axes) {
         const auto extent = ir::as_const_int(ir::simplify(along.extent()));
         if (!extent || (positions *= *extent) > 1 << 24)
-            throw Unsupported("stage " + name + ": positions along " + along.name() +
-                              " are computed in f32; up to 16777216 are exact");
+            throw Unsupported(
+                "stage " + name +
+                ": positions are computed in f32, and up to 16777216 are exact; its axes have more together");
         const Expr own = read_tensor(f, position_tensor, {along});
         position = position.defined() ? position * ir::make_const(f, double(*extent)) + own : own;
     }

@@ -31,7 +31,7 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class RowProduct {
 public:
-    // True when the stage is built so: a reduction loop is bound to MABs.
+    // True when the stage is built so: a reduction loop is bound to MABs, or to L1Bs.
     static bool is_one(const StageState &stage);
 
     // Throws Unsupported, with what would be, for loops in another order.

@@ -420,8 +420,9 @@ void RowProduct::describe() {
         if (l == panel_at_)
             line(fmt::format("  move {} to LM: {} matrices of {} sets", w_.access.tensor, matrices_, sets_));
         if (stage_.accumulate->loop == p.name)
-            line(fmt::format("  sums in GRF0, {} LW; at the end: joined over MABs, moved to DRAM by rows of {} LW",
-                             sum_words_ * vectors_ * matrices_, row_words_));
+            line(fmt::format("  sums in GRF0, {} LW; at the end: joined over {}, moved to DRAM by rows of {} LW",
+                             sum_words_ * vectors_ * matrices_, parts_ > 1 ? "halves of the L1Bs" : "MABs",
+                             row_words_));
     }
     indent += "  ";
     line(fmt::format("move {} vectors to GRF1; {}: {} times {}", vectors_, stage_.tensorize->instruction,

@@ -68,9 +68,17 @@ void RowProduct::begin_halves() {
     x_l1bm_.assign(size_t(vectors_), 0);
     x_rows_ = ring(Bank::L1bm, vectors_ * block_words, "rows on their way");
     const int64_t piece = side_ * block_words, l1 = plan.free_words(Bank::L1bm) / piece * piece;
+    const auto require = [&](const std::string &memory, int64_t has, int64_t needs) {
+        if (has < needs)
+            throw UserError(
+                fmt::format("stage {}: under halves of the L1Bs, {} LW of {} are left for operands and results on "
+                            "their way, which take {}; smaller tiles of rows leave more",
+                            stage_.name(), has, memory, needs));
+    };
+    const int64_t sums = of_chunk * 2 * block_words, back = of_chunk * block_words, out = of_chunk * pieces_ * 8;
+    require("L1BM", l1, std::max((quad + 1) * piece, sums + back + out));
     l1_loads_ = ring(Bank::L1bm, l1, "columns on their way, and sums of " + stage_.name());
-    const int64_t sums = of_chunk * 2 * block_words, back = of_chunk * block_words, out = of_chunk * pieces_ * 8,
-                  at = l1_loads_.next(0), times = std::min<int64_t>(l1 / (sums + back + out), 2);
+    const int64_t at = l1_loads_.next(0), times = std::min<int64_t>(l1 / (sums + back + out), 2);
     l1_sums_ = Ring(at, times * sums);
     back_ = Ring(at + times * sums, times * back);
     l1_results_ = Ring(at + times * (sums + back), times * out);
@@ -80,7 +88,8 @@ void RowProduct::begin_halves() {
     // L2BM likewise.
     const int64_t x = vectors_ * parts_ * block_words, w = side_ * parts_ * block_words, result = of_chunk * row_words_,
                   staged = of_chunk * half_l1bs * 2 * block_words, room = plan.free_words(Bank::L2bm);
-    const int64_t xs = std::clamp<int64_t>((room - staged - 3 * result) / x, 1, 4);
+    require("L2BM", room, x + std::max(quad * w, staged + result));
+    const int64_t xs = std::clamp<int64_t>((room - std::max(quad * w, staged + 3 * result)) / x, 1, 4);
     x_loads_ = ring(Bank::L2bm, xs * x, "rows of " + x_.access.tensor);
     const int64_t rest = plan.free_words(Bank::L2bm), slots = std::clamp<int64_t>((rest - staged) / result, 1, 6);
     lag_ = slots - 1;

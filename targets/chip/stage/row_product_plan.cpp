@@ -118,6 +118,7 @@ void RowProduct::understand(const ScheduleState &state) {
     // k: 16 of each MAB, then the next set.
     const Affine &k = plan_->axis(stage_.def.reduction_axes.front().name());
     const int64_t set = side_ * mabs_ / sides_;
+    if (parts_ == 1 && mab_ == SIZE_MAX) refuse("no loop of its reduction is bound to MAB");
     if (parts_ > 1 && (k.coefficients[column_] != 1 || k.coefficients[part_] != set * sets_of_block_ ||
                        loops[column_].extent != side_))
         refuse(fmt::format("of each {} along {}, the halves of the L1Bs do not have {} each",
@@ -269,9 +270,14 @@ void RowProduct::understand(const ScheduleState &state) {
                   sums = sum_words_ * vectors_ * matrices_;
     if (sides_ > 1 && beside >= sums + 16 * sides_)
         complete_ = c_.planner.take(Bank::Lm1, sums, "complete sums of " + stage_.name());
-    if (parts_ > 1 && complete_ < 0) refuse("its columns leave no room for complete sums in LM1");
+    if (parts_ > 1 && complete_ < 0)
+        throw UserError(fmt::format(
+            "{}its columns take {} of {} LW of LM, which leaves no room for complete sums; halves of the L1Bs "
+            "take shorter reductions, or it is bound to MABs",
+            who, words, 2 * c_.config.sizes.lm));
     if (parts_ > 1 && ahead_ > 1)
-        throw Unsupported(who + "columns of halves of the L1Bs that come under the work on others (double_buffer)");
+        throw Unsupported(who + "columns of halves of the L1Bs that come under the work on others (double_buffer); "
+                                "without it they come between");
     begin_end(state);
     if (parts_ > 1 && end_.defined())
         throw Unsupported(who + "an end of sums that meet in halves of the L1Bs; a cast to f16 is built");
