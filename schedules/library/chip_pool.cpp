@@ -196,7 +196,7 @@ Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPool
     std::vector<std::string> taps;
     for (const Axis &k : w.reduction->reduction_axes) taps.push_back(k.name());
     const int64_t around = loops_around(w, machine.level("LM0").bytes / 8, w.lanes * op.inputs()[0].type.bytes() / 8);
-    const auto inside = [&](std::vector<LoopName> &loops, const std::string &outside) { // returns the loop of the copy
+    const auto inside = [&](std::vector<LoopName> &loops, std::string outside) { // returns the loop of the copy
         loops.insert(loops.end(), taps.begin(), taps.begin() + around);
         loops.push_back(row);
         loops.push_back(column);
