@@ -163,11 +163,16 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
         const double come = share * x / rate + std::max(w / rate, dram_w / (n.groups * n.dram));
         return std::max(flow(share, 1, 0), come) * 1.03 + flow(1 - share, 0, 1) + ends + 500;
     }
+    // A quarter of them may come while tiles pass under the others, for which rows come fast enough.
+    const double work = 0.75 * matrix / tiles, rows = x / tiles * std::max(1 / rate, row_parts / (n.groups * n.dram));
+    const bool late = !p.twice && p.sides == 1 && !r.across && p.pieces % 4 == 0 &&
+                      p.pieces / 4 * 8 * n.l1bs % 64 == 0 && work > rows &&
+                      it > 3 * (0.3125 * first / (work - rows) + 2);
     // The columns behind the first come under the work, or between; there they find the memories on the way full of rows. Under
     // the tiles, their moves get in the rows' way.
     const double between = p.twice ? 0 : 1.25 * first * (jt - 1);
     const double shared = p.twice && jt > 1 ? 1.08 : 1;
-    return first + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + 500;
+    return first * (late ? 0.75 : 1) + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + 500;
 }
 
 std::optional<Point> best_of(const Roles &r, const Numbers &n) {

@@ -124,6 +124,31 @@ TEST_CASE("halves of the L1Bs with parts of the reduction") {
     }
 }
 
+TEST_CASE("a quarter of the columns comes late") {
+    // One piece of a row's four, two of eight, four of sixteen; several panels; an end of sums; parts beyond the last column.
+    for (const auto &[name, vectors, pieces, rows, columns, k, out, end] :
+         {std::tuple{"medium", 8, 8, 1350, 1100, 270, f16, false},
+          {"medium", 4, 8, 1400, 2100, 20, f16, true},
+          {"medium", 8, 16, 1350, 1900, 70, f32, false},
+          {"full", 16, 4, 5250, 300, 60, f16, false}}) {
+        const sim::Config config = sim::Config::load(name);
+        const Machine machine = chip_machine(config);
+        ops::MatmulOptions o;
+        o.transpose_b = true;
+        o.output = out;
+        o.bias = end;
+        const Op op = ops::matmul(f16, rows, columns, k, o);
+        library::ChipMatmulParameters p = library::chip_matmul_parameters(op, machine);
+        const auto tile = [](int64_t n) { return Tile(n, {n}); };
+        p.vectors = tile(vectors), p.pieces = tile(pieces);
+        p.groups = tile(config.groups), p.l2bs = tile(config.l2bs);
+        p.twice = p.sides = p.halves = Flag(false);
+        const Schedule s = library::schedule_chip_matmul(op, machine, p);
+        CHECK(compile_chip(s, config).l2().find("a quarter of them comes while") != std::string::npos);
+        check(op, config, s, end);
+    }
+}
+
 TEST_CASE("products of f32") {
     for (const char *name : {"small", "medium", "full"}) {
         const sim::Config config = sim::Config::load(name);

@@ -54,6 +54,7 @@ public:
         used_ += words;
         return here;
     }
+    int64_t begin() const { return at_; }
     int64_t words() const { return words_; }
 
 private:

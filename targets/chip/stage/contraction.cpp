@@ -384,18 +384,7 @@ private:
         spare_ = count % cycles_per_step != 0 || (!even && x_->crosses_lm());
     }
 
-    void clear_spare(bool bank) {
-        Micro m;
-        m.use(Unit::Alu);
-        Alu alu;
-        alu.op = AluOp::Pass;
-        alu.type = sim::Type::I32;
-        alu.width = uint8_t(sum_words_);
-        alu.a = m.read(immediate(0), sum_words_);
-        alu.to = m.write(sums(sum_words_ * store_->accesses(), sum_words_, bank), sum_words_);
-        m.word().alu = alu;
-        c_.packer.place(m);
-    }
+    void clear_spare(bool bank) { c_.clear(sums(sum_words_ * store_->accesses(), sum_words_, bank), sum_words_); }
 
     // Of f32, first what belongs to the even columns of the matrix, then to the odd.
     void vectors() {

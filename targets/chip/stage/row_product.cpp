@@ -208,9 +208,9 @@ void RowProduct::bring_vectors(const Values &tile, int64_t group) {
     }
 }
 
-// The sets of k from `begin` on, of a tile of rows. Its sums come from LM1 where they do not begin here, and go there; −1: they stay in
-// GRF0.
-void RowProduct::part(size_t number, Panel &panel, int64_t begin, int64_t end, int64_t sums_at) {
+// The sets of k from `begin` on, of a tile of rows under some pieces of the columns. Its sums come from LM1 where they do not begin here,
+// and go there; −1: they stay in GRF0.
+void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, int64_t end, int64_t sums_at) {
     const Values &values = tiles_[number];
     x_blocks_ = end - begin < sets_ ? 1 : whole_x_blocks_;
     x_l2bm_.assign(size_t(ceil_div(blocks_, x_blocks_)), -1);
@@ -218,6 +218,7 @@ void RowProduct::part(size_t number, Panel &panel, int64_t begin, int64_t end, i
     const int width = int(sum_words_);
     for (int64_t s = begin; s < end; s++) {
         for (int64_t t = 0; t < matrices_; t++) {
+            if (late_ && !pieces.has(piece_of_[size_t(t)])) continue;
             for (int64_t side = 0; side < sides_; side++) {
                 const size_t piece = size_t(piece_of_[size_t(t * sides_ + side)]);
                 while (!panel.there[size_t(s / sets_of_block_)][piece])
@@ -230,6 +231,7 @@ void RowProduct::part(size_t number, Panel &panel, int64_t begin, int64_t end, i
                     stores_.pop_front();
                 }
                 bring_vectors(values, s / sets_of_step_);
+                if (late_) late_share();
                 if (!drains_.empty() && s / sets_of_step_ % drain_each_ == 0) drain_next();
             }
             if (sums_at == complete_ && end == sets_ && s + 1 == sets_) finish_drains(); // before their place is taken
@@ -277,13 +279,49 @@ int64_t RowProduct::under_columns(Panel &panel) {
     for (; (block + 1) * sets_of_block_ + 1 < sets_;
          block++) { // a step cannot read sums and write them there: two sets at least
         for (int64_t n = 0; n < kept_; n++) {
-            part(panel.first + size_t(n), panel, block * sets_of_block_, (block + 1) * sets_of_block_, kept_at(n));
+            part(panel.first + size_t(n), panel, all_pieces(), block * sets_of_block_, (block + 1) * sets_of_block_,
+                 kept_at(n));
             // A share of the next blocks.
             const int64_t now = loads_until(block + 1), next = loads_until(block + 2);
             while (int64_t(panel.brought) < now + (next - now) * (n + 1) / kept_) bring_next(panel);
         }
     }
     return block;
+}
+
+// A group of sets' share of the late columns, while they come.
+void RowProduct::late_share() {
+    const int64_t groups = (before_late_ - 1) * ceil_div(sets_, sets_of_step_);
+    late_groups_++;
+    while (!dealt_.empty() && (late_steps_ - int64_t(dealt_.size())) * groups < late_steps_ * late_groups_) deal_next();
+}
+
+// Sums leave with those of all pieces beside them: these too are to be numbers.
+void RowProduct::zero_sums(Span pieces) {
+    for (int64_t t = 0; t < matrices_; t++) {
+        if (!pieces.has(piece_of_[size_t(t)])) continue;
+        for (int64_t v = 0; v < vectors_; v += cycles_per_step) {
+            const int width = int(sum_words_);
+            c_.clear(grf0(int(sum_words_ * (t * vectors_ + v)), width), width);
+        }
+    }
+}
+
+// The first tiles of a panel, under all columns but the late ones, which come meanwhile.
+void RowProduct::under_late(Panel &panel) {
+    if (!panel.first) zero_sums(late_pieces());
+    const int64_t all = l1_loads_.words(), l1 = late_l1_.begin() + late_l1_.words() - all;
+    for (int64_t n = 0; n < before_late_; n++) {
+        const size_t number = panel.first + size_t(n);
+        part(number, panel, {0, pieces_ - late_}, 0, sets_, complete_);
+        drain(tiles_[number], complete_, {0, pieces_ - late_});
+        leave(drained_ - 1 - lag_);
+        if (n) continue;
+        queue_late(panel);
+        l1_loads_ = Ring(l1, all - late_l1_.words());
+    }
+    while (!dealt_.empty()) deal_next();
+    l1_loads_ = Ring(l1, all);
 }
 
 void RowProduct::run() {
@@ -298,23 +336,25 @@ void RowProduct::run() {
             finish_drains();
             leave(drained_);
         }
-        const auto finish = [&](size_t n, int64_t block, int64_t sums_at) {
-            part(panel.first + n, panel, block * sets_of_block_, sets_, sums_at);
-            drain(tiles_[panel.first + n], sums_at);
+        const auto finish = [&](size_t n, Span pieces, int64_t block, int64_t sums_at) {
+            part(panel.first + n, panel, pieces, block * sets_of_block_, sets_, sums_at);
+            drain(tiles_[panel.first + n], sums_at, pieces);
         };
-        const size_t kept = size_t(kept_), others = panel.tiles - kept;
-        const int64_t last = kept ? under_columns(panel) : 0;
-        // The kept ones end between the others, so that there is work while their results leave.
+        const size_t begun = size_t(late_ ? before_late_ : kept_), others = panel.tiles - begun;
+        const int64_t last = kept_ ? under_columns(panel) : 0;
+        if (late_) under_late(panel);
+        // Those that have begun end between the others, so that there is work while results leave, and rows come.
         size_t ended = 0;
         for (size_t n = 0; n < std::max(others, size_t(1)); n++) {
-            if (n < others) finish(kept + n, 0, complete_);
+            if (n < others) finish(begun + n, all_pieces(), 0, complete_);
             // A share of the next columns, where there is room beside these.
             if (ahead_ > 1 && p + 1 < panels_.size()) {
                 while (panels_[p + 1].brought < all * (n + 1) / panel.tiles) bring_next(panels_[p + 1]);
             }
             leave(drained_ - 1 - lag_);
-            for (const size_t until = others ? kept * (n + 1) / others : kept; ended < until; ended++) {
-                finish(ended, last, kept_at(int64_t(ended)));
+            for (const size_t until = others ? begun * (n + 1) / others : begun; ended < until; ended++) {
+                late_ ? finish(ended, late_pieces(), 0, complete_)
+                      : finish(ended, all_pieces(), last, kept_at(int64_t(ended)));
                 leave(drained_ - 1 - lag_);
             }
         }

@@ -10,7 +10,8 @@
 //   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
 //     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
 //   While columns come, the first tiles of rows share their blocks of k: sums of such a tile wait in LM1, where that is free, for the
-//     next block, so that there is work for all the time that the columns take.
+//     next block, so that there is work for all the time that the columns take. Where sums have no such room, the first tiles pass
+//     under three quarters of the columns while the last one comes, and under that later (late columns).
 //
 // Columns may lie across, B[k][j]: bring_across. For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns:
 // matrix to a face, V vectors. Neighbouring L1Bs have neighbouring pieces of 8 LW of a row of C, which is how `l2.gather` puts rows
@@ -55,6 +56,11 @@ private:
         std::vector<int64_t> rows;
         int64_t word = 0; // where in them
     };
+    struct Span { // of an L1B's pieces of a row
+        int64_t begin, end;
+        int64_t count() const { return end - begin; }
+        bool has(int64_t piece) const { return begin <= piece && piece < end; }
+    };
     struct Panel {                            // the columns that stand in LM at a time
         size_t first = 0, tiles = 0;          // row tiles that use it, of all
         int64_t at = 0;                       // in LM
@@ -67,6 +73,16 @@ private:
         int64_t done = 0;                    // rows
         int64_t sums = 0, out = 0, l2bm = 0; // of those at hand: joined and finished in L1BM; as rows of the result
         std::vector<int64_t> rows;           // in L2BM, in order
+        Span pieces{};                       // those that are stored
+        bool backwards() const { return pieces.begin > 0; }
+    };
+    struct Coming { // blocks of one piece of the columns, on their way
+        Panel &panel;
+        int64_t block, count, piece;
+        Ring &loads, &l1_loads;                  // L2BM, L1BM
+        int64_t begin, w_rows, l1_rows;          // of each matrix: the rows at hand, of one move, in L1BM at a time
+        std::vector<int64_t> l2bm, l1bm;         // by L1B and matrix; by matrix
+        std::vector<std::vector<int64_t>> turns; // of L1B and matrix: one, or pairs that go down together
     };
     struct Store { // of rows of a result, from L2BM
         int64_t number;
@@ -114,12 +130,14 @@ private:
     std::vector<Values> tiles_; // in order
     std::vector<Panel> panels_;
     std::vector<int64_t> panel_slots_;
-    int64_t ahead_ = 1;                // panels in LM at a time
-    int64_t kept_ = 0, kept_sums_ = 0; // tiles of a panel whose sums wait in LM1 while columns come; where
-    int64_t complete_ = -1;            // in LM1: where sums go that are complete; −1: they stay in GRF0
+    int64_t ahead_ = 1;                  // panels in LM at a time
+    int64_t kept_ = 0, kept_sums_ = 0;   // tiles of a panel whose sums wait in LM1 while columns come; where
+    int64_t late_ = 0, before_late_ = 0; // pieces that come late; tiles of a panel that pass under the others first
+    int64_t complete_ = -1;              // in LM1: where sums go that are complete; −1: they stay in GRF0
     Ring vectors_ring_, registers_, operands_ring_;
     Ring x_loads_, w_loads_, end_loads_, results_;      // L2BM
     Ring l1_loads_, l1_sums_, l1_results_;              // L1BM
+    Ring late_loads_, late_l1_;                         // L2BM, L1BM
     int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16; // of one move: blocks of 64 LW of a row, rows of a matrix
     int64_t whole_x_blocks_ = 1;                        // of rows that have all columns
     int64_t l1_rows_ = 16;                              // of them, those that are in L1BM at a time
@@ -134,14 +152,15 @@ private:
     int64_t drained_ = 0; // times that rows stood in L2BM
     std::deque<Store> stores_;
     // k over halves of the L1Bs.
-    std::deque<int> x_free_;                  // in GRF1: pairs of words
-    std::vector<int> x_pairs_;                // those of the sets at hand, by pair of sets and row
-    std::vector<int64_t> x_l1bm_;             // the rows at hand
-    Ring x_rows_, staged_, back_;             // L1BM; L2BM: joined sums; L1BM: those that came back
-    std::deque<std::function<void()>> dealt_; // of columns that stand in L1BM
-    int64_t dealt_pieces_ = 0;                // of so many MABs,
-    int64_t dealt_wait_ = 0;                  // of so many at most
-    std::deque<int64_t> columns_;             // in L1BM, of those that come
+    std::deque<int> x_free_;                   // in GRF1: pairs of words
+    std::vector<int> x_pairs_;                 // those of the sets at hand, by pair of sets and row
+    std::vector<int64_t> x_l1bm_;              // the rows at hand
+    Ring x_rows_, staged_, back_;              // L1BM; L2BM: joined sums; L1BM: those that came back
+    std::deque<std::function<void()>> dealt_;  // of columns that stand in L1BM; or of late ones
+    int64_t late_steps_ = 0, late_groups_ = 0; // so many, and groups of sets since then
+    int64_t dealt_pieces_ = 0;                 // of so many MABs,
+    int64_t dealt_wait_ = 0;                   // of so many at most
+    std::deque<int64_t> columns_;              // in L1BM, of those that come
 
     // Four addresses, as a start and a stride where they are that.
     static sim::Operand four_of(sim::Source memory, const std::array<int, 4> &at);
@@ -152,6 +171,8 @@ private:
     // row_product_plan.cpp
     void understand(const ScheduleState &state);
     void keep_sums(int64_t words);
+    void come_late();
+    double come(const View &view, double rows) const;
     void begin_memory();
     View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
               std::vector<Copy> &copies, bool columns);
@@ -167,12 +188,17 @@ private:
     void deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm, uint32_t mabs);
     int64_t vector_at(int64_t set, int64_t row) const;
     void bring_vectors(const Values &tile, int64_t group);
-    void part(size_t number, Panel &panel, int64_t begin, int64_t end, int64_t sums_at);
+    void part(size_t number, Panel &panel, Span pieces, int64_t begin, int64_t end, int64_t sums_at);
     void leave(int64_t number);
     int64_t kept_at(int64_t tile) const { return kept_sums_ + tile * sum_words_ * vectors_ * matrices_; }
     int64_t under_columns(Panel &panel);
+    void under_late(Panel &panel);
+    void zero_sums(Span pieces);
+    void late_share();
 
     int64_t column_pieces() const { return parts_ > 1 ? mabs_ : pieces_; } // of a block, as its columns come
+    Span all_pieces() const { return {0, pieces_}; }
+    Span late_pieces() const { return {pieces_ - late_, pieces_}; }
 
     // row_product_halves.cpp
     void understand_halves() const;
@@ -187,13 +213,19 @@ private:
     sim::Operand rows_at(int64_t at) const;
     void write_face(int64_t at);
     int64_t loads_until(int64_t blocks) const;
+    Coming coming(Panel &panel, int64_t block, int64_t piece, bool late);
+    std::vector<Class> column_classes(const Coming &c, int64_t part, int64_t begin, int64_t n) const;
+    void bring_turn(Coming &c, const std::vector<int64_t> &parts);
+    void deal_matrix(const Coming &c, int64_t e);
+    static void is_there(const Coming &c);
     void bring_piece(Panel &panel, int64_t block, int64_t piece);
+    void queue_late(Panel &panel);
     void bring_across(Panel &panel, int64_t block, int64_t chunk);
     void bring_next(Panel &panel);
 
     // row_product_end.cpp
     void begin_end(const ScheduleState &state);
-    void drain(const Values &tile, int64_t sums_at);
+    void drain(const Values &tile, int64_t sums_at, Span pieces);
     void drain_next();
     void finish_drains();
     void join(const Drain &d, int64_t first);

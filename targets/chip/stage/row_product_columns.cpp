@@ -38,27 +38,27 @@ void RowProduct::write_face(int64_t at) {
 }
 
 // Blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time, so that moves are short and come from all groups
-// in turns; a scatter then serves all L1Bs.
-void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
-    const int64_t count = std::min(w_blocks_, blocks_ - block);
+// in turns; a scatter then serves all L1Bs. Under work, where L2's time is short, two at a time: one to each half of the L1Bs, of several
+// groups where that can be.
+RowProduct::Coming RowProduct::coming(Panel &panel, int64_t block, int64_t piece, bool late) {
     // The very first in shorter moves, which are there sooner.
     const int64_t most = !panel.first && !block && !piece ? 8 : side_;
-    const int64_t w_rows = std::min(w_rows_, most), l1_rows = std::min(l1_rows_, most);
-    std::vector<int64_t> l2bm(size_t(l1bs_ * of_piece_)), l1bm(static_cast<size_t>(of_piece_));
-    const auto rows = [&](int64_t part, int64_t begin, int64_t n) {
-        return classes(tiles_[panel.first], [&](Values &values, Class &c) {
-            const Matrix &matrix = of_l1b_[size_t(piece * of_piece_ + part % of_piece_)];
-            set_tile(values, matrix.number);
-            plan_->set_unit(values, Tier::Mab, int(matrix.side));
-            plan_->set_unit(values, Tier::L1b, int(part / of_piece_));
-            for (values[row_] = begin; values[row_] < begin + n; values[row_]++) c.rows.push_back(w_.row(values));
-        });
+    Coming c{panel,
+             block,
+             std::min(w_blocks_, blocks_ - block),
+             piece,
+             late ? late_loads_ : w_loads_,
+             late ? late_l1_ : l1_loads_,
+             0,
+             std::min(late ? l1_rows_ : w_rows_, most),
+             std::min(l1_rows_, most),
+             std::vector<int64_t>(size_t(l1bs_ * of_piece_)),
+             std::vector<int64_t>(static_cast<size_t>(of_piece_)),
+             {}};
+    const auto group = [&](int64_t part) {
+        return w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group;
     };
-    const auto group = [&](int64_t part) { return w_.order->place(rows(part, 0, 1).front().rows.front(), 0).group; };
-    // Parts come from the groups in turns, and go down one by one. Under work, where L2's time is short, two at a time: one to each half of
-    // the L1Bs, of several groups where that can be.
-    std::vector<std::vector<int64_t>> turns;
-    if (kept_ && l1bs_ % 2 == 0 && w_loads_.words() >= 4 * of_piece_ * w_rows_ * w_blocks_ * block_words) {
+    if ((kept_ || late) && l1bs_ % 2 == 0 && c.loads.words() >= 4 * of_piece_ * c.w_rows * w_blocks_ * block_words) {
         const int64_t half = l1bs_ / 2;
         std::vector<int64_t> others(static_cast<size_t>(half));
         std::iota(others.begin(), others.end(), half);
@@ -66,65 +66,114 @@ void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
             auto other = std::find_if(others.begin(), others.end(),
                                       [&](int64_t o) { return group(o * of_piece_) != group(l * of_piece_); });
             if (other == others.end()) other = others.begin();
-            turns.emplace_back();
+            c.turns.emplace_back();
             for (int64_t e = 0; e < of_piece_; e++)
-                turns.back().insert(turns.back().end(), {l * of_piece_ + e, *other * of_piece_ + e});
+                c.turns.back().insert(c.turns.back().end(), {l * of_piece_ + e, *other * of_piece_ + e});
             others.erase(other);
         }
-    } else {
-        std::vector<int64_t> before(size_t(c_.config.groups)), turn;
-        for (int64_t part = 0; part < l1bs_ * of_piece_; part++) {
-            turns.push_back({part});
-            turn.push_back(before[size_t(group(part))]++);
-        }
-        std::stable_sort(turns.begin(), turns.end(),
-                         [&](const auto &a, const auto &b) { return turn[size_t(a[0])] < turn[size_t(b[0])]; });
+        return c;
     }
-    for (int64_t begin = 0; begin < side_; begin += l1_rows) {
-        for (int64_t &at : l1bm) at = l1_loads_.next(l1_rows * count * block_words);
-        for (const std::vector<int64_t> &parts : turns) {
-            std::vector<int64_t> loads = parts;
-            std::stable_sort(loads.begin(), loads.end(), [&](int64_t a, int64_t b) { return group(a) < group(b); });
-            for (const int64_t part : loads) {
-                if (begin % w_rows) continue;
-                l2bm[size_t(part)] = w_loads_.next(w_rows * count * block_words);
-                load(w_, rows(part, begin, w_rows), block, count, l2bm[size_t(part)]);
-            }
-            for (size_t p = 0; p < parts.size(); p += 2) {
-                const bool two = p + 1 < parts.size();
-                for (int64_t x = 0; x < l1_rows * count; x++) {
-                    const int64_t row = (begin % w_rows * count + x) * block_words;
-                    L2 s;
-                    s.op = two ? L2Op::Broadcast2 : L2Op::UnicastDown;
-                    s.child = two ? 0 : uint8_t(parts[p] / of_piece_);
-                    if (two) s.l1bs = 1u << parts[p] / of_piece_ | 1u << parts[p + 1] / of_piece_;
-                    if (two) s.second.at = uint16_t(l2bm[size_t(parts[p + 1])] + row);
-                    // Rows of a block side by side.
-                    l2_step(s, l2bm[size_t(parts[p])] + row,
-                            l1bm[size_t(parts[p] % of_piece_)] + (x % count * l1_rows + x / count) * block_words);
-                }
-            }
-        }
-        for (int64_t e = 0; e < of_piece_; e++) {
-            const Matrix &matrix = of_l1b_[size_t(piece * of_piece_ + e)];
-            for (int64_t b = 0; b < count; b++) {
-                for (int64_t r = 0; r < l1_rows; r += rows_of_step_) {
-                    for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
-                        const int64_t first = (block + b) * sets_of_block_ + h;
-                        if (first >= sets_) break;
-                        deal(
-                            l1bm[size_t(e)] + (b * l1_rows + r) * block_words + h * deal_,
-                            [&](int64_t row, int64_t set) {
-                                return face_at(panel, matrix.number, first + set) +
-                                       (begin + r + row) * (sides_ > 1 ? 2 : 1);
-                            },
-                            true, mabs_of(matrix.side));
-                    }
-                }
-            }
+    std::vector<int64_t> before(size_t(c_.config.groups)), turn;
+    for (int64_t part = 0; part < l1bs_ * of_piece_; part++) {
+        c.turns.push_back({part});
+        turn.push_back(before[size_t(group(part))]++);
+    }
+    std::stable_sort(c.turns.begin(), c.turns.end(),
+                     [&](const auto &a, const auto &b) { return turn[size_t(a[0])] < turn[size_t(b[0])]; });
+    return c;
+}
+
+// Rows [begin, begin + n) of a matrix of an L1B.
+std::vector<RowProduct::Class> RowProduct::column_classes(const Coming &c, int64_t part, int64_t begin,
+                                                          int64_t n) const {
+    return classes(tiles_[c.panel.first], [&](Values &values, Class &made) {
+        const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + part % of_piece_)];
+        set_tile(values, matrix.number);
+        plan_->set_unit(values, Tier::Mab, int(matrix.side));
+        plan_->set_unit(values, Tier::L1b, int(part / of_piece_));
+        for (values[row_] = begin; values[row_] < begin + n; values[row_]++) made.rows.push_back(w_.row(values));
+    });
+}
+
+// To L1BM: the rows at hand of one matrix of one L1B, or of pairs of two.
+void RowProduct::bring_turn(Coming &c, const std::vector<int64_t> &parts) {
+    std::vector<std::pair<int, int64_t>> loads;
+    for (const int64_t part : parts)
+        loads.emplace_back(w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group, part);
+    std::stable_sort(loads.begin(), loads.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    for (const auto &[group, part] : loads) {
+        if (c.begin % c.w_rows) continue;
+        c.l2bm[size_t(part)] = c.loads.next(c.w_rows * c.count * block_words);
+        load(w_, column_classes(c, part, c.begin, c.w_rows), c.block, c.count, c.l2bm[size_t(part)]);
+    }
+    for (size_t p = 0; p < parts.size(); p += 2) {
+        const bool two = p + 1 < parts.size();
+        for (int64_t x = 0; x < c.l1_rows * c.count; x++) {
+            const int64_t row = (c.begin % c.w_rows * c.count + x) * block_words;
+            L2 s;
+            s.op = two ? L2Op::Broadcast2 : L2Op::UnicastDown;
+            s.child = two ? 0 : uint8_t(parts[p] / of_piece_);
+            if (two) s.l1bs = 1u << parts[p] / of_piece_ | 1u << parts[p + 1] / of_piece_;
+            if (two) s.second.at = uint16_t(c.l2bm[size_t(parts[p + 1])] + row);
+            // Rows of a block side by side.
+            l2_step(s, c.l2bm[size_t(parts[p])] + row,
+                    c.l1bm[size_t(parts[p] % of_piece_)] + (x % c.count * c.l1_rows + x / c.count) * block_words);
         }
     }
-    for (int64_t b = block; b < block + count; b++) panel.there[size_t(b)][size_t(piece)] = true;
+}
+
+// The rows at hand of a matrix, of all L1Bs, to LM.
+void RowProduct::deal_matrix(const Coming &c, int64_t e) {
+    const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + e)];
+    for (int64_t b = 0; b < c.count; b++) {
+        for (int64_t r = 0; r < c.l1_rows; r += rows_of_step_) {
+            for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
+                const int64_t first = (c.block + b) * sets_of_block_ + h;
+                if (first >= sets_) break;
+                deal(
+                    c.l1bm[size_t(e)] + (b * c.l1_rows + r) * block_words + h * deal_,
+                    [&](int64_t row, int64_t set) {
+                        return face_at(c.panel, matrix.number, first + set) +
+                               (c.begin + r + row) * (sides_ > 1 ? 2 : 1);
+                    },
+                    true, mabs_of(matrix.side));
+            }
+        }
+    }
+}
+
+void RowProduct::is_there(const Coming &c) {
+    for (int64_t b = c.block; b < c.block + c.count; b++) c.panel.there[size_t(b)][size_t(c.piece)] = true;
+}
+
+void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
+    Coming c = coming(panel, block, piece, false);
+    for (; c.begin < side_; c.begin += c.l1_rows) {
+        for (int64_t &at : c.l1bm) at = c.l1_loads.next(c.l1_rows * c.count * block_words);
+        for (const std::vector<int64_t> &parts : c.turns) bring_turn(c, parts);
+        for (int64_t e = 0; e < of_piece_; e++) deal_matrix(c, e);
+    }
+    is_there(c);
+}
+
+// All late columns of a panel, in short steps, which part takes one by one.
+void RowProduct::queue_late(Panel &panel) {
+    for (int64_t block = 0; block < blocks_; block += w_blocks_) {
+        for (int64_t piece = late_pieces().begin; piece < late_pieces().end; piece++) {
+            const auto c = std::make_shared<Coming>(coming(panel, block, piece, true));
+            for (int64_t begin = 0; begin < side_; begin += c->l1_rows) {
+                dealt_.emplace_back([this, c, begin] {
+                    c->begin = begin;
+                    for (int64_t &at : c->l1bm) at = c->l1_loads.next(c->l1_rows * c->count * block_words);
+                });
+                for (const std::vector<int64_t> &parts : c->turns)
+                    dealt_.emplace_back([this, c, &parts] { bring_turn(*c, parts); });
+                for (int64_t e = 0; e < of_piece_; e++) dealt_.emplace_back([this, c, e] { deal_matrix(*c, e); });
+            }
+            dealt_.emplace_back([this, c] { is_there(*c); });
+        }
+    }
+    late_steps_ = int64_t(dealt_.size()), late_groups_ = 0;
 }
 
 // B [k][j]: rows in DRAM are those of k, 16 for a MAB, their words those of columns. A scatter of L2BM deals pieces of 8 LW to the L1Bs,
@@ -181,15 +230,15 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
     for (int64_t p = first; p < first + chunk_pieces_; p++) panel.there[size_t(block)][size_t(p)] = true;
 }
 
-// Loads of columns for the first blocks of k.
+// Loads of columns for the first blocks of k, but for those that come late.
 int64_t RowProduct::loads_until(int64_t blocks) const {
     if (parts_ > 1) return std::min(blocks, blocks_) * mabs_ + 3;
-    return (blocks + w_blocks_ - 1) / w_blocks_ * (column_pieces() / chunk_pieces_);
+    return (blocks + w_blocks_ - 1) / w_blocks_ * ((pieces_ - late_) / chunk_pieces_);
 }
 
 void RowProduct::bring_next(Panel &panel) {
     if (parts_ > 1) return bring_half(panel, int64_t(panel.brought++));
-    const int64_t chunks = column_pieces() / chunk_pieces_;
+    const int64_t chunks = (pieces_ - late_) / chunk_pieces_;
     const int64_t chunk = int64_t(panel.brought) % chunks, block = int64_t(panel.brought) / chunks * w_blocks_;
     panel.brought++;
     w_.across ? bring_across(panel, block, chunk) : bring_piece(panel, block, chunk);

@@ -168,9 +168,9 @@ Operand RowProduct::finished(const Operand &sums, int64_t piece) {
     return result;
 }
 
-void RowProduct::drain(const Values &tile, int64_t sums_at) {
+void RowProduct::drain(const Values &tile, int64_t sums_at, Span pieces) {
     drains_.emplace_back();
-    drains_.back().tile = tile, drains_.back().sums_at = sums_at;
+    drains_.back().tile = tile, drains_.back().sums_at = sums_at, drains_.back().pieces = pieces;
     if (complete_ < 0) drain_next();
 }
 
@@ -253,7 +253,8 @@ Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride
 void RowProduct::drain_narrow(const Drain &d, int64_t first) {
     const int64_t half = mabs_ / 2, step = apart_ * pieces_ / half; // words of a MAB from row to row of four
     const int64_t together = cycles_per_step * apart_;              // rows
-    for (int64_t v = 0; v < drain_rows_; v += together) {
+    for (int64_t n = 0; n < drain_rows_; n += together) {
+        const int64_t v = d.backwards() ? drain_rows_ - together - n : n;
         const int64_t regs = registers_.next(2 * slots_), begin = v * pieces_;
         for (int64_t t = 0; t < l1b_matrices(); t++) {
             for (int64_t o = 0; o < apart_; o++) {
@@ -309,13 +310,18 @@ void RowProduct::drain_wide(const Drain &d, int64_t first) {
     up(d, 0, count);
 }
 
-// Pieces of the rows drained at a time, to L2BM behind those before.
+// Pieces of the rows drained at a time, to L2BM behind those before. A step takes four; when some of them are not to be stored, they go where
+// other rows' pieces follow: those behind the stored ones to the next row's place, those before them to the last one's.
 void RowProduct::up(const Drain &d, int64_t piece, int64_t pieces) {
-    const int64_t rows = int64_t(d.rows.size()) - drain_rows_;
-    for (int64_t p = piece; p < piece + pieces; p += cycles_per_step) {
+    const int64_t rows = int64_t(d.rows.size()) - drain_rows_, steps = pieces / cycles_per_step;
+    for (int64_t i = 0; i < steps; i++) {
+        const int64_t p = piece + (d.backwards() ? steps - 1 - i : i) * cycles_per_step, begin = p % pieces_;
+        if (begin + cycles_per_step <= d.pieces.begin || begin >= d.pieces.end) continue;
+        const int64_t at =
+            (rows + p / pieces_) * d.pieces.count() + begin - d.pieces.begin / cycles_per_step * cycles_per_step;
         L2 s;
         s.op = L2Op::Gather;
-        l2_step(s, d.l2bm + rows * row_words_ + p * 8 * l1bs_, d.out + p * 8, 32 * l1bs_, 32);
+        l2_step(s, d.l2bm + at * 8 * l1bs_, d.out + p * 8, 32 * l1bs_, 32);
     }
 }
 
@@ -324,13 +330,15 @@ void RowProduct::store(Drain &d) {
     std::vector<Mv> all;
     Values values = d.tile;
     const DramOrder &order = *y_.order;
+    const int64_t all_words = d.pieces.count() * 8 * l1bs_,
+                  from = d.l2bm + d.pieces.begin % cycles_per_step * 8 * l1bs_; // behind what is not stored
     for (int u = 0; u < c_.config.total_l2bs(); u++) {
         if (u / c_.config.l2bs >= plan_->used(Tier::Group) || u % c_.config.l2bs >= plan_->used(Tier::L2b)) continue;
         plan_->set_unit(values, Tier::Group, u / c_.config.l2bs);
         plan_->set_unit(values, Tier::L2b, u % c_.config.l2bs);
         values[vector_] = 0;
-        const int64_t word = y_.last(values) / order.per_word();
-        const int64_t words = std::min(row_words_, order.pitch() - word);
+        const int64_t word = y_.last(values) / order.per_word() + d.pieces.begin * 8 * l1bs_;
+        const int64_t words = std::min(all_words, order.pitch() - word);
         if (words <= 0) continue;
         const auto put = [&](const std::vector<DramPlace> &list, int64_t at) {
             for (const BlockRun &run : join_blocks(list)) {
@@ -343,22 +351,22 @@ void RowProduct::store(Drain &d) {
                 all.push_back(m);
             }
         };
-        const bool whole = row_words_ % block_words == 0 && (words == row_words_ || words % block_words == 0);
+        const bool whole = all_words % block_words == 0 && (words == all_words || words % block_words == 0);
         const int64_t unit = whole ? block_words : c_.config.moves.granule;
         std::vector<DramPlace> list;
         int64_t first = 0; // row of the list's first
         const auto flush = [&] {
             if (list.empty()) return;
             if (whole)
-                put(list, d.l2bm + first * row_words_);
+                put(list, from + first * all_words);
             else
-                granules(y_, list, d.l2bm + first * row_words_, 1u << u, true, all);
+                granules(y_, list, from + first * all_words, 1u << u, true, all);
             list.clear();
         };
         for (size_t v = 0; v < d.rows.size(); v++) {
             values[vector_] = d.rows[v];
             const int64_t row = y_.row(values);
-            if (row == order.zero_row() || words < row_words_) flush();
+            if (row == order.zero_row() || words < all_words) flush();
             if (row == order.zero_row()) continue;
             if (list.empty()) first = int64_t(v);
             for (int64_t w = 0; w < words; w += unit) list.push_back(order.place(row, word + w));
@@ -418,7 +426,11 @@ void RowProduct::describe() {
         else
             line(fmt::format("for {} in 0..{}{}", p.name, p.extent, p.reduction ? " (reduction)" : ""));
         if (l == panel_at_)
-            line(fmt::format("  move {} to LM: {} matrices of {} sets", w_.access.tensor, matrices_, sets_));
+            line(fmt::format(
+                "  move {} to LM: {} matrices of {} sets{}", w_.access.tensor, matrices_, sets_,
+                late_ ? fmt::format("; a quarter of them comes while the first {} tiles pass under the others",
+                                    before_late_)
+                      : ""));
         if (stage_.accumulate->loop == p.name)
             line(fmt::format("  sums in GRF0, {} LW; at the end: joined over {}, moved to DRAM by rows of {} LW",
                              sum_words_ * vectors_ * matrices_, parts_ > 1 ? "halves of the L1Bs" : "MABs",

@@ -78,7 +78,7 @@ void RowProduct::begin_halves() {
     const int64_t sums = of_chunk * 2 * block_words, back = of_chunk * block_words, out = of_chunk * pieces_ * 8;
     require("L1BM", l1, std::max((quad + 1) * piece, sums + back + out));
     l1_loads_ = ring(Bank::L1bm, l1, "columns on their way, and sums of " + stage_.name());
-    const int64_t at = l1_loads_.next(0), times = std::min<int64_t>(l1 / (sums + back + out), 2);
+    const int64_t at = l1_loads_.begin(), times = std::min<int64_t>(l1 / (sums + back + out), 2);
     l1_sums_ = Ring(at, times * sums);
     back_ = Ring(at + times * sums, times * back);
     l1_results_ = Ring(at + times * (sums + back), times * out);
@@ -95,7 +95,7 @@ void RowProduct::begin_halves() {
     lag_ = slots - 1;
     w_loads_ =
         ring(Bank::L2bm, rest / (quad * w) * quad * w, "rows of " + w_.access.tensor + ", and of " + y_.access.tensor);
-    const int64_t begin = w_loads_.next(0);
+    const int64_t begin = w_loads_.begin();
     staged_ = Ring(begin, staged);
     results_ = Ring(begin + staged, slots * result);
 }

@@ -282,10 +282,33 @@ void RowProduct::understand(const ScheduleState &state) {
     if (parts_ > 1 && end_.defined())
         throw Unsupported(who + "an end of sums that meet in halves of the L1Bs; a cast to f16 is built");
     drain_rows_ = store_rows_ = vectors_;
-    if (complete_ < 0) return;
-    drain_rows_ = parts_ > 1 ? 8 : cycles_per_step * apart_;
+    if (complete_ < 0) return come_late();
+    drain_rows_ = cycles_per_step * apart_;
     store_rows_ = vectors_ / drain_rows_ % 2 ? drain_rows_ : 2 * drain_rows_;
     keep_sums(beside - sums - registers_.words());
+}
+
+// Cycles in which so many rows of a tensor come to every L2B.
+double RowProduct::come(const View &view, double rows) const {
+    const double rate = double(c_.config.moves.dram_rate * c_.config.groups);
+    std::vector<Class> all =
+        classes(tiles_.front(), [&](Values &values, Class &c) { c.rows.push_back(view.row(values)); });
+    return rows * double(blocks_ * parts_ * block_words) * std::max(1.0 / 16, double(all.size()) / rate);
+}
+
+// Columns fill LM, so that no sums can wait for some of them. Where rows come fast enough, so many tiles of a panel pass under three
+// quarters of the columns while the last quarter comes.
+void RowProduct::come_late() {
+    const int64_t late = pieces_ / 4;
+    if (ahead_ > 1 || sides_ > 1 || w_.across || pieces_ % 4 || late * 8 * l1bs_ % block_words) return;
+    const double work = 0.75 * double(sets_ * matrices_ * vectors_) * (single_ ? 2 : 1), x = come(x_, double(vectors_)),
+                 w = 0.25 * come(w_, double(l1bs_ * l1b_matrices() * side_));
+    if (work <= x) return;
+    before_late_ = int64_t(1.25 * w / (work - x)) + 2;
+    for (const Panel &p : panels_) {
+        if (int64_t(p.tiles) < 3 * before_late_) return;
+    }
+    late_ = late;
 }
 
 // Complete sums of a tile stand in LM1, for the L1Bs to join side by side while the next ones are made. Where it has more room, sums of
@@ -293,12 +316,6 @@ void RowProduct::understand(const ScheduleState &state) {
 void RowProduct::keep_sums(int64_t words) {
     const int64_t sums = sum_words_ * vectors_ * matrices_;
     // Cycles: what a tile computes, in which its rows come, and the columns.
-    const double rate = double(c_.config.moves.dram_rate * c_.config.groups),
-                 row = double(blocks_ * parts_ * block_words);
-    const auto come = [&](const View &view, double rows) {
-        const auto all = classes(tiles_.front(), [&](Values &values, Class &c) { c.rows.push_back(view.row(values)); });
-        return rows * row * std::max(1.0 / 16, double(all.size()) / rate);
-    };
     const double work = double(sets_ * matrices_ * vectors_), x = come(x_, double(vectors_)),
                  w = come(w_, double(l1bs_ / parts_ * l1b_matrices() * side_));
     int64_t room = std::min<int64_t>(int64_t(panels_.front().tiles), words / sums);
@@ -311,8 +328,8 @@ void RowProduct::keep_sums(int64_t words) {
 void RowProduct::begin_memory() {
     if (parts_ > 1) return begin_halves();
     Planner &plan = c_.planner;
-    // Vectors: as many sets as GRF1 has room for, to four.
-    const int64_t groups = std::clamp<int64_t>(plan.free_words(Bank::Grf1) / set_words_, 1, 8);
+    // Vectors: as many sets as GRF1 has room for.
+    const int64_t groups = std::clamp<int64_t>(plan.free_words(Bank::Grf1) / set_words_, 1, 16);
     vectors_ring_ =
         Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
     // L1BM: sums of a tile, or of what is drained at a time, twice where there is room; results of one; the rest is for loads.
@@ -325,8 +342,11 @@ void RowProduct::begin_memory() {
         2 * (sums + out) + std::max(4 * step, w_.across ? 2 * part : 0) <= plan.free_words(Bank::L1bm) ? 2 : 1;
     l1_sums_ = Ring(plan.take(Bank::L1bm, times * sums, "sums of " + stage_.name()), times * sums);
     if (out) l1_results_ = Ring(plan.take(Bank::L1bm, times * out, "results"), times * out);
+    const int64_t late = of_piece_ * side_ * block_words; // that come late have a part of it for themselves
     const int64_t l1 = std::max(step, std::min(plan.free_words(Bank::L1bm), 64 * step) / step * step);
+    if (l1 < 2 * late) late_ = 0;
     l1_loads_ = Ring(plan.take(Bank::L1bm, l1, "operands on their way"), l1);
+    if (late_) late_l1_ = Ring(l1_loads_.begin() + l1 - late, late);
     // L2BM: results of some tiles, and moves of about 256 cycles.
     const int64_t result = store_rows_ * row_words_;
     const int64_t room = plan.free_words(Bank::L2bm);
@@ -338,7 +358,7 @@ void RowProduct::begin_memory() {
     const auto w_room = [&] { return l1 / ((of_piece_ + 1) * l1_rows_ * block_words); }; // blocks, by L1BM
     if (!w_.across) {
         while (l1_rows_ > rows_of_step_ && (w_room() < 1 || l1_rows_ * block_words > room / 8)) l1_rows_ /= 2;
-        w_blocks_ = kept_ ? 1 : std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
+        w_blocks_ = kept_ || late_ ? 1 : std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
     }
     if ((w_.across ? part : of_piece_ * l1_rows_ * w_blocks_ * block_words) > l1)
         throw UserError(fmt::format("stage {}: L1BM has {} LW for operands on their way; smaller tiles leave more",
@@ -361,6 +381,7 @@ void RowProduct::begin_memory() {
     // Columns that come before the tiles, not under them, have the results' room too.
     const int64_t w_room2 = ahead_ > 1 ? most_w : (at + most_w - begin) / w * w;
     w_loads_ = Ring(ahead_ > 1 ? at : begin, w_room2);
+    late_loads_ = Ring(at, most_w);
     if (w_.across) return;
     // Moves of more rows than L1BM has room for, where L2BM holds those of all L1Bs twice.
     w_rows_ = l1_rows_;
