@@ -12,11 +12,8 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : ChipConvolution {
-    int64_t side() const { return single ? 8 : 16; }    // channels of a matrix
-    int64_t matrix() const { return single ? 32 : 64; } // LW of it
-    int64_t sum() const { return single ? 1 : 2; }      // LW of one in a PE
-    int64_t registers = 0;                              // of each GRF, for what finishes the sums
+struct Roles : OfMatrices<ChipConvolution> {
+    int64_t registers = 0; // of each GRF, for what finishes the sums
     // Of a GRF, that may be computed at a time; four more are for what fills four up.
     int64_t most_sums(const ChipNumbers &n) const { return (n.grf - std::min(registers, n.grf - 16)) / sum() - 4; }
 };
@@ -26,7 +23,7 @@ using Dealing = ChipDealing;
 std::optional<Roles> roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     if (!r || r->o.empty()) return std::nullopt;
-    Roles roles{*r};
+    Roles roles{{*r}};
     roles.registers = r->end ? std::max<int64_t>(32, end_registers(op, r->contraction)) : 0;
     return roles;
 }
@@ -102,10 +99,8 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
                             ? 2 * std::max<double>(ceil_div(points, 4), 3) // a sum is there again three steps later
                             : std::max<double>(ceil_div(points, 4), 2.3);
     const double work = tiles * kb * taps * 4 * std::max(p.blocks * step, 3.0);
-    const auto l2 = [&](double words, int64_t parts) { // of an L1B
-        return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
-    };
-    const double l2_steps = l2(x_pe * pes, n.l1bs / p.l1bs) + l2(w / p.l1bs, p.l1bs) + results / n.l1bs / 32;
+    const double l2_steps =
+        n.l2_steps(x_pe * pes, n.l1bs / p.l1bs) + n.l2_steps(w / p.l1bs, p.l1bs) + results / n.l1bs / 32;
     const double l1_steps = x_pe / 4 + tiles * kb * taps * p.blocks * of_matrix + tiles * out / 4;
     const double flow = std::max({work, x_in + w_in, dram, 4 * l2_steps, 4 * l1_steps});
     // The first image comes with the weights of its first output channels; an LM that is written is not read.
@@ -197,12 +192,6 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
     const Point p = point_of(parameters);
     const Dealing d = dealing(r, n, p);
     Schedule s(op, machine);
-    const auto packed = [&](const std::string &tensor) {
-        std::vector<std::string> axes;
-        for (const Axis &a : op.find_input(tensor)->axes) axes.push_back(a.name());
-        s.prepack(tensor, axes);
-        return tensor + ".packed";
-    };
     StageHandle C = s.stage(r.contraction.sum->name);
     std::map<std::string, std::string> rest; // of an axis: the loop that is left
     std::vector<std::pair<std::string, size_t>> bound;
@@ -234,8 +223,9 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
     C.reorder(order);
     for (const auto &[loop, level] : bound) C.bind(loop, chip_levels[level]);
     const std::array<std::string, 4> at = {tile, rest[r.c], r.y.tap, r.x.tap};
-    const std::string weights = packed(r.weights.tensor);
-    const std::string input = packed(r.input), image = r.input == r.image.tensor ? input : r.image.tensor;
+    const std::string weights = prepack_in_order(s, op, r.weights.tensor);
+    const std::string input = prepack_in_order(s, op, r.input),
+                      image = r.input == r.image.tensor ? input : r.image.tensor;
     if (p.image == of_tile && !fits_twice(r, n, p))
         s.place_in(image, "LM", C.name(), at[of_tile]);
     else

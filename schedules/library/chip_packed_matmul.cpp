@@ -10,17 +10,14 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : ChipProduct {
-    int64_t side() const { return single ? 8 : 16; }    // of a matrix
-    int64_t matrix() const { return single ? 32 : 64; } // LW of it
-    int64_t sum() const { return single ? 1 : 2; }      // LW of one in a PE
-    int64_t rate() const { return single ? 2 : 1; }     // cycles of a vector
+struct Roles : OfMatrices<ChipProduct> {
+    int64_t rate() const { return single ? 2 : 1; } // cycles of a vector
 };
 using Numbers = ChipNumbers;
 std::optional<Roles> roles(const Op &op) {
     const auto p = find_chip_product(op);
     if (!p || (p->single && op.stage(op.outputs().front()).type != f32)) return std::nullopt;
-    return Roles{*p};
+    return Roles{{*p}};
 }
 
 int64_t output_bytes(const Op &op) {
@@ -72,11 +69,8 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
         tiles * p.columns * side * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
     const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
     const double dram = (reads + results) / (n.groups * n.dram);
-    const auto l2 = [&](double words, int64_t parts) { // of an L1B
-        return parts == n.l1bs ? words / 32 : words / 64 * (parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
-    };
-    const double l2_steps =
-        l2(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) + l2(tiles * p.columns * kb * r.matrix(), p.l1bs);
+    const double l2_steps = n.l2_steps(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) +
+                            n.l2_steps(tiles * p.columns * kb * r.matrix(), p.l1bs);
     const double of_matrix = double(r.matrix()) / 32, of_result = double(side * out_bytes) / 128; // steps of L1
     const double l1_steps =
         visits * p.vectors * kb / 4 + tiles * kb * p.columns * of_matrix + tiles * p.columns * p.vectors * of_result;
@@ -199,18 +193,12 @@ Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const
         for (const char *level : {"group", "L2B", "L1B"}) C.bind((*axis == 'i' ? i : j) + "." + level, level);
     }
     C.bind(i + ".MAB", "MAB");
-    const auto packed = [&](const std::string &tensor) {
-        std::vector<std::string> axes;
-        for (const Axis &a : op.find_input(tensor)->axes) axes.push_back(a.name());
-        s.prepack(tensor, axes);
-        return tensor + ".packed";
-    };
-    const std::string rows = packed(r.a.tensor);
+    const std::string rows = prepack_in_order(s, op, r.a.tensor);
     if (p.resident)
         s.place_in(rows, "LM", C.name(), i + ".t");
     else
         s.place_in(rows, "LM", C.name(), p.panel > 0 ? k + ".p" : copied).double_buffer();
-    std::string from = packed(r.b.tensor);
+    std::string from = prepack_in_order(s, op, r.b.tensor);
     if (p.panel > 0) {
         StageHandle panel = s.place_in(from, "L2BM", C.name(), k + ".p");
         panel.double_buffer();

@@ -80,4 +80,15 @@ ChipNumbers::ChipNumbers(const Machine &m)
       lm(m.level("LM").bytes / 8), grf(m.level("GRF0").bytes / 8), l1bm(m.level("L1BM").bytes / 8),
       l2bm(m.level("L2BM").bytes / 8), dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
 
+double ChipNumbers::l2_steps(double words, int64_t parts) const {
+    return parts == l1bs ? words / 32 : words / 64 * double(parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
+}
+
+std::string prepack_in_order(Schedule &s, const Op &op, const std::string &tensor) {
+    std::vector<std::string> axes;
+    for (const Axis &a : op.find_input(tensor)->axes) axes.push_back(a.name());
+    s.prepack(tensor, axes);
+    return tensor + ".packed";
+}
+
 } // namespace kumiko::library

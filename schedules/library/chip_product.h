@@ -7,7 +7,8 @@
 
 namespace kumiko {
 struct Machine;
-}
+class Schedule;
+} // namespace kumiko
 
 namespace kumiko::library {
 
@@ -33,6 +34,18 @@ struct ChipNumbers {
     int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
     double dram; // LW a cycle of a group
     explicit ChipNumbers(const Machine &m);
+    // Steps of L2 that bring an L1B so many words, where `parts` parts of the L2B's L1Bs have words of their own.
+    double l2_steps(double words, int64_t parts) const;
 };
+
+// What the matrix unit takes of operands that the host packs.
+template<class Shape>
+struct OfMatrices : Shape {
+    int64_t side() const { return this->single ? 8 : 16; }    // of a matrix
+    int64_t matrix() const { return this->single ? 32 : 64; } // LW of it
+    int64_t sum() const { return this->single ? 1 : 2; }      // LW of one in a PE
+};
+// The name of an input that the host packs with its axes in their order.
+std::string prepack_in_order(Schedule &s, const Op &op, const std::string &tensor);
 
 } // namespace kumiko::library
