@@ -50,6 +50,7 @@ RowProduct::RowProduct(Context &c, const ScheduleState &state, const StageState 
         throw Unsupported(fmt::format("an L1B of {} has {} MABs; products of rows are built for 1, 2, 4, 8 and 16",
                                       c.config.name, mabs_));
     understand(state);
+    take_columns(state);
     begin_memory();
     describe();
 }

@@ -102,6 +102,8 @@ private:
     size_t row_ = SIZE_MAX, column_ = SIZE_MAX, mab_ = SIZE_MAX, part_ = SIZE_MAX, vector_ = SIZE_MAX; // loops
     std::vector<size_t> outer_, set_loops_, tile_loops_;
     size_t panel_at_ = 0;
+    std::vector<Copy> columns_copies_;
+    bool twice_ = false; // panels in LM
     View x_, w_, y_;
     kumiko::Type type_; // of the result
     Expr end_;          // what finishes the sums, when it is more than a cast
@@ -168,15 +170,29 @@ private:
     int64_t end_words() const { return (narrows_ ? 2 * mabs_ : 4) * 8; } // of an operand of the end, in L1BM
     // The MABs of a side, or of all.
     uint32_t mabs_of(int64_t side) const;
-    // row_product_plan.cpp
+    // row_product_loops.cpp
+    std::string who() const;
+    [[noreturn]] void refuse(const std::string &what) const;
+    int64_t set_of_k() const { return side_ * mabs_ / sides_; } // elements
     void understand(const ScheduleState &state);
+    void understand_units();
+    void understand_operands(const ScheduleState &state);
+    void check_mabs() const;
+    void check_halves() const;
+    void understand_time();
+    void count_sets();
+    void understand_result(const ScheduleState &state);
+    void columns_of_l1bs();
+    void order_tiles();
+    View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
+              std::vector<Copy> &copies, bool columns);
+    View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order);
+    // row_product_plan.cpp
+    void take_columns(const ScheduleState &state);
     void keep_sums(int64_t words);
     void come_late();
     double come(const View &view, double rows) const;
     void begin_memory();
-    View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
-              std::vector<Copy> &copies, bool columns);
-    View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order);
     // row_product.cpp
     std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
     void set_tile(Values &values, int64_t tile) const;
@@ -201,7 +217,7 @@ private:
     Span late_pieces() const { return {pieces_ - late_, pieces_}; }
 
     // row_product_halves.cpp
-    void understand_halves() const;
+    void columns_of_halves();
     void begin_halves();
     void bring_pairs(int64_t l2bm, int64_t blocks, int64_t within);
     void bring_half(Panel &panel, int64_t number);

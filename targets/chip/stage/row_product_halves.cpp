@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace kumiko::chip {
 
@@ -26,7 +27,7 @@ constexpr int half_l1bs = 4, quad = half_l1bs;
 } // namespace
 
 // f16: L1B p has columns 256 p + 16 m in MAB m. f32: 128 p + 16 · (m / 2) + 512 · (m mod 2), so that a scatter's neighbours are a row's.
-void RowProduct::understand_halves() const {
+void RowProduct::columns_of_halves() {
     Values values(plan_->loops().size(), 0);
     const int64_t first = y_.last(values);
     bool fits = plan_->used(Tier::L1b) == l1bs_ && plan_->used(Tier::Mab) == mabs_ && matrices_ == 1 &&
@@ -54,6 +55,8 @@ void RowProduct::understand_halves() const {
             fmt::format("stage {}: {} lies in DRAM with its columns contiguous; under halves of the L1Bs its "
                         "reduction does",
                         stage_.name(), w_.access.tensor));
+    piece_of_.resize(size_t(mabs_));
+    std::iota(piece_of_.begin(), piece_of_.end(), 0);
 }
 
 void RowProduct::begin_halves() {
