@@ -1,0 +1,106 @@
+// A sum of products of operands that the host packs in the order of use, whose inner block is the matrix unit's. Matrices go from L1BM by broadcast
+// and forward to the face that is not in use, while the matrix unit takes the other one's vectors from LM; sums stay in a GRF until they are
+// complete, and leave under the next tile's work.
+#pragma once
+
+#include "targets/chip/stage/chain.h"
+#include "targets/chip/stage/context.h"
+#include "targets/chip/vector/emit.h"
+
+#include <deque>
+#include <functional>
+
+namespace kumiko::chip {
+
+class Contraction {
+public:
+    // Throws Unsupported, with what would be, for loops in another order.
+    Contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished);
+    void run();
+
+private:
+    Context &c_;
+    const StageState &stage_;
+    const StageState *finished_;
+    std::shared_ptr<StagePlan> plan_;
+    std::vector<size_t> time_, vectors_;
+    size_t row_ = 0, column_ = 0, accumulate_at_ = 0, last_matrix_loop_ = 0;
+    bool has_matrix_loop_ = false;
+    TensorAccess matrix_, vector_, result_;
+    bool single_ = false; // operands of f32: matrices of 8 × 8, sums of one LW in each PE
+    int sum_words_ = 2;
+    std::unique_ptr<Loader> x_, w_;
+    std::shared_ptr<const Road> store_;
+    int64_t store_dram_ = 0;
+    Rings store_rings_;
+    Values values_;
+    int face_ = 0;
+    bool bank_ = false; // where the sums are: GRF1
+    struct Drain {      // of a complete tile
+        int64_t key;
+        bool bank;
+        Values values;
+        int64_t part = 0; // the next
+    };
+    std::optional<Drain> pending_;
+    // Moves of results, each with the block behind which it is placed: behind the loads that come before in time, which matter more.
+    struct Store {
+        int64_t due;
+        uint32_t groups; // still to be placed
+        StoredPart part;
+    };
+    std::deque<Store> stores_;
+    struct PointOffset { // of a vector of the matrix: its accesses, from those of the first
+        int64_t x, sum;
+    };
+    std::vector<PointOffset> points_;
+    bool spare_ = false; // fours that are not full write what nobody reads, behind the sums
+    int64_t block_ = 0, lag_ = 0;
+    bool nothing_comes_ = false;    // all operands are there
+    int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
+
+    // What finishes the sums, when it is more than a cast: an expression of f32, and the operands beside the sums.
+    struct EndOperand {
+        Expr read; // as the expression has it, with its cast to f32 where it is narrower
+        std::shared_ptr<StageState> copy;
+        std::unique_ptr<Loader> loader;
+    };
+    Expr end_;
+    std::vector<EndOperand> end_operands_;
+    std::unique_ptr<VectorEmitter> code_;
+    VectorProgram end_program_;
+    Expr end_value_;                                      // with its cast
+    std::optional<sim::Operand> end_made_;                // finished words, both parts, on their way out
+    std::array<Values, sim::cycles_per_step> end_values_; // of the four accesses that are finished
+
+    std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
+    sim::Type precision() const { return single_ ? sim::Type::F32 : sim::Type::F16; }
+    sim::Operand sums(int64_t at, int64_t stride, bool bank) const {
+        return bank ? sim::grf1(int(at), int(stride)) : sim::grf0(int(at), int(stride));
+    }
+    // contraction_plan.cpp
+    void understand(const ScheduleState &state);
+    void take_memory(const ScheduleState &state);
+    std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form,
+                                   const std::vector<Bank> &legal, const std::string &names);
+    std::shared_ptr<const Road> store_road();
+    void find_points();
+    void describe();
+    // contraction.cpp
+    void enter(size_t at);
+    void walk(size_t depth);
+    void block();
+    void vectors(int half);
+    void leave();
+    void drain_pending();
+    void release_stores(int64_t keep);
+    // contraction_end.cpp
+    void begin_end(const ScheduleState &state);
+    sim::Operand end_operand(const EndOperand &o, int part);
+    Values values_of_access(int64_t access) const;
+    std::function<sim::Operand(int, int)> end_reader(int64_t n, bool bank);
+    void drain_part();
+    void gather(int64_t n, int w, int64_t l1bm);
+};
+
+} // namespace kumiko::chip

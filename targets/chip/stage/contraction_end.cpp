@@ -1,0 +1,159 @@
+// How the sums of a packed contraction leave: finished, put together in L1BM, to DRAM.
+#include "targets/chip/stage/contraction.h"
+#include "targets/chip/stage/end_program.h"
+
+#include "dsl/print.h"
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <algorithm>
+
+namespace kumiko::chip {
+
+using namespace sim;
+namespace ir = Halide::Internal;
+
+namespace {
+
+Operand moved(Operand o, int by) {
+    o.address.at[0] = uint16_t(o.address.at[0] + by);
+    return o;
+}
+
+} // namespace
+
+// Operands of the end come to LM at the loop of the accumulators, two tiles in turn.
+void Contraction::begin_end(const ScheduleState &state) {
+    for (const Expr &e : reads_with_casts(end_)) {
+        const ir::Cast *cast = e.as<ir::Cast>();
+        const Expr read = cast ? cast->value : e;
+        const std::string tensor = read.as<ir::Call>()->name;
+        if (tensor == stage_.name()) continue;
+        if (!state.is_input(tensor))
+            throw Unsupported("the end of " + stage_.name() + " reads " + tensor + ", which another stage computes");
+        if ((read.type() != f32 && (read.type() != f16 || single_)) || (cast && cast->type != f32))
+            throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
+                              (single_ ? "; f32 is built" : "; f16 and f32 are built"));
+        bool known = false;
+        for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, read);
+        if (known) continue;
+        EndOperand o;
+        o.read = read;
+        o.copy = std::make_shared<StageState>();
+        o.copy->def.name = tensor + ".LM";
+        o.copy->buffers = 2;
+        RoadShape s;
+        s.name = o.copy->def.name;
+        s.access = plan_->access(state, read);
+        s.type = read.type();
+        s.form = Form::Result;
+        s.single = single_;
+        s.row = row_;
+        for (const size_t t : time_) {
+            if (s.access.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
+        }
+        const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
+        const int64_t dram = c_.take_dram(plan_, road, tensor, false);
+        o.loader = std::make_unique<Loader>(c_, road, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}}, dram,
+                                            *plan_);
+        end_operands_.push_back(std::move(o));
+    }
+    std::array<RegisterRange, 2> registers;
+    for (int b = 0; b < 2; b++) {
+        const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
+        const int64_t words = std::clamp<int64_t>(c_.planner.free_words(bank), 24, 96);
+        registers[size_t(b)] = {int(c_.planner.take(bank, words, "values of the end of " + stage_.name())), int(words)};
+    }
+    const std::string who = "the end of stage " + stage_.name();
+    code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, !single_);
+    std::vector<Expr> reads;
+    for (const EndOperand &o : end_operands_) reads.push_back(o.read);
+    const bool cast = end_value_.type() == f16;
+    end_program_ = end_program(cast ? end_value_ : end_, stage_.name(), reads, who);
+}
+
+// The four words, or so many parts of them, of an operand of the end, for the four accesses at hand.
+Operand Contraction::end_operand(const EndOperand &o, int part) {
+    const Road &r = o.loader->road();
+    o.loader->ensure(end_values_[0]);
+    Four at;
+    int64_t last = 0;
+    for (size_t t = 0; t < at.size(); t++) {
+        at[t] = r.index(end_values_[t]);
+        last = std::max(last, at[t]);
+    }
+    o.loader->need(last);
+    for (int64_t &a : at) a = o.loader->base() + (r.words() == 2 ? 2 * a + part : a);
+    return words_at(c_.config, Bank::Lm, at);
+}
+
+// What fills the last four up is a result once more.
+Values Contraction::values_of_access(int64_t access) const {
+    Values v = pending_->values;
+    access = std::min(access, store_->accesses() - 1);
+    const auto &digits = store_->shape().digits;
+    for (size_t i = digits.size(); i-- > 0;) {
+        v[digits[i]] = access % plan_->loops()[digits[i]].extent;
+        access /= plan_->loops()[digits[i]].extent;
+    }
+    return v;
+}
+
+// The words of the tile's next results, to L1BM and on.
+void Contraction::drain_part() {
+    release_stores(store_ahead(*store_, store_rings_));
+    auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part,
+                            [&](int64_t n, int w, int64_t l1bm) { gather(n, w, l1bm); });
+    stores_.push_back({block_ + lag_, (1u << plan_->used(Tier::Group)) - 1, std::move(store)});
+    if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
+}
+
+// Word w of the results of four accesses, finished, from the PEs to L1BM. Where each makes one word, it is forwarded.
+void Contraction::gather(int64_t n, int w, int64_t l1bm) {
+    const bool bank = pending_->bank, one_word = store_->words() == 1;
+    const int64_t at = sum_words_ * cycles_per_step * n, words = store_->per_address() * cycles_per_step;
+    Micro m;
+    L1 l1;
+    l1.op = L1Op::Gather;
+    l1.at.at = uint16_t(l1bm);
+    if (end_.defined() && one_word) {
+        m = code_->run_to_last(end_program_, end_reader(n, bank));
+        l1.from = VectorEmitter::forward(m);
+        m.next();
+    } else if (one_word && !single_) {
+        m.use(Unit::Alu);
+        Alu alu;
+        alu.op = AluOp::Narrow;
+        alu.type = sim::Type::F32;
+        alu.a = m.read(sums(at, sum_words_, bank), 2);
+        m.word().alu = alu;
+        m.next();
+        l1.from = Source::Aluf;
+    } else if (end_.defined()) {
+        if (w == 0) {
+            end_made_ = code_->take(2, 1);
+            code_->run(end_program_, end_reader(n, bank), [&](int part) { return moved(*end_made_, part); });
+        }
+        l1.from = m.read(moved(*end_made_, w), 1);
+    } else {
+        l1.from = m.read(sums(at + w, sum_words_, bank), 1);
+    }
+    m.use(Unit::L1);
+    m.word().l1 = l1;
+    m.touch_range(Space::L1bm, l1bm, words, true);
+    c_.packer.place(m);
+    if (end_made_ && w == 1) {
+        code_->give_back(*end_made_);
+        end_made_.reset();
+    }
+}
+
+// What the end of four accesses' sums reads: these, and its other operands.
+std::function<Operand(int, int)> Contraction::end_reader(int64_t n, bool bank) {
+    for (int64_t t = 0; t < cycles_per_step; t++) end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
+    return [this, bank, at = sum_words_ * cycles_per_step * n](int which, int part) {
+        return which ? end_operand(end_operands_[size_t(which - 1)], part) : sums(at + part, sum_words_, bank);
+    };
+}
+
+} // namespace kumiko::chip
