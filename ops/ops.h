@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
+#include "ops/quantise.h"
 #include "ops/registry.h"
 #include "ops/reorder.h"
 #include "ops/rows.h"

@@ -1,0 +1,86 @@
+#include "ops/pool.h"
+#include "ops/registry_parts.h"
+#include "ops/rows.h"
+
+namespace kumiko::ops {
+
+namespace {
+
+std::vector<Parameter> conv_parameters(bool depthwise) {
+    std::vector<Parameter> p = {size("n", "images", 1), size("c", "input channels"), size("h", "height of the input"),
+                                size("w", "width of the input")};
+    if (!depthwise) p.push_back(size("o", "output channels"));
+    for (Parameter &more : std::vector<Parameter>{
+             integer("kh", 3, "height of the weights"), integer("kw", 3, "width of the weights"),
+             integer("stride", 1, "step, both ways"), integer("padding", 0, "zeros around the input, all sides"),
+             integer("dilation", 1, "distance between weights")}) {
+        p.push_back(more);
+    }
+    if (!depthwise) p.push_back(integer("groups", 1, "groups of channels"));
+    p.push_back(layout());
+    p.push_back(flag("bias", "add a value to each output channel"));
+    p.push_back(flag("residual", "add a tensor shaped like the output"));
+    p.push_back(activation());
+    p.push_back(type());
+    return p;
+}
+
+Op build_conv(const Arguments &a, bool depthwise) {
+    Conv2dOptions o;
+    o.layout = layout_of(a);
+    o.stride(a.integer("stride")).padding(a.integer("padding")).dilation(a.integer("dilation"));
+    o.bias = a.flag("bias");
+    o.residual = a.flag("residual");
+    o.activation = a.text("activation");
+    if (depthwise)
+        return depthwise_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.integer("kh"),
+                                a.integer("kw"), o);
+    o.groups = a.integer("groups");
+    return conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.size("o"), a.integer("kh"),
+                  a.integer("kw"), o);
+}
+
+std::vector<Parameter> pool_parameters() {
+    return {size("n", "images", 1),
+            size("c", "channels"),
+            size("h", "height of the input"),
+            size("w", "width of the input"),
+            integer("kh", 2, "height of the window"),
+            integer("kw", 2, "width of the window"),
+            integer("stride", 2, "step, both ways"),
+            integer("padding", 0, "rows and columns around the input, all sides"),
+            layout(),
+            type()};
+}
+
+Op build_pool(const Arguments &a, bool average) {
+    PoolOptions o;
+    o.layout = layout_of(a);
+    o.stride = a.integer("stride");
+    o.padding = a.integer("padding");
+    return (average ? average_pool : max_pool)(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"),
+                                               a.integer("kh"), a.integer("kw"), o);
+}
+
+} // namespace
+
+void add_images(Table &table) {
+    const Parameter eps = real("eps", 1e-5, "added to the variance");
+    table.add("conv2d", "a convolution over images", conv_parameters(false),
+              [](const Arguments &a) { return build_conv(a, false); });
+    table.add("depthwise_conv2d", "a convolution of each channel for itself", conv_parameters(true),
+              [](const Arguments &a) { return build_conv(a, true); });
+    table.add(
+        "batch_norm", "each channel of images scaled and shifted by its given mean and variance",
+        {size("n", "images", 1), size("c", "channels"), size("h", "height"), size("w", "width"), layout(), eps, type()},
+        [](const Arguments &a) {
+            return batch_norm(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.real("eps"),
+                              a.text("layout") == "nhwc");
+        });
+    table.add("max_pool", "the greatest of each window of images", pool_parameters(),
+              [](const Arguments &a) { return build_pool(a, false); });
+    table.add("average_pool", "the mean of each window of images", pool_parameters(),
+              [](const Arguments &a) { return build_pool(a, true); });
+}
+
+} // namespace kumiko::ops
