@@ -77,6 +77,13 @@ void add_images(Table &table) {
             return batch_norm(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.real("eps"),
                               a.text("layout") == "nhwc");
         });
+    table.add("group_norm", "groups of channels of images to mean 0 and variance 1, then scaled and shifted",
+              {size("n", "images", 1), size("c", "channels"), size("h", "height"), size("w", "width"),
+               integer("groups", 1, "groups of channels"), layout(), eps, type()},
+              [](const Arguments &a) {
+                  return group_norm(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"),
+                                    a.integer("groups"), a.real("eps"), a.text("layout") == "nhwc");
+              });
     table.add("max_pool", "the greatest of each window of images", pool_parameters(),
               [](const Arguments &a) { return build_pool(a, false); });
     table.add("average_pool", "the mean of each window of images", pool_parameters(),

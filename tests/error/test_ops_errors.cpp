@@ -94,3 +94,11 @@ TEST_CASE("what a wrong request to move elements is told") {
     CHECK(made("one_hot", {{"m", 3}, {"n", 3}, {"off", -1}, {"type", "u16"}}) ==
           "one_hot: off is -1; legal is what u16 holds");
 }
+
+TEST_CASE("what a wrong request for images is told") {
+    CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"groups", 4}}) ==
+          "group_norm: 4 groups do not divide the 6 channels");
+    CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"groups", 0}}) ==
+          "group_norm: 0 groups do not divide the 6 channels");
+    CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"type", "i32"}}) == "group_norm takes floats, not i32");
+}
