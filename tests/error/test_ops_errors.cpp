@@ -101,4 +101,21 @@ TEST_CASE("what a wrong request for images is told") {
     CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"groups", 0}}) ==
           "group_norm: 0 groups do not divide the 6 channels");
     CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"type", "i32"}}) == "group_norm takes floats, not i32");
+    CHECK(made("conv1d", {{"c", 6}, {"w", 8}, {"o", 4}, {"stride", {1, 2}}}) ==
+          "conv1d: stride has 2 numbers; legal is one");
+    CHECK(made("conv3d", {{"c", 6}, {"d", 8}, {"h", 8}, {"w", 8}, {"o", 4}, {"padding", {1, 2}}}) ==
+          "conv3d: padding has 2 numbers; legal is one, or 3");
+    CHECK(made("conv3d", {{"c", 6}, {"d", 8}, {"h", 8}, {"w", 8}, {"o", 4}, {"stride", {1, 0, 1}}}) ==
+          "conv3d: stride_y is 0; legal is 1 or more");
+    CHECK(made("conv3d", {{"c", 6}, {"d", 2}, {"h", 8}, {"w", 8}, {"o", 4}}) ==
+          "the depth of the input is 2, and 2 with its padding, but the weights cover 3; legal is an input no smaller "
+          "than that");
+    CHECK(made("conv1d", {{"c", 6}, {"w", 8}, {"o", 4}, {"groups", 4}}) ==
+          "conv1d: 4 groups do not divide the 6 input channels");
+    CHECK(made("conv_transpose2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"stride", 2}, {"output_padding", 2}}) ==
+          "conv_transpose2d: output_padding_y is 2; legal is 0 to 1, the stride less 1");
+    CHECK(made("conv_transpose2d", {{"c", 6}, {"h", 8}, {"w", 8}, {"o", 4}, {"stride", 0}}) ==
+          "conv_transpose2d: stride_y is 0; legal is 1 or more");
+    CHECK(made("conv_transpose2d", {{"c", 6}, {"h", 8}, {"w", 1}, {"o", 4}, {"padding", 2}}) ==
+          "conv_transpose2d: the width of the result is -1; legal is a padding that leaves 1 or more");
 }
