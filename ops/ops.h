@@ -8,4 +8,5 @@
 #include "ops/quantise.h"
 #include "ops/registry.h"
 #include "ops/reorder.h"
+#include "ops/resize.h"
 #include "ops/rows.h"

@@ -1,5 +1,6 @@
 #include "ops/pool.h"
 #include "ops/registry_parts.h"
+#include "ops/resize.h"
 #include "ops/rows.h"
 
 namespace kumiko::ops {
@@ -132,6 +133,33 @@ void add_other_convolutions(Table &table) {
               });
 }
 
+Op build_resize(const Arguments &a, bool nearest) {
+    ResizeOptions o{layout_of(a)};
+    const std::string how = a.text("coordinates");
+    o.coordinates = how == "half_pixel"      ? Coordinates::HalfPixel
+                    : how == "align_corners" ? Coordinates::AlignCorners
+                                             : Coordinates::Asymmetric;
+    return (nearest ? resize_nearest : resize_bilinear)(a.type("type"), a.size("n"), a.size("c"), a.size("h"),
+                                                        a.size("w"), a.size("oh"), a.size("ow"), o);
+}
+
+void add_resizing(Table &table) {
+    const std::vector<Parameter> parameters = {size("n", "images", 1),
+                                               size("c", "channels"),
+                                               size("h", "height of the input"),
+                                               size("w", "width of the input"),
+                                               size("oh", "height of the result"),
+                                               size("ow", "width of the result"),
+                                               choice("coordinates", "where pixels of the result lie in the input",
+                                                      {"half_pixel", "align_corners", "asymmetric"}),
+                                               layout(),
+                                               type()};
+    table.add("resize_nearest", "images of another size, from the nearest pixels", parameters,
+              [](const Arguments &a) { return build_resize(a, true); });
+    table.add("resize_bilinear", "images of another size, from the four pixels around", parameters,
+              [](const Arguments &a) { return build_resize(a, false); });
+}
+
 } // namespace
 
 void add_images(Table &table) {
@@ -159,6 +187,7 @@ void add_images(Table &table) {
               [](const Arguments &a) { return build_pool(a, false); });
     table.add("average_pool", "the mean of each window of images", pool_parameters(),
               [](const Arguments &a) { return build_pool(a, true); });
+    add_resizing(table);
 }
 
 } // namespace kumiko::ops

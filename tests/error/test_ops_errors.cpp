@@ -118,4 +118,15 @@ TEST_CASE("what a wrong request for images is told") {
           "conv_transpose2d: stride_y is 0; legal is 1 or more");
     CHECK(made("conv_transpose2d", {{"c", 6}, {"h", 8}, {"w", 1}, {"o", 4}, {"padding", 2}}) ==
           "conv_transpose2d: the width of the result is -1; legal is a padding that leaves 1 or more");
+    CHECK(made("resize_nearest", {{"c", 1}, {"h", 0}, {"w", 1}, {"oh", 2}, {"ow", 2}}) ==
+          "resize_nearest: the height of the input is 0; legal is 1 or more");
+    CHECK(made("resize_bilinear", {{"c", 1}, {"h", 1}, {"w", 1}, {"oh", 2}, {"ow", 0}}) ==
+          "resize_bilinear: the width of the result is 0; legal is 1 or more");
+    CHECK(made("resize_bilinear", {{"c", 1}, {"h", 1}, {"w", 1}, {"oh", 2}, {"ow", 2}, {"type", "u8"}}) ==
+          "resize_bilinear takes floats, not u8");
+    CHECK(made("resize_nearest", {{"c", 1}, {"h", 100000}, {"w", 1}, {"oh", 100000}, {"ow", 2}}) ==
+          "resize_nearest: the heights 100000 and 100000 make coordinates beyond 32 bits; legal is a product below "
+          "268435455");
+    CHECK(made("resize_nearest", {{"c", 1}, {"h", 2}, {"w", 1}, {"oh", 2}, {"ow", 2}, {"coordinates", "corner"}})
+              .starts_with("op \"resize_nearest\": parameter \"coordinates\" is \"corner\""));
 }

@@ -1,4 +1,4 @@
-// Convolutions in other dimensions, transposed ones and norms of groups against loops.
+// Convolutions in other dimensions, transposed ones, norms of groups and images of another size against loops.
 #include "tests/unit/op_reference.h"
 
 using namespace kumiko;
@@ -93,6 +93,45 @@ void check_transposed(int C, int H, int W, int O, int KH, int KW, const ops::Con
     });
 }
 
+// Where pixel y of `out` lies among `in`.
+double coordinate(int64_t y, int64_t in, int64_t out, ops::Coordinates how) {
+    const double n = static_cast<double>(in), m = static_cast<double>(out), p = static_cast<double>(y);
+    if (how == ops::Coordinates::HalfPixel) return (p + 0.5) * n / m - 0.5;
+    if (how == ops::Coordinates::AlignCorners) return out == 1 ? 0 : p * (n - 1) / (m - 1);
+    return p * n / m;
+}
+
+void check_resize(int H, int W, int OH, int OW, const ops::ResizeOptions &o) {
+    const bool channels_last = o.layout == last;
+    const auto pixel = [&](const Buffer<> &x, const Index &i, int64_t r, int64_t s) {
+        r = std::clamp<int64_t>(r, 0, H - 1), s = std::clamp<int64_t>(s, 0, W - 1);
+        return channels_last ? at(x, {i[0], r, s, i[3]}) : at(x, {i[0], i[1], r, s});
+    };
+    const auto place = [&](const Index &i) {
+        return std::pair(coordinate(i[channels_last ? 1 : 2], H, OH, o.coordinates),
+                         coordinate(i[channels_last ? 2 : 3], W, OW, o.coordinates));
+    };
+    const Index extents = channels_last ? Index{2, OH, OW, 3} : Index{2, 3, OH, OW};
+    const Op nearest = ops::resize_nearest(f32, 2, 3, H, W, OH, OW, o);
+    const std::vector<Buffer<>> x = random_inputs(nearest);
+    check_elements(nearest, x, extents, [&](const Index &i) {
+        const auto [r, s] = place(i);
+        // Coordinates that are halves come out as such in double, or a little less.
+        const double half = o.coordinates == ops::Coordinates::Asymmetric ? 1e-9 : 0.5 + 1e-9;
+        return pixel(x[0], i, std::floor(r + half), std::floor(s + half));
+    });
+    const Op bilinear = ops::resize_bilinear(f64, 2, 3, H, W, OH, OW, o);
+    const std::vector<Buffer<>> in = random_inputs(bilinear);
+    check_elements(bilinear, in, extents, [&](const Index &i) {
+        const auto [r, s] = place(i);
+        const int64_t r0 = std::floor(r), s0 = std::floor(s);
+        const double a = r - static_cast<double>(r0), b = s - static_cast<double>(s0);
+        const double top = pixel(in[0], i, r0, s0) * (1 - b) + pixel(in[0], i, r0, s0 + 1) * b;
+        const double bottom = pixel(in[0], i, r0 + 1, s0) * (1 - b) + pixel(in[0], i, r0 + 1, s0 + 1) * b;
+        return top * (1 - a) + bottom * a;
+    });
+}
+
 } // namespace
 
 TEST_CASE("conv1d and conv3d in both layouts") {
@@ -151,6 +190,20 @@ TEST_CASE("group_norm in both layouts") {
                     variance += std::pow(x(i[0], g, k / (H * W), k % (H * W)) - mean, 2) / (Cg * H * W);
                 return (x(i[0], g, c, s) - mean) / std::sqrt(variance + 1e-3) * at(in[1], {g, c}) + at(in[2], {g, c});
             });
+        }
+    }
+}
+
+TEST_CASE("images of another size") {
+    for (const auto layout : {first, last}) {
+        for (const auto how :
+             {ops::Coordinates::HalfPixel, ops::Coordinates::AlignCorners, ops::Coordinates::Asymmetric}) {
+            const ops::ResizeOptions o{layout, how};
+            check_resize(4, 5, 8, 10, o);
+            check_resize(7, 3, 3, 7, o);
+            check_resize(5, 4, 5, 4, o);
+            check_resize(1, 6, 4, 1, o);
+            check_resize(9, 8, 2, 3, o);
         }
     }
 }
