@@ -1,6 +1,7 @@
 // All operators.
 #pragma once
 
+#include "ops/attention.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"

@@ -1,5 +1,6 @@
 #include "ops/registry.h"
 
+#include "ops/attention.h"
 #include "ops/matmul.h"
 #include "ops/registry_parts.h"
 #include "ops/rows.h"
@@ -56,6 +57,18 @@ void add_products(Table &table) {
     table.add("gemv", "y(i) = sum over k: A(i, k) * x(k)",
               {size("m", "rows"), size("k", "what is summed over"), type()},
               [](const Arguments &a) { return gemv(a.type("type"), a.size("m"), a.size("k")); });
+    table.add("attention", "softmax(Q * K transposed * scale) * V, for each head",
+              {size("b", "sequences", 1), integer("heads", 1, "heads of queries"), size("s", "queries"),
+               size("t", "keys"), size("d", "elements of a key"), size("v", "elements of a value; 0: as of a key", 0),
+               integer("groups", 0, "heads of keys and values; 0: as many as of queries"),
+               flag("causal", "a query sees the keys up to its own place, counted from the end"),
+               real("scale", 0, "of the scores; 0: 1 / sqrt(d)"), type()},
+              [](const Arguments &a) {
+                  AttentionOptions o{a.real("scale"), a.flag("causal"), a.integer("groups"), {}};
+                  if (const Expr v = a.size("v"); !Halide::Internal::is_const_zero(v)) o.values = v;
+                  return attention(a.type("type"), a.size("b"), a.integer("heads"), a.size("s"), a.size("t"),
+                                   a.size("d"), o);
+              });
 }
 
 void add_rows(Table &table) {

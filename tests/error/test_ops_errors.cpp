@@ -130,3 +130,12 @@ TEST_CASE("what a wrong request for images is told") {
     CHECK(made("resize_nearest", {{"c", 1}, {"h", 2}, {"w", 1}, {"oh", 2}, {"ow", 2}, {"coordinates", "corner"}})
               .starts_with("op \"resize_nearest\": parameter \"coordinates\" is \"corner\""));
 }
+
+TEST_CASE("what a wrong request for attention is told") {
+    CHECK(made("attention", {{"s", 2}, {"t", 2}, {"d", 4}, {"heads", 0}}) ==
+          "attention: heads is 0; legal is 1 or more");
+    CHECK(made("attention", {{"s", 2}, {"t", 2}, {"d", 4}, {"heads", 6}, {"groups", 4}}) ==
+          "attention: 4 groups of keys do not divide the 6 heads");
+    CHECK(made("attention", {{"s", 2}, {"t", 2}, {"d", 0}}) == "attention: keys have 0 elements; legal is 1 or more");
+    CHECK(made("attention", {{"s", 2}, {"t", 2}, {"d", 4}, {"type", "i8"}}) == "attention takes floats, not i8");
+}
