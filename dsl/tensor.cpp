@@ -2,6 +2,7 @@
 
 #include "dsl/definition.h"
 #include "dsl/legal.h"
+#include "dsl/padding.h"
 #include "dsl/print.h"
 #include "support/error.h"
 
@@ -109,6 +110,12 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
 }
 
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes, std::source_location where) {
+    return constant_padded(x, Halide::Internal::make_zero(x.type()), axes, where);
+}
+
+Tensor constant_padded(const Tensor &x, const Expr &value, const std::vector<Axis> &axes, std::source_location where) {
+    if (!value.defined() || !Halide::Internal::is_const(value))
+        throw UserError(where, "what stands around \"" + x.name() + "\" is no number");
     const std::vector<bool> chosen = chosen_axes(x, axes, where);
     Expr inside;
     std::vector<Expr> index;
@@ -120,9 +127,9 @@ Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes, std::source_l
         inside = inside.defined() ? inside && here : here;
     }
     if (!inside.defined()) inside = Halide::Internal::const_true(); // a tensor without axes
-    Expr value = Call::make(x.type(), Call::if_then_else, {inside, x.at(index), Halide::Internal::make_zero(x.type())},
-                            Call::PureIntrinsic);
-    return make({TensorContents::Kind::Padding, x.name() + ".padded", x.type(), x.axes(), {}, value});
+    const Expr around = value.type() == x.type() ? value : typed::adapted(value, x.type(), "constant_padded");
+    const Expr filled = Call::make(x.type(), Call::if_then_else, {inside, x.at(index), around}, Call::PureIntrinsic);
+    return make({TensorContents::Kind::Padding, x.name() + ".padded", x.type(), x.axes(), {}, filled});
 }
 
 Tensor clamped(const Tensor &x, const std::vector<Axis> &axes, std::source_location where) {

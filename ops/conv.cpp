@@ -3,110 +3,176 @@
 #include "ops/elementwise.h"
 #include "support/error.h"
 
+#include <fmt/format.h>
+
 namespace kumiko::ops {
 
 namespace {
 
-void check(const char *op, int KH, int KW, const Conv2dOptions &o) {
-    const auto at_least = [&](const char *name, int value, int low) {
-        if (value < low) {
-            throw UserError(std::string(op) + ": " + name + " is " + std::to_string(value) + "; legal is " +
-                            std::to_string(low) + " or more");
-        }
-    };
-    at_least("the height of the weights", KH, 1);
-    at_least("the width of the weights", KW, 1);
-    at_least("stride_y", o.stride_y, 1);
-    at_least("stride_x", o.stride_x, 1);
-    at_least("dilation_y", o.dilation_y, 1);
-    at_least("dilation_x", o.dilation_x, 1);
-    at_least("groups", o.groups, 1);
-    for (int p : {o.pad_top, o.pad_left, o.pad_bottom, o.pad_right}) at_least("a padding", p, 0);
+// One axis of images: of the input it has `size` elements, `kernel` of the weights.
+struct Dimension {
+    std::string axis, what;
+    Expr size;
+    int kernel, stride, before, after, dilation;
+};
+
+struct Shape {
+    const char *op;
+    std::vector<Dimension> dimensions; // outermost first
+    ImageLayout layout;
+    int groups;
+    bool bias, residual;
+    std::string activation;
+};
+
+Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &o) {
+    return {op,
+            {{"y", "height", H, KH, o.stride_y, o.pad_top, o.pad_bottom, o.dilation_y},
+             {"x", "width", W, KW, o.stride_x, o.pad_left, o.pad_right, o.dilation_x}},
+            o.layout,
+            o.groups,
+            o.bias,
+            o.residual,
+            o.activation};
 }
 
-Expr out_extent(const char *what, const Expr &in, int before, int after, int kernel, int dilation, int stride) {
-    const int covered = dilation * (kernel - 1) + 1;
-    if (const auto n = Halide::Internal::as_const_int(in); n && *n + before + after < covered) {
+// From options that give one number for all axes or one for each.
+Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOptions &o) {
+    Shape s{op, named, o.layout, o.groups, o.bias, o.residual, o.activation};
+    const auto number = [&](const char *what, const std::vector<int> &list, size_t d) {
+        if (list.size() != 1 && list.size() != named.size())
+            throw UserError(fmt::format("{}: {} has {} numbers; legal is one{}", op, what, list.size(),
+                                        named.size() == 1 ? "" : fmt::format(", or {}", named.size())));
+        return list[list.size() == 1 ? 0 : d];
+    };
+    for (size_t d = 0; d < named.size(); d++) {
+        Dimension &dim = s.dimensions[d];
+        dim.stride = number("stride", o.stride, d);
+        dim.before = dim.after = number("padding", o.padding, d);
+        dim.dilation = number("dilation", o.dilation, d);
+    }
+    return s;
+}
+
+void check(const Shape &s) {
+    const auto at_least = [&](const std::string &name, int value, int low) {
+        if (value < low) throw UserError(fmt::format("{}: {} is {}; legal is {} or more", s.op, name, value, low));
+    };
+    for (const Dimension &d : s.dimensions) at_least("the " + d.what + " of the weights", d.kernel, 1);
+    for (const Dimension &d : s.dimensions) at_least("stride_" + d.axis, d.stride, 1);
+    for (const Dimension &d : s.dimensions) at_least("dilation_" + d.axis, d.dilation, 1);
+    at_least("groups", s.groups, 1);
+    for (const Dimension &d : s.dimensions) at_least("a padding", std::min(d.before, d.after), 0);
+}
+
+Expr out_extent(const Dimension &d) {
+    const int covered = d.dilation * (d.kernel - 1) + 1;
+    if (const auto n = Halide::Internal::as_const_int(d.size); n && *n + d.before + d.after < covered) {
         throw UserError(
             fmt::format("the {} of the input is {}, and {} with its padding, but the weights cover {}; legal "
                         "is an input no smaller than that",
-                        what, *n, *n + before + after, covered));
+                        d.what, *n, *n + d.before + d.after, covered));
     }
-    const Expr last = in + (before + after - dilation * (kernel - 1) - 1);
-    return stride == 1 ? last + 1 : last / stride + 1;
+    const Expr last = d.size + (d.before + d.after - d.dilation * (d.kernel - 1) - 1);
+    return d.stride == 1 ? last + 1 : last / d.stride + 1;
 }
 
 Expr scaled(const Axis &a, int factor) { return factor == 1 ? Expr(a) : a * factor; }
 
 // y * stride + ky * dilation − padding, without the parts that do nothing.
-Expr source(const Axis &out, int stride, const Axis &k, int dilation, int before) {
-    Expr e = scaled(out, stride) + scaled(k, dilation);
-    return before ? e - before : e;
+Expr source(const Axis &out, const Axis &k, const Dimension &d) {
+    const Expr e = scaled(out, d.stride) + scaled(k, d.dilation);
+    return d.before ? e - d.before : e;
 }
 
 // What all convolutions share: the axes of the image, how X is read, and the end.
 struct Parts {
-    const Conv2dOptions &o;
-    Type t, acc, out;
-    Axis n, y, x, ky, kx, in_y, in_x;
+    const Shape &s;
+    Type acc, out;
+    Axis n;
+    std::vector<Axis> in, pixel, window; // y and x of X, y and x of Y, ky and kx
 
-    Parts(Type t, const Expr &N, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &o)
-        : o(o), t(t), acc(accumulator_type(t)), out(t.is_float() ? t : acc), n("n", N),
-          y("y", out_extent("height", H, o.pad_top, o.pad_bottom, KH, o.dilation_y, o.stride_y)),
-          x("x", out_extent("width", W, o.pad_left, o.pad_right, KW, o.dilation_x, o.stride_x)), ky("ky", KH),
-          kx("kx", KW), in_y("y", H), in_x("x", W) {}
-
-    bool nhwc() const { return o.layout == ImageLayout::NHWC; }
-
-    // The axes of an image: the channels (with their group, if any) before or after y and x.
-    std::vector<Axis> image(const std::vector<Axis> &channels, const Axis &y, const Axis &x) const {
-        std::vector<Axis> axes = {n};
-        if (!nhwc()) axes.insert(axes.end(), channels.begin(), channels.end());
-        axes.push_back(y);
-        axes.push_back(x);
-        if (nhwc()) axes.insert(axes.end(), channels.begin(), channels.end());
-        return axes;
+    Parts(Type t, const Expr &N, const Shape &s)
+        : s(s), acc(accumulator_type(t)), out(t.is_float() ? t : acc), n("n", N) {
+        check(s);
+        for (const Dimension &d : s.dimensions) {
+            in.emplace_back(d.axis, d.size);
+            pixel.emplace_back(d.axis, out_extent(d));
+            window.emplace_back("k" + d.axis, d.kernel);
+        }
     }
 
-    // The element of X that output (y, x) takes at weight (ky, kx), in the type of the sum.
+    bool channels_last() const { return s.layout == ImageLayout::NHWC; }
+
+    // The axes of an image: the channels (with their group, if any) before or after the pixel.
+    template<typename T>
+    std::vector<T> image(const std::vector<Axis> &channels, const std::vector<T> &pixel) const {
+        std::vector<T> all = {n};
+        if (!channels_last()) all.insert(all.end(), channels.begin(), channels.end());
+        all.insert(all.end(), pixel.begin(), pixel.end());
+        if (channels_last()) all.insert(all.end(), channels.begin(), channels.end());
+        return all;
+    }
+
+    // The element of X that the pixel takes at the window's place, in the type of the sum.
     Expr read(const Tensor &X, const std::vector<Axis> &channels) const {
-        const bool padded = o.pad_top || o.pad_left || o.pad_bottom || o.pad_right;
-        const Tensor from = padded ? zero_padded(X, {in_y, in_x}) : X;
-        std::vector<Expr> index = {n};
-        if (!nhwc()) index.insert(index.end(), channels.begin(), channels.end());
-        index.push_back(source(y, o.stride_y, ky, o.dilation_y, o.pad_top));
-        index.push_back(source(x, o.stride_x, kx, o.dilation_x, o.pad_left));
-        if (nhwc()) index.insert(index.end(), channels.begin(), channels.end());
-        return widened(from.at(index));
+        bool padded = false;
+        std::vector<Expr> at;
+        for (size_t d = 0; d < s.dimensions.size(); d++) {
+            padded = padded || s.dimensions[d].before || s.dimensions[d].after;
+            at.push_back(source(pixel[d], window[d], s.dimensions[d]));
+        }
+        return widened((padded ? zero_padded(X, in) : X).at(image<Expr>(channels, at)));
     }
 
     Expr widened(const Element &e) const { return e.type() == acc ? Expr(e) : cast(acc, e); }
 
-    Op finish(const std::string &name, std::vector<Tensor> inputs, const std::vector<Axis> &channels,
-              Expr value) const {
-        const std::vector<Axis> axes = image(channels, y, x);
-        if (o.bias) {
+    Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value) const {
+        const std::vector<Axis> axes = image(channels, pixel);
+        if (s.bias) {
             Tensor bias = input("bias", out, channels);
             inputs.push_back(bias);
             value = value + widened(bias.at(std::vector<Expr>(channels.begin(), channels.end())));
         }
-        if (o.residual) {
+        if (s.residual) {
             Tensor residual = input("residual", out, axes);
             inputs.push_back(residual);
             value = value + widened(residual.at(std::vector<Expr>(axes.begin(), axes.end())));
         }
-        value = activated(o.activation, value);
+        value = activated(s.activation, value);
         if (value.type() != out) value = cast(out, value);
-        return Op(name, inputs, {compute("Y", axes, value)});
+        return Op(s.op, inputs, {compute("Y", axes, value)});
     }
 };
 
-Expr divided(const Expr &channels, int groups, const char *what) {
-    if (const auto n = Halide::Internal::as_const_int(channels); n && *n % groups != 0) {
-        throw UserError("conv2d: " + std::to_string(groups) + " groups do not divide the " + std::to_string(*n) + " " +
-                        what + " channels");
+Expr divided(const Expr &channels, const Shape &s, const char *what) {
+    if (const auto n = Halide::Internal::as_const_int(channels); n && *n % s.groups != 0) {
+        throw UserError(fmt::format("{}: {} groups do not divide the {} {} channels", s.op, s.groups, *n, what));
     }
-    return channels / groups;
+    return channels / s.groups;
+}
+
+Op dense(Type t, const Expr &N, const Expr &C, const Expr &O, const Shape &s) {
+    const Parts p(t, N, s);
+    Axis c("c", divided(C, s, "input")), o("o", divided(O, s, "output"));
+    std::vector<Axis> in_channels = {c}, out_channels = {o}, weights = p.window, over = p.window;
+    if (p.channels_last()) {
+        weights.insert(weights.end(), {c, o});
+        over.push_back(c);
+    } else {
+        weights.insert(weights.begin(), {o, c});
+        over.insert(over.begin(), c);
+    }
+    if (s.groups > 1) {
+        Axis g("g", s.groups);
+        in_channels.insert(in_channels.begin(), g);
+        out_channels.insert(out_channels.begin(), g);
+        weights.insert(p.channels_last() ? weights.end() - 1 : weights.begin(),
+                       g); // o runs over g, then o, in both layouts
+    }
+    Tensor X = input("X", t, p.image(in_channels, p.in)), K = input("W", t, weights);
+    const Expr product = p.read(X, in_channels) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
+    return p.finish({X, K}, out_channels, sum(product, over));
 }
 
 } // namespace
@@ -126,37 +192,34 @@ Conv2dOptions &Conv2dOptions::dilation(int d) {
 
 Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &O, int KH, int KW,
           const Conv2dOptions &options) {
-    check("conv2d", KH, KW, options);
     if (options.groups > 1) {
         const auto c = Halide::Internal::as_const_int(C), o = Halide::Internal::as_const_int(O);
         if (c && o && *c == options.groups && *o == options.groups)
             return depthwise_conv2d(t, N, C, H, W, KH, KW, options);
     }
-    const Parts p(t, N, H, W, KH, KW, options);
-    Axis c("c", divided(C, options.groups, "input")), o("o", divided(O, options.groups, "output"));
-    std::vector<Axis> in_channels = {c}, out_channels = {o};
-    std::vector<Axis> weights = p.nhwc() ? std::vector<Axis>{p.ky, p.kx, c, o} : std::vector<Axis>{o, c, p.ky, p.kx};
-    if (options.groups > 1) {
-        Axis g("g", options.groups);
-        in_channels.insert(in_channels.begin(), g);
-        out_channels.insert(out_channels.begin(), g);
-        weights.insert(p.nhwc() ? weights.end() - 1 : weights.begin(), g); // o runs over g, then o, in both layouts
-    }
-    Tensor X = input("X", t, p.image(in_channels, p.in_y, p.in_x)), K = input("W", t, weights);
-    const Expr product = p.read(X, in_channels) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
-    const AxisList over = p.nhwc() ? AxisList{p.ky, p.kx, c} : AxisList{c, p.ky, p.kx};
-    return p.finish("conv2d", {X, K}, out_channels, sum(product, over));
+    return dense(t, N, C, O, shape_of("conv2d", H, W, KH, KW, options));
 }
 
 Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int KH, int KW,
                     const Conv2dOptions &options) {
-    check("depthwise_conv2d", KH, KW, options);
-    const Parts p(t, N, H, W, KH, KW, options);
+    const Shape s = shape_of("depthwise_conv2d", H, W, KH, KW, options);
+    const Parts p(t, N, s);
     Axis c("c", C);
-    const std::vector<Axis> weights = p.nhwc() ? std::vector<Axis>{p.ky, p.kx, c} : std::vector<Axis>{c, p.ky, p.kx};
-    Tensor X = input("X", t, p.image({c}, p.in_y, p.in_x)), K = input("W", t, weights);
+    std::vector<Axis> weights = p.window;
+    weights.insert(p.channels_last() ? weights.end() : weights.begin(), c);
+    Tensor X = input("X", t, p.image({c}, p.in)), K = input("W", t, weights);
     const Expr product = p.read(X, {c}) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
-    return p.finish("depthwise_conv2d", {X, K}, {c}, sum(product, {p.ky, p.kx}));
+    return p.finish({X, K}, {c}, sum(product, p.window));
+}
+
+Op conv1d(Type t, const Expr &N, const Expr &C, const Expr &W, const Expr &O, int KW, const ConvOptions &options) {
+    return dense(t, N, C, O, shape_of("conv1d", {{"x", "width", W, KW}}, options));
+}
+
+Op conv3d(Type t, const Expr &N, const Expr &C, const Expr &D, const Expr &H, const Expr &W, const Expr &O, int KD,
+          int KH, int KW, const ConvOptions &options) {
+    return dense(t, N, C, O,
+                 shape_of("conv3d", {{"z", "depth", D, KD}, {"y", "height", H, KH}, {"x", "width", W, KW}}, options));
 }
 
 } // namespace kumiko::ops

@@ -4,6 +4,7 @@
 #include "dsl/op.h"
 
 #include <string>
+#include <vector>
 
 namespace kumiko::ops {
 
@@ -35,5 +36,42 @@ Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, co
 // Each channel for itself: conv2d with as many groups as channels; `options.groups` is ignored.
 Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int KH, int KW,
                     const Conv2dOptions &options = {});
+
+// Of other convolutions, over x or over z, y and x.
+struct ConvOptions {
+    ImageLayout layout = ImageLayout::NCHW;                       // channels before z, y and x, or after them
+    std::vector<int> stride = {1}, padding = {0}, dilation = {1}; // one for all axes, or one for each, outermost first
+    int groups = 1;
+    bool bias = false, residual = false; // as in Conv2dOptions, like the activation
+    std::string activation;
+};
+
+// X (n, c, x) and W (o, c, kx) to Y (n, o, x), or with channels last X (n, x, c) and W (kx, c, o) to Y (n, x, o); the rest as in conv2d.
+Op conv1d(Type t, const Expr &N, const Expr &C, const Expr &W, const Expr &O, int KW, const ConvOptions &options = {});
+
+// X (n, c, z, y, x) and W (o, c, kz, ky, kx) to Y (n, o, z, y, x), or X (n, z, y, x, c) and W (kz, ky, kx, c, o) to Y (n, z, y, x, o).
+Op conv3d(Type t, const Expr &N, const Expr &C, const Expr &D, const Expr &H, const Expr &W, const Expr &O, int KD,
+          int KH, int KW, const ConvOptions &options = {});
+
+struct ConvTransposeOptions {
+    ImageLayout layout = ImageLayout::NCHW;
+    int stride_y = 1, stride_x = 1;
+    int padding_y = 0, padding_x = 0;               // rows and columns cut off on both sides of what X spreads over
+    int output_padding_y = 0, output_padding_x = 0; // more of them at the end; below the stride
+    bool bias = false;
+    std::string activation;
+};
+
+// The transposed convolution: each pixel of X adds its weights to a window of Y, which moves by the stride. It is summed as a gather, by
+// phases: pixels of Y that stand a stride apart take the same weights, every stride-th, so that no product with what stands between
+// pixels of X is made.
+//
+//   phase(n, o, ry, rx, qy, qx) = sum over c, ty, tx: X(n, c, qy − ty, qx − tx) · W(c, o, ty · stride + ry, tx · stride + rx)
+//   Y(n, o, y, x) = phase at ry = (y + padding) mod stride, qy = (y + padding) / stride, and x alike
+//
+// X (n, c, y, x) and W (c, o, ky, kx) to Y (n, o, y, x), in NHWC X (n, y, x, c) and W (ky, kx, c, o) to Y (n, y, x, o). Y is
+// (H − 1) · stride − 2 · padding + KH + output_padding high. Types as in conv2d.
+Op conv_transpose2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &O, int KH, int KW,
+                    const ConvTransposeOptions &options = {});
 
 } // namespace kumiko::ops

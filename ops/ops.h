@@ -1,10 +1,13 @@
 // All operators.
 #pragma once
 
+#include "ops/attention.h"
 #include "ops/conv.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/pool.h"
+#include "ops/quantise.h"
 #include "ops/registry.h"
 #include "ops/reorder.h"
+#include "ops/resize.h"
 #include "ops/rows.h"

@@ -4,6 +4,8 @@
 #include "support/error.h"
 #include "support/names.h"
 
+#include <fmt/format.h>
+
 namespace kumiko::ops {
 
 namespace {
@@ -115,6 +117,26 @@ Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
     Tensor shift = compute("shift", {c}, in(f, beta(c)) - in(f, mean(c)) * scale(c));
     const Expr value = in(f, X.at(std::vector<Expr>(axes.begin(), axes.end()))) * scale(c) + shift(c);
     return Op("batch_norm", {X, mean, variance, gamma, beta}, {compute("Y", axes, in(t, value))});
+}
+
+Op group_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int groups, double eps,
+              bool channels_last) {
+    const Type f = compute_type(t, "group_norm");
+    const auto channels = Halide::Internal::as_const_int(C);
+    if (groups < 1 || (channels && *channels % groups))
+        throw UserError(fmt::format("group_norm: {} groups do not divide the {} channels", groups,
+                                    channels ? std::to_string(*channels) : "given"));
+    Axis n("n", N), g("g", groups), c("c", Halide::Internal::simplify(C / groups)),
+        s("s", Halide::Internal::simplify(H * W));
+    const std::vector<Axis> axes = channels_last ? std::vector<Axis>{n, s, g, c} : std::vector<Axis>{n, g, c, s};
+    const AxisList over = channels_last ? AxisList{s, c} : AxisList{c, s};
+    Tensor X = input("X", t, axes), gamma = input("gamma", t, {g, c}), beta = input("beta", t, {g, c});
+    const Expr x = in(f, X.at(std::vector<Expr>(axes.begin(), axes.end()))), count = cast(f, c.extent() * s.extent());
+    Tensor mean = compute("mean", {n, g}, sum(x, over) / count);
+    Tensor variance = compute("variance", {n, g}, sum(square(x - mean(n, g)), over) / count);
+    const Expr z = (x - mean(n, g)) * rsqrt(variance(n, g) + Halide::Internal::make_const(f, eps));
+    const Expr value = z * in(f, gamma(g, c)) + in(f, beta(g, c));
+    return Op("group_norm", {X, gamma, beta}, {compute("Y", axes, in(t, value))});
 }
 
 } // namespace kumiko::ops

@@ -4,6 +4,7 @@
 #include "dsl/types.h"
 #include "support/error.h"
 
+#include <cmath>
 #include <optional>
 
 namespace kumiko::interpreter {
@@ -182,7 +183,7 @@ private:
             if (open.empty()) return compile(a, mask);
             const int inside = add_mask(mask, open, -1);
             const int ra = compile(a, inside);
-            if (is_const_zero(b) && is_masked_load(ra, inside)) return ra; // lanes outside are zero already
+            if (is_plain_zero(b) && is_masked_load(ra, inside)) return ra; // lanes outside are zero already
             const int own = add_mask(-1, open, -1);
             int outside = mask;
             if (!is_const(b)) {
@@ -197,6 +198,11 @@ private:
         const int ra = compile(a, add_mask(mask, {}, rc));
         const int rb = compile(b, add_mask(mask, {}, emit(Code::Not, Bool(), rc)));
         return emit(Code::Select, a.type(), ra, rb, rc);
+    }
+
+    static bool is_plain_zero(const Expr &e) { // not −0
+        const auto *f = e.as<FloatImm>();
+        return is_const_zero(e) && !(f && std::signbit(f->value));
     }
 
     bool is_masked_load(int reg, int mask) const {

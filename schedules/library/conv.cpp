@@ -14,8 +14,8 @@ struct Roles {
     std::vector<std::string> outside; // batches, groups, depthwise channels
     std::vector<std::string> window;  // reduction axes, channels first
     Operand image, weights;
-    std::string padding;  // the stage that pads the image, or ""
-    bool fusable = false; // row and vector form one contiguous run
+    std::string padding, weights_padding; // the stages that pad the image and the weights, or ""
+    bool fusable = false;                 // row and vector form one contiguous run
     bool nhwc = false;
     bool dense = true; // neighbours along the vector axis read neighbours
 };
@@ -26,17 +26,16 @@ bool is_variable(const Expr &e, const std::string &name) {
 }
 
 std::optional<Roles> roles(const Op &op) {
-    auto c = find_contraction(op);
+    auto c = find_contraction(op, true);
     if (!c || c->sum->axes.size() < 3 || c->sum->reduction_axes.size() < 2) return std::nullopt;
     Roles r;
     r.contraction = *c;
     const Stage &sum = *c->sum;
-    // The image is the operand that some index shifts: an index that uses two axes.
+    // The image is the operand that some index shifts: an index that uses two axes; where weights are shifted too, as those of a transposed
+    // convolution, it is the one of images.
     int image = -1;
     for (int o = 0; o < 2; o++) {
-        for (const Expr &e : c->operands[o].indices) {
-            if (!e.as<Halide::Internal::Variable>()) image = o;
-        }
+        if (!is_plain(c->operands[o]) && (image < 0 || c->has(o, sum.axes[0].name()))) image = o;
     }
     for (int o = 0; o < 2 && image < 0; o++) { // a 1×1 window: the operand without the output channels, by its rank
         if (c->operands[o].indices.size() == sum.axes.size()) image = o;
@@ -44,10 +43,10 @@ std::optional<Roles> roles(const Op &op) {
     if (image < 0) return std::nullopt;
     r.image = c->operands[image];
     r.weights = c->operands[1 - image];
-    if (!op.find_input(r.weights.tensor)) return std::nullopt;
-    if (const Stage *s = op.find_stage(r.image.tensor)) {
-        if (s->kind != Stage::Kind::Padding) return std::nullopt;
-        r.padding = s->name;
+    for (const Operand *o : {&r.image, &r.weights}) {
+        const Stage *s = op.find_stage(o->tensor);
+        if (s && s->kind != Stage::Kind::Padding) return std::nullopt;
+        if (s) (o == &r.image ? r.padding : r.weights_padding) = s->name;
     }
     r.vector = sum.axes.back().name();
     for (const Expr &e : r.image.indices) {
@@ -57,14 +56,15 @@ std::optional<Roles> roles(const Op &op) {
         r.dense = r.dense && step && *step <= 1;
     }
     r.nhwc = !r.image.axes.count(r.vector) || r.weights.axes.count(r.vector);
-    if (r.nhwc) { // n, y, x, o
-        if (sum.axes.size() < 4) return std::nullopt;
+    if (r.nhwc) { // n, y, x, o; without y for sequences
+        const size_t rows = sum.axes.size() == 3 ? 0 : 1;
         r.other = sum.axes[sum.axes.size() - 2].name();
-        r.row = sum.axes[sum.axes.size() - 3].name();
-        for (size_t d = 0; d + 3 < sum.axes.size(); d++) r.outside.push_back(sum.axes[d].name());
-    } else { // n, o, y, x
-        r.row = sum.axes[sum.axes.size() - 2].name();
-        for (size_t d = 0; d + 2 < sum.axes.size(); d++) {
+        if (rows) r.row = sum.axes[sum.axes.size() - 3].name();
+        for (size_t d = 0; d + 2 + rows < sum.axes.size(); d++) r.outside.push_back(sum.axes[d].name());
+    } else { // n, o, y, x, or n, o, x
+        const size_t rows = r.image.axes.count(sum.axes[sum.axes.size() - 2].name());
+        if (rows) r.row = sum.axes[sum.axes.size() - 2].name();
+        for (size_t d = 0; d + 1 + rows < sum.axes.size(); d++) {
             const std::string &axis = sum.axes[d].name();
             if (r.other.empty() && !r.image.axes.count(axis))
                 r.other = axis;
@@ -72,8 +72,8 @@ std::optional<Roles> roles(const Op &op) {
                 r.outside.push_back(axis);
         }
         const size_t n = r.image.indices.size();
-        r.fusable =
-            n >= 2 && is_variable(r.image.indices[n - 2], r.row) && is_variable(r.image.indices[n - 1], r.vector);
+        r.fusable = rows && n >= 2 && is_variable(r.image.indices[n - 2], r.row) &&
+                    is_variable(r.image.indices[n - 1], r.vector);
         if (r.fusable) { // a window of one element over an image that is as large as the output
             for (const Axis &a : sum.reduction_axes) {
                 const auto e = constant_extent(a);
@@ -96,6 +96,23 @@ std::vector<int64_t> up_to(int64_t n, int64_t extent) {
     std::vector<int64_t> all;
     for (int64_t k = 1; k <= std::min(n, std::max<int64_t>(extent, 1)); k++) all.push_back(k);
     return all;
+}
+
+int64_t threads_of(const Machine &machine) {
+    return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
+}
+
+// Spreads one of the loops that come before reductions over cores: the first that has an iteration for each, else the longest.
+void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads) {
+    int64_t most = 1;
+    std::string best;
+    for (const LoopName &l : order) {
+        const LoopState loop = S.state().loop(l.name);
+        if (loop.reduction || loop.kind != LoopKind::Serial) break;
+        const int64_t n = Halide::Internal::as_const_int(loop.extent).value_or(INT32_MAX);
+        if (n > most && most < threads) most = n, best = l.name;
+    }
+    if (!best.empty()) S.parallel(best);
 }
 
 } // namespace
@@ -121,7 +138,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     int64_t tile_rows = 1, tile_channels = std::min(channels, registers / vectors);
     if (r.other.empty()) {
         tile_rows = even_block(rows, 14, 1);
-    } else if (needed == 1) { // one vector holds a whole row of the image: two rows share the weights
+    } else if (needed == 1 && !r.row.empty()) { // one vector holds a whole row of the image: two rows share the weights
         tile_rows = std::min<int64_t>(rows, 2);
         tile_channels = std::min(channels, registers / tile_rows);
     }
@@ -136,11 +153,10 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
             : r.other.empty() ? Choice(r.dense ? "inline" : "channel", {"channel", "whole", "inline"})
                               : Choice("whole", {"whole", "inline"});
-    const bool packable = !r.other.empty() && !r.nhwc;
+    const bool packable = !r.other.empty() && !r.nhwc && r.weights_padding.empty();
     p.pack_weights = packable ? Flag(weights <= second / 2) : Flag(false, {false});
     p.unroll = Choice(r.other.empty() ? "ky kx" : "kx", {"none", "kx", "ky kx"});
-    const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
-    p.parallel = threads > 1 ? Flag(true) : Flag(false);
+    p.parallel = threads_of(machine) > 1 ? Flag(true) : Flag(false);
     return p;
 }
 
@@ -159,7 +175,7 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
         if (Y.state().position(r.vector) != Y.state().position(r.row) + 1)
             throw InternalError("rows and columns do not follow each other");
         run = Y.fuse(r.row, r.vector, r.row + r.vector);
-    } else {
+    } else if (!r.row.empty()) {
         auto [o, i] = Y.split(r.row, p.image_rows);
         row_tiles = o, row_in = i;
     }
@@ -186,24 +202,18 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     const size_t n = r.window.size();
     // Window axes are those that the image shares with another axis; channels come first in NCHW and last in NHWC.
     const std::string kx = r.nhwc && n >= 2 ? r.window[n - 2] : r.window[n - 1];
-    const std::string ky = r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
+    const std::string ky = r.row.empty() ? "" : r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
     if (!p.unroll.is("none") && small(kx) && !r.nhwc) Y.unroll(kx);
     if (p.unroll.is("ky kx") && !ky.empty() && small(ky) && !r.nhwc) Y.unroll(ky);
     if (lanes > 1) Y.vectorize(run_in, lanes);
 
-    if (p.parallel) { // the first loop that has enough to share out
-        const StageState &state = Y.state();
-        for (const LoopName &l : order) {
-            const LoopState loop = state.loop(l.name);
-            if (loop.reduction || loop.kind != LoopKind::Serial) break;
-            const auto e = Halide::Internal::as_const_int(loop.extent);
-            if (!e || *e > 1) {
-                Y.parallel(l);
-                break;
-            }
-        }
-    }
+    if (p.parallel) share_out(Y, order, threads_of(machine));
 
+    if (!r.weights_padding.empty()) {
+        StageHandle W = s.stage(r.weights_padding);
+        W.compute_root();
+        if (lanes > 1 && r.nhwc) W.vectorize(W.state().def.axes.back().name(), lanes);
+    }
     if (!r.padding.empty() && !p.pad.is("inline")) {
         StageHandle X = s.stage(r.padding);
         const std::vector<Axis> axes = X.state().def.axes;
@@ -225,7 +235,10 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
         if (lanes > 1) X.vectorize(last, lanes);
     }
     if (p.pack_weights) {
-        const std::string at = outside.empty() ? "" : outside.back().name;
+        std::string at = outside.empty() ? "" : outside.front().name;
+        for (const LoopName &l : outside) {
+            if (r.weights.axes.count(l.name)) at = l.name;
+        }
         if (!at.empty()) {
             StageHandle W = s.place_in(r.weights.tensor, "L2", Y.name(), at);
             std::vector<std::string> layout;
@@ -242,6 +255,12 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     }
     s.accumulate_in(Y.name(), "registers", innermost_tile);
     if (!c.consumer.empty()) Y.finish_in(c.consumer);
+    if (!c.reader.empty()) {
+        StageHandle R = s.stage(c.reader);
+        const std::vector<std::string> loops = R.state().order;
+        if (p.parallel) share_out(R, {loops.begin(), loops.end() - 1}, threads_of(machine));
+        if (lanes > 1) R.vectorize(loops.back(), lanes);
+    }
     return s;
 }
 

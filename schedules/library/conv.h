@@ -1,5 +1,5 @@
-// Direct convolutions, dense and depthwise: a register tile over output channels, rows and a run of the contiguous axis; the
-// padded image copied once so that the tile tests no border.
+// Direct convolutions, dense and depthwise, over images, sequences or volumes, and transposed ones by phases: a register tile over
+// output channels, rows and a run of the contiguous axis; the padded image copied once so that the tile tests no border.
 #pragma once
 
 #include "schedules/library/space.h"

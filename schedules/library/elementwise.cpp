@@ -44,6 +44,26 @@ bool dense_last_axis(const Stage &s) {
     return v.dense;
 }
 
+// Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
+// reader(…, y, …) and the stage's own y.
+void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &padding) {
+    const auto readers = s.state().consumers(padding.name);
+    if (readers.size() != 1) return;
+    const Stage &reader = s.state().stage(readers[0]).def;
+    size_t shared = std::min(stage.axes.size(), reader.axes.size());
+    for (const Expr &e : reader.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            if (read->name != padding.name) continue;
+            for (size_t d = 0; d < shared; d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                if (!v || v->name != reader.axes[d].name()) shared = d;
+            }
+        }
+    }
+    if (shared > 0 && !reader.is_reduction())
+        s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
+}
+
 } // namespace
 
 bool is_elementwise(const Op &) { return true; }
@@ -57,11 +77,16 @@ ElementwiseParameters elementwise_parameters(const Op &, const Machine &machine)
 
 Schedule schedule_elementwise(const Op &op, const Machine &machine, const ElementwiseParameters &p) {
     Schedule s(op, machine);
-    // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read.
+    // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
+    // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name)) continue;
-        const auto readers = s.state().consumers(stage.name);
-        if (readers.size() == 1 && !s.state().stage(readers[0]).def.is_reduction()) s.stage(stage.name).inline_into();
+        const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
+        const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
+        if (padding && padding->kind == Stage::Kind::Padding)
+            keep_below_shared_loops(s, stage, *padding);
+        else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction())
+            s.stage(stage.name).inline_into();
     }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
@@ -69,7 +94,13 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         const int lanes = vector_lanes(machine, stage.type);
         const std::string last = stage.axes.back().name();
         const auto extent = constant_extent(stage.axes.back());
+        const bool inside = S.state().placement.kind == Placement::Kind::At;
         LoopName outer = S.state().order.front();
+        for (const std::string &l : S.state().order) { // loops of one iteration leave nothing to spread
+            if (Halide::Internal::is_const_one(S.state().loop(l).extent)) continue;
+            outer = l;
+            break;
+        }
         const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && dense_last_axis(stage) &&
                              (!stage.is_reduction() || (stage.properties.associative && stage.properties.commutative));
         if (vectors) {
@@ -95,7 +126,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             }
         }
         const LoopState *first = S.state().find_loop(outer.name);
-        if (p.parallel && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&
+        if (p.parallel && !inside && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&
             first->kind == LoopKind::Serial && !first->reduction) {
             S.parallel(outer);
         }

@@ -6,13 +6,16 @@ namespace kumiko::library {
 
 namespace {
 
-// The op's rows: every output has the same leading axes, every reduction runs along the last axis of what it reads, and its
-// own axes are leading ones.
+// The op's rows: every reduction runs along the last axis of what it reads, and maybe along others, and its own axes are those of a row's
+// place, which every stage has, in this order.
 struct Roles {
     const Stage *output = nullptr;
     std::vector<std::string> leading; // axes of a row's place
-    bool whole_row = false;           // the output has the row's axis too
 };
+
+bool is_leading(const Roles &r, const Axis &a) {
+    return std::find(r.leading.begin(), r.leading.end(), a.name()) != r.leading.end();
+}
 
 std::optional<Roles> roles(const Op &op) {
     if (op.outputs().size() != 1) return std::nullopt;
@@ -22,11 +25,13 @@ std::optional<Roles> roles(const Op &op) {
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != 1) return std::nullopt;
+        if (s.axes.empty() || s.components.size() != 1) return std::nullopt;
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
-        if (reduction && reduction->axes.size() != s.axes.size()) return std::nullopt;
+        if (reduction &&
+            (reduction->axes.size() != s.axes.size() || reduction->reduction_axes.size() != s.reduction_axes.size()))
+            return std::nullopt;
         reduction = &s;
-        // It reads along its reduction axis: the last index of some read is that axis, and no earlier one uses it.
+        // It reads along its last reduction axis: the last index of some read is that axis, and no earlier one uses it.
         struct Visitor : Halide::Internal::IRVisitor {
             using IRVisitor::visit;
             std::string axis;
@@ -44,20 +49,18 @@ std::optional<Roles> roles(const Op &op) {
                 IRVisitor::visit(op);
             }
         } v;
-        v.axis = s.reduction_axes[0].name();
+        v.axis = s.reduction_axes.back().name();
         for (const Expr &e : s.expressions()) e.accept(&v);
         if (!v.along || v.across) return std::nullopt;
     }
     if (!reduction) return std::nullopt;
     for (const Axis &a : reduction->axes) r.leading.push_back(a.name());
-    const size_t n = r.leading.size();
-    if (r.output->axes.size() != n && r.output->axes.size() != n + 1) return std::nullopt;
-    r.whole_row = r.output->axes.size() == n + 1;
+    const size_t n = r.leading.size(), row = n + reduction->reduction_axes.size();
     for (const Stage &s : op.stages()) {
-        for (size_t d = 0; d < std::min(n, s.axes.size()); d++) {
-            if (s.axes[d].name() != r.leading[d]) return std::nullopt;
-        }
-        if (s.axes.size() < n || s.axes.size() > n + 1) return std::nullopt;
+        if (s.axes.size() != n && s.axes.size() != row) return std::nullopt;
+        size_t next = 0;
+        for (const Axis &a : s.axes) next += next < n && a.name() == r.leading[next];
+        if (next < n || (s.axes.size() == row && is_leading(r, s.axes.back()))) return std::nullopt;
     }
     return r;
 }
@@ -78,7 +81,12 @@ RowsParameters rows_parameters(const Op &op, const Machine &machine) {
         known = known && e;
         rows *= e.value_or(1);
     }
-    p.rows = known ? Tile::nearest(16, Tile::sizes(rows, 1, 64)) : Tile(16, {1, 4, 16, 64});
+    int64_t elements = 1; // of a row
+    for (const Axis &a : r.output->axes) {
+        if (!is_leading(r, a)) elements *= std::max<int64_t>(constant_extent(a).value_or(1), 1);
+    }
+    const int64_t together = std::clamp<int64_t>((1 << 16) / elements, 1, 16);
+    p.rows = known ? Tile::nearest(together, Tile::sizes(rows, 1, 64)) : Tile(16, {1, 4, 16, 64});
     p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
     return p;
 }
@@ -90,6 +98,11 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     const int lanes = vector_lanes(machine, r.output->type);
 
     // The outermost loops: all places of rows as one loop, in tasks.
+    std::vector<std::string> order = r.leading;
+    for (const std::string &l : Y.state().order) {
+        if (std::find(r.leading.begin(), r.leading.end(), l) == r.leading.end()) order.push_back(l);
+    }
+    if (order != Y.state().order) Y.reorder({order.begin(), order.end()});
     LoopName place = r.leading[0];
     for (size_t d = 1; d < r.leading.size(); d++)
         place = Y.fuse(place, r.leading[d], d + 1 == r.leading.size() ? "row" : "");

@@ -1,5 +1,5 @@
-// Ops that work row by row: reductions, softmax, norms. Every stage of a row is computed while the row is in the nearest
-// cache; reductions along the row run in several vectors of partial results.
+// Ops that work row by row: reductions, softmax, norms, whose rows may have several axes. Every stage of a row is computed while the row
+// is in the nearest cache; reductions along the row run in several vectors of partial results.
 #pragma once
 
 #include "schedules/library/space.h"

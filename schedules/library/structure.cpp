@@ -32,33 +32,31 @@ Operand operand(const Call *read, const Stage &stage) {
 
 } // namespace
 
-std::optional<Contraction> find_contraction(const Op &op) {
+std::optional<Contraction> find_contraction(const Op &op, bool readers) {
     Contraction c;
     for (const Stage &s : op.stages()) {
         if (s.is_reduction()) {
             if (c.sum || s.reduction_kind != "sum") return std::nullopt;
             c.sum = &s;
         } else if (s.kind == Stage::Kind::Pointwise) {
-            if (!c.sum || !c.consumer.empty() || !op.is_output(s.name)) return std::nullopt;
-            c.consumer = s.name;
+            if (!c.sum || !c.consumer.empty() || !c.reader.empty() || !op.is_output(s.name)) return std::nullopt;
+            const bool same = s.axes.size() == c.sum->axes.size() &&
+                              std::equal(s.axes.begin(), s.axes.end(), c.sum->axes.begin(),
+                                         [](const Axis &a, const Axis &b) { return a.name() == b.name(); });
+            if (!same && !readers) return std::nullopt;
+            (same ? c.consumer : c.reader) = s.name;
         } else if (c.sum) {
             return std::nullopt;
         }
     }
-    if (!c.sum || op.outputs().size() != 1 || op.is_output(c.sum->name) == !c.consumer.empty()) return std::nullopt;
+    const bool read = !c.consumer.empty() || !c.reader.empty();
+    if (!c.sum || op.outputs().size() != 1 || op.is_output(c.sum->name) == read) return std::nullopt;
     const auto *product = c.sum->components[0].term.as<Mul>();
     if (!product) return std::nullopt;
     for (const Expr &e : {product->a, product->b}) {
         const Call *read = as_read(e);
         if (!read) return std::nullopt;
         c.operands.push_back(operand(read, *c.sum));
-    }
-    if (!c.consumer.empty()) {
-        const Stage &f = op.stage(c.consumer);
-        if (f.axes.size() != c.sum->axes.size()) return std::nullopt;
-        for (size_t d = 0; d < f.axes.size(); d++) {
-            if (f.axes[d].name() != c.sum->axes[d].name()) return std::nullopt;
-        }
     }
     return c;
 }
@@ -119,10 +117,12 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
 
 void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
     StageHandle R = s.stage(name);
-    const Axis axis = R.state().def.reduction_axes[0];
+    const size_t reduced = R.state().def.reduction_axes.size();
+    const Axis axis = R.state().def.reduction_axes.back();
     const auto extent = constant_extent(axis);
     const int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
-    if (lanes < 2 || (extent && *extent < 2 * lanes)) return;
+    const int64_t least = reduced > 1 ? lanes : 2 * lanes; // steps along other axes add to the same vectors
+    if (lanes < 2 || (extent && *extent < least)) return;
     auto [o, i] = R.split(axis.name(), lanes * vectors);
     StageHandle P = R.rfactor(i); // partial results
     const std::string lane = P.state().def.axes.back().name();
@@ -140,8 +140,8 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     } else {
         P.vectorize(lane);
     }
-    if (order.size() > 2)
-        s.accumulate_in(P.name(), "registers", order[order.size() - 3]);
+    if (order.size() > 1 + reduced)
+        s.accumulate_in(P.name(), "registers", order[order.size() - 2 - reduced]);
     else
         P.place_in("registers");
     R.vectorize(R.state().order.back());

@@ -17,6 +17,7 @@ struct Contraction {
     const Stage *sum = nullptr;
     std::vector<Operand> operands; // two
     std::string consumer;          // the elementwise stage that finishes it, when it is an output; else ""
+    std::string reader;            // an output that reads it at other places than its own; else ""
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
 
@@ -27,8 +28,9 @@ std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
 bool is_plain(const Operand &o);
 
 // The op's contraction: exactly one sum whose term is a product of two reads (through casts), and beyond it at most
-// padding stages of its operands and one elementwise consumer. Nothing when the op is built otherwise.
-std::optional<Contraction> find_contraction(const Op &op);
+// padding stages of its operands and one elementwise consumer, or a reader where those are asked for. Nothing when the op is built
+// otherwise.
+std::optional<Contraction> find_contraction(const Op &op, bool readers = false);
 
 // A contraction as a product of matrices: its axes are batches, rows i, columns j, and the reduction k.
 struct MatrixProduct {
@@ -51,7 +53,7 @@ int vector_lanes(const Machine &machine, Type type);
 int accumulator_registers(const Machine &machine);
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
 
-// The reduction of a row, along the stage's one reduction axis, in vectors of partial results that are joined at the end. `at`:
+// The reduction of a row, along the stage's last reduction axis, in vectors of partial results that are joined at the end. `at`:
 // the loop in which a row stands; the last pure one when empty.
 void reduce_row(Schedule &schedule, const std::string &stage, int lanes, int64_t accumulators,
                 const std::string &at = "");

@@ -1,6 +1,7 @@
 #include "schedules/library/table.h"
 
 #include "machine/machine.h"
+#include "schedules/library/attention.h"
 #include "schedules/library/chip_conv.h"
 #include "schedules/library/chip_depthwise.h"
 #include "schedules/library/chip_elementwise.h"
@@ -63,8 +64,10 @@ const std::vector<LibraryTemplate> &templates() {
                                       schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
                                         matmul_parameters, schedule_matmul, against_matmul),
-        make_template<ConvParameters>("conv", "direct convolutions, dense, grouped and depthwise", is_conv,
+        make_template<ConvParameters>("conv", "direct convolutions, dense, grouped, depthwise and transposed", is_conv,
                                       conv_parameters, schedule_conv, against_conv),
+        make_template<AttentionParameters>("attention", "softmax of products, and its product with values",
+                                           is_attention, attention_parameters, schedule_attention),
         make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows,
                                       rows_parameters, schedule_rows),
         make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise,

@@ -9,6 +9,14 @@
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
 // it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in, and
 // borders no further, so the code grows by two bodies a loop. A parallel loop is not cut into three; it tests where it is.
+//
+// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior. Such a loop is cut wherever
+// a bound begins or ceases to hold, or to fail, if that is known and makes a few pieces:
+//
+//   for y in 0..12: … y < 5 ? X0[y] : X1[y - 5] …
+// becomes
+//   for y in 0..5: … X0[y] …
+//   for y in 5..12: … X1[y - 5] …
 #include "dsl/float_casts.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
@@ -36,17 +44,18 @@ Expr slack(const Expr &bound) {
     return bound.as<LT>()->b - bound.as<LT>()->a - 1;
 }
 
-// The bounds that choose between a value and another below one loop, each with the least slack that any iteration of the
-// loops inside gives; more than one where it stands in several loops of one name.
+// The bounds that choose between a value and another below one loop, each with the least and the greatest slack that any iteration of
+// the loops inside gives; more than one where it stands in several loops of one name.
 class Collect : public IRVisitor {
 public:
     struct Bound {
         Expr condition;
-        std::vector<Expr> least;
+        std::vector<Expr> least, greatest;
         bool known = true; // everywhere
     };
     explicit Collect(const For *loop) { loop->body.accept(this); }
-    std::vector<Bound> bounds;
+    std::vector<Bound> bounds;  // of padding
+    std::vector<Bound> choices; // of these and of select
 
 private:
     using IRVisitor::visit;
@@ -69,17 +78,26 @@ private:
     }
     void visit(const Call *op) override {
         if (op->is_intrinsic(Call::if_then_else)) {
-            for (const Expr &e : bounds_in(op->args[0])) collect(e);
+            for (const Expr &e : bounds_in(op->args[0])) collect(e, bounds), collect(e, choices);
         }
         IRVisitor::visit(op);
     }
-    void collect(const Expr &e) {
-        auto bound = std::find_if(bounds.begin(), bounds.end(), [&](const Bound &b) { return equal(b.condition, e); });
-        if (bound == bounds.end()) bound = bounds.insert(bounds.end(), Bound{e, {}});
+    void visit(const Select *op) override {
+        for (const Expr &e : bounds_in(op->condition)) collect(e, choices);
+        IRVisitor::visit(op);
+    }
+    void collect(const Expr &e, std::vector<Bound> &all) {
+        auto bound = std::find_if(all.begin(), all.end(), [&](const Bound &b) { return equal(b.condition, e); });
+        if (bound == all.end()) bound = all.insert(all.end(), Bound{e, {}, {}});
         const Interval i = range_of(simplified(slack(e)), inside_);
         bound->known = bound->known && i.has_lower_bound();
         if (!bound->known) return;
-        const Expr least = simplified(i.min);
+        bound->known = add(i.min, bound->least);
+        if (!i.has_upper_bound() || !add(i.max, bound->greatest)) bound->greatest.push_back(Expr());
+    }
+    // False when it is not known outside of the loops.
+    bool add(const Expr &slack, std::vector<Expr> &all) const {
+        const Expr least = simplified(slack);
         struct Names : IRVisitor {
             using IRVisitor::visit;
             const Collect *c;
@@ -91,9 +109,9 @@ private:
         } names;
         names.c = this;
         least.accept(&names);
-        bound->known = !names.unknown;
-        const auto same = [&](const Expr &l) { return equal(l, least); };
-        if (std::none_of(bound->least.begin(), bound->least.end(), same)) bound->least.push_back(least);
+        const auto same = [&](const Expr &l) { return l.defined() && equal(l, least); };
+        if (std::none_of(all.begin(), all.end(), same)) all.push_back(least);
+        return !names.unknown;
     }
 };
 
@@ -120,6 +138,44 @@ private:
         std::vector<Expr> args = {left, value};
         if (op->args.size() > 2) args.push_back(mutate(op->args[2]));
         return Call::make(op->type, Call::if_then_else, args, Call::PureIntrinsic);
+    }
+};
+
+// With conditions that are known to hold or to fail, in choices too.
+class Decide : public IRMutator {
+public:
+    std::vector<Expr> true_here, false_here;
+
+private:
+    using IRMutator::visit;
+
+    static bool has(const std::vector<Expr> &all, const Expr &e) {
+        return std::any_of(all.begin(), all.end(), [&](const Expr &t) { return equal(t, e); });
+    }
+    // What is left of a conjunction: const_true() or const_false() where that is known.
+    Expr decided(const Expr &condition) const {
+        std::vector<Expr> all;
+        split_into_ands(condition, all);
+        Expr left;
+        for (const Expr &e : all) {
+            if (has(false_here, e)) return const_false();
+            if (!has(true_here, e)) left = left.defined() ? left && e : e;
+        }
+        return left.defined() ? left : const_true();
+    }
+    Expr visit(const Call *op) override {
+        if (!op->is_intrinsic(Call::if_then_else) || op->args.size() != 3) return IRMutator::visit(op);
+        const Expr condition = decided(op->args[0]);
+        if (is_const_one(condition)) return mutate(op->args[1]);
+        if (is_const_zero(condition)) return mutate(op->args[2]);
+        return Call::make(op->type, Call::if_then_else, {condition, mutate(op->args[1]), mutate(op->args[2])},
+                          Call::PureIntrinsic);
+    }
+    Expr visit(const Select *op) override {
+        const Expr condition = decided(op->condition);
+        if (is_const_one(condition)) return mutate(op->true_value);
+        if (is_const_zero(condition)) return mutate(op->false_value);
+        return Select::make(mutate(condition), mutate(op->true_value), mutate(op->false_value));
     }
 };
 
@@ -156,6 +212,69 @@ private:
         return true;
     }
 
+    // Where the loop decides a slack: it is at least zero in [first, end).
+    struct Range {
+        int64_t first, end;
+    };
+    static std::optional<Range> holds(const Expr &slack, const Expr &v, int64_t min, int64_t last) {
+        if (!slack.defined()) return std::nullopt;
+        const std::string &name = v.as<Variable>()->name;
+        const auto grows = as_const_int(simplify(substitute(name, v + 1, slack) - slack));
+        const auto at_zero = as_const_int(simplify(substitute(name, 0, slack)));
+        if (!grows || !at_zero || std::abs(*grows) > INT32_MAX / 2) return std::nullopt;
+        Range r{min, last};
+        if (*grows == 0 && *at_zero < 0) r.end = min;
+        if (*grows > 0) r.first = -div_imp(*at_zero, *grows); // the least v with at_zero + grows · v ≥ 0
+        if (*grows < 0) r.end = div_imp(*at_zero, -*grows) + 1;
+        r.first = std::clamp(r.first, min, last), r.end = std::clamp(r.end, r.first, last);
+        return r;
+    }
+
+    // The loop in pieces, each without the choices that are decided in it; undefined where that leaves it whole.
+    Stmt cut(const For *op, const Expr &v) {
+        const auto min = as_const_int(op->min), extent = as_const_int(simplify(op->extent));
+        if (!min || !extent || *extent < 1) return Stmt();
+        const int64_t last = *min + *extent;
+        struct Known {
+            Expr condition;
+            Range yes, maybe;
+        };
+        std::vector<Known> bounds;
+        std::set<int64_t> cuts = {*min, last};
+        for (const Collect::Bound &b : Collect(op).choices) {
+            if (!b.known || b.least.size() != 1 || b.greatest.size() != 1) continue;
+            const auto yes = holds(b.least[0], v, *min, last), maybe = holds(b.greatest[0], v, *min, last);
+            if (!yes || !maybe) continue;
+            bounds.push_back({b.condition, *yes, *maybe});
+            cuts.insert({yes->first, yes->end, maybe->first, maybe->end});
+        }
+        if (cuts.size() < 3 || cuts.size() > 9) return Stmt();
+        std::vector<std::pair<int64_t, Stmt>> pieces; // where each begins
+        for (auto at = cuts.begin(); std::next(at) != cuts.end(); ++at) {
+            Decide decide;
+            for (const Known &b : bounds) {
+                if (b.yes.first <= *at && *std::next(at) <= b.yes.end) decide.true_here.push_back(b.condition);
+                if (*std::next(at) <= b.maybe.first || b.maybe.end <= *at) decide.false_here.push_back(b.condition);
+            }
+            pieces.push_back({*at, mutate(decide.mutate(op->body))});
+        }
+        const auto loop = [&](int64_t from, int64_t to, const Stmt &body) {
+            return For::make(op->name, static_cast<int>(from), static_cast<int>(to - from), op->for_type,
+                             op->partition_policy, op->device_api, body);
+        };
+        if (op->for_type == ForType::Parallel) {
+            Stmt body = pieces.back().second;
+            for (size_t n = pieces.size() - 1; n-- > 0;)
+                body = IfThenElse::make(v < static_cast<int>(pieces[n + 1].first), pieces[n].second, body);
+            return loop(*min, last, body);
+        }
+        std::vector<Stmt> loops;
+        for (size_t n = 0; n < pieces.size(); n++)
+            loops.push_back(
+                loop(pieces[n].first, n + 1 < pieces.size() ? pieces[n + 1].first : last, pieces[n].second));
+        return Block::make(loops);
+    }
+
     Stmt split(const For *op) {
         if (op->for_type != ForType::Serial && op->for_type != ForType::Parallel) return IRMutator::visit(op);
         Expr first = op->min, end = op->min + op->extent;
@@ -169,7 +288,10 @@ private:
         first = simplify_index(first, known_);
         const Expr last = simplify_index(op->min + op->extent, known_);
         end = simplify_index(max(end, first), known_);
-        if (proves(end <= first, known_)) return IRMutator::visit(op); // no interior
+        if (proves(end <= first, known_)) { // no interior
+            const Stmt pieces = cut(op, v);
+            return pieces.defined() ? pieces : IRMutator::visit(op);
+        }
         const Stmt interior = Assume(inside).mutate(op->body);
         const auto piece = [&](const Expr &from, const Expr &to, const Stmt &body) -> Stmt {
             const Expr n = simplify_index(to - from, known_);

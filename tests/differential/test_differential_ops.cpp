@@ -46,8 +46,10 @@ Json drawn(const ops::Parameter &p, Random &r) {
         return size();
     case Kind::Sizes:
         return std::vector<int64_t>{size(), size(), size()};
-    case Kind::Ints:
-        return r.chance(0.3) ? Json::array() : Json(std::vector<int64_t>{r.between(0, 2)});
+    case Kind::Ints: // one number, or one for each axis of what Sizes draws
+        if (r.chance(0.3)) return Json::array();
+        return r.chance(0.5) ? Json(std::vector<int64_t>{r.between(0, 2)})
+                             : Json(std::vector<int64_t>{r.between(0, 2), r.between(0, 2), r.between(0, 2)});
     case Kind::Int:
         return r.between(1, 3);
     case Kind::Flag:

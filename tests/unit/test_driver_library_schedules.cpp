@@ -157,6 +157,28 @@ TEST_CASE("convolutions: windows, strides, dilation, groups, layouts") {
     }
 }
 
+TEST_CASE("convolutions over sequences and volumes, and transposed ones") {
+    for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+        ops::ConvOptions o;
+        o.layout = layout;
+        check_op(ops::conv1d(f32, 2, 5, 40, 7, 3, o), "conv");
+        check_op(ops::conv3d(f32, 1, 3, 4, 6, 11, 5, 2, 3, 3, o), "conv");
+        o.stride = {2}, o.padding = {1}, o.bias = true, o.activation = "relu";
+        check_op(ops::conv1d(f32, 1, 6, 33, 9, 5, o), "conv");
+        check_op(ops::conv3d(f32, 2, 3, 5, 7, 9, 4, 3, 3, 3, o), "conv");
+        o.groups = 2;
+        check_op(ops::conv1d(f32, 1, 4, 20, 6, 3, o), "conv");
+        check_op(ops::conv3d(f32, 1, 4, 5, 5, 6, 6, 3, 1, 2, o), "conv");
+        ops::ConvTransposeOptions t;
+        t.layout = layout;
+        check_op(ops::conv_transpose2d(f32, 1, 4, 5, 9, 6, 3, 3, t), "conv");
+        t.stride_y = t.stride_x = 2, t.padding_y = t.padding_x = 1, t.bias = true;
+        check_op(ops::conv_transpose2d(f32, 2, 5, 6, 10, 7, 4, 4, t), "conv");
+        t.output_padding_y = 1;
+        check_op(ops::conv_transpose2d(f32, 1, 3, 7, 12, 5, 3, 3, t), "conv"); // some phases have a tap less
+    }
+}
+
 TEST_CASE("rows: softmax, norms, reductions") {
     for (int n : {1, 7, 64, 100}) {
         check_op(ops::softmax(f32, 9, n), "rows", false);
@@ -166,6 +188,23 @@ TEST_CASE("rows: softmax, norms, reductions") {
     check_op(ops::layer_norm(f32, 9, 96), "rows", false);
     check_op(ops::rms_norm(f32, 33, 40), "rows", false);
     check_op(ops::reduction("mean", f32, {3, 5, 40}, {2}), "rows", false);
+    for (const bool channels_last : {false, true}) {
+        check_op(ops::group_norm(f32, 2, 12, 5, 7, 3, 1e-3, channels_last), "rows", false);
+        check_op(ops::group_norm(f32, 1, 32, 6, 6, 2, 1e-3, channels_last), "rows", false);
+    }
+    check_op(ops::reduction("sum", f32, {5, 6, 20}, {1, 2}), "rows"); // rows of several axes
+    check_op(ops::reduction("max", i32, {3, 5, 20}, {0, 2}), "rows");
+}
+
+TEST_CASE("attention") {
+    check_op(ops::attention(f32, 1, 2, 20, 20, 8), "attention", false);
+    check_op(ops::attention(f32, 2, 3, 37, 29, 12, {.causal = true}), "attention", false);
+    check_op(ops::attention(f32, 1, 4, 16, 33, 16, {.groups = 2, .values = 20}), "attention", false);
+    check_op(ops::attention(f32, 1, 4, 1, 50, 24, {.causal = true, .groups = 2}), "attention", false);
+    check_op(ops::attention(f64, 1, 1, 3, 7, 5), "attention", false);
+    check_op(ops::attention(bf16, 1, 1, 18, 7, 6), "attention", false);
+    const Op any = ops::attention(f32, 1, 2, Size("S"), Size("T"), 16);
+    for (const int n : {1, 7, 40}) check_op(any, "attention", false, {{"S", n}, {"T", n + 3}}, 0);
 }
 
 TEST_CASE("anything else") {
@@ -174,6 +213,19 @@ TEST_CASE("anything else") {
     check_op(ops::reduction("sum", f32, {40, 37}, {0}), "elementwise");
     check_op(ops::reduction("argmax", f32, {12, 37}, {1}), "elementwise");
     check_op(ops::reduction("sum", i32, {4, 5, 6}, {0, 1, 2}), "elementwise");
+    check_op(ops::pad(f32, {7, 40}, {1, 3}, {2, 1}, 2.5), "elementwise");
+    check_op(ops::slice(f32, {50, 90}, {20, 40}, {49, 1}, {-2, 2}), "elementwise");
+    check_op(ops::concat(f32, {5}, {30, 17, 40}, 1), "elementwise");
+    check_op(ops::concat(i8, {40}, {3, 1, 2}, 0), "elementwise");
+    check_op(ops::one_hot(f32, 9, 40), "elementwise");
+    check_op(ops::quantise(f32, u8, 100, {0.25, 7, 3}), "elementwise", false);
+    check_op(ops::requantise(i8, 1000, {0.25, 7, {}}), "elementwise", false);
+    check_op(ops::dequantise(u8, f32, 1000, {0.25, 7, {}}), "elementwise", false);
+    for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+        check_op(ops::resize_nearest(f32, 2, 20, 7, 9, 12, 30, {layout}), "elementwise");
+        check_op(ops::resize_bilinear(f32, 2, 20, 7, 9, 12, 30, {layout}), "elementwise", false);
+        check_op(ops::resize_bilinear(f32, 1, 3, 12, 40, 5, 17, {layout}), "elementwise", false);
+    }
     Size N("N");
     for (int n : {0, 1, 15, 100}) check_op(ops::binary("mul", f32, N), "elementwise", true, {{"N", n}}, 1);
 }

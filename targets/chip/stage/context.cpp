@@ -3,6 +3,7 @@
 #include "support/error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace kumiko::chip {
@@ -110,7 +111,8 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
             const ir::Call *read =
                 choice && choice->is_intrinsic(ir::Call::if_then_else) ? choice->args[1].as<ir::Call>() : nullptr;
             const StageState *before = read ? state.producer(read->name) : nullptr;
-            bool same = read && ir::is_const_zero(choice->args[2]) &&
+            const ir::FloatImm *around = read ? choice->args[2].as<ir::FloatImm>() : nullptr;
+            bool same = read && ir::is_const_zero(choice->args[2]) && !(around && std::signbit(around->value)) &&
                         (state.is_input(read->name) || (before && before->prepacked));
             if (border && choice && choice->call_type == ir::Call::Image && state.is_input(choice->name)) {
                 *border = Border::Nearest; // clamped

@@ -1,0 +1,206 @@
+#include "schedules/library/attention.h"
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+// score(…, i, j) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, i, j) and an input; everything else has the
+// axes (…, i), maybe with j, or is the output, which finishes mixed.
+struct Roles {
+    const Stage *score = nullptr, *mixed = nullptr;
+    std::vector<std::string> outside; // of a block of queries: sequences, heads
+    std::string i, j, d, v;
+    std::string queries, output;
+};
+
+std::vector<std::string> names_of(const std::vector<Axis> &axes) {
+    std::vector<std::string> names;
+    for (const Axis &a : axes) names.push_back(a.name());
+    return names;
+}
+
+// The two tensors whose product is summed along one axis, each read at axes; empty when the stage is none such.
+std::vector<Operand> factors(const Stage &s) {
+    if (!s.is_reduction() || s.reduction_kind != "sum" || s.reduction_axes.size() != 1) return {};
+    if (!s.components[0].term.as<Halide::Internal::Mul>()) return {};
+    std::vector<Operand> all;
+    for (const Halide::Internal::Call *read : tensor_reads(s.components[0].term)) {
+        Operand o{read->name, read->args, {}};
+        if (!is_plain(o)) return {};
+        for (const Expr &e : read->args) o.axes.insert(e.as<Halide::Internal::Variable>()->name);
+        all.push_back(o);
+    }
+    return all.size() == 2 ? all : std::vector<Operand>{};
+}
+
+std::optional<Roles> roles(const Op &op) {
+    if (op.outputs().size() != 1 || op.stages().size() < 4) return std::nullopt;
+    Roles r;
+    r.output = op.outputs()[0];
+    for (const Stage &s : op.stages()) {
+        if (s.kind == Stage::Kind::Padding) return std::nullopt;
+        const auto two = factors(s);
+        if (two.empty()) continue;
+        if (r.mixed || s.axes.size() < 3) return std::nullopt;
+        (r.score ? r.mixed : r.score) = &s;
+    }
+    if (!r.mixed || r.score != &op.stages().front()) return std::nullopt;
+    const std::vector<std::string> scores = names_of(r.score->axes), mixes = names_of(r.mixed->axes);
+    r.i = scores[scores.size() - 2], r.j = scores.back(), r.d = r.score->reduction_axes[0].name(), r.v = mixes.back();
+    r.outside.assign(scores.begin(), scores.end() - 2);
+    std::vector<std::string> rows(scores.begin(), scores.end() - 1), mixed = rows;
+    mixed.push_back(r.v);
+    if (mixes != mixed || r.mixed->reduction_axes[0].name() != r.j || r.v == r.j) return std::nullopt;
+    for (const Operand &o : factors(*r.score)) {
+        if (!op.find_input(o.tensor)) return std::nullopt;
+        if (o.axes.count(r.i) && !o.axes.count(r.j)) r.queries = o.tensor;
+    }
+    for (const Operand &o : factors(*r.mixed)) {
+        const bool weights = op.find_stage(o.tensor) && names_of(op.stage(o.tensor).axes) == scores;
+        if (!weights && !(op.find_input(o.tensor) && o.indices.back().as<Halide::Internal::Variable>()->name == r.v))
+            return std::nullopt;
+    }
+    for (const Stage &s : op.stages()) {
+        if (&s == r.score || &s == r.mixed) continue;
+        const std::vector<std::string> axes = names_of(s.axes);
+        const bool along = s.is_reduction() && s.reduction_axes.size() == 1 && s.reduction_axes[0].name() == r.j &&
+                           s.properties.associative && s.properties.commutative;
+        if (s.name == r.output
+                ? s.is_reduction() || axes != mixed
+                : !(axes == rows && (along || !s.is_reduction())) && !(axes == scores && !s.is_reduction()))
+            return std::nullopt;
+    }
+    if (r.queries.empty() || op.is_output(r.mixed->name)) return std::nullopt;
+    return r;
+}
+
+std::optional<int64_t> extent(const Stage &s, const std::string &axis) { return constant_extent(*find_axis(s, axis)); }
+
+// One loop of all of these, which follow each other.
+LoopName fused(StageHandle S, const std::vector<LoopName> &loops) {
+    LoopName all = loops[0];
+    for (size_t d = 1; d < loops.size(); d++) all = S.fuse(all, loops[d], d + 1 == loops.size() ? "task" : "");
+    return all;
+}
+
+std::vector<LoopName> after(const std::vector<std::string> &outside, const std::vector<LoopName> &inside) {
+    std::vector<LoopName> all(outside.begin(), outside.end());
+    all.insert(all.end(), inside.begin(), inside.end());
+    return all;
+}
+
+// Scores and what is made of them, with queries side by side in memory and in vectors.
+void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const AttentionParameters &p) {
+    StageHandle S = s.stage(r.score->name);
+    auto [block, rows] = S.split(r.i, p.rows); // one block of the stage, where it is computed
+    auto [jo, ji] = S.split(r.j, p.keys);
+    auto [io, ii] = S.split(rows, std::min<int64_t>(p.vectors * lanes, p.rows));
+    S.reorder(after(r.outside, {block, jo, io, r.d, ji, ii})).unroll(ji).vectorize(ii, lanes);
+    s.accumulate_in(S.name(), "registers", io);
+    const int64_t bytes = p.rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
+    const Machine &machine = s.machine();
+    if (2 * bytes <= cache_bytes(machine, "L2", 512 << 10)) {
+        const bool near = 2 * bytes <= cache_bytes(machine, "L1", 32 << 10);
+        StageHandle Q = s.place_in(r.queries, near ? "L1" : "L2", S.name(), block);
+        std::vector<std::string> order;
+        for (const Axis &a : Q.state().def.axes) {
+            if (a.name() != r.i) order.push_back(a.name());
+        }
+        order.push_back(r.i);
+        Q.layout(order);
+    }
+    for (const Stage &stage : s.op().stages()) {
+        if (stage.name == r.mixed->name || stage.name == r.output) continue;
+        StageHandle T = s.stage(stage.name);
+        if (stage.axes.back().name() == r.j) {
+            std::vector<std::string> order = r.outside;
+            order.insert(order.end(), {r.j, r.i});
+            T.layout(order);
+            if (stage.name != r.score->name) T.reorder(after(r.outside, {r.j, r.i})).vectorize(r.i, lanes);
+        } else if (stage.is_reduction()) {
+            auto [io, ii] = T.split(r.i, std::min<int64_t>(2 * lanes, p.rows));
+            T.reorder(after(r.outside, {io, r.j, ii})).vectorize(ii, lanes);
+            s.accumulate_in(T.name(), "registers", io);
+        } else {
+            T.vectorize(r.i, lanes);
+        }
+    }
+}
+
+// The same with vectors along elements of keys, and along keys.
+void schedule_few_queries(Schedule &s, const Roles &r, int lanes) {
+    for (const Stage &stage : s.op().stages()) {
+        if (stage.name == r.mixed->name || stage.name == r.output) continue;
+        const auto n = constant_extent(stage.axes.back());
+        if (stage.is_reduction())
+            reduce_row(s, stage.name, lanes, 4);
+        else if (stage.axes.back().name() == r.j && (!n || *n >= lanes))
+            s.stage(stage.name).vectorize(r.j, lanes);
+    }
+}
+
+} // namespace
+
+bool is_attention(const Op &op) { return roles(op).has_value(); }
+
+AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const int lanes = vector_lanes(machine, r.score->type), registers = accumulator_registers(machine);
+    const auto queries = extent(*r.score, r.i), keys = extent(*r.score, r.j), values = extent(*r.mixed, r.v);
+    AttentionParameters p;
+    const bool many = lanes > 1 && (!queries || *queries >= lanes);
+    p.vectors_of = many ? Choice("queries", {"queries", "keys"}) : Choice("keys", {"keys"});
+    // Scores of a task and their exponentials take at most half of the second cache.
+    const int64_t fits =
+        cache_bytes(machine, "L2", 512 << 10) / 4 / std::max<int64_t>(1, keys.value_or(1024)) / r.score->type.bytes();
+    std::vector<int64_t> rows;
+    for (int64_t n : {1, 2, 4, 8}) rows.push_back(n * lanes);
+    p.rows = Tile::nearest(std::clamp<int64_t>(fits, lanes, 4 * lanes), rows);
+    p.vectors = Tile(2, {1, 2, 4});
+    p.keys = Tile::nearest(std::min<int64_t>(registers / 2, std::max<int64_t>(1, keys.value_or(64))),
+                           {1, 2, 4, 6, 8, 12, 14});
+    p.queries =
+        Tile::nearest(registers / std::min<int64_t>(2, values.value_or(64) / lanes + 1), {1, 2, 4, 6, 8, 12, 14});
+    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
+    return p;
+}
+
+Schedule schedule_attention(const Op &op, const Machine &machine, const AttentionParameters &p) {
+    const Roles r = *roles(op);
+    const int lanes = vector_lanes(machine, r.score->type);
+    const bool rows = p.vectors_of.is("queries");
+    Schedule s(op, machine);
+    StageHandle M = s.stage(r.mixed->name);
+    const auto values = extent(*r.mixed, r.v);
+    const int64_t run = lanes * (values ? std::clamp<int64_t>(*values / lanes, 1, p.vectors) : int64_t(p.vectors));
+    std::vector<LoopName> task(r.outside.begin(), r.outside.end());
+    LoopName it = r.i;
+    if (rows) {
+        auto [io, ii] = M.split(r.i, p.rows);
+        task.push_back(io), it = ii;
+    }
+    const LoopName at = fused(M, task);
+    if (p.parallel) M.parallel(at);
+    auto [vo, vi] = M.split(r.v, run);
+    if (rows) {
+        auto [to, ti] = M.split(it, p.queries);
+        M.reorder({at, vo, to, r.j, ti, vi}).unroll(ti);
+        s.accumulate_in(M.name(), "registers", to);
+    } else {
+        M.reorder({at, it, vo, r.j, vi});
+        s.accumulate_in(M.name(), "registers", vo);
+    }
+    if (lanes > 1 && (!values || *values >= lanes)) M.vectorize(vi, lanes);
+    M.finish_in(r.output);
+    const LoopName below = rows ? at : it;
+    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+        const Stage &stage = op.stages()[n];
+        if (stage.name != r.mixed->name && stage.name != r.output) s.stage(stage.name).compute_at(M.name(), below);
+    }
+    rows ? schedule_rows_of_queries(s, r, lanes, p) : schedule_few_queries(s, r, lanes);
+    return s;
+}
+
+} // namespace kumiko::library

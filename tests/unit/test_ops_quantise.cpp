@@ -1,0 +1,83 @@
+// Numbers in 8 bits against loops.
+#include "tests/unit/op_reference.h"
+
+#include <limits>
+
+using namespace kumiko;
+
+namespace {
+
+double saturated(double x, bool is_signed) {
+    if (std::isnan(x)) return 0;
+    return is_signed ? std::clamp(x, -128.0, 127.0) : std::clamp(x, 0.0, 255.0);
+}
+
+const std::vector<float> values = {0,      0.5f,  1.5f,    2.5f,    -0.5f,    -1.5f,     -2.5f, 126.5f,
+                                   127.5f, 200,   -127.5f, -128.5f, -1000,    254.5f,    300,   1e30f,
+                                   -1e30f, 0.49f, 3.1f,    -3.1f,   INFINITY, -INFINITY, NAN};
+
+} // namespace
+
+TEST_CASE("quantise rounds halves to even and saturates") {
+    for (const Type to : {i8, u8}) {
+        for (const int zero_point : {0, 3, 127}) {
+            for (const float scale : {1.0f, 0.25f, 0.1f, 3.0f}) {
+                const Op op = ops::quantise(f32, to, static_cast<int>(values.size()), {scale, zero_point, {}});
+                Buffer<float> x({static_cast<int64_t>(values.size())});
+                for (size_t i = 0; i < values.size(); i++) x(static_cast<int>(i)) = values[i];
+                check_elements(op, {x}, {static_cast<int64_t>(values.size())}, [&](const Index &i) {
+                    const float whole = std::nearbyintf(values[i[0]] / scale);
+                    return saturated(static_cast<double>(whole + static_cast<float>(zero_point)), to.is_int());
+                });
+            }
+        }
+    }
+}
+
+TEST_CASE("quantise by columns, from every float type") {
+    for (const Type from : {f16, bf16, f32, f64}) {
+        const Op op = ops::quantise(from, i8, 7, {1, -5, 3});
+        std::vector<Buffer<>> in = random_inputs(op);
+        fill_random(in[1], 9, 0.01, 0.02);
+        check_elements(op, in, {3, 7}, [&](const Index &i) {
+            const double x = at(in[0], i), s = at(in[1], {i[1]});
+            const double q = from == f64 ? x / s : static_cast<double>(static_cast<float>(x) / static_cast<float>(s));
+            return saturated(std::nearbyint(q) - 5, true);
+        });
+    }
+}
+
+TEST_CASE("dequantise") {
+    for (const Type from : {i8, u8, i32}) {
+        const Op op = ops::dequantise(from, f64, 9, {0.3, 7, {}});
+        const std::vector<Buffer<>> in = random_inputs(op);
+        check_elements(op, in, {9}, [&](const Index &i) { return (at(in[0], i) - 7) * 0.3; });
+        const Op columns = ops::dequantise(from, f32, 5, {1, 0, 4});
+        const std::vector<Buffer<>> two = random_inputs(columns);
+        check_elements(columns, two, {4, 5}, [&](const Index &i) {
+            return static_cast<double>(static_cast<float>(at(two[0], i)) * static_cast<float>(at(two[1], {i[1]})));
+        });
+    }
+    const Op narrow = ops::dequantise(u8, bf16, 6, {0.5, 128, {}});
+    const std::vector<Buffer<>> in = random_inputs(narrow);
+    check_elements(narrow, in, {6}, [&](const Index &i) { return (at(in[0], i) - 128) * 0.5; });
+}
+
+TEST_CASE("requantise") {
+    for (const Type to : {i8, u8}) {
+        const Op op = ops::requantise(to, 33, {0.01, 4, {}});
+        std::vector<Buffer<>> in = random_inputs(op);
+        fill_random_integers(in[0], 3, -40000, 40000);
+        check_elements(op, in, {33}, [&](const Index &i) {
+            const float whole = std::nearbyintf(static_cast<float>(at(in[0], i)) * 0.01f);
+            return saturated(static_cast<double>(whole) + 4, to.is_int());
+        });
+        const Op columns = ops::requantise(to, 6, {1, 0, 5});
+        std::vector<Buffer<>> two = random_inputs(columns);
+        fill_random_integers(two[0], 3, -3000, 3000);
+        check_elements(columns, two, {5, 6}, [&](const Index &i) {
+            const float product = static_cast<float>(at(two[0], i)) * static_cast<float>(at(two[1], {i[1]}));
+            return saturated(static_cast<double>(std::nearbyintf(product)), to.is_int());
+        });
+    }
+}
