@@ -117,6 +117,7 @@ std::string dump_data(const Simulator &chip, const HostMemory &memory, const std
 
 void run(const Arguments &a) {
     Program program = Program::load_file(a.program, !a.disassemble && a.assemble.empty());
+    if (program.words.empty()) throw UserError(a.program + " holds no words; a program has one at least");
     if (a.disassemble) {
         std::cout << disassemble(program);
         return;

@@ -3,8 +3,10 @@
 #include "dsl/types.h"
 #include "machine/machine.h"
 #include "schedules/library/chip_product.h"
+#include "support/error.h"
 
 #include <cmath>
+#include <fmt/format.h>
 #include <numeric>
 
 namespace kumiko::library {
@@ -248,6 +250,13 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
 Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
     const Numbers n(machine);
     const Roles r = taken(*roles(op), n, point_of(p));
+    if (p.halves && (p.sides || p.twice || p.pieces != 1))
+        throw UserError("parameters of " + op.name() + ": halves=true goes with sides=false, twice=false and pieces=1");
+    if (p.sides && p.pieces * r.of_piece() % 4)
+        throw UserError(
+            fmt::format("parameters of {}: with sides=true, four neighbouring MABs have columns of their own; "
+                        "pieces is then a multiple of {}, not {}",
+                        op.name(), 4 / r.of_piece(), int64_t(p.pieces)));
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);

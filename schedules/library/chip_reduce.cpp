@@ -85,6 +85,8 @@ struct Dealing {
     std::map<std::string, std::vector<Cut>> cuts; // by axis, innermost first
     std::map<std::string, int64_t> left;
     std::vector<std::string> kept, reduced; // axes
+    std::string run;                        // the reduced axis of which a unit has neighbours,
+    int64_t of_run = 1;                     // so many
     std::string row;                        // the kept axis of which a PE has several at a time, beside the last one's
     int64_t of_row = 1, points = 1;
 
@@ -163,9 +165,27 @@ Dealing deal(const Fold &f, const Machine &machine, int64_t points) {
         d.cut(d.row, d.of_row, "row", "", true);
     }
     const bool l1bs_keep = d.all(d.kept) >= far * l1bs || !f.over_units || !d.longest(d.reduced);
-    if (!l1bs_keep) d.deal(d.reduced, l1bs, "L1B", true);
+    std::vector<std::string> far_axes;
+    if (!l1bs_keep) {
+        // Neighbours go to one unit: fewer, longer moves.
+        if (const std::string *axis = d.longest(d.reduced);
+            axis && (*axis == f.last || d.left[f.last] * pes * mabs >= 64)) {
+            const int64_t run = std::min<int64_t>(8, 2 * d.left[*axis] / (l1bs * far));
+            if (run > 1) {
+                d.run = *axis, d.of_run = int64_t(std::bit_floor(uint64_t(run)));
+                d.cut(d.run, d.of_run, "run", "", true);
+            }
+        }
+        far_axes = d.run.empty() ? d.reduced : std::vector<std::string>{d.run};
+        d.deal(far_axes, l1bs, "L1B", true);
+    }
+    // Groups and L2Bs of which the results need no more than one have parts of the reduction.
+    const bool groups_keep = l1bs_keep || d.longest(d.kept);
     d.deal(d.kept, groups, "group", false);
+    const bool l2bs_keep = l1bs_keep || d.longest(d.kept);
     d.deal(d.kept, l2bs, "L2B", false);
+    if (!l2bs_keep) d.deal(far_axes, l2bs, "L2B", true);
+    if (!groups_keep) d.deal(far_axes, groups, "group", true);
     if (l1bs_keep) d.deal(d.kept, l1bs, "L1B", false);
     bool mabs_used = false;
     for (const auto &[axis, cuts] : d.cuts) {
@@ -190,8 +210,9 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
     p.points = Tile::nearest(16, points);
     int64_t of_step = 0;
     for (const Input &in : op.inputs()) of_step += f.lanes * in.type.bytes() / 8;
-    of_step = std::max<int64_t>(1, of_step * deal(f, machine, p.points).points);
-    const int64_t room = machine.level("LM0").bytes / 8 / of_step;
+    const Dealing d = deal(f, machine, p.points);
+    of_step = std::max<int64_t>(1, of_step * d.points * d.of_run);
+    const int64_t room = std::max<int64_t>(1, machine.level("LM0").bytes / 8 / of_step);
     p.steps = Tile::nearest(room, powers(1, std::max<int64_t>(1, room)));
     // Where a move fills L2BM, none comes before the last one's words are gone: two tiles take half of it.
     const int64_t l2bm = machine.level("L2BM").bytes / 8;
@@ -275,6 +296,12 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
         }
         tile = outer.back();
         for (const std::string &l : outer) loops.push_back(l);
+        if (!d.run.empty()) {
+            const auto step = std::find_if(inner.begin(), inner.end(), [&](const std::string &l) {
+                return l == d.run + ".step" || l == rest[d.run];
+            });
+            inner.insert(step == inner.end() ? step : step + 1, d.run + ".run");
+        }
         for (const std::string &l : inner) loops.push_back(l);
         if (!row.empty()) loops.push_back(row);
         if (keeps_last) loops.push_back(column);

@@ -160,6 +160,13 @@ bool chip_rows_fits(const Op &op, const Machine &machine) {
     return fits(op, machine, r, r.lanes, machine.unit("MAB").count, 0, false);
 }
 
+bool chip_rows_fill(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    int64_t rows = 1;
+    for (size_t d = 0; d < r.leading; d++) rows *= r.extents[d];
+    return rows >= 64 * int64_t(machine.units_in_all("L1B"));
+}
+
 ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     ChipRowsParameters p;

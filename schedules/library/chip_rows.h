@@ -16,6 +16,7 @@ struct ChipRowsParameters {
 
 bool is_chip_rows(const Op &op);
 bool chip_rows_fits(const Op &op, const Machine &machine); // a few whole rows stand in LM
+bool chip_rows_fill(const Op &op, const Machine &machine); // each L1B has many rows
 ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p);
 

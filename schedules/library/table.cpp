@@ -126,8 +126,10 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
     }
     for (const LibraryTemplate &t : chip_templates()) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
-        // Rows that only one reduction reads may pass through LM.
-        if (t.name == "chip_rows" && is_chip_reduce(op) && t.matches(op) && !chip_rows_fits(op, machine)) continue;
+        // Rows that only one reduction reads may pass through LM; a few of them are dealt to several units each.
+        if (t.name == "chip_rows" && is_chip_reduce(op) && t.matches(op) &&
+            !(chip_rows_fits(op, machine) && chip_rows_fill(op, machine)))
+            continue;
         if (t.matches(op)) return &t;
     }
     throw Unsupported(

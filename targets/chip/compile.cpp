@@ -34,7 +34,14 @@ const sim::Program &ChipProgram::program() const { return contents_->program; }
 std::string ChipProgram::l3() const { return contents_->l3; }
 std::string ChipProgram::l2() const { return contents_->l2; }
 std::string ChipProgram::l1() const { return contents_->l1; }
-std::string ChipProgram::words() const { return sim::disassemble(contents_->program); }
+std::string ChipProgram::words() const {
+    std::string tables;
+    for (const HostConstant &k : contents_->constants)
+        tables +=
+            fmt::format("; the host writes {} LW to dram[{}] of group {} first: a table of granules, or numbers\n",
+                        k.words.size(), k.dram, k.group);
+    return tables + sim::disassemble(contents_->program);
+}
 int64_t ChipProgram::operations() const { return contents_->operations; }
 double ChipProgram::seconds() const { return contents_->seconds; }
 

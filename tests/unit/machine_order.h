@@ -24,15 +24,16 @@ inline float tree(std::vector<float> v) {
 class ReductionOrder {
 public:
     using Indices = std::vector<int64_t>; // along the reduction's axes
-    int64_t steps = 1, lanes = 1, mabs = 1, pes = 1, l1bs = 1;
+    int64_t steps = 1, lanes = 1, mabs = 1, pes = 1, l1bs = 1, l2bs = 1, groups = 1;
 
     explicit ReductionOrder(const StageState &stage) {
         struct Level {
             int64_t *count;
             std::vector<std::pair<std::string, int64_t>> loops; // outermost first
         };
-        std::map<std::string, Level> levels{
-            {"", {&steps, {}}}, {"lane", {&lanes, {}}}, {"MAB", {&mabs, {}}}, {"PE", {&pes, {}}}, {"L1B", {&l1bs, {}}}};
+        std::map<std::string, Level> levels{{"", {&steps, {}}},      {"lane", {&lanes, {}}}, {"MAB", {&mabs, {}}},
+                                            {"PE", {&pes, {}}},      {"L1B", {&l1bs, {}}},   {"L2B", {&l2bs, {}}},
+                                            {"group", {&groups, {}}}};
         bool inside = false;
         bool sides = false; // columns are bound to MABs beside the reduction
         for (const std::string &name : stage.order) {
@@ -44,10 +45,10 @@ public:
             level.loops.push_back({name, number(l.extent)});
             *level.count *= level.loops.back().second;
         }
-        for (int64_t n = 0; n < steps * lanes * mabs * pes * l1bs; n++) {
+        for (int64_t n = 0; n < steps * lanes * mabs * pes * l1bs * l2bs * groups; n++) {
             int64_t left = n;
             std::map<std::string, int64_t> value;
-            for (const char *name : {"", "lane", "MAB", "PE", "L1B"}) {
+            for (const char *name : {"", "lane", "MAB", "PE", "L1B", "L2B", "group"}) {
                 const Level &level = levels.at(name);
                 for (size_t l = level.loops.size(); l-- > 0;) {
                     value[level.loops[l].first] = left % level.loops[l].second;
@@ -68,7 +69,7 @@ public:
         }
         if (sides && (mabs > 1 || l1bs > 1)) alternate(number(stage.def.reduction_axes.front().extent()));
     }
-    // None where an index lies beyond its axis.
+    // None where an index lies beyond its axis. L1Bs are counted through those of all L2Bs.
     const std::optional<Indices> &at(int64_t step, int64_t lane, int64_t mab, int64_t pe = 0, int64_t l1b = 0) const {
         return all_[size_t((((l1b * pes + pe) * mabs + mab) * lanes + lane) * steps + step)];
     }
@@ -126,12 +127,12 @@ inline float sum_of_products(const ReductionOrder &order, bool single,
 }
 
 // A sum on the vectors: in each lane of each PE `chains` sums side by side, which take the terms in turn; then these, the words of a lane, the
-// lanes, PEs, MABs, L1Bs. `fold`: a term, added to the sum unless it is the first; beyond an end the indices are none.
+// lanes, PEs, MABs, L1Bs, L2Bs. `fold`: a term, added to the sum unless it is the first; beyond an end the indices are none.
 inline float sum_of_vectors(
     const ReductionOrder &order, int64_t chains,
     const std::function<float(const std::optional<ReductionOrder::Indices> &, std::optional<float> sum)> &fold) {
-    std::vector<float> of_l1bs;
-    for (int64_t l1b = 0; l1b < order.l1bs; l1b++) {
+    std::vector<float> of_l1bs, of_l2bs;
+    for (int64_t l1b = 0; l1b < order.l1bs * order.l2bs * order.groups; l1b++) {
         std::vector<float> of_mabs;
         for (int64_t mab = 0; mab < order.mabs; mab++) {
             std::vector<float> of_pes;
@@ -156,8 +157,11 @@ inline float sum_of_vectors(
             of_mabs.push_back(of_pes[0]);
         }
         of_l1bs.push_back(tree(of_mabs));
+        if (int64_t(of_l1bs.size()) < order.l1bs) continue;
+        of_l2bs.push_back(tree(of_l1bs));
+        of_l1bs.clear();
     }
-    return tree(of_l1bs);
+    return tree(of_l2bs);
 }
 
 } // namespace kumiko

@@ -222,8 +222,9 @@ TEST_CASE("convolutions") {
 
 TEST_CASE("sums along any axes") {
     const std::vector<std::pair<std::vector<Expr>, std::vector<int>>> cases = {
-        {{20, 30}, {}},      {{20, 30}, {0}}, {{4, 20, 30}, {0, 2}}, {{4, 20, 30}, {1, 2}}, {{5, 300, 6}, {1}},
-        {{70, 600}, {0, 1}}, {{3000}, {}},    {{9, 1000}, {1}},      {{400, 700}, {0}},     {{2, 3, 4, 5}, {1, 3}}};
+        {{20, 30}, {}},     {{20, 30}, {0}},        {{4, 20, 30}, {0, 2}}, {{4, 20, 30}, {1, 2}},
+        {{5, 300, 6}, {1}}, {{70, 600}, {0, 1}},    {{3000}, {}},          {{9, 1000}, {1}},
+        {{400, 700}, {0}},  {{2, 3, 4, 5}, {1, 3}}, {{1500, 64}, {}},      {{7, 9000}, {0, 1}}};
     for (const sim::Config &config : configs()) {
         const Machine machine = chip_machine(config);
         for (const auto &[shape, axes] : cases) {

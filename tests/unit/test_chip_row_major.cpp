@@ -149,6 +149,32 @@ TEST_CASE("a quarter of the columns comes late") {
     }
 }
 
+TEST_CASE("parts of rows leave through MABs of any number") {
+    // Steps of a drain, and fours of pieces, that the late ones begin inside of.
+    for (const auto &[mabs, l1bs, pieces, vectors] : {std::array{4, 8, 8, 4}, {2, 8, 4, 8}, {8, 4, 8, 4}}) {
+        sim::Config config = sim::Config::load("medium");
+        config.mabs = mabs, config.l1bs = l1bs;
+        const Op op = product(4100, 300, 20, f16);
+        const Machine machine = chip_machine(config);
+        library::ChipMatmulParameters p = library::chip_matmul_parameters(op, machine);
+        const auto tile = [](int64_t n) { return Tile(n, {n}); };
+        p.vectors = tile(vectors), p.pieces = tile(pieces), p.groups = tile(1), p.l2bs = tile(2);
+        p.twice = p.sides = p.halves = Flag(false);
+        const Schedule s = library::schedule_chip_matmul(op, machine, p);
+        CHECK(compile_chip(s, config).l2().find("a quarter of them comes while") != std::string::npos);
+        check(op, config, s, false);
+    }
+    sim::Config config = sim::Config::load("medium");
+    config.l1bs = 1;
+    library::ChipMatmulParameters p;
+    p.vectors = Tile(32, {32}), p.pieces = p.groups = p.l2bs = Tile(1, {1});
+    p.twice = p.sides = p.halves = Flag(false);
+    const Schedule s = library::schedule_chip_matmul(product(100, 17, 100, f16), chip_machine(config), p);
+    CHECK_THROWS_WITH_AS(compile_chip(s, config),
+                         doctest::Contains("8 LW of each row of C; multiples of 64 LW are built, and of 16 LW"),
+                         Unsupported);
+}
+
 TEST_CASE("products of f32") {
     for (const char *name : {"small", "medium", "full"}) {
         const sim::Config config = sim::Config::load(name);

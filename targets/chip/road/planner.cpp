@@ -74,9 +74,9 @@ int64_t Planner::take(Bank m, int64_t words, const std::string &name) {
             if (shares(h.memory, m)) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", h.name, h.words);
         }
         throw UserError(fmt::format(
-            "{} needs {} LW of {}, which has {}{}; smaller tiles, a loop further in, or a larger level", name, words,
-            memory_name(m), size(m),
-            others.empty() ? "" : fmt::format(", {} of them free ({})", std::max<int64_t>(0, free_words(m)), others)));
+            "{} needs {} LW of {}, which has {}{}; {}", name, words, memory_name(m), size(m),
+            others.empty() ? "" : fmt::format(", {} of them free ({})", std::max<int64_t>(0, free_words(m)), others),
+            m == Bank::Dram ? "smaller tensors would fit" : "smaller tiles, a loop further in, or a larger level"));
     }
     held_.push_back({name, m, at - first, words});
     return at - first;

@@ -80,7 +80,9 @@ private:
     size_t depth_ = 0;           // position of the loop at which the stages before the root are computed
     int64_t accumulators_ = 0;   // in GRF0 from here on
     Ring tree_l1bm_, tree_l2bm_; // where sums meet
-    Values outer_values_;        // of the root's loops around its tiles
+    std::vector<int64_t> tree_dram_;
+    int64_t tree_done_ = 0; // the step from which the last ones have left it
+    Values outer_values_;   // of the root's loops around its tiles
 
     // chain.cpp
     void collect(const StageState &root);
@@ -130,9 +132,10 @@ private:
                                  const Values &values);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;
     struct Folding; // what two values become
-    // Tree, over MABs and L1Bs, of values that stand in registers.
+    // Tree, over MABs, L1Bs, L2Bs and groups, of values that stand in registers.
     void over_units(const ChainStage &s, const Folding &f, const std::vector<sim::Operand> &values,
                     const std::function<void(size_t value, uint32_t mabs, int64_t l1bm)> &arrived);
+    void over_l2bs(const ChainStage &s, const Folding &f, int64_t l2bm);
     sim::Operand swapped_lanes(const sim::Operand &pair);
     void alu(sim::AluOp op, sim::Type type, const sim::Operand &a, const std::optional<sim::Operand> &b,
              const sim::Operand &to, int width = 1);

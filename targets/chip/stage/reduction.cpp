@@ -195,25 +195,30 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
         code_->give_back(pair);
         return positions_[text] = narrow;
     }
-    // Each unit's number is 16 bits of $id: PE, MAB, L1B, 2 · group + L2B. Shifted and masked they are the loops' values.
+    // Each unit's number is 16 bits of $id: PE, MAB, L1B, and of L2Bs those of all groups. Shifted and masked they are the loops' values.
     std::array<uint64_t, 4> shift{}, mask{};
     std::array<float, 4> times{};
+    const auto refuse = [&](const PlannedLoop &p) {
+        throw Unsupported(fmt::format(
+            "stage {}: reduction axis {} ends inside what loop {} of {} iterations deals out over {}; "
+            "ends are found where one loop of a level deals it out, in powers of two, groups next to all of their L2Bs",
+            s.name, s.stage->def.reduction_axes[axis].name(), p.name, p.extent, level_names[size_t(p.level)]));
+    };
     for (const Tier tier : {Tier::Pe, Tier::Mab, Tier::L1b, Tier::L2b, Tier::Group}) {
-        int64_t stride = 1, count = 0;
+        const size_t lane = size_t(Tier::Pe) - size_t(std::max(tier, Tier::L2b));
+        int64_t stride = tier == Tier::Group ? c_.config.l2bs : 1, count = 0;
         for (size_t l = plan.loops().size(); l-- > 0;) {
             const PlannedLoop &p = plan.loops()[l];
             if (p.kind != PlannedLoop::Kind::Unit || p.level != tier) continue;
             if (index.depends(l)) {
-                const size_t lane = tier == Tier::Pe ? 0 : tier == Tier::Mab ? 1 : tier == Tier::L1b ? 2 : 3;
-                if (tier < Tier::L1b || count++ || !std::has_single_bit(uint64_t(stride)) ||
-                    !std::has_single_bit(uint64_t(p.extent)))
-                    throw Unsupported(fmt::format(
-                        "stage {}: reduction axis {} ends inside what loop {} of {} iterations deals out over {}; "
-                        "ends are found where one loop of a level deals it out, in powers of two",
-                        s.name, s.stage->def.reduction_axes[axis].name(), p.name, p.extent, level_names[size_t(tier)]));
-                shift[lane] = uint64_t(std::countr_zero(uint64_t(stride)));
-                mask[lane] = uint64_t(p.extent - 1);
-                times[lane] = float(index.coefficients[l]);
+                const int64_t step = index.coefficients[l];
+                if (count++ || !std::has_single_bit(uint64_t(stride)) || !std::has_single_bit(uint64_t(p.extent)))
+                    refuse(p);
+                if (!mask[lane])
+                    shift[lane] = uint64_t(std::countr_zero(uint64_t(stride))), times[lane] = float(step);
+                else if (shift[lane] || int64_t(mask[lane]) + 1 != stride || step != stride * int64_t(times[lane]))
+                    refuse(p); // a group's number does not go on where its L2Bs' ends
+                mask[lane] |= uint64_t(p.extent - 1) * uint64_t(stride) >> shift[lane];
             }
             stride *= p.extent;
         }
@@ -284,14 +289,12 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
                        const std::function<void(size_t, uint32_t, int64_t)> &arrived) {
     const StagePlan &plan = *s.plan;
     const TensorAccess own = plan.own();
-    bool l1bs = false;
+    bool l1bs = false, l2bs = false;
     for (size_t l = plan.first_own(); l < plan.loops().size(); l++) {
         const PlannedLoop &p = plan.loops()[l];
         if (!p.reduction || p.kind != PlannedLoop::Kind::Unit || p.extent == 1) continue;
-        if (p.level < Tier::L1b)
-            throw Unsupported("stage " + s.name + ": reduction loop " + p.name + " is bound to " +
-                              level_names[size_t(p.level)] + "; the chip's reductions run over PE, MAB and L1B");
-        l1bs = l1bs || p.level == Tier::L1b;
+        l1bs = l1bs || p.level <= Tier::L1b;
+        l2bs = l2bs || p.level <= Tier::L2b;
     }
     if (f.kind == "product")
         throw Unsupported("stage " + s.name + " multiplies over units; the tree adds, and takes the greater or lesser");
@@ -325,6 +328,7 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
             for (size_t r = 0; l1bs && r < from_l1bs.size(); r++) {
                 const int64_t l2bm = tree_l2bm_.next(64);
                 for (const bool up : {true, false}) {
+                    if (!up && l2bs) over_l2bs(s, f, l2bm);
                     Micro m;
                     m.use(Unit::L2);
                     L2 l2;
@@ -344,6 +348,43 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
                 arrived(first + i, to_mabs[q], l1bm + int64_t(i) * step);
         }
     }
+}
+
+// 64 LW of L2BM, over the L2Bs that share a result: to DRAM, and back to all of them.
+void Chain::over_l2bs(const ChainStage &s, const Folding &f, int64_t l2bm) {
+    const StagePlan &plan = *s.plan;
+    const TensorAccess own = plan.own();
+    const int per_group = c_.config.l2bs, groups = c_.config.groups;
+    struct Set {
+        uint32_t from = 0, to = 0;
+    };
+    std::map<std::pair<int64_t, int64_t>, Set> sets;
+    for (int u = 0; u < c_.config.total_l2bs(); u++) {
+        const int g = u / per_group, l = u % per_group;
+        Set &set = sets[{plan.part(own, Tier::Group, g), plan.part(own, Tier::L2b, l)}];
+        set.to |= 1u << u;
+        if (g < plan.used(Tier::Group) && l < plan.used(Tier::L2b)) set.from |= 1u << u;
+    }
+    std::vector<Mv> up, down;
+    for (const auto &[part, set] : sets) {
+        const size_t n = up.size(), group = n % size_t(groups), slot = n / size_t(groups);
+        if (slot == tree_dram_.size())
+            tree_dram_.push_back(c_.planner.take(Bank::Dram, c_.config.moves.block, "sums over L2Bs"));
+        Mv m;
+        m.op = MvOp::Reduce;
+        m.reduction = f.tree();
+        m.chip = true;
+        m.groups = uint16_t(1u << group);
+        m.l2bs = set.from;
+        m.address = uint32_t(tree_dram_[slot]);
+        m.l2bm = uint16_t(l2bm);
+        up.push_back(m);
+        m.op = MvOp::Broadcast;
+        m.reduction = {};
+        m.l2bs = set.to;
+        down.push_back(m);
+    }
+    tree_done_ = c_.packer.place(down, c_.packer.place(up, tree_done_));
 }
 
 void Chain::reduce(ChainStage &s) {

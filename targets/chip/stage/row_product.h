@@ -10,7 +10,7 @@
 //   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
 //     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
 //   While columns come, the first tiles of rows share their blocks of k: sums of such a tile wait in LM1, where that is free, for the
-//     next block, so that there is work for all the time that the columns take. Where sums have no such room, the first tiles pass
+//     next block, so that there is work for all the time that the columns take. Where all MABs have the same columns, the first tiles pass
 //     under three quarters of the columns while the last one comes, and under that later (late columns).
 //
 // Columns may lie across, B[k][j]: bring_across. For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns:

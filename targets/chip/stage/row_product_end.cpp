@@ -262,8 +262,8 @@ void RowProduct::drain_narrow(const Drain &d, int64_t first) {
                 back(d.sums + quad * 32, 1u << (piece % half * 2 + t % 2), regs + 2 * (piece / half), 2 * step);
             }
         }
-        for (int64_t s = 0; s < slots_; s += cycles_per_step) {
-            const int64_t piece = begin + s * half;
+        for (int64_t i = 0; i < slots_; i += cycles_per_step) {
+            const int64_t s = d.backwards() ? slots_ - cycles_per_step - i : i, piece = begin + s * half;
             for (EndOperand &o : end_operands_) bring_end(o, first * pieces_ + piece);
             const Operand joined = words_of(registers_bank_, regs + 2 * s, 2);
             Micro m =
@@ -389,13 +389,6 @@ void RowProduct::store(Drain &d) {
 void RowProduct::granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
                           std::vector<Mv> &all) {
     const int64_t granule = c_.config.moves.granule, in_block = block_words / granule;
-    for (const DramPlace &p : at) {
-        if (p.group != at.front().group || (view.dram + p.address) % granule)
-            throw Unsupported(
-                fmt::format("an L2B has {} LW of each row of {}; parts of fewer than 64 LW are built for chips "
-                            "of one group",
-                            row_words_, view.access.tensor));
-    }
     std::vector<uint32_t> entries;
     for (const DramPlace &p : at) entries.push_back(uint32_t((view.dram + p.address) / granule));
     if (entries.size() % size_t(in_block)) {

@@ -232,6 +232,12 @@ void RowProduct::understand_result(const ScheduleState &state) {
     if (sides_ > 1 && single_) throw Unsupported(who() + "products of f32 whose columns are bound to MABs");
     pieces_ = parts_ > 1 ? (narrows_ ? 4 : 8) : l1b_matrices() / of_piece_;
     row_words_ = pieces_ * 8 * l1bs_;
+    const int64_t granule = c_.config.moves.granule;
+    if (row_words_ % (c_.config.groups > 1 ? block_words : granule))
+        throw Unsupported(
+            fmt::format("{}an L2B has {} LW of each row of {}; multiples of {} LW are built, and of {} LW on "
+                        "chips of one group",
+                        who(), row_words_, finished_ ? finished_->name() : stage_.name(), block_words, granule));
 }
 
 // Pieces of 8 LW of a row of the result go to the L1Bs in turn.

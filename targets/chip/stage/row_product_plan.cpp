@@ -50,19 +50,18 @@ double RowProduct::come(const View &view, double rows) const {
     return rows * double(blocks_ * parts_ * block_words) * std::max(1.0 / 16, double(all.size()) / rate);
 }
 
-// Columns fill LM, so that no sums can wait for some of them. Where rows come fast enough, so many tiles of a panel pass under three
-// quarters of the columns while the last quarter comes.
+// Where all MABs have the same columns, sums do not wait in LM for some of them. When rows come fast enough, so many tiles of a panel pass
+// under three quarters of the columns while the last quarter comes.
 void RowProduct::come_late() {
     const int64_t late = pieces_ / 4;
     if (ahead_ > 1 || sides_ > 1 || w_.across || pieces_ % 4 || late * 8 * l1bs_ % block_words) return;
     const double work = 0.75 * double(sets_ * matrices_ * vectors_) * (single_ ? 2 : 1), x = come(x_, double(vectors_)),
                  w = 0.25 * come(w_, double(l1bs_ * l1b_matrices() * side_));
-    if (work <= x) return;
-    before_late_ = int64_t(1.25 * w / (work - x)) + 2;
+    const double first = 1.25 * w / std::max(work - x, 1.0) + 2;
     for (const Panel &p : panels_) {
-        if (int64_t(p.tiles) < 3 * before_late_) return;
+        if (double(p.tiles) < 3 * first) return;
     }
-    late_ = late;
+    late_ = late, before_late_ = int64_t(first);
 }
 
 // Complete sums of a tile stand in LM1, for the L1Bs to join side by side while the next ones are made. Where it has more room, sums of
