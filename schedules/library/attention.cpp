@@ -6,8 +6,8 @@ namespace kumiko::library {
 
 namespace {
 
-// score(…, i, j) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, i, j) and an input; everything else has the
-// axes (…, i), maybe with j, or is the output, which finishes mixed.
+// score(…, j, i) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, j, i) and an input; everything else has the
+// axes (…, i) or (…, j, i), or is the output, which finishes mixed.
 struct Roles {
     const Stage *score = nullptr, *mixed = nullptr;
     std::vector<std::string> outside; // of a block of queries: sequences, heads
@@ -48,9 +48,11 @@ std::optional<Roles> roles(const Op &op) {
     }
     if (!r.mixed || r.score != &op.stages().front()) return std::nullopt;
     const std::vector<std::string> scores = names_of(r.score->axes), mixes = names_of(r.mixed->axes);
-    r.i = scores[scores.size() - 2], r.j = scores.back(), r.d = r.score->reduction_axes[0].name(), r.v = mixes.back();
+    r.i = scores.back(), r.j = scores[scores.size() - 2], r.d = r.score->reduction_axes[0].name(), r.v = mixes.back();
     r.outside.assign(scores.begin(), scores.end() - 2);
-    std::vector<std::string> rows(scores.begin(), scores.end() - 1), mixed = rows;
+    std::vector<std::string> rows = r.outside;
+    rows.push_back(r.i);
+    std::vector<std::string> mixed = rows;
     mixed.push_back(r.v);
     if (mixes != mixed || r.mixed->reduction_axes[0].name() != r.j || r.v == r.j) return std::nullopt;
     for (const Operand &o : factors(*r.score)) {
@@ -112,14 +114,9 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
         Q.layout(order);
     }
     for (const Stage &stage : s.op().stages()) {
-        if (stage.name == r.mixed->name || stage.name == r.output) continue;
+        if (stage.name == r.score->name || stage.name == r.mixed->name || stage.name == r.output) continue;
         StageHandle T = s.stage(stage.name);
-        if (stage.axes.back().name() == r.j) {
-            std::vector<std::string> order = r.outside;
-            order.insert(order.end(), {r.j, r.i});
-            T.layout(order);
-            if (stage.name != r.score->name) T.reorder(after(r.outside, {r.j, r.i})).vectorize(r.i, lanes);
-        } else if (stage.is_reduction()) {
+        if (stage.is_reduction()) {
             auto [io, ii] = T.split(r.i, std::min<int64_t>(2 * lanes, p.rows));
             T.reorder(after(r.outside, {io, r.j, ii})).vectorize(ii, lanes);
             s.accumulate_in(T.name(), "registers", io);
@@ -133,11 +130,11 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
 void schedule_few_queries(Schedule &s, const Roles &r, int lanes) {
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.mixed->name || stage.name == r.output) continue;
-        const auto n = constant_extent(stage.axes.back());
+        const Axis *keys = find_axis(stage, r.j);
         if (stage.is_reduction())
             reduce_row(s, stage.name, lanes, 4);
-        else if (stage.axes.back().name() == r.j && (!n || *n >= lanes))
-            s.stage(stage.name).vectorize(r.j, lanes);
+        else if (keys && lanes > 1 && constant_extent(*keys).value_or(lanes) >= lanes)
+            s.stage(stage.name).reorder(after(r.outside, {r.i, r.j})).vectorize(r.j, lanes);
     }
 }
 
