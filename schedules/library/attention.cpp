@@ -1,5 +1,6 @@
 #include "schedules/library/attention.h"
 
+#include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
@@ -40,7 +41,7 @@ std::optional<Roles> roles(const Op &op) {
     Roles r;
     r.output = op.outputs()[0];
     for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding) return std::nullopt;
+        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
         const auto two = factors(s);
         if (two.empty()) continue;
         if (r.mixed || s.axes.size() < 3) return std::nullopt;
