@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace kumiko;
 
 namespace {
@@ -228,6 +230,24 @@ TEST_CASE("anything else") {
     }
     Size N("N");
     for (int n : {0, 1, 15, 100}) check_op(ops::binary("mul", f32, N), "elementwise", true, {{"N", n}}, 1);
+}
+
+TEST_CASE("quantised numbers have the formula's bits, halves and all") {
+    const Op requantised = ops::requantise(u8, 2000, {0.0125, 128, {}});
+    for (const Op &op : {ops::quantise(f32, i8, 2000, {0.1, -3, {}}), ops::quantise(f32, u8, 2000, {0.25, 100, {}}),
+                         ops::quantise(f16, i8, 2000, {0.3, 0, {}}), requantised}) {
+        CAPTURE(op.to_string());
+        Buffer<> x = make_input(op.inputs()[0], {}), y = make_output(op, "Y", {});
+        x.type() == halide_type_t(i32) ? fill_random_integers(x, 1, -20000, 20000) : fill_random(x, 1, -40, 40);
+        if (x.type() == halide_type_t(f32)) { // halves, and what saturates
+            auto *values = reinterpret_cast<float *>(x.data());
+            for (int i = 0; i < 400; i++) values[i] = static_cast<float>(i - 200) * 0.125f;
+            values[400] = 1e20f, values[401] = -INFINITY, values[402] = NAN;
+        }
+        const auto space = library::find_template(op)->make_space(op, Machine::host());
+        compile(space->schedule(space->default_point()))(std::vector<Buffer<>>{x, y});
+        CHECK_EQ(difference(y, interpret(op, x)), "");
+    }
 }
 
 TEST_CASE("default schedules fit the machines that are compiled for") {
