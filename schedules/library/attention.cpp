@@ -104,9 +104,9 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
     s.accumulate_in(S.name(), "registers", io);
     const int64_t bytes = p.rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
     const Machine &machine = s.machine();
-    if (2 * bytes <= cache_bytes(machine, "L2", 512 << 10)) {
-        const bool near = 2 * bytes <= cache_bytes(machine, "L1", 32 << 10);
-        StageHandle Q = s.place_in(r.queries, near ? "L1" : "L2", S.name(), block);
+    const char *level = 2 * bytes <= cache_bytes(machine, "L1", 0) ? "L1" : "L2";
+    if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries side by side too
+        StageHandle Q = s.place_in(r.queries, level, S.name(), block);
         std::vector<std::string> order;
         for (const Axis &a : Q.state().def.axes) {
             if (a.name() != r.i) order.push_back(a.name());

@@ -253,6 +253,23 @@ TEST_CASE("quantised numbers have the formula's bits, halves and all") {
 TEST_CASE("default schedules fit the machines that are compiled for") {
     for (const std::string &name : Machine::names()) {
         const Machine machine = Machine::named(name);
+        const auto fits = [&](const Op &op) {
+            INFO(op.to_string());
+            const auto space = library::find_template(op)->make_space(op, machine);
+            CHECK_NOTHROW(space->schedule(space->default_point()));
+        };
+        for (const int n : {1, 20, 300, 3000}) {
+            for (const Type type : {Float(16), Float(32), Float(64)}) {
+                fits(ops::attention(type, 1, 4, n, n, 64, {.groups = 2}));
+                fits(ops::attention(type, 1, 1, n, 50, n));
+                fits(ops::group_norm(type, 1, 64, n, 3, 4));
+                fits(ops::group_norm(type, 1, 64, n, 3, 4, 1e-5, true));
+                fits(ops::cumulative_sum(type, {3, n}, -1));
+                fits(ops::cumulative_sum(type, {n, n}, 0));
+                fits(ops::conv1d(type, 1, n, 100, 7, 3));
+                fits(ops::conv_transpose2d(type, 1, n, 9, 14, 7, 3, 3, {.stride_y = 2, .stride_x = 2}));
+            }
+        }
         for (const Type type : {Float(32), Float(64), Int(32)}) {
             INFO(name, " ", type_name(type));
             for (const int n : {20, 1000, 3000}) CHECK_NOTHROW(library::matmul(ops::matmul(type, n, n, n), machine));
