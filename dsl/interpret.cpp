@@ -89,8 +89,6 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding) continue; // evaluated where it is read
         const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
-        const interpreter::Program program =
-            interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));
         std::vector<int> targets;
         const size_t n_components = s.is_reduction() ? s.components.size() : 1;
         for (size_t c = 0; c < n_components; c++) {
@@ -113,6 +111,8 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
             }
             targets.push_back(add(std::move(array)));
         }
+        const interpreter::Program program = // a scan reads what it has written
+            interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));
         interpreter::run(context, s, program, targets, with_bounds);
     }
     return outcome;

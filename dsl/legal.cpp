@@ -296,14 +296,14 @@ void check_formula(const Expr &e, const std::string &owner, const std::source_lo
 }
 
 void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where) {
-    if (r.kind != "reduce") return;
+    if (r.kind != "reduce" && r.kind != "scan") return;
     Check check(tensor_text(owner), where);
     check.in_combiner = true;
     check.run(r.combined);
     check.run(r.identity);
     if (!is_const(simplify(r.identity))) {
-        throw UserError(where, tensor_text(owner) + " reduces from the identity " + to_string(r.identity) +
-                                   "; legal is a number");
+        throw UserError(where, tensor_text(owner) + (r.kind == "scan" ? " scans" : " reduces") + " from the identity " +
+                                   to_string(r.identity) + "; legal is a number");
     }
 }
 

@@ -157,8 +157,7 @@ public:
         stage.strides = c.strides;
         const Call *call = c.value.as<Call>();
         if (call && is_reduction(call)) {
-            std::vector<Axis> scope = c.axes;
-            fill_reduction(stage, decode_reduction(call), scope);
+            fill_fold(stage, decode_reduction(call), c.axes);
         } else {
             stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
             stage.value = rewrite(c.value, stage.name, c.axes);
@@ -207,6 +206,34 @@ private:
         stage.type = stage.components[0].type;
     }
 
+    void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
+        r.kind == "scan" ? fill_scan(stage, r, scope) : fill_reduction(stage, r, scope);
+    }
+
+    // combined(the element before or the identity, e)
+    void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
+        const Axis &axis = r.axes[0];
+        std::vector<Expr> before;
+        bool ranges = false;
+        for (const Axis &a : scope) {
+            const bool along = a.name() == axis.name() && equal(a.extent(), axis.extent());
+            ranges = ranges || along;
+            before.push_back(along ? a - 1 : Expr(a));
+        }
+        if (!ranges)
+            throw UserError(where_, "tensor \"" + stage.name + "\" scans along axis \"" + axis.name() +
+                                        "\", over which it does not range; name it among the tensor's axes");
+        check_fold(r, stage.name, where_);
+        const Expr e = rewrite(r.term, stage.name, scope);
+        check_variables(e, stage.name, scope);
+        const Expr so_far =
+            Call::make(e.type(), Call::if_then_else,
+                       {Expr(0) < axis, read_tensor(e.type(), stage.name, before), r.identity}, Call::PureIntrinsic);
+        stage.kind = Stage::Kind::Pointwise;
+        stage.type = e.type();
+        stage.value = substitute({{accumulator_name, so_far}, {term_name, e}}, r.combined);
+    }
+
     // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
         check_formula(e, owner, where_);
@@ -252,11 +279,12 @@ private:
         } uses;
         uses.used = &used;
         r.term.accept(&uses);
+        if (r.kind == "scan") used.insert(r.axes[0].name());
         for (const Axis &a : scope) {
             if (used.count(a.name())) stage.axes.push_back(a);
         }
         // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
-        fill_reduction(stage, r, stage.axes);
+        fill_fold(stage, r, stage.axes);
         std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
         Expr read = read_tensor(stage.type, stage.name, index);
         done_.emplace(stage.name,

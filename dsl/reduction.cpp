@@ -1,5 +1,6 @@
 #include "dsl/reduction.h"
 
+#include "dsl/scan.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
@@ -22,7 +23,7 @@ Element encode(const std::string &kind, const Expr &e, const AxisList &axes, std
                CombinerProperties properties = {true, true}) {
     if (!e.defined()) throw UserError(kind + " of an undefined expression");
     if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
-    if (e.type().is_bool() && kind != "reduce") {
+    if (e.type().is_bool() && kind != "reduce" && kind != "scan") {
         throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
     }
     const Type result = given.value_or(e.type());
@@ -37,6 +38,23 @@ Element encode(const std::string &kind, const Expr &e, const AxisList &axes, std
         args.push_back(combined);
     }
     return Element(Call::make(result, reduce_name, args, Call::PureIntrinsic));
+}
+
+// What reduce and scan ask of their parts.
+Element fold(const std::string &kind, const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity,
+             const Expr &e, const AxisList &axes, CombinerProperties properties) {
+    if (!e.defined() || !identity.defined()) throw UserError(kind + " of an undefined expression or identity");
+    const Expr start = identity.type() == e.type()            ? identity
+                       : Halide::Internal::is_const(identity) ? typed::adapted(identity, e.type(), kind.c_str())
+                                                              : identity;
+    if (!combiner) throw UserError(kind + " without a combiner");
+    const Expr combined = combiner(Variable::make(e.type(), accumulator_name), Variable::make(e.type(), term_name));
+    if (!combined.defined()) throw UserError("the combiner of " + kind + " gives an undefined expression");
+    if (start.type() != e.type() || combined.type() != e.type()) {
+        throw UserError(kind + " folds " + type_name(e.type()) + " but its identity is " + type_name(start.type()) +
+                        " and its combiner gives " + type_name(combined.type()) + "; all three must be of one type");
+    }
+    return encode(kind, e, axes, e.type(), start, combined, properties);
 }
 
 } // namespace
@@ -57,18 +75,28 @@ Element argmin(const Expr &e, std::initializer_list<Axis> axes) { return argmin(
 
 Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
                const AxisList &axes, CombinerProperties properties) {
-    if (!e.defined() || !identity.defined()) throw UserError("reduce of an undefined expression or identity");
-    const Expr start = identity.type() == e.type()            ? identity
-                       : Halide::Internal::is_const(identity) ? typed::adapted(identity, e.type(), "reduce")
-                                                              : identity;
-    if (!combiner) throw UserError("reduce without a combiner");
-    const Expr combined = combiner(Variable::make(e.type(), accumulator_name), Variable::make(e.type(), term_name));
-    if (!combined.defined()) throw UserError("the combiner of reduce gives an undefined expression");
-    if (start.type() != e.type() || combined.type() != e.type()) {
-        throw UserError("reduce folds " + type_name(e.type()) + " but its identity is " + type_name(start.type()) +
-                        " and its combiner gives " + type_name(combined.type()) + "; all three must be of one type");
-    }
-    return encode("reduce", e, axes, e.type(), start, combined, properties);
+    return fold("reduce", combiner, identity, e, axes, properties);
+}
+
+Element scan(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const Axis &axis) {
+    return fold("scan", combiner, identity, e, axis, {});
+}
+
+std::string scanned_axis(const Stage &stage) {
+    struct Find : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const Stage *stage;
+        std::string axis;
+        void visit(const Call *op) override {
+            for (size_t d = 0; op->call_type == Call::Image && op->name == stage->name && d < op->args.size(); d++) {
+                if (!op->args[d].as<Variable>()) axis = stage->axes[d].name();
+            }
+            IRGraphVisitor::visit(op);
+        }
+    } find;
+    find.stage = &stage;
+    if (stage.kind == Stage::Kind::Pointwise) stage.value.accept(&find);
+    return find.axis;
 }
 
 bool is_reduction(const Call *call) { return call->name == reduce_name; }

@@ -11,3 +11,4 @@
 #include "ops/reorder.h"
 #include "ops/resize.h"
 #include "ops/rows.h"
+#include "ops/scan.h"

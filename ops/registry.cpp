@@ -4,6 +4,7 @@
 #include "ops/matmul.h"
 #include "ops/registry_parts.h"
 #include "ops/rows.h"
+#include "ops/scan.h"
 #include "ops/shared_object.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -91,6 +92,13 @@ void add_rows(Table &table) {
                integers("axes", "positions of the axes that vanish; none: all"), type()},
               [](const Arguments &a) {
                   return reduction(a.text("kind"), a.type("type"), a.sizes("shape"), a.integers("axes"));
+              });
+    table.add("cumulative_sum", "the sum of what there is up to each element, along an axis",
+              {sizes("shape", "extents of the input, outermost first"),
+               integer("axis", -1, "its position; below 0 counts from the end"),
+               flag("exclusive", "without the element itself"), type()},
+              [](const Arguments &a) {
+                  return cumulative_sum(a.type("type"), a.sizes("shape"), a.integer("axis"), a.flag("exclusive"));
               });
 }
 

@@ -183,7 +183,7 @@ std::vector<std::string> ScheduleState::readers(const std::string &tensor) const
         for (const Expr &e : s.def.expressions()) {
             for (const std::string &t : tensors_read(e)) reads = reads || names.count(t);
         }
-        if (reads) found.push_back(s.name());
+        if (reads && !(producer(tensor) == &s)) found.push_back(s.name()); // a scan reads itself
     }
     return found;
 }

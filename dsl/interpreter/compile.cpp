@@ -1,6 +1,7 @@
 // Expressions to the flat programs of program.h.
 #include "dsl/interpreter/program.h"
 #include "dsl/print.h"
+#include "dsl/scan.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
@@ -438,7 +439,9 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     // Lanes run along the cheapest pure axis, or along the innermost reduction axis when that is much cheaper.
     int row_axis = -1;
     double best = std::numeric_limits<double>::infinity();
+    const std::string ordered = scanned_axis(stage);
     for (size_t d = extents.size(); d-- > 0;) {
+        if (stage.axes[d].name() == ordered) continue;
         const double cost = row_cost(total, extents[d], d + 1 == extents.size() ? 1 : 3);
         if (cost < best) {
             best = cost;

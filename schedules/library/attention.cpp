@@ -1,13 +1,14 @@
 #include "schedules/library/attention.h"
 
+#include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
 
 namespace {
 
-// score(…, i, j) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, i, j) and an input; everything else has the
-// axes (…, i), maybe with j, or is the output, which finishes mixed.
+// score(…, j, i) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, j, i) and an input; everything else has the
+// axes (…, i) or (…, j, i), or is the output, which finishes mixed.
 struct Roles {
     const Stage *score = nullptr, *mixed = nullptr;
     std::vector<std::string> outside; // of a block of queries: sequences, heads
@@ -40,7 +41,7 @@ std::optional<Roles> roles(const Op &op) {
     Roles r;
     r.output = op.outputs()[0];
     for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding) return std::nullopt;
+        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
         const auto two = factors(s);
         if (two.empty()) continue;
         if (r.mixed || s.axes.size() < 3) return std::nullopt;
@@ -48,9 +49,11 @@ std::optional<Roles> roles(const Op &op) {
     }
     if (!r.mixed || r.score != &op.stages().front()) return std::nullopt;
     const std::vector<std::string> scores = names_of(r.score->axes), mixes = names_of(r.mixed->axes);
-    r.i = scores[scores.size() - 2], r.j = scores.back(), r.d = r.score->reduction_axes[0].name(), r.v = mixes.back();
+    r.i = scores.back(), r.j = scores[scores.size() - 2], r.d = r.score->reduction_axes[0].name(), r.v = mixes.back();
     r.outside.assign(scores.begin(), scores.end() - 2);
-    std::vector<std::string> rows(scores.begin(), scores.end() - 1), mixed = rows;
+    std::vector<std::string> rows = r.outside;
+    rows.push_back(r.i);
+    std::vector<std::string> mixed = rows;
     mixed.push_back(r.v);
     if (mixes != mixed || r.mixed->reduction_axes[0].name() != r.j || r.v == r.j) return std::nullopt;
     for (const Operand &o : factors(*r.score)) {
@@ -101,9 +104,9 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
     s.accumulate_in(S.name(), "registers", io);
     const int64_t bytes = p.rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
     const Machine &machine = s.machine();
-    if (2 * bytes <= cache_bytes(machine, "L2", 512 << 10)) {
-        const bool near = 2 * bytes <= cache_bytes(machine, "L1", 32 << 10);
-        StageHandle Q = s.place_in(r.queries, near ? "L1" : "L2", S.name(), block);
+    const char *level = 2 * bytes <= cache_bytes(machine, "L1", 0) ? "L1" : "L2";
+    if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries side by side too
+        StageHandle Q = s.place_in(r.queries, level, S.name(), block);
         std::vector<std::string> order;
         for (const Axis &a : Q.state().def.axes) {
             if (a.name() != r.i) order.push_back(a.name());
@@ -112,14 +115,9 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
         Q.layout(order);
     }
     for (const Stage &stage : s.op().stages()) {
-        if (stage.name == r.mixed->name || stage.name == r.output) continue;
+        if (stage.name == r.score->name || stage.name == r.mixed->name || stage.name == r.output) continue;
         StageHandle T = s.stage(stage.name);
-        if (stage.axes.back().name() == r.j) {
-            std::vector<std::string> order = r.outside;
-            order.insert(order.end(), {r.j, r.i});
-            T.layout(order);
-            if (stage.name != r.score->name) T.reorder(after(r.outside, {r.j, r.i})).vectorize(r.i, lanes);
-        } else if (stage.is_reduction()) {
+        if (stage.is_reduction()) {
             auto [io, ii] = T.split(r.i, std::min<int64_t>(2 * lanes, p.rows));
             T.reorder(after(r.outside, {io, r.j, ii})).vectorize(ii, lanes);
             s.accumulate_in(T.name(), "registers", io);
@@ -133,11 +131,11 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
 void schedule_few_queries(Schedule &s, const Roles &r, int lanes) {
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.mixed->name || stage.name == r.output) continue;
-        const auto n = constant_extent(stage.axes.back());
+        const Axis *keys = find_axis(stage, r.j);
         if (stage.is_reduction())
             reduce_row(s, stage.name, lanes, 4);
-        else if (stage.axes.back().name() == r.j && (!n || *n >= lanes))
-            s.stage(stage.name).vectorize(r.j, lanes);
+        else if (keys && lanes > 1 && constant_extent(*keys).value_or(lanes) >= lanes)
+            s.stage(stage.name).reorder(after(r.outside, {r.i, r.j})).vectorize(r.j, lanes);
     }
 }
 

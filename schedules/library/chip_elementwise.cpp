@@ -17,6 +17,11 @@ bool is_chip_elementwise(const Op &op) {
         for (const Axis &a : s.axes) {
             if (!constant_extent(a)) return false;
         }
+        for (const Halide::Internal::Call *read : tensor_reads(s.value)) { // at axes, not elsewhere along them
+            for (const Expr &e : read->args) {
+                if (!e.as<Halide::Internal::Variable>() && !Halide::Internal::is_const(e)) return false;
+            }
+        }
     }
     return true;
 }

@@ -1,5 +1,6 @@
 #include "schedules/library/elementwise.h"
 
+#include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
@@ -64,6 +65,47 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
         s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
 }
 
+// Along the last axis some rows run beside each other, since each element waits for the one before, and some steps together, whose
+// results stay in registers. Along another axis whole runs of the last one are made of those before.
+void schedule_scan(StageHandle S, const Stage &stage, int lanes, const ElementwiseParameters &p) {
+    const std::string ordered = scanned_axis(stage), last = stage.axes.back().name();
+    const auto extent = [&](const std::string &axis) { return constant_extent(*find_axis(stage, axis)); };
+    std::vector<LoopName> outside, inside;
+    for (const Axis &a : stage.axes) {
+        if (a.name() != ordered) outside.push_back(a.name());
+    }
+    const bool vectors =
+        last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes && dense_last_axis(stage);
+    if (vectors) {
+        auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
+        auto [m, i] = S.split(run, lanes * p.unroll);
+        outside.back() = o;
+        inside = {ordered, m, i};
+    } else {
+        auto [steps, step] = S.split(ordered, 8);
+        inside = {steps, step};
+        if (!outside.empty()) {
+            auto [o, rows] = S.split(outside.back(), 4);
+            outside.back() = o;
+            inside.insert(inside.begin() + 1, rows);
+        }
+    }
+    std::vector<LoopName> order = outside;
+    order.insert(order.end(), inside.begin(), inside.end());
+    S.reorder(order);
+    if (vectors) {
+        S.vectorize(order.back(), lanes);
+        if (p.unroll > 1) S.unroll(order.back().name + ".o");
+    } else {
+        for (size_t n = 1; n < inside.size(); n++) S.unroll(inside[n]);
+    }
+    for (const LoopName &l : outside) {
+        if (Halide::Internal::is_const_one(S.state().loop(l.name).extent)) continue;
+        if (p.parallel && work(stage) >= (1 << 16)) S.parallel(l);
+        break;
+    }
+}
+
 } // namespace
 
 bool is_elementwise(const Op &) { return true; }
@@ -80,7 +122,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
     // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
     // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
-        if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name)) continue;
+        if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || !scanned_axis(stage).empty()) continue;
         const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
         const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
         if (padding && padding->kind == Stage::Kind::Padding)
@@ -92,6 +134,10 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty()) continue;
         const int lanes = vector_lanes(machine, stage.type);
+        if (!scanned_axis(stage).empty()) {
+            schedule_scan(S, stage, lanes, p);
+            continue;
+        }
         const std::string last = stage.axes.back().name();
         const auto extent = constant_extent(stage.axes.back());
         const bool inside = S.state().placement.kind == Placement::Kind::At;

@@ -1,5 +1,6 @@
 #include "schedules/library/rows.h"
 
+#include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
@@ -23,7 +24,7 @@ std::optional<Roles> roles(const Op &op) {
     r.output = &op.stage(op.outputs()[0]);
     const Stage *reduction = nullptr;
     for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding) return std::nullopt;
+        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
         if (!s.is_reduction()) continue;
         if (s.axes.empty() || s.components.size() != 1) return std::nullopt;
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;

@@ -1,5 +1,6 @@
 #include "schedules/library/structure.h"
 
+#include "dsl/scan.h"
 #include "machine/machine.h"
 
 namespace kumiko::library {
@@ -39,6 +40,7 @@ std::optional<Contraction> find_contraction(const Op &op, bool readers) {
             if (c.sum || s.reduction_kind != "sum") return std::nullopt;
             c.sum = &s;
         } else if (s.kind == Stage::Kind::Pointwise) {
+            if (!scanned_axis(s).empty()) return std::nullopt;
             if (!c.sum || !c.consumer.empty() || !c.reader.empty() || !op.is_output(s.name)) return std::nullopt;
             const bool same = s.axes.size() == c.sum->axes.size() &&
                               std::equal(s.axes.begin(), s.axes.end(), c.sum->axes.begin(),

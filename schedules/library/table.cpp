@@ -1,5 +1,6 @@
 #include "schedules/library/table.h"
 
+#include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/attention.h"
 #include "schedules/library/chip_conv.h"
@@ -118,6 +119,9 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
     for (const Stage &s : op.stages()) {
+        if (const std::string axis = scanned_axis(s); !axis.empty())
+            throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scan along " + axis +
+                              "; the chip has no scans");
         for (const Axis &k : s.reduction_axes) {
             if (constant_extent(k) == 0)
                 throw Unsupported("stage " + s.name + " of op " + op.name() + " reduces over axis " + k.name() +

@@ -63,6 +63,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr,
                "", "compute_at on stages that are not outputs");
     }
+    refuse_scan(state, d, stage, "a part of it needs all that comes before", "compute_root()");
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
     const StageState &c = state.stage(consumer);
     Directive at_consumer = d;
@@ -102,7 +103,8 @@ const Primitive &compute_at_primitive() {
         "stages",
         "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
         "below.",
-        "The stage is not an output; the loop stands, is not vectorized, and encloses all that reads the stage.",
+        "The stage is neither an output nor a scan; the loop stands, is not vectorized, and encloses all that reads "
+        "the stage.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

@@ -18,6 +18,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, stage.name() + " is a reduction; its value is not one expression", &stage, "",
                "compute_at a loop of its consumer");
     }
+    refuse_scan(state, d, stage, "its elements read each other, so they are kept", "compute_root()");
     for (const StageState &p : state.stages) {
         if (p.finished_into == stage.name())
             refuse(state, d, stage.name() + " is finished in " + p.name() + " already");
@@ -37,7 +38,7 @@ const Primitive &inline_into_primitive() {
         "inline_into",
         "stages",
         "Computes a stage nowhere: each read of it becomes its expression.",
-        "The stage is neither an output nor a reduction, and nothing is computed at its loops.",
+        "The stage is neither an output nor a reduction nor a scan, and nothing is computed at its loops.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},

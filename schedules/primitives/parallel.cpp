@@ -16,6 +16,7 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
         refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
                "a serial loop");
     }
+    refuse_scanned(state, d, stage, loop.name, "its iterations cannot run at once");
     stage.loop(loop.name).kind = LoopKind::Parallel;
 }
 
@@ -26,7 +27,7 @@ const Primitive &parallel_primitive() {
         "parallel",
         "loops",
         "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
-        "The loop is serial and does not reduce.",
+        "The loop is serial, does not reduce and does not run along a scan.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
         apply,
         {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},

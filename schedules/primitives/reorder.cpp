@@ -35,6 +35,7 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
                    &stage, after[0], "an order of the other loops, or state the combiner's properties in reduce(…)");
         }
     }
+    refuse_scanned_order(state, d, stage, loops);
     stage.order = loops;
 }
 
@@ -47,7 +48,7 @@ const Primitive &reorder_primitive() {
         "Puts the loops of a stage in the order given, outermost first.",
         "Each loop of the stage is named exactly once. Reduction loops keep their order unless the combiner is "
         "associative "
-        "and commutative.",
+        "and commutative; loops along a scan keep it.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "all its loops, outermost first"}},
         apply,
         {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},

@@ -50,6 +50,16 @@ std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageStat
 // The extent of a loop where it is a number, or the assumptions make it one.
 std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
 
+// Refuses a loop made from the axis along which the stage is a scan. `what`: "its iterations cannot run at once", ….
+void refuse_scanned(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
+                    const std::string &what);
+// Refuses an order of loops that is not along the scan.
+void refuse_scanned_order(const ScheduleState &state, const Directive &d, const StageState &stage,
+                          const std::vector<std::string> &order);
+// Refuses what a scan cannot be.
+void refuse_scan(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
+                 const std::string &legal);
+
 // Why copies of `stage` for later iterations cannot be filled while this one's is in use; "" when they can.
 std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 

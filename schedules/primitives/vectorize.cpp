@@ -98,6 +98,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many for one vector", &stage,
                loop.name, "vectorize(\"" + loop.name + "\", width)");
     }
+    refuse_scanned(state, d, stage, loop.name, "its iterations cannot be lanes of one vector");
     if (loop.reduction) return vectorize_reduction(state, stage, d, loop, width ? width : *extent, index);
     std::string lanes = loop.name;
     if (width && !(extent && *extent == width)) {
@@ -126,7 +127,8 @@ const Primitive &vectorize_primitive() {
         "results: "
         "they become the "
         "stage <stage>.rf, as by rfactor, and are joined after the loop.",
-        "The loop is serial and innermost; without a width its extent is a number. Where it reduces: as rfactor.",
+        "The loop is serial and innermost and does not run along a scan; without a width its extent is a number. Where "
+        "it reduces: as rfactor.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},

@@ -1,5 +1,6 @@
 #include "targets/chip/compile.h"
 
+#include "dsl/scan.h"
 #include "machine/machine.h"
 #include "support/error.h"
 #include "targets/chip/micro/micro_op.h"
@@ -179,6 +180,8 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
     for (const Stage &s : op.stages()) {
+        if (const std::string axis = scanned_axis(s); !axis.empty())
+            throw Unsupported("stage " + s.name + " is a scan along " + axis + "; the chip has no scans");
         for (const Axis &k : s.reduction_axes) {
             if (evaluate_size(k.extent(), {}) == 0)
                 throw Unsupported("stage " + s.name + " reduces over axis " + k.name() +

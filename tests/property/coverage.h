@@ -2,6 +2,7 @@
 // accepted. A row that stays at zero says that a long run has not tried it.
 #pragma once
 
+#include "dsl/scan.h"
 #include "machine/instruction.h"
 #include "schedules/schedule.h"
 #include "tests/property/random_op.h"
@@ -21,8 +22,8 @@ public:
         for (const MemoryLevel &l : machine.memory) add("level", l.name);
         for (const Instruction *i : InstructionSet::builtin().available_on(machine)) add("instruction", i->name);
         for (Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64}) add("type", type_name(t));
-        for (const char *k : {"pointwise", "padding", "sum", "product", "maximum", "minimum", "argmax", "argmin",
-                              "reduce", "reduce ordered"})
+        for (const char *k : {"pointwise", "scan", "padding", "sum", "product", "maximum", "minimum", "argmax",
+                              "argmin", "reduce", "reduce ordered"})
             add("stage", k);
         for (const char *k :
              {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized", "other sizes"})
@@ -57,6 +58,7 @@ public:
             see("type", type_name(s.type));
             const bool ordered = s.reduction_kind == "reduce" && !s.properties.commutative;
             see("stage", s.kind == Stage::Kind::Padding ? "padding"
+                         : !scanned_axis(s).empty()     ? "scan"
                          : !s.is_reduction()            ? "pointwise"
                          : ordered                      ? "reduce ordered"
                                                         : s.reduction_kind);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "dsl/buffers.h"
+#include "dsl/scan.h"
 #include "machine/instruction.h"
 #include "schedules/primitive.h"
 #include "support/random.h"
@@ -500,6 +501,27 @@ private:
         return ranged(kumiko::sum(v.e, axes), std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
     }
 
+    // Folded along one of the axes.
+    Value scanned(Type t, const std::vector<Ranged> &scope) {
+        const Ranged along = random_.pick(scope);
+        Value v = expression(t, scope, static_cast<int>(random_.between(1, 2)));
+        const double n = static_cast<double>(std::max<int64_t>(along.n, 1));
+        if (t.is_bool())
+            return {scan([](Expr a, Expr b) { return a ^ b; }, Halide::Internal::const_false(), v.e, along.axis), 0, 1};
+        if (t.is_uint() && random_.chance(0.3))
+            return {scan([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, along.axis), 0,
+                    highest(t)};
+        if (wraps(t))
+            return ranged(scan([](Expr a, Expr b) { return a + b; }, number(t, 0), v.e, along.axis), lowest(t),
+                          highest(t));
+        if (random_.chance(0.5)) v = reduced(v, 3);
+        if (fits(t, v.lo * n, v.hi * n) && random_.chance(0.7))
+            return {scan([](Expr a, Expr b) { return a + b; }, number(t, 0), v.e, along.axis), std::min(v.lo * n, 0.0),
+                    std::max(v.hi * n, 0.0)};
+        return {scan([](Expr a, Expr b) { return Halide::max(a, b); }, number(t, -2), v.e, along.axis),
+                std::min(v.lo, -2.0), std::max(v.hi, -2.0)};
+    }
+
     void add_stage(int s) {
         std::vector<Ranged> scope;
         const bool again = s > 0 && random_.chance(0.5); // over the shape of an earlier stage
@@ -524,6 +546,7 @@ private:
         const Type t = any_type();
         Value v = [&]() -> Value {
             const double kind = random_.real();
+            if (!scope.empty() && random_.chance(0.1)) return scanned(t, scope);
             if (kind < 0.45) return reduction(t, scope);
             if (kind < 0.6) { // a reduction inside a larger expression
                 Value r = reduction(t, scope), e = expression(t, scope, 1);

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace kumiko;
 
 namespace {
@@ -230,9 +232,44 @@ TEST_CASE("anything else") {
     for (int n : {0, 1, 15, 100}) check_op(ops::binary("mul", f32, N), "elementwise", true, {{"N", n}}, 1);
 }
 
+TEST_CASE("quantised numbers have the formula's bits, halves and all") {
+    const Op requantised = ops::requantise(u8, 2000, {0.0125, 128, {}});
+    for (const Op &op : {ops::quantise(f32, i8, 2000, {0.1, -3, {}}), ops::quantise(f32, u8, 2000, {0.25, 100, {}}),
+                         ops::quantise(f16, i8, 2000, {0.3, 0, {}}), requantised}) {
+        CAPTURE(op.to_string());
+        Buffer<> x = make_input(op.inputs()[0], {}), y = make_output(op, "Y", {});
+        x.type() == halide_type_t(i32) ? fill_random_integers(x, 1, -20000, 20000) : fill_random(x, 1, -40, 40);
+        if (x.type() == halide_type_t(f32)) { // halves, and what saturates
+            auto *values = reinterpret_cast<float *>(x.data());
+            for (int i = 0; i < 400; i++) values[i] = static_cast<float>(i - 200) * 0.125f;
+            values[400] = 1e20f, values[401] = -INFINITY, values[402] = NAN;
+        }
+        const auto space = library::find_template(op)->make_space(op, Machine::host());
+        compile(space->schedule(space->default_point()))(std::vector<Buffer<>>{x, y});
+        CHECK_EQ(difference(y, interpret(op, x)), "");
+    }
+}
+
 TEST_CASE("default schedules fit the machines that are compiled for") {
     for (const std::string &name : Machine::names()) {
         const Machine machine = Machine::named(name);
+        const auto fits = [&](const Op &op) {
+            INFO(op.to_string());
+            const auto space = library::find_template(op)->make_space(op, machine);
+            CHECK_NOTHROW(space->schedule(space->default_point()));
+        };
+        for (const int n : {1, 20, 300, 3000}) {
+            for (const Type type : {Float(16), Float(32), Float(64)}) {
+                fits(ops::attention(type, 1, 4, n, n, 64, {.groups = 2}));
+                fits(ops::attention(type, 1, 1, n, 50, n));
+                fits(ops::group_norm(type, 1, 64, n, 3, 4));
+                fits(ops::group_norm(type, 1, 64, n, 3, 4, 1e-5, true));
+                fits(ops::cumulative_sum(type, {3, n}, -1));
+                fits(ops::cumulative_sum(type, {n, n}, 0));
+                fits(ops::conv1d(type, 1, n, 100, 7, 3));
+                fits(ops::conv_transpose2d(type, 1, n, 9, 14, 7, 3, 3, {.stride_y = 2, .stride_x = 2}));
+            }
+        }
         for (const Type type : {Float(32), Float(64), Int(32)}) {
             INFO(name, " ", type_name(type));
             for (const int n : {20, 1000, 3000}) CHECK_NOTHROW(library::matmul(ops::matmul(type, n, n, n), machine));
