@@ -177,8 +177,9 @@ TEST_CASE("where the greatest and the least are") {
         CAPTURE(std::string(kind));
         for (const Type t : {f16, f32, Type(Int(32))}) {
             for (const auto &[m, n] : {std::pair{64, 128}, {10, 30}, {3, 7}, {1, 1}, {33, 700}}) {
-                check(ops::reduction(kind, t, {m, n}, {1}), "small", true, "chip_rows"); // with many ties
+                check(ops::reduction(kind, t, {m, n}, {1}), "small", true); // with many ties
             }
+            check(ops::reduction(kind, t, {200, 70}, {1}), "small", true, "chip_rows");
             check(ops::reduction(kind, t, {5, 6, 40}, {2}));
             check(ops::reduction(kind, t, {10, 30}, {1}), "full");
             check(ops::reduction(kind, t, {40, 300}, {1}), "medium");

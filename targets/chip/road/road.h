@@ -149,7 +149,7 @@ private:
     void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
                    uint32_t groups) const;
     // Where in DRAM the words stand that are at y in L2BM's order. None: a store's, beyond the tensor.
-    std::optional<DramPlace> block(Values &values, int64_t y) const;
+    std::optional<DramPlace> block(Values &values, int64_t y, bool &there) const; // there: it has elements
     void granules(const std::vector<std::optional<DramPlace>> &places, sim::Mv move, int64_t dram,
                   std::vector<sim::Mv> &all) const;
 };

@@ -16,11 +16,11 @@ bool Road::takes_row_major(const DramOrder &order) const {
     return why_not_row_major(order, interleaved_).empty() || why_not_row_major(order, false).empty();
 }
 
-std::optional<DramPlace> Road::block(Values &values, int64_t y) const {
+std::optional<DramPlace> Road::block(Values &values, int64_t y, bool &there) const {
     const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
     const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
     const DramOrder &order = *shape_.order;
-    bool there = set_word(values, part, x).first < accesses_;
+    there = set_word(values, part, x).first < accesses_;
     std::vector<int64_t> index;
     for (const Affine &a : shape_.access.index) index.push_back(a.at(values));
     int64_t &last = index[order.order().back()];
@@ -129,19 +129,42 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
             units[{plan_.part(shape_.access, Tier::Group, g), plan_.part(shape_.access, Tier::L2b, l)}] |= 1u << u;
         }
     }
+    struct Part {
+        uint32_t l2bs;
+        std::vector<std::optional<DramPlace>> places; // by block, or granule
+        bool beyond = true;                           // all of it
+    };
+    std::vector<Part> parts;
     for (const auto &[id, l2bs] : units) {
+        Part part{l2bs, {}};
         const int first = std::countr_zero(l2bs);
         set_key(values, key);
         plan_.set_unit(values, Tier::Group, first / config_.l2bs);
         plan_.set_unit(values, Tier::L2b, first % config_.l2bs);
+        for (int64_t y = 0; y < words; y += unit_) {
+            bool there = false;
+            part.places.push_back(block(values, begin + y, there));
+            part.beyond = part.beyond && !there;
+        }
+        const bool anything = !shape_.zeros && !shape_.clamped; // beyond: take what another one needs
+        const auto same = [&](const Part &o) {
+            return !shape_.store && (o.places == part.places || (anything && (o.beyond || part.beyond)));
+        };
+        const auto other = std::find_if(parts.begin(), parts.end(), same);
+        if (other == parts.end()) {
+            parts.push_back(std::move(part));
+            continue;
+        }
+        if (other->beyond && !part.beyond) other->places = std::move(part.places), other->beyond = false;
+        other->l2bs |= l2bs;
+    }
+    for (const Part &part : parts) {
         if (unit_ < 64) {
-            std::vector<std::optional<DramPlace>> places;
-            for (int64_t y = 0; y < words; y += unit_) places.push_back(block(values, begin + y));
             Mv m;
             m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
-            m.l2bs = l2bs;
+            m.l2bs = part.l2bs;
             m.l2bm = uint16_t(l2bm);
-            granules(places, m, dram, all);
+            granules(part.places, m, dram, all);
             continue;
         }
         std::vector<DramPlace> list;
@@ -151,9 +174,9 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
                 Mv m;
                 m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
                 const uint32_t own = ((1u << config_.l2bs) - 1) << (run.at.group * config_.l2bs);
-                m.chip = (l2bs & ~own) != 0;
+                m.chip = (part.l2bs & ~own) != 0;
                 m.groups = uint16_t(1u << run.at.group);
-                m.l2bs = l2bs;
+                m.l2bs = part.l2bs;
                 m.address = uint32_t(dram + run.at.address);
                 m.blocks = uint16_t(run.count);
                 m.size = uint16_t(run.size);
@@ -164,13 +187,11 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
             list.clear();
             from = next;
         };
-        for (int64_t y = 0; y < words; y += 64) {
-            const std::optional<DramPlace> at = block(values, begin + y);
-            if (!at) { // nothing to store
-                put(y + 64);
-                continue;
-            }
-            list.push_back(*at);
+        for (int64_t n = 0; n < int64_t(part.places.size()); n++) {
+            if (part.places[size_t(n)])
+                list.push_back(*part.places[size_t(n)]);
+            else // nothing to store
+                put((n + 1) * 64);
         }
         put(words);
     }
