@@ -126,12 +126,17 @@ Op group_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
     if (groups < 1 || (channels && *channels % groups))
         throw UserError(fmt::format("group_norm: {} groups do not divide the {} channels", groups,
                                     channels ? std::to_string(*channels) : "given"));
-    Axis n("n", N), g("g", groups), c("c", Halide::Internal::simplify(C / groups)),
-        s("s", Halide::Internal::simplify(H * W));
-    const std::vector<Axis> axes = channels_last ? std::vector<Axis>{n, s, g, c} : std::vector<Axis>{n, g, c, s};
-    const AxisList over = channels_last ? AxisList{s, c} : AxisList{c, s};
+    Axis n("n", N), g("g", groups), c("c", Halide::Internal::simplify(C / groups));
+    // No array would say what H and W are of a product that is not a number.
+    const Expr all = Halide::Internal::simplify(H * W);
+    std::vector<Axis> over = {Axis("s", all)};
+    if (!Halide::Internal::is_const(all)) over = {Axis("y", H), Axis("x", W)};
+    std::vector<Axis> axes = over;
+    axes.insert(channels_last ? axes.end() : axes.begin(), {g, c});
+    axes.insert(axes.begin(), n);
+    over.insert(channels_last ? over.end() : over.begin(), c);
     Tensor X = input("X", t, axes), gamma = input("gamma", t, {g, c}), beta = input("beta", t, {g, c});
-    const Expr x = in(f, X.at(std::vector<Expr>(axes.begin(), axes.end()))), count = cast(f, c.extent() * s.extent());
+    const Expr x = in(f, X.at(std::vector<Expr>(axes.begin(), axes.end()))), count = cast(f, c.extent() * all);
     Tensor mean = compute("mean", {n, g}, sum(x, over) / count);
     Tensor variance = compute("variance", {n, g}, sum(square(x - mean(n, g)), over) / count);
     const Expr z = (x - mean(n, g)) * rsqrt(variance(n, g) + Halide::Internal::make_const(f, eps));

@@ -34,8 +34,9 @@ Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
               bool channels_last = false);
 
 // Each image's channels in groups of neighbours, each group to mean 0 and variance 1 over its channels and pixels, then every channel c
-// scaled by gamma(c) and shifted by beta(c). Channels stand as (g, c), c within a group, and the H · W pixels as one axis s: X and
-// Y are (n, g, c, s), or (n, s, g, c) with channels last, and lie in memory as with axes y, x and one of channels.
+// scaled by gamma(c) and shifted by beta(c). Channels stand as (g, c), c within a group, and the H · W pixels as one axis s, or as y and x
+// where that is known only at run time: X and Y are (n, g, c, s), or (n, s, g, c) with channels last, and lie in memory as with axes y, x
+// and one of channels.
 // Stages "mean", "variance", "Y". Throws UserError unless the groups divide the channels.
 Op group_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int groups, double eps = 1e-5,
               bool channels_last = false);

@@ -193,6 +193,8 @@ TEST_CASE("rows: softmax, norms, reductions") {
     for (const bool channels_last : {false, true}) {
         check_op(ops::group_norm(f32, 2, 12, 5, 7, 3, 1e-3, channels_last), "rows", false);
         check_op(ops::group_norm(f32, 1, 32, 6, 6, 2, 1e-3, channels_last), "rows", false);
+        const Op any = ops::group_norm(f32, 2, 12, Size("H"), Size("W"), 3, 1e-3, channels_last);
+        check_op(any, "rows", false, {{"H", 5}, {"W", 19}}, 0);
     }
     check_op(ops::reduction("sum", f32, {5, 6, 20}, {1, 2}), "rows"); // rows of several axes
     check_op(ops::reduction("max", i32, {3, 5, 20}, {0, 2}), "rows");
