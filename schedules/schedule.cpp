@@ -400,7 +400,13 @@ std::string saved_cpp_text(const json &saved) {
     return directives_cpp(saved["directives"], "s");
 }
 
-std::string Schedule::to_cpp() const { return saved_cpp_text(to_json()); }
+std::string Schedule::to_cpp() const {
+    std::string text = saved_cpp_text(to_json());
+    const std::string made = "Schedule s(op);"; // for the host
+    if (machine().architecture == "chip")
+        text.replace(0, made.size(), "Schedule s(op, machine_named(\"" + machine().name + "\"));");
+    return text;
+}
 
 json Schedule::to_json() const {
     json directives = json::array();

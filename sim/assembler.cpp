@@ -252,7 +252,7 @@ private:
             return f();
         } catch (const HazardError &e) {
             const auto user = users_.find(e.resource);
-            const std::string here(line_.since(slot_begin_));
+            const std::string here(line_.whole(slot_begin_));
             const std::string first = user == users_.end() || user->second == user_ ? here : user->second;
             throw HazardError(e.rule, e.resource, e.cause, {-1, -1, first, ""}, {-1, -1, here, ""}, line_.place(begin));
         } catch (const UserError &e) {
@@ -339,7 +339,8 @@ private:
             const bool masks = kind == "mask";
             throw HazardError(masks ? Rule::H8 : Rule::H4, "the " + kind + " slot",
                               masks ? "one mask entry governs a word" : "it holds one operation a word",
-                              {-1, -1, before->second, ""}, {-1, -1, m.full, ""}, line_.place(begin));
+                              {-1, -1, before->second, ""}, {-1, -1, std::string(line_.whole(begin)), ""},
+                              line_.place(begin));
         }
         if (kind == "ALU")
             alu(m);

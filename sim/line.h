@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <string>
@@ -22,8 +23,13 @@ public:
 
     bool done() const { return at_ >= text_.size() || text_[at_] == ';'; }
     size_t at() const { return at_; }
-    std::string_view since(size_t begin) const {
-        std::string_view part = text_.substr(begin, at_ - begin);
+    std::string_view since(size_t begin) const { return between(begin, at_); }
+    // All of what stands there, up to the next '|' or the end.
+    std::string_view whole(size_t begin) const {
+        return between(begin, std::min(text_.find_first_of("|;", begin), text_.size()));
+    }
+    std::string_view between(size_t begin, size_t end) const {
+        std::string_view part = text_.substr(begin, end - begin);
         while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
         return part;
     }

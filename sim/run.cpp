@@ -88,7 +88,8 @@ std::string Run::report() const {
                                    config.clock_ghz, steps, stall_cycles, tail_cycles);
     text += fmt::format("bound: matrix units {:.0f} cycles, DRAM {:.0f}; {:.1f} % of the bound reached",
                         matrix_bound_cycles(), dram_bound_cycles(), 100 * efficiency());
-    text += fmt::format("; {:.4g} MAC, {:.4g} TFLOP/s\n\n", macs(), seconds() > 0 ? 2e-12 * macs() / seconds() : 0);
+    text += fmt::format("; {:.4g} MAC done, padding and all: {:.4g} TFLOP/s\n\n", macs(),
+                        seconds() > 0 ? 2e-12 * macs() / seconds() : 0);
 
     Table units({"unit", "steps", "of all cycles"});
     for (int s = 1; s < slot_count - 1; s++)

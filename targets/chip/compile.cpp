@@ -230,11 +230,12 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
             if (s.def.is_reduction() && s.tensorize)
                 contents->bounds.macs += elements(s) * product(s.def.reduction_axes);
         }
-        for (const Input &in : op.inputs())
-            contents->bounds.compulsory_dram_bytes +=
-                c.needed.contains(in.name) ? c.needed.at(in.name) : product(in.axes) * in.type.bytes();
-        for (const std::string &o : op.outputs())
-            contents->bounds.compulsory_dram_bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
+        double &bytes = contents->bounds.compulsory_dram_bytes;
+        for (const std::string &o : op.outputs()) bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
+        for (const Input &in : op.inputs()) {
+            if (bytes > 0) // else nothing is asked of it
+                bytes += c.needed.contains(in.name) ? c.needed.at(in.name) : product(in.axes) * in.type.bytes();
+        }
         contents->program = c.packer.finish();
         contents->program.words = fold(contents->program.words, config);
         contents->tensors = std::move(c.tensors);
