@@ -14,12 +14,12 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 } // namespace
 
 DramOrder::DramOrder(std::vector<int64_t> extents, int element_bytes, const sim::Config &config,
-                     std::vector<size_t> order)
+                     std::vector<size_t> order, int64_t pitch)
     : extents_(std::move(extents)), order_(std::move(order)), groups_(config.groups), per_word_(8 / element_bytes) {
     length_ = order_.empty() ? 1 : extents_[order_.back()];
     rows_ = 1;
     for (size_t d = 0; d + 1 < order_.size(); d++) rows_ *= extents_[order_[d]];
-    pitch_ = round_up((length_ + per_word_ - 1) / per_word_, block);
+    pitch_ = round_up((length_ + per_word_ - 1) / per_word_, one_axis() ? block : pitch);
     const int64_t units = one_axis() ? pitch_ / block : rows_; // that go to the groups
     // Turns of 16 rows, or of 32 where those are short: a tile of rows comes from one group, the next from another.
     const int64_t most = !one_axis() && 32 * pitch_ <= 8192 ? 32 : 16;

@@ -26,8 +26,10 @@ using WordVisitor = std::function<void(int group, int64_t word, const std::vecto
 
 class DramOrder {
 public:
-    // `extents`: of the host's array. `order`: its axes as they lie in DRAM, outermost first. Elements of 2 or 4 bytes.
-    DramOrder(std::vector<int64_t> extents, int element_bytes, const sim::Config &config, std::vector<size_t> order);
+    // `extents`: of the host's array. `order`: its axes as they lie in DRAM, outermost first. Elements of 2 or 4 bytes. `pitch`: rows
+    // are padded to a multiple of it, of so many LW, a multiple of 64; for what no other stage reads.
+    DramOrder(std::vector<int64_t> extents, int element_bytes, const sim::Config &config, std::vector<size_t> order,
+              int64_t pitch = 64);
 
     const std::vector<size_t> &order() const { return order_; }
     bool one_axis() const { return order_.size() < 2; }

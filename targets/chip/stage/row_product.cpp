@@ -95,9 +95,19 @@ Mv RowProduct::between(uint32_t l2bs, int group, bool store) const {
     return m;
 }
 
-// Blocks [block, block + blocks) of the rows, row behind row: the moves of each class.
-std::vector<std::vector<Mv>> RowProduct::loads(const View &view, const std::vector<Class> &classes, int64_t block,
+// Blocks [block, block + blocks) of the rows, row behind row: the moves of each class. What is made of rows beyond the last is not
+// stored: L2Bs that have no others take another class's.
+std::vector<std::vector<Mv>> RowProduct::loads(const View &view, std::vector<Class> classes, int64_t block,
                                                int64_t blocks, int64_t l2bm) const {
+    const auto beyond = [&](const Class &c) {
+        return !view.across &&
+               std::all_of(c.rows.begin(), c.rows.end(), [&](int64_t r) { return r == view.order->zero_row(); });
+    };
+    const auto first = std::find_if_not(classes.begin(), classes.end(), beyond);
+    if (first != classes.end()) {
+        for (const Class &c : classes) first->l2bs |= beyond(c) ? c.l2bs : 0;
+        std::erase_if(classes, beyond);
+    }
     std::vector<std::vector<Mv>> all;
     for (const Class &c : classes) {
         std::vector<DramPlace> list;

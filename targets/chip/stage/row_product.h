@@ -186,7 +186,9 @@ private:
     void order_tiles();
     View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
               std::vector<Copy> &copies, bool columns);
-    View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order);
+    View dram_view(TensorAccess access, const std::string &name, bool output, std::vector<size_t> order,
+                   int64_t pitch = block_words);
+    int64_t result_pitch(const TensorAccess &own) const;
     // row_product_plan.cpp
     void take_columns(const ScheduleState &state);
     void keep_sums(int64_t words);
@@ -196,8 +198,8 @@ private:
     // row_product.cpp
     std::vector<Class> classes(const Values &values, const std::function<void(Values &, Class &)> &rows) const;
     void set_tile(Values &values, int64_t tile) const;
-    std::vector<std::vector<sim::Mv>> loads(const View &view, const std::vector<Class> &classes, int64_t block,
-                                            int64_t blocks, int64_t l2bm) const;
+    std::vector<std::vector<sim::Mv>> loads(const View &view, std::vector<Class> classes, int64_t block, int64_t blocks,
+                                            int64_t l2bm) const;
     void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
     void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
     void to_pes(sim::L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);

@@ -21,14 +21,14 @@ int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
 } // namespace
 
 RowProduct::View RowProduct::dram_view(TensorAccess access, const std::string &name, bool output,
-                                       std::vector<size_t> order) {
+                                       std::vector<size_t> order, int64_t pitch) {
     View v;
     v.access = std::move(access);
     const int bytes = v.access.type.bytes();
     if (bytes != 2 && bytes != 4)
         throw Unsupported(name + " has elements of " + type_name(v.access.type) +
                           "; the chip has types of 16 and 32 bits");
-    v.order = std::make_shared<const DramOrder>(v.access.extents, bytes, c_.config, std::move(order));
+    v.order = std::make_shared<const DramOrder>(v.access.extents, bytes, c_.config, std::move(order), pitch);
     v.dram = c_.take_dram(v.order, name, output);
     return v;
 }
@@ -221,11 +221,6 @@ void RowProduct::understand_result(const ScheduleState &state) {
                               "; behind the matrix unit elements of f32 are computed, and cast to f16 at last");
         if (const ir::Call *read = end_.as<ir::Call>(); read && read->name == stage_.name()) end_ = Expr();
     }
-    TensorAccess own = plan_->own();
-    own.type = type_;
-    std::vector<size_t> order(own.index.size());
-    std::iota(order.begin(), order.end(), 0);
-    y_ = dram_view(own, finished_ ? finished_->name() : stage_.name(), true, order);
     narrows_ = type_ == f16;
     if (narrows_ && single_) throw Unsupported(who() + "products of f32 with results of f16; results of f32 are built");
     of_piece_ = parts_ == 1 && (narrows_ || single_) ? 2 : 1;
@@ -238,6 +233,21 @@ void RowProduct::understand_result(const ScheduleState &state) {
             fmt::format("{}an L2B has {} LW of each row of {}; multiples of {} LW are built, and of {} LW on "
                         "chips of one group",
                         who(), row_words_, finished_ ? finished_->name() : stage_.name(), block_words, granule));
+    TensorAccess own = plan_->own();
+    own.type = type_;
+    std::vector<size_t> order(own.index.size());
+    std::iota(order.begin(), order.end(), 0);
+    y_ = dram_view(own, finished_ ? finished_->name() : stage_.name(), true, order, result_pitch(own));
+}
+
+// Where the last L2B has only some blocks of a row, each row of it would be a move of its own, and moves are issued one by one. Rows that
+// are padded to all of the L2B's blocks leave together, if that takes DRAM no longer.
+int64_t RowProduct::result_pitch(const TensorAccess &own) const {
+    const int64_t words = ceil_div(ceil_div(own.extents.back() * own.type.bytes(), 8), block_words) * block_words;
+    const int64_t more = ceil_div(words, row_words_) * row_words_ - words;
+    const bool leave = row_words_ % block_words == 0 && more < int64_t(c_.config.moves.dram_rate) * c_.config.groups *
+                                                                   c_.config.moves.issue_steps * cycles_per_step;
+    return leave ? row_words_ : block_words;
 }
 
 // Pieces of 8 LW of a row of the result go to the L1Bs in turn.
