@@ -376,15 +376,16 @@ std::string cpp_text(const Directive &d) {
 
 namespace {
 
-std::string directives_cpp(const json &directives, const std::string &schedule) {
-    std::string text = "Schedule " + schedule + "(op);\n";
+// `of`: what a schedule is made of, "op" or "op, machine_named(…)".
+std::string directives_cpp(const json &directives, const std::string &schedule, const std::string &of) {
+    std::string text = "Schedule " + schedule + "(" + of + ");\n";
     for (const json &one : directives) {
         const Directive d = directive_of(one);
         if (d.primitive != "specialize") {
             text += schedule + cpp_text(d).substr(1) + "\n"; // it begins with the schedule's name, s
             continue;
         }
-        std::istringstream lines(directives_cpp(d.arguments["schedule"], "special"));
+        std::istringstream lines(directives_cpp(d.arguments["schedule"], "special", of));
         text += "{\n";
         for (std::string l; std::getline(lines, l);) text += "    " + l + "\n";
         text += "    s.specialize(" + text_argument(d, "condition") + ", special);\n}\n";
@@ -397,15 +398,12 @@ std::string directives_cpp(const json &directives, const std::string &schedule) 
 std::string saved_cpp_text(const json &saved) {
     if (!saved.is_object() || !saved.contains("directives") || !saved["directives"].is_array())
         throw UserError("the saved schedule has no list of directives");
-    return directives_cpp(saved["directives"], "s");
+    return directives_cpp(saved["directives"], "s", "op");
 }
 
 std::string Schedule::to_cpp() const {
-    std::string text = saved_cpp_text(to_json());
-    const std::string made = "Schedule s(op);"; // for the host
-    if (machine().architecture == "chip")
-        text.replace(0, made.size(), "Schedule s(op, machine_named(\"" + machine().name + "\"));");
-    return text;
+    const bool chip = machine().architecture == "chip"; // else for the host
+    return directives_cpp(to_json()["directives"], "s", chip ? "op, machine_named(\"" + machine().name + "\")" : "op");
 }
 
 json Schedule::to_json() const {

@@ -60,19 +60,6 @@ int64_t Context::take_dram(std::shared_ptr<const DramOrder> order, const std::st
     return at;
 }
 
-void Context::clear(const Operand &to, int width) {
-    Micro m;
-    m.use(Unit::Alu);
-    Alu alu;
-    alu.op = AluOp::Pass;
-    alu.type = sim::Type::I32;
-    alu.width = uint8_t(width);
-    alu.a = m.read(immediate(0), width);
-    alu.to = m.write(to, width);
-    m.word().alu = alu;
-    packer.place(m);
-}
-
 int64_t Context::table(int group, const std::vector<uint32_t> &entries) {
     std::vector<uint64_t> words((entries.size() + 1) / 2);
     for (size_t i = 0; i < entries.size(); i++) words[i / 2] |= uint64_t(entries[i]) << (i % 2 ? 32 : 0);

@@ -42,8 +42,6 @@ struct Context {
     int64_t take_dram(std::shared_ptr<const DramOrder> order, const std::string &name, bool output);
     // Where a table with these entries stands in a group's DRAM.
     int64_t table(int group, const std::vector<uint32_t> &entries);
-    // Zeros to a step's words of the PEs, `width` LW a cycle.
-    void clear(const sim::Operand &to, int width);
 };
 
 // A copy that place_in made for the stage, and where the unit finds it.

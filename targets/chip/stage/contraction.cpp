@@ -12,7 +12,8 @@ using namespace sim;
 void Contraction::run() {
     values_.assign(plan_->loops().size(), 0);
     for (int bank = 0; spare_ && bank < (stage_.write_back.empty() ? 1 : 2); bank++)
-        c_.clear(sums(sum_words_ * store_->accesses(), sum_words_, bank_ ^ bool(bank)), sum_words_);
+        pass(c_.packer, immediate(0), sums(sum_words_ * store_->accesses(), sum_words_, bank_ ^ bool(bank)),
+             sum_words_);
     enter(SIZE_MAX);
     walk(0);
     nothing_comes_ = true;

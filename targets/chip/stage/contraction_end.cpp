@@ -13,15 +13,6 @@ namespace kumiko::chip {
 using namespace sim;
 namespace ir = Halide::Internal;
 
-namespace {
-
-Operand moved(Operand o, int by) {
-    o.address.at[0] = uint16_t(o.address.at[0] + by);
-    return o;
-}
-
-} // namespace
-
 // Operands of the end come to LM at the loop of the accumulators, two tiles in turn.
 void Contraction::begin_end(const ScheduleState &state) {
     for (const Expr &e : reads_with_casts(end_)) {
@@ -132,9 +123,9 @@ void Contraction::gather(int64_t n, int w, int64_t l1bm) {
     } else if (end_.defined()) {
         if (w == 0) {
             end_made_ = code_->take(2, 1);
-            code_->run(end_program_, end_reader(n, bank), [&](int part) { return moved(*end_made_, part); });
+            code_->run(end_program_, end_reader(n, bank), [&](int part) { return next_word(*end_made_, part); });
         }
-        l1.from = m.read(moved(*end_made_, w), 1);
+        l1.from = m.read(next_word(*end_made_, w), 1);
     } else {
         l1.from = m.read(sums(at + w, sum_words_, bank), 1);
     }

@@ -35,11 +35,6 @@ Operand passed(Micro &m, const Operand &a) {
     return aluf();
 }
 
-Operand part_of(Operand o, int part) {
-    o.address.at[0] = uint16_t(o.address.at[0] + part);
-    return o;
-}
-
 } // namespace
 
 struct Chain::Folding {
@@ -190,7 +185,8 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     if (known != positions_.end()) return known->second;
     if (small) { // of those in f32
         const Operand wide = positions(s, axis, false), pair = code_->take(2, 0), narrow = code_->take(1, 1);
-        for (int w = 0; w < 2; w++) alu(AluOp::Round, sim::Type::F32, part_of(wide, w), std::nullopt, part_of(pair, w));
+        for (int w = 0; w < 2; w++)
+            alu(AluOp::Round, sim::Type::F32, next_word(wide, w), std::nullopt, next_word(pair, w));
         alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, narrow);
         code_->give_back(pair);
         return positions_[text] = narrow;
@@ -247,9 +243,10 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     alu(AluOp::Shr, sim::Type::U16, unit_id(), quarters(shift), id);
     alu(AluOp::And, sim::Type::U16, id, quarters(mask), id);
     alu(AluOp::Widen, sim::Type::I16, id, std::nullopt, wide);
-    for (int w = 0; w < 2; w++) alu(AluOp::ToFloat, sim::Type::I32, part_of(wide, w), std::nullopt, part_of(wide, w));
-    fused(part_of(wide, 1), floats(times[2], times[3]), std::nullopt, pair);
-    fused(part_of(wide, 0), floats(times[0], times[1]), pair, pair);
+    for (int w = 0; w < 2; w++)
+        alu(AluOp::ToFloat, sim::Type::I32, next_word(wide, w), std::nullopt, next_word(wide, w));
+    fused(next_word(wide, 1), floats(times[2], times[3]), std::nullopt, pair);
+    fused(next_word(wide, 0), floats(times[0], times[1]), pair, pair);
     const Operand other = swapped_lanes(pair);
     const Folding add{"sum", sim::Type::F32};
     Micro sum;
@@ -266,7 +263,7 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     };
     for (int w = 0; w < (four_ ? 2 : 1); w++) {
         Micro m;
-        add.fold(m, id, floats(lane(2 * w), lane(2 * w + 1)), part_of(result, w));
+        add.fold(m, id, floats(lane(2 * w), lane(2 * w + 1)), next_word(result, w));
         c_.packer.place(m);
     }
     for (const Operand &o : {id, wide, pair, other}) code_->give_back(o);
@@ -277,9 +274,9 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
 // shifted past each other.
 Operand Chain::swapped_lanes(const Operand &pair) {
     const Operand halves = code_->take(2, 1), result = code_->take(1, 1);
-    alu(AluOp::Shr, sim::Type::U32, pair, immediate_i32(16), part_of(pair, 1));
-    alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, part_of(halves, 1)); // low 0, low 1, high 0, high 1
-    alu(AluOp::Shr, sim::Type::U32, part_of(halves, 1), immediate_i32(16), halves);
+    alu(AluOp::Shr, sim::Type::U32, pair, immediate_i32(16), next_word(pair, 1));
+    alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, next_word(halves, 1)); // low 0, low 1, high 0, high 1
+    alu(AluOp::Shr, sim::Type::U32, next_word(halves, 1), immediate_i32(16), halves);
     alu(AluOp::Narrow, sim::Type::I32, halves, std::nullopt, result); // low 1, high 1, low 0, high 0
     code_->give_back(halves);
     return result;
@@ -448,11 +445,11 @@ void Chain::reduce(ChainStage &s) {
                 [&](int which, int part) {
                     if (which >= small_position_read) return positions(s, size_t(which - small_position_read), true);
                     if (which >= position_read)
-                        return part_of(positions(s, size_t(which - position_read), false), part);
-                    if (which == accumulator_read) return part_of(to, part);
+                        return next_word(positions(s, size_t(which - position_read), false), part);
+                    if (which == accumulator_read) return next_word(to, part);
                     return word(four, which, part);
                 },
-                [&](int part) { return direct && q == steps - 1 ? home(g, part) : part_of(to, part); });
+                [&](int part) { return direct && q == steps - 1 ? home(g, part) : next_word(to, part); });
             done(four);
         }
     }
@@ -480,21 +477,21 @@ void Chain::reduce(ChainStage &s) {
         for (int64_t chain = 1; chain < side_by_side; chain++) {
             if (!widened) {
                 for (int w = 0; w < words; w++)
-                    forwarded(AluOp::Pass, 0, part_of(accumulator(chain, g), w), part_of(accumulator(0, g), w),
-                              part_of(accumulator(0, g), w));
+                    forwarded(AluOp::Pass, 0, next_word(accumulator(chain, g), w), next_word(accumulator(0, g), w),
+                              next_word(accumulator(0, g), w));
                 continue;
             }
             const Operand more = code_->take(2, 0);
             alu(AluOp::Widen, sim::Type::F16, accumulator(chain, g), std::nullopt, more);
             for (int w = 0; w < words; w++)
-                forwarded(AluOp::Pass, 0, part_of(more, w), part_of(pair, w), part_of(pair, w));
+                forwarded(AluOp::Pass, 0, next_word(more, w), next_word(pair, w), next_word(pair, w));
             code_->give_back(more);
         }
         const Operand &from = widened ? pair : accumulator(0, g);
         int left = words;
         if (lanes) {
             if (words == 2)
-                forwarded(AluOp::Pass, 0, from, part_of(from, 1), pair);
+                forwarded(AluOp::Pass, 0, from, next_word(from, 1), pair);
             else
                 alu(AluOp::Pass, sim::Type::I32, from, std::nullopt, pair);
             const Operand other = swapped_lanes(pair);
@@ -506,22 +503,22 @@ void Chain::reduce(ChainStage &s) {
         }
         for (const int r : rotations) {
             for (int w = 0; w < left; w++)
-                forwarded(AluOp::Rotate, r, part_of(pair, w), part_of(pair, w), part_of(pair, w));
+                forwarded(AluOp::Rotate, r, next_word(pair, w), next_word(pair, w), next_word(pair, w));
         }
         // To where the result stands; fp16 in pairs of words first.
         if (!tree) {
             if (widened) {
-                if (left == 1) alu(AluOp::Pass, sim::Type::I32, pair, std::nullopt, part_of(pair, 1));
+                if (left == 1) alu(AluOp::Pass, sim::Type::I32, pair, std::nullopt, next_word(pair, 1));
                 alu(AluOp::Narrow, sim::Type::F32, pair, std::nullopt, home(g, 0));
             } else {
                 for (int w = 0; w < n; w++)
-                    alu(AluOp::Pass, sim::Type::I32, part_of(pair, left == 1 ? 0 : w), std::nullopt, home(g, w));
+                    alu(AluOp::Pass, sim::Type::I32, next_word(pair, left == 1 ? 0 : w), std::nullopt, home(g, w));
             }
             code_->give_back(pair);
             continue;
         }
         std::vector<Operand> values;
-        for (int w = 0; w < left; w++) values.push_back(part_of(pair, w));
+        for (int w = 0; w < left; w++) values.push_back(next_word(pair, w));
         const Operand back = code_->take(2, 0);
         over_units(s, f, values, [&](size_t value, uint32_t mabs, int64_t l1bm) {
             for (int w = int(value); w < (left == 1 ? words : int(value) + 1); w++) {
@@ -532,7 +529,7 @@ void Chain::reduce(ChainStage &s) {
                 if (mabs != (1u << c_.config.mabs) - 1) l1.mabs = mabs;
                 l1.at.at = uint16_t(l1bm);
                 m.touch_range(Space::L1bm, l1bm, pes_per_mab * cycles_per_step, false);
-                l1.to = m.write(widened ? part_of(back, w) : home(g, w), 1);
+                l1.to = m.write(widened ? next_word(back, w) : home(g, w), 1);
                 m.word().l1 = l1;
                 c_.packer.place(m);
             }

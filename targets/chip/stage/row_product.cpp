@@ -313,7 +313,7 @@ void RowProduct::zero_sums(Span pieces) {
         if (!pieces.has(piece_of_[size_t(t)])) continue;
         for (int64_t v = 0; v < vectors_; v += cycles_per_step) {
             const int width = int(sum_words_);
-            c_.clear(grf0(int(sum_words_ * (t * vectors_ + v)), width), width);
+            pass(c_.packer, immediate(0), grf0(int(sum_words_ * (t * vectors_ + v)), width), width);
         }
     }
 }
@@ -321,18 +321,18 @@ void RowProduct::zero_sums(Span pieces) {
 // The first tiles of a panel, under all columns but the late ones, which come meanwhile.
 void RowProduct::under_late(Panel &panel) {
     if (!panel.first) zero_sums(late_pieces());
-    const int64_t all = l1_loads_.words(), l1 = late_l1_.begin() + late_l1_.words() - all;
+    const Ring loads = l1_loads_;
     for (int64_t n = 0; n < before_late_; n++) {
         const size_t number = panel.first + size_t(n);
-        part(number, panel, {0, pieces_ - late_}, 0, sets_, complete_);
-        drain(tiles_[number], complete_, {0, pieces_ - late_});
+        part(number, panel, early_pieces(), 0, sets_, complete_);
+        drain(tiles_[number], complete_, early_pieces());
         leave(drained_ - 1 - lag_);
         if (n) continue;
         queue_late(panel);
-        l1_loads_ = Ring(l1, all - late_l1_.words());
+        l1_loads_ = Ring(loads.begin(), loads.words() - late_l1_.words()); // late_l1_ is the rest
     }
     while (!dealt_.empty()) deal_next();
-    l1_loads_ = Ring(l1, all);
+    l1_loads_ = loads;
 }
 
 void RowProduct::run() {

@@ -82,6 +82,7 @@ private:
         Ring &loads, &l1_loads;                  // L2BM, L1BM
         int64_t begin, w_rows, l1_rows;          // of each matrix: the rows at hand, of one move, in L1BM at a time
         std::vector<int64_t> l2bm, l1bm;         // by L1B and matrix; by matrix
+        std::vector<int> groups;                 // of DRAM, by L1B and matrix
         std::vector<std::vector<int64_t>> turns; // of L1B and matrix: one, or pairs that go down together
     };
     struct Store { // of rows of a result, from L2BM
@@ -216,6 +217,7 @@ private:
 
     int64_t column_pieces() const { return parts_ > 1 ? mabs_ : pieces_; } // of a block, as its columns come
     Span all_pieces() const { return {0, pieces_}; }
+    Span early_pieces() const { return {0, pieces_ - late_}; }
     Span late_pieces() const { return {pieces_ - late_, pieces_}; }
 
     // row_product_halves.cpp

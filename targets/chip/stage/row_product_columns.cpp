@@ -54,10 +54,11 @@ RowProduct::Coming RowProduct::coming(Panel &panel, int64_t block, int64_t piece
              std::min(l1_rows_, most),
              std::vector<int64_t>(size_t(l1bs_ * of_piece_)),
              std::vector<int64_t>(static_cast<size_t>(of_piece_)),
+             {},
              {}};
-    const auto group = [&](int64_t part) {
-        return w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group;
-    };
+    for (int64_t part = 0; part < l1bs_ * of_piece_; part++)
+        c.groups.push_back(w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group);
+    const auto group = [&](int64_t part) { return c.groups[size_t(part)]; };
     if ((kept_ || late) && l1bs_ % 2 == 0 && c.loads.words() >= 4 * of_piece_ * c.w_rows * w_blocks_ * block_words) {
         const int64_t half = l1bs_ / 2;
         std::vector<int64_t> others(static_cast<size_t>(half));
@@ -97,11 +98,10 @@ std::vector<RowProduct::Class> RowProduct::column_classes(const Coming &c, int64
 
 // To L1BM: the rows at hand of one matrix of one L1B, or of pairs of two.
 void RowProduct::bring_turn(Coming &c, const std::vector<int64_t> &parts) {
-    std::vector<std::pair<int, int64_t>> loads;
-    for (const int64_t part : parts)
-        loads.emplace_back(w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group, part);
-    std::stable_sort(loads.begin(), loads.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-    for (const auto &[group, part] : loads) {
+    std::vector<int64_t> loads = parts;
+    std::stable_sort(loads.begin(), loads.end(),
+                     [&](int64_t a, int64_t b) { return c.groups[size_t(a)] < c.groups[size_t(b)]; });
+    for (const int64_t part : loads) {
         if (c.begin % c.w_rows) continue;
         c.l2bm[size_t(part)] = c.loads.next(c.w_rows * c.count * block_words);
         load(w_, column_classes(c, part, c.begin, c.w_rows), c.block, c.count, c.l2bm[size_t(part)]);
@@ -233,12 +233,12 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
 // Loads of columns for the first blocks of k, but for those that come late.
 int64_t RowProduct::loads_until(int64_t blocks) const {
     if (parts_ > 1) return std::min(blocks, blocks_) * mabs_ + 3;
-    return (blocks + w_blocks_ - 1) / w_blocks_ * ((pieces_ - late_) / chunk_pieces_);
+    return (blocks + w_blocks_ - 1) / w_blocks_ * (early_pieces().count() / chunk_pieces_);
 }
 
 void RowProduct::bring_next(Panel &panel) {
     if (parts_ > 1) return bring_half(panel, int64_t(panel.brought++));
-    const int64_t chunks = (pieces_ - late_) / chunk_pieces_;
+    const int64_t chunks = early_pieces().count() / chunk_pieces_;
     const int64_t chunk = int64_t(panel.brought) % chunks, block = int64_t(panel.brought) / chunks * w_blocks_;
     panel.brought++;
     w_.across ? bring_across(panel, block, chunk) : bring_piece(panel, block, chunk);

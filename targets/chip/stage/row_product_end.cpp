@@ -24,11 +24,6 @@ Operand words_of(Bank bank, int64_t at, int stride) {
                                 : grf0(int(at), stride);
 }
 
-Operand moved(Operand o, int by) {
-    o.address.at[0] = uint16_t(o.address.at[0] + by);
-    return o;
-}
-
 } // namespace
 
 void RowProduct::begin_end(const ScheduleState &state) {
@@ -154,7 +149,7 @@ void RowProduct::bring_end(EndOperand &o, int64_t piece) {
 
 // A word of an operation's operand, where a step has several.
 Operand RowProduct::end_read(const Operand &sums, int which, int word) const {
-    return moved(which ? end_operands_[size_t(which - 1)].here : sums, word);
+    return next_word(which ? end_operands_[size_t(which - 1)].here : sums, word);
 }
 
 // Four rows of 8 LW that came back, finished, in f32: each PE has two words of each.
@@ -164,7 +159,7 @@ Operand RowProduct::finished(const Operand &sums, int64_t piece) {
     for (int word = 0; word < 2; word++)
         code_->run(
             end_program_, [&](int which, int) { return end_read(sums, which, word); },
-            [&](int) { return moved(result, word); });
+            [&](int) { return next_word(result, word); });
     return result;
 }
 

@@ -22,16 +22,29 @@ uint64_t filled(uint32_t bits, sim::Type t) {
     return bits_of(t) == 32 ? uint64_t(bits) << 32 | bits : uint64_t(bits & 0xffff) * 0x0001000100010001;
 }
 
-Operand next_word(Operand o, int words) {
-    for (uint16_t &at : o.address.at) at = uint16_t(at + words);
-    return o;
-}
-
 constexpr int block = 2 * cycles_per_step; // registers are dealt in these
 
 int bank_of(const Operand &o) { return o.source == Source::Grf1; }
 
 } // namespace
+
+Operand next_word(Operand o, int words) {
+    for (uint16_t &at : o.address.at) at = uint16_t(at + words);
+    return o;
+}
+
+void pass(Packer &packer, const Operand &from, const Operand &to, int width) {
+    Micro m;
+    m.use(Unit::Alu);
+    Alu u;
+    u.op = AluOp::Pass;
+    u.type = sim::Type::I32;
+    u.width = uint8_t(width);
+    u.a = m.read(from, width);
+    u.to = m.write(to, width);
+    m.word().alu = u;
+    packer.place(m);
+}
 
 VectorEmitter::VectorEmitter(Packer &packer, std::string who, std::array<RegisterRange, 2> registers, bool four,
                              int first_mask)
@@ -108,16 +121,7 @@ Operand VectorEmitter::constant(uint64_t bits, int bank) {
     const auto known = constants_.find({bits, bank});
     if (known != constants_.end()) return known->second;
     const Operand at = take(2, bank);
-    Micro m;
-    m.use(Unit::Alu);
-    Alu u;
-    u.op = AluOp::Pass;
-    u.type = sim::Type::I32;
-    u.width = 2;
-    u.a = m.read(immediate(bits), 2);
-    u.to = m.write(at, 2);
-    m.word().alu = u;
-    packer_.place(m);
+    pass(packer_, immediate(bits), at, 2);
     constants_[{bits, bank}] = at;
     return at;
 }
@@ -140,16 +144,7 @@ Operand VectorEmitter::copied(Id id, int part, int width, int bank) {
         throw Unsupported(who_ + ": an operation of three values for which the GRFs have no room");
     if (!v.copy) {
         v.copy = take(n, bank);
-        Micro m;
-        m.use(Unit::Alu);
-        Alu u;
-        u.op = AluOp::Pass;
-        u.type = sim::Type::I32;
-        u.width = uint8_t(n);
-        u.a = m.read(operand(id, 0), n);
-        u.to = m.write(*v.copy, n);
-        m.word().alu = u;
-        packer_.place(m);
+        pass(packer_, operand(id, 0), *v.copy, n);
     }
     return width == 2 ? *v.copy : next_word(*v.copy, n == 2 ? part : 0);
 }

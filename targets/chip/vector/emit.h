@@ -20,6 +20,11 @@ struct RegisterRange {
     int at = 0, words = 0;
 };
 
+// The operand so many words further on.
+sim::Operand next_word(sim::Operand o, int words);
+// Words of each PE from an operand to another, `width` LW a cycle.
+void pass(Packer &packer, const sim::Operand &from, const sim::Operand &to, int width);
+
 class VectorEmitter {
 public:
     // Where the four words of a read stand, of that part.
