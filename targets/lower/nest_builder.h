@@ -96,6 +96,8 @@ private:
 
     Expr padded(const Frame &f, const Expr &value, const Expr &beyond);
     std::vector<Guard> guards(const Frame &f, bool skip_reductions);
+    std::set<std::string> loops_of_whole_blocks(const Frame &f, const Expr &value, const Expr &limit,
+                                                const std::string &loop) const;
     std::optional<size_t> relation_to_clip(const Frame &f, size_t relation) const;
     bool left_to_clip(const Frame &f, size_t depth, size_t relation) const;
     Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split);

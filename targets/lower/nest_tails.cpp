@@ -2,6 +2,8 @@
 #include "dsl/reach.h"
 #include "targets/lower/nest_builder.h"
 
+#include <numeric>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -29,7 +31,15 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_re
     const StageState &s = f.stage();
     const auto add = [&](const std::string &loop, const Expr &value, const Expr &condition, const Expr &limit) {
         Guard g{condition, loop, value, limit, 0};
-        for (const std::string &l : f.standing(loop)) g.position = std::max(g.position, s.position(l));
+        const std::set<std::string> whole =
+            value.defined() ? loops_of_whole_blocks(f, value, limit, loop) : std::set<std::string>();
+        for (const std::string &l : f.standing(loop)) {
+            if (!whole.count(l)) g.position = std::max(g.position, s.position(l));
+        }
+        for (const std::string &l : whole) {
+            g.value = substitute(f.prefix() + l, 0, g.value);
+            g.condition = substitute(f.prefix() + l, 0, g.condition);
+        }
         all.push_back(g);
     };
     for (size_t r = 0; r < s.relations.size(); r++) {
@@ -54,6 +64,36 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_re
         if (!proves(f.region().min[d] >= 0, bounds_)) add(a.name(), Expr(), index >= 0, Expr());
     }
     return all;
+}
+
+// The loops inside of which `value` < `limit` holds for all iterations or for none: the others move the value by multiples of
+// a block, these stay within one, and the limit is a number of blocks.
+std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const Expr &value, const Expr &limit,
+                                                         const std::string &loop) const {
+    std::vector<std::pair<int64_t, std::string>> steps;
+    Expr base = value;
+    for (const std::string &l : f.standing(loop)) {
+        const std::string variable = f.prefix() + l;
+        const auto step = step_of(value, variable);
+        if (!step || *step < 0) return {};
+        base = substitute(variable, 0, base);
+        if (*step > 0) steps.emplace_back(*step, l);
+    }
+    std::sort(steps.begin(), steps.end());
+    std::set<std::string> inner;
+    size_t count = 0;
+    int64_t reach = 0;
+    for (size_t i = 0; i + 1 < steps.size(); i++) {
+        const auto extent = as_const_int(simplify(f.extent(steps[i].second)));
+        if (!extent) break;
+        reach += steps[i].first * (*extent - 1);
+        int64_t block = 0;
+        for (size_t o = i + 1; o < steps.size(); o++) block = std::gcd(block, steps[o].first);
+        const Expr size = static_cast<int>(block);
+        if (reach < block && proves(limit % size == 0, bounds_) && proves(base % size == 0, bounds_)) count = i + 1;
+    }
+    for (size_t i = 0; i < count; i++) inner.insert(steps[i].second);
+    return inner;
 }
 
 // The split whose inner loop is split again by `relation` and shall end where the extent ends, so that both the blocks
