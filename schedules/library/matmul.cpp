@@ -52,16 +52,18 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int64_t columns = vectors * lanes;
     const bool tall = M >= 768 && K >= 1024;
     const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * type.bytes());
-    const int64_t depth = even_block(K, std::clamp<int64_t>(panel, 64, 512), 1);
+    const int64_t depth = std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
     depths.push_back(std::max<int64_t>(depth, 1));
     std::sort(depths.begin(), depths.end());
     depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
     p.depth = Tile(std::max<int64_t>(depth, 1), depths);
 
-    // Where all are large, B is copied once a block of depth for all rows, and the block of A leaves B's panels room.
-    const bool large = M >= 384 && N >= 256 && K > depth && machine.find_level("L3") &&
-                       depth * (r.N ? N : 0) * type.bytes() <= cache_bytes(machine, "L3", 0);
+    // Where a block of depth of B fits the third cache it is copied once for all rows; where all are large, the block of A leaves
+    // its panels room.
+    const bool third =
+        machine.find_level("L3") && depth * (r.N ? N : 0) * type.bytes() <= cache_bytes(machine, "L3", 0);
+    const bool large = M >= 384 && N >= 256 && K > depth && third;
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * type.bytes());
     const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
     std::vector<int64_t> blocks;
@@ -86,15 +88,15 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // apart that they crowd each other out of the caches; columns are worth copying.
     p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
                     {false, true});
-    const bool pack = M > 4 * p.rows && K * N > 4096;
+    const bool pack = M > 4 * p.rows && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<std::string> ways = {"panel"};
     if (contiguous_in(r.b, r.j)) ways.insert(ways.begin(), "none");
     if (machine.find_level("L3")) ways.push_back("blocks");
-    p.pack_b = Choice(large ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", ways);
-    p.outer = Choice(large ? "depth" : "rows", {"rows", "depth"});
+    p.pack_b = Choice(blocked ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", ways);
+    p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
-    p.unroll_depth = Tile(1, {1, 2, 4, 8});
+    p.unroll_depth = Tile(pack ? 4 : 1, {1, 2, 4, 8});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
                                                               : "columns",
