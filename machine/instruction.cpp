@@ -165,6 +165,14 @@ const InstructionSet &InstructionSet::builtin() {
     static const InstructionSet set = [] {
         InstructionSet s;
         s.add(dot_product("avx2.vpmaddwd", "8 dot products of two 16-bit integers", {"avx2"}, 8, 2, i16, i16, i32));
+        s.add(dot_product("avx512.vpmaddwd", "16 dot products of two 16-bit integers", {"avx512bw"}, 16, 2, i16, i16,
+                          i32));
+        s.add(dot_product("avx_vnni.vpdpbusd", "8 dot products of four bytes, unsigned by signed", {"avx_vnni"}, 8, 4,
+                          u8, i8, i32));
+        s.add(dot_product("neon.sdot", "4 dot products of four bytes, both signed", {"neon", "dotprod"}, 4, 4, i8, i8,
+                          i32));
+        s.add(dot_product("neon.udot", "4 dot products of four bytes, both unsigned", {"neon", "dotprod"}, 4, 4, u8, u8,
+                          i32));
         s.add(dot_product("avx512.vpdpbusd", "16 dot products of four bytes, unsigned by signed",
                           {"avx512f", "avx512_vnni"}, 16, 4, u8, i8, i32));
         // It rounds as the formula does, but takes denormal bfloat16 for zero and flushes denormal results: the declared

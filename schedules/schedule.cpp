@@ -157,6 +157,10 @@ StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop,
 StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) {
     return apply("layout", {{"terms", terms}}, where);
 }
+StageHandle &StageHandle::hold_as(const std::string &type, Place where) {
+    return apply("hold_as", {{"type", type}}, where);
+}
+
 StageHandle &StageHandle::double_buffer(Place where) { return apply("double_buffer", json::object(), where); }
 
 StageHandle &StageHandle::pipeline(LoopName loop, int64_t stages, Place where) {

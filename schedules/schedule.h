@@ -79,6 +79,8 @@ public:
     StageHandle &accumulate_in(const std::string &level, LoopName loop, const std::string &rounds = "reload",
                                Place where = Place::current());
     StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
+    // Of a copy: its elements in another type that has all their values, "f32".
+    StageHandle &hold_as(const std::string &type, Place where = Place::current());
     StageHandle &double_buffer(Place where = Place::current());
     // Keeps the copies that are made at the loop `stages` times in turn.
     StageHandle &pipeline(LoopName loop, int64_t stages, Place where = Place::current());

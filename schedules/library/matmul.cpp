@@ -1,6 +1,7 @@
 #include "schedules/library/matmul.h"
 
-#include "schedules/library/structure.h"
+#include "dsl/types.h"
+#include "schedules/library/product.h"
 #include "support/error.h"
 
 namespace kumiko::library {
@@ -34,10 +35,14 @@ bool is_matmul(const Op &op) { return roles(op).has_value(); }
 MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);
     const Type type = r.contraction.sum->type;
-    const int lanes = vector_lanes(machine, type), registers = accumulator_registers(machine);
     const int64_t M = r.M.value_or(1 << 20), N = r.N.value_or(1 << 20), K = r.K.value_or(1 << 20);
 
     MatmulParameters p;
+    const std::vector<std::string> ways = product_ways(r.contraction, op, r.a, r.b, machine);
+    p.multiply = Choice(M >= 4 ? ways.front() : "plain", ways);
+    const Product product = library::product(p.multiply, r.contraction, op, r.a, r.b, machine);
+    const int lanes = product.lanes, registers = accumulator_registers(machine);
+    const bool converts = product.holds(op.find_input(r.a.tensor)->type, op.find_input(r.b.tensor)->type);
     const int64_t needed = std::max<int64_t>(1, (N + lanes - 1) / lanes);
     const int64_t vectors = std::min<int64_t>(2, needed);
     std::vector<int64_t> row_choices, vector_choices;
@@ -51,7 +56,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // to it cost more than reading the panel from the second cache.
     const int64_t columns = vectors * lanes;
     const bool tall = M >= 768 && K >= 1024;
-    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * type.bytes());
+    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * product.b.bytes());
     const int64_t depth = std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
     depths.push_back(std::max<int64_t>(depth, 1));
@@ -62,9 +67,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // Where a block of depth of B fits the third cache it is copied once for all rows; where all are large, the block of A leaves
     // its panels room.
     const bool third =
-        machine.find_level("L3") && depth * (r.N ? N : 0) * type.bytes() <= cache_bytes(machine, "L3", 0);
+        machine.find_level("L3") && depth * (r.N ? N : 0) * product.b.bytes() <= cache_bytes(machine, "L3", 0);
     const bool large = M >= 384 && N >= 256 && K > depth && third;
-    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * type.bytes());
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
     const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
     std::vector<int64_t> blocks;
     for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
@@ -77,7 +82,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         for (int64_t n : {4, 8, 16, 32, 64}) blocks.push_back(n * p.rows);
     }
     // A packed block has to fit, its last tile counted whole.
-    const int64_t fits = cache_bytes(machine, "L2", 512 << 10) / (depth * type.bytes());
+    const int64_t fits = cache_bytes(machine, "L2", 512 << 10) / (depth * product.a.bytes());
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
     if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
@@ -88,15 +93,16 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // apart that they crowd each other out of the caches; columns are worth copying.
     p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
                     {false, true});
-    const bool pack = M > 4 * p.rows && K * N > 4096, blocked = pack && N > columns && third;
-    std::vector<std::string> ways = {"panel"};
-    if (contiguous_in(r.b, r.j)) ways.insert(ways.begin(), "none");
-    if (machine.find_level("L3")) ways.push_back("blocks");
-    p.pack_b = Choice(blocked ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", ways);
+    const bool pack = (M > 4 * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
+    std::vector<std::string> copies = {"panel"};
+    if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");
+    if (machine.find_level("L3")) copies.push_back("blocks");
+    p.pack_b = Choice(blocked ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", copies);
     p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
-    p.unroll_depth = Tile(pack ? 4 : 1, {1, 2, 4, 8});
+    // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
+    p.unroll_depth = Tile(!pack ? 1 : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
                                                               : "columns",
@@ -104,13 +110,105 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     return p;
 }
 
+namespace {
+
+// What the parts of a schedule have to know.
+struct Plan {
+    const Roles &r;
+    const MatmulParameters &p;
+    Product product;
+    bool copies_a, panels; // A is copied; B is, panel by panel
+    bool copies_b;
+    int64_t columns;  // of the register tile
+    int64_t together; // neighbours of a row of A that stay together in its copy
+};
+
+std::vector<LoopName> batches_of(const Plan &plan, const Operand &o) {
+    std::vector<LoopName> loops;
+    for (const std::string &b : plan.r.batches) {
+        if (o.axes.count(b)) loops.push_back(b);
+    }
+    return loops;
+}
+
+std::vector<std::string> layout_of(const std::vector<LoopName> &batches, const std::vector<std::string> &terms) {
+    std::vector<std::string> layout;
+    for (const LoopName &b : batches) layout.push_back(b.name);
+    layout.insert(layout.end(), terms.begin(), terms.end());
+    return layout;
+}
+
+void copy_rows(Schedule &s, const Op &op, const Plan &plan, StageHandle A) {
+    const Roles &r = plan.r;
+    const std::string rows = std::to_string(plan.p.rows), run = std::to_string(plan.together);
+    std::vector<LoopName> loops = batches_of(plan, r.a);
+    if (plan.together > 1)
+        A.layout(layout_of(loops, {r.i + "/" + rows, r.k + "/" + run, r.i + "%" + rows, r.k + "%" + run}));
+    else
+        A.layout(layout_of(loops, {r.i + "/" + rows, r.k, r.i + "%" + rows}));
+    if (plan.product.a != op.find_input(r.a.tensor)->type) A.hold_as(type_name(plan.product.a));
+    if (!contiguous_in(r.a, r.k)) return;
+    auto [o, in] = A.split(r.i, plan.p.rows);
+    loops.push_back(o);
+    if (plan.together > 1) {
+        auto [kb, km] = A.split(r.k, plan.together);
+        loops.insert(loops.end(), {kb, in, km});
+        A.reorder(loops).unroll(in).vectorize(km);
+    } else {
+        loops.insert(loops.end(), {r.k, in});
+        A.reorder(loops).unroll(in);
+    }
+}
+
+// Whole vectors of rows of B go to the copy; the steps that an instruction takes at once are interleaved.
+void copy_columns(Schedule &s, const Op &op, const Plan &plan, StageHandle B) {
+    const Roles &r = plan.r;
+    const int lanes = plan.product.lanes, group = plan.product.group;
+    const std::string wide = std::to_string(plan.columns), steps = std::to_string(group);
+    std::vector<LoopName> loops = batches_of(plan, r.b);
+    std::vector<std::string> terms = {group > 1 ? r.k + "/" + steps : r.k};
+    terms.push_back(plan.panels ? r.j : r.j + "%" + wide);
+    if (!plan.panels) terms.insert(terms.begin(), r.j + "/" + wide);
+    if (group > 1) terms.push_back(r.k + "%" + steps);
+    const std::vector<std::string> layout = layout_of(loops, terms);
+    if (plan.product.b != op.find_input(r.b.tensor)->type) B.hold_as(type_name(plan.product.b));
+    LoopName in = r.j, k = r.k, inner = "";
+    if (!plan.panels) { // some panels at a time, so that whole pages of B's rows are read
+        auto [o, rest] = B.split(r.j, 4 * plan.columns, {r.j + ".p", r.j + ".q"});
+        loops.push_back(o);
+        in = rest;
+        if (plan.p.parallel.is("rows") && plan.p.outer.is("depth")) B.parallel(o);
+    }
+    if (group > 1) std::tie(k, inner) = B.split(r.k, group, {r.k + ".p", r.k + ".g"});
+    const bool whole = contiguous_in(r.b, r.j) && lanes > 1;
+    if (whole && group > 1) {
+        auto [v, l] = B.split(in, lanes, {r.j + ".v", r.j + ".l"});
+        loops.insert(loops.end(), {k, v, inner, l});
+        B.reorder(loops).unroll(inner).vectorize(l);
+        if (!plan.panels) B.unroll(v);
+    } else {
+        loops.push_back(k);
+        if (group > 1) loops.push_back(inner);
+        loops.push_back(in);
+        B.reorder(loops);
+        if (whole) B.vectorize(in, lanes);
+        if (whole && !plan.panels) B.unroll(in.name + ".o");
+    }
+    B.layout(layout);
+}
+
+} // namespace
+
 Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p) {
     const Roles r = *roles(op);
     const Contraction &c = r.contraction;
-    const int lanes = vector_lanes(machine, c.sum->type);
+    Plan plan{.r = r, .p = p, .product = product(p.multiply, c, op, r.a, r.b, machine)};
+    const int lanes = plan.product.lanes, group = plan.product.group;
+    const bool wider_a = plan.product.a != op.find_input(r.a.tensor)->type;
+    const bool wider_b = plan.product.b != op.find_input(r.b.tensor)->type;
     Schedule s(op, machine);
     StageHandle C = s.stage(c.sum->name);
-    const int64_t columns = p.vectors * lanes;
+    plan.columns = p.vectors * lanes;
     const std::string i = r.i, j = r.j, k = r.k;
 
     // Blocks: rows for the second cache, columns for threads, depth for the first cache.
@@ -122,12 +220,12 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     LoopName jt = j, jc = "";
     if (by_columns) {
         const int64_t threads = std::max<int64_t>(2, machine.find_unit("core") ? machine.units_in_all("core") : 2);
-        const int64_t block = r.N ? even_block(*r.N, (*r.N + threads - 1) / threads, columns) : columns * 8;
+        const int64_t block = r.N ? even_block(*r.N, (*r.N + threads - 1) / threads, plan.columns) : plan.columns * 8;
         auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
         jc = outer, jt = inner;
         order.push_back(jc);
     }
-    auto [jo, ji] = C.split(jt, columns, {j + ".o", j + ".i"});
+    auto [jo, ji] = C.split(jt, plan.columns, {j + ".o", j + ".i"});
     auto [ko, ki] = C.split(k, p.depth, {k + ".o", k + ".i"});
     if (p.outer.is("rows"))
         order.insert(order.end(), {ic, ko, jo, io, ki});
@@ -135,84 +233,54 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         order.insert(order.end(), {ko, ic, jo, io, ki});
     // A copied from rows keeps a vector's worth of each row together, so that copying it takes whole vectors; not where the
     // depth leaves a rest, for which all tiles would stand in the code once more.
-    const int64_t run = p.pack_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % lanes == 0 ? lanes : 1;
-    LoopName step = ki;
-    if (run > 1) {
-        auto [kb, km] = C.split(ki, run, {k + ".b", k + ".m"});
+    plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, k));
+    plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
+    plan.panels = !p.pack_b.is("blocks");
+    const int64_t run = lanes * group;
+    plan.together = plan.copies_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % run == 0 ? run : group;
+    LoopName step = ki, taken = "";
+    if (plan.together > group) {
+        auto [kb, km] = C.split(ki, plan.together, {k + ".b", k + ".m"});
         order.back() = kb;
         order.push_back(step = km);
     }
-    const int64_t copies = run > 1 ? std::min<int64_t>(run, p.unroll_depth) : int64_t(p.unroll_depth);
+    const int64_t copies =
+        plan.together > group ? std::min<int64_t>(plan.together / group, p.unroll_depth) : int64_t(p.unroll_depth);
     if (copies > 1) {
-        auto [ks, ku] = C.split(step, copies, {k + ".s", k + ".u"});
+        auto [ks, ku] = C.split(step, copies * group, {k + ".s", k + ".u"});
         order.back() = ks;
-        order.push_back(ku);
+        order.push_back(step = ku);
     }
-    order.insert(order.end(), {ii, ji});
-    C.reorder(order);
-    if (copies > 1) C.unroll(k + ".u");
+    if (group > 1) {
+        auto [kp, kg] = C.split(step, group, {k + ".p", k + ".g"});
+        order.back() = step = kp;
+        taken = kg;
+    }
+    order.push_back(ii);
+    if (group > 1) {
+        auto [jv, jl] = C.split(ji, lanes, {j + ".v", j + ".l"});
+        order.insert(order.end(), {jv, jl, taken});
+        C.reorder(order).unroll(jv);
+        ji = jl;
+    } else {
+        order.push_back(ji);
+        C.reorder(order);
+        if (lanes > 1) C.vectorize(ji, lanes);
+    }
+    if (copies > 1) C.unroll(step);
     C.unroll(ii);
-    if (lanes > 1) C.vectorize(ji, lanes);
     if (by_columns)
         C.parallel(jc);
     else if (p.parallel.is("rows"))
         C.parallel(ic);
 
-    if (p.pack_a) {
-        StageHandle A = s.place_in(r.a.tensor, "L2", C.name(), p.outer.is("rows") ? ko : ic);
-        std::vector<std::string> layout;
-        for (const std::string &b : r.batches) {
-            if (r.a.axes.count(b)) layout.push_back(b);
-        }
-        const std::string rows = std::to_string(p.rows), together = std::to_string(run);
-        if (run > 1)
-            layout.insert(layout.end(), {i + "/" + rows, k + "/" + together, i + "%" + rows, k + "%" + together});
-        else
-            layout.insert(layout.end(), {i + "/" + rows, k, i + "%" + rows});
-        A.layout(layout);
-        if (contiguous_in(r.a, k)) {
-            auto [o, in] = A.split(i, p.rows);
-            std::vector<LoopName> loops;
-            for (const std::string &b : r.batches) {
-                if (r.a.axes.count(b)) loops.push_back(b);
-            }
-            if (run > 1) {
-                auto [kb, km] = A.split(k, run);
-                loops.insert(loops.end(), {o, kb, in, km});
-                A.reorder(loops).unroll(in).vectorize(km);
-            } else {
-                loops.insert(loops.end(), {o, k, in});
-                A.reorder(loops).unroll(in);
-            }
-        }
-    }
-    if (!p.pack_b.is("none")) {
-        const bool panel = p.pack_b.is("panel");
-        StageHandle B = s.place_in(r.b.tensor, panel ? "L1" : "L3", C.name(), panel ? jo : ko);
-        std::vector<std::string> layout, batches;
-        for (const std::string &b : r.batches) {
-            if (r.b.axes.count(b)) batches.push_back(b);
-        }
-        layout = batches;
-        if (panel) {
-            layout.insert(layout.end(), {k, j});
-        } else {
-            const std::string wide = std::to_string(columns);
-            layout.insert(layout.end(), {j + "/" + wide, k, j + "%" + wide});
-            // Some panels at a time, so that whole pages of B's rows are read.
-            auto [o, in] = B.split(j, 4 * columns, {j + ".p", j + ".q"});
-            std::vector<LoopName> loops(batches.begin(), batches.end());
-            loops.insert(loops.end(), {o, k, in});
-            B.reorder(loops);
-            if (p.parallel.is("rows") && p.outer.is("depth")) B.parallel(o);
-            if (contiguous_in(r.b, j) && lanes > 1) B.vectorize(in, lanes).unroll(in.name + ".o");
-        }
-        B.layout(layout);
-        if (panel && contiguous_in(r.b, j) && lanes > 1) B.vectorize(j, lanes);
-    }
+    if (plan.copies_a) copy_rows(s, op, plan, s.place_in(r.a.tensor, "L2", C.name(), p.outer.is("rows") ? ko : ic));
+    if (plan.copies_b)
+        copy_columns(s, op, plan, s.place_in(r.b.tensor, plan.panels ? "L1" : "L3", C.name(), plan.panels ? jo : ko));
     if (p.prefetch_c) C.prefetch(C.name(), io, 1);
     C.accumulate_in("registers", io, p.join ? "join" : "reload");
     if (!c.consumer.empty()) C.finish_in(c.consumer);
+    if (group > 1) C.tensorize(ji, plan.product.instruction);
     return s;
 }
 

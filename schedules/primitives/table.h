@@ -23,6 +23,7 @@ const Primitive &interleave_primitive();
 const Primitive &place_in_primitive();
 const Primitive &accumulate_in_primitive();
 const Primitive &layout_primitive();
+const Primitive &hold_as_primitive();
 const Primitive &prepack_primitive();
 const Primitive &double_buffer_primitive();
 const Primitive &prefetch_primitive();

@@ -196,6 +196,9 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
         const ScheduleState &state = *contents->state;
         Context c(contents->config, packing);
         for (const StageState &s : state.stages) {
+            if (s.is_copy && s.def.type != state.type_of(s.copied))
+                throw Unsupported("stage " + s.name() + " is held as " + type_name(s.def.type) +
+                                  "; on the chip copies have the type of what they copy");
             if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
             if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
                 const StageState &consumer = state.stage(s.placement.consumer);

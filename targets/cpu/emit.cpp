@@ -1,6 +1,7 @@
 #include "targets/cpu/emit.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 namespace kumiko {
@@ -19,11 +20,20 @@ Value *vpmaddwd(IRBuilder<> &ir, const std::vector<Value *> &args) {
     return ir.CreateAdd(args[0], ir.CreateIntrinsic(llvm::Intrinsic::x86_avx2_pmadd_wd, {}, {args[1], args[2]}));
 }
 
-// LLVM 19 declares the byte operands as vectors of 32-bit groups.
+Value *vpmaddwd_512(IRBuilder<> &ir, const std::vector<Value *> &args) {
+    return ir.CreateAdd(args[0], ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {}, {args[1], args[2]}));
+}
+
+// LLVM 19 declares the byte operands as vectors of 32-bit groups; the narrower form has one name with and without AVX-512.
+template<llvm::Intrinsic::ID id>
 Value *vpdpbusd(IRBuilder<> &ir, const std::vector<Value *> &args) {
-    auto *groups = FixedVectorType::get(ir.getInt32Ty(), 16);
-    return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpbusd_512, {},
-                              {args[0], ir.CreateBitCast(args[1], groups), ir.CreateBitCast(args[2], groups)});
+    auto *groups = args[0]->getType();
+    return ir.CreateIntrinsic(id, {}, {args[0], ir.CreateBitCast(args[1], groups), ir.CreateBitCast(args[2], groups)});
+}
+
+template<llvm::Intrinsic::ID id>
+Value *neon_dot(IRBuilder<> &ir, const std::vector<Value *> &args) {
+    return ir.CreateIntrinsic(id, {args[0]->getType(), args[1]->getType()}, {args[0], args[1], args[2]});
 }
 
 Value *vdpbf16ps(IRBuilder<> &ir, const std::vector<Value *> &args) {
@@ -38,7 +48,11 @@ EmitterRegistry EmitterRegistry::builtin() {
     EmitterRegistry registry;
     registry.add("fma", fma);
     registry.add("avx2.vpmaddwd", vpmaddwd);
-    registry.add("avx512.vpdpbusd", vpdpbusd);
+    registry.add("avx512.vpmaddwd", vpmaddwd_512);
+    registry.add("avx512.vpdpbusd", vpdpbusd<llvm::Intrinsic::x86_avx512_vpdpbusd_512>);
+    registry.add("avx_vnni.vpdpbusd", vpdpbusd<llvm::Intrinsic::x86_avx512_vpdpbusd_256>);
+    registry.add("neon.sdot", neon_dot<llvm::Intrinsic::aarch64_neon_sdot>);
+    registry.add("neon.udot", neon_dot<llvm::Intrinsic::aarch64_neon_udot>);
     registry.add("avx512.vdpbf16ps", vdpbf16ps);
     return registry;
 }

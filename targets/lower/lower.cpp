@@ -17,6 +17,7 @@ constexpr Pass passes[] = {
     {"partition", partition_loops, "loops, flat", "loops, flat"},
     {"vectorize", vectorize_loops, "loops, flat", "no vector loops"},
     {"unroll", unroll_loops, "no vector loops", "no unrolled loops"},
+    {"interleave", interleave_stores, "no unrolled loops", "no unrolled loops"},
     {"simplify", simplify_indices, "no unrolled loops", "no unrolled loops"},
     {"rename", rename_loops, "no unrolled loops", "final"},
 };

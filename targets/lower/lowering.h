@@ -50,14 +50,15 @@ struct Pass {
     const char *gives; // … and leaves
 };
 
-void build_nest(Lowering &);       // build_nest.cpp
-void flatten_storage(Lowering &);  // flatten.cpp
-void tensorize_blocks(Lowering &); // tensorize.cpp
-void partition_loops(Lowering &);  // partition.cpp
-void vectorize_loops(Lowering &);  // vectorize.cpp
-void unroll_loops(Lowering &);     // unroll.cpp
-void simplify_indices(Lowering &); // simplify.cpp
-void rename_loops(Lowering &);     // rename.cpp
+void build_nest(Lowering &);        // build_nest.cpp
+void flatten_storage(Lowering &);   // flatten.cpp
+void tensorize_blocks(Lowering &);  // tensorize.cpp
+void partition_loops(Lowering &);   // partition.cpp
+void vectorize_loops(Lowering &);   // vectorize.cpp
+void unroll_loops(Lowering &);      // unroll.cpp
+void interleave_stores(Lowering &); // interleave.cpp
+void simplify_indices(Lowering &);  // simplify.cpp
+void rename_loops(Lowering &);      // rename.cpp
 
 // Throws InternalError: a variable without definition, two nested loops of one name, a leftover vector or unrolled loop, an
 // access that provably leaves its buffer.

@@ -59,8 +59,9 @@ private:
         return result;
     }
 
-    // The loops of a block that is not whole. Undefined when something but a store stands in them.
-    static Stmt partial(const For *outer, const TensorUse &use) {
+    // The loops of a block that is not whole; lanes of which only the run knows how many are masked. Undefined when something but
+    // a store stands in them.
+    Stmt partial(const For *outer, const TensorUse &use) const {
         std::vector<const For *> loops;
         Stmt body = outer;
         for (const For *loop = outer; loop; loop = body.as<For>()) {
@@ -72,14 +73,25 @@ private:
             return Stmt();
         size_t lanes = loops.size();
         for (size_t i = 0; i < loops.size(); i++) {
-            const auto n = as_const_int(loops[i]->extent);
-            if (!n) return Stmt();
-            if (!use.reductions.count(loops[i]->name)) lanes = i;
+            if (use.reductions.count(loops[i]->name)) continue;
+            if (lanes < i && !as_const_int(loops[lanes]->extent)) return Stmt();
+            lanes = i;
         }
         const auto again = [](const For *l, ForType type, const Stmt &inside) {
             return For::make(l->name, l->min, l->extent, type, l->partition_policy, l->device_api, inside);
         };
-        if (lanes < loops.size()) body = again(loops[lanes], ForType::Vectorized, body);
+        if (lanes < loops.size()) {
+            const For *l = loops[lanes];
+            if (as_const_int(l->extent)) {
+                body = again(l, ForType::Vectorized, body);
+            } else {
+                const Expr most = find_constant_bound(l->extent, Direction::Upper, bounds_);
+                if (!most.defined() || !as_const_int(most) || !is_const_zero(l->min)) return Stmt();
+                const Expr lane = Variable::make(Int(32), l->name);
+                body = For::make(l->name, 0, most, ForType::Vectorized, l->partition_policy, l->device_api,
+                                 IfThenElse::make(lane < l->extent, body));
+            }
+        }
         for (size_t i = loops.size(); i-- > 0;) {
             if (i != lanes)
                 body =

@@ -38,6 +38,14 @@ public:
             if (reductions.empty()) return std::nullopt;
             stage_ = reductions[r_.below(reductions.size())];
         }
+        if (name == "hold_as") {
+            std::vector<const StageState *> copies;
+            for (const StageState &s : s_.stages) {
+                if (s.is_copy) copies.push_back(&s);
+            }
+            if (copies.empty()) return std::nullopt;
+            stage_ = copies[r_.below(copies.size())];
+        }
         if (name == "pipeline") { // where copies are made
             std::vector<const StageState *> hosts;
             for (const StageState &s : s_.stages) {
@@ -253,6 +261,10 @@ private:
         }
         if (!q.choices.empty()) {
             a = pick(r_, q.choices);
+            return true;
+        }
+        if (name == "type") {
+            a = pick(r_, {"i16", "i32", "i64", "u16", "f32", "f64"});
             return true;
         }
         if (name == "consumer") {

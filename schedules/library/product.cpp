@@ -1,0 +1,94 @@
+#include "schedules/library/product.h"
+
+#include "dsl/type_range.h"
+#include "machine/instruction.h"
+
+namespace kumiko::library {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// The term casts each operand to the sum's type and does nothing else to it.
+bool casts_once(const Contraction &c) {
+    const auto *product = c.sum->components[0].term.as<Mul>();
+    for (const Expr &e : {product->a, product->b}) {
+        const auto *cast = e.as<Cast>();
+        if (!(cast ? cast->value : e).as<Call>()) return false;
+    }
+    return true;
+}
+
+// Dot products of a few neighbours each: c(i) = sum over k of a(i, k) * b(i, k), every element in its own lane.
+bool is_dot_product(const Instruction &i) {
+    const Stage &s = i.meaning.stages().front();
+    if (i.placed || i.operands.size() != 3 || s.axes.size() != 1 || s.reduction_axes.size() != 1) return false;
+    const auto groups = as_const_int(s.axes[0].extent()), depth = as_const_int(s.reduction_axes[0].extent());
+    for (const InstructionOperand &o : i.operands) {
+        const std::vector<int> dense = o.accumulator ? std::vector<int>{1} : std::vector<int>{int(*depth), 1};
+        if (o.lane_strides != dense) return false;
+    }
+    return *groups > 1;
+}
+
+// The operands' types in the instruction where it computes this product; nothing where it does not.
+std::optional<std::pair<Type, Type>> types_in(const Instruction &i, Type sum, Type a, Type b) {
+    if (!is_dot_product(i) || i.operands[0].type != sum) return std::nullopt;
+    for (const auto &[first, second] : {std::pair(1, 2), std::pair(2, 1)}) {
+        const Type x = i.operands[size_t(first)].type, y = i.operands[size_t(second)].type;
+        if (has_all_values(x, a) && has_all_values(y, b)) return std::pair(x, y);
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                      const Machine &machine) {
+    const Type sum = c.sum->type;
+    const Input *x = op.find_input(a.tensor), *y = op.find_input(b.tensor);
+    if (!x || !y || !casts_once(c) || (x->type == sum && y->type == sum)) return {"plain"};
+    const auto shorter = [&](const Axis &axis, int than) {
+        const auto n = constant_extent(axis);
+        return n && *n < than;
+    };
+    std::vector<const Instruction *> fit;
+    for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
+        if (!types_in(*i, sum, x->type, y->type)) continue;
+        const Stage &s = i->meaning.stages().front();
+        const Axis *along = nullptr; // the results' axis that lies along the lanes
+        for (const Axis &axis : c.sum->axes) {
+            if (b.axes.count(axis.name()) && !a.axes.count(axis.name())) along = &axis;
+        }
+        const int lanes = int(*as_const_int(s.axes[0].extent())),
+                  group = int(*as_const_int(s.reduction_axes[0].extent()));
+        if (!along || shorter(*along, lanes) || shorter(c.sum->reduction_axes[0], group)) continue;
+        fit.push_back(i);
+    }
+    std::stable_sort(fit.begin(), fit.end(),
+                     [](const auto *i, const auto *j) { return i->operations() > j->operations(); });
+    std::vector<std::string> ways;
+    for (const Instruction *i : fit) ways.push_back(i->name);
+    if (has_all_values(sum, x->type) && has_all_values(sum, y->type)) ways.push_back("widened");
+    ways.push_back("plain");
+    return ways;
+}
+
+Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                const Machine &machine) {
+    const Type sum = c.sum->type;
+    const Input *x = op.find_input(a.tensor), *y = op.find_input(b.tensor);
+    Product p{"", x ? x->type : sum, y ? y->type : sum, 1, vector_lanes(machine, sum)};
+    if (way == "plain") return p;
+    if (way == "widened") {
+        p.a = p.b = sum;
+        return p;
+    }
+    const Instruction &i = InstructionSet::builtin().get(way);
+    const auto types = types_in(i, sum, p.a, p.b);
+    const Stage &s = i.meaning.stages().front();
+    return {way, types->first, types->second, int(*as_const_int(s.reduction_axes[0].extent())),
+            int(*as_const_int(s.axes[0].extent()))};
+}
+
+} // namespace kumiko::library

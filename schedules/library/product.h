@@ -1,0 +1,25 @@
+// How a machine multiplies elements of two types into a sum: in the sum's own type, or by a tensor instruction that adds several
+// products at once.
+#pragma once
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+struct Product {
+    std::string instruction; // "": multiplications in the sum's type
+    Type a, b;               // in which the operands are read: their own, or one that has all their values
+    int group = 1;           // steps of the reduction that are taken at once
+    int lanes = 1;           // neighbouring results that are computed at once
+    bool holds(Type of_a, Type of_b) const { return a != of_a || b != of_b; } // some copy is in another type
+};
+
+// The ways by name, the best first: instructions that the machine has, "widened" (copies hold the sum's type) where the operands
+// are narrower, "plain". `a` and `b`: operands of the rows and of the columns.
+std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                      const Machine &machine);
+// One of them.
+Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                const Machine &machine);
+
+} // namespace kumiko::library
