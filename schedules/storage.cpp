@@ -46,6 +46,32 @@ std::vector<LayoutTerm> storage_terms(const std::vector<LayoutTerm> &layout, con
     return terms;
 }
 
+std::vector<LayoutTerm> accumulator_layout(const StageState &stage) {
+    for (size_t l = stage.order.size(); l-- > 0;) {
+        if (stage.loop(stage.order[l]).reduction) continue;
+        const std::vector<std::string> axes = stage.axes_of(stage.order[l]);
+        if (axes.size() != 1 || axes[0] == stage.def.axes.back().name()) return {};
+        std::vector<LayoutTerm> terms;
+        for (const Axis &a : stage.def.axes) {
+            if (a.name() != axes[0]) terms.push_back({a.name()});
+        }
+        terms.push_back({axes[0]});
+        return terms;
+    }
+    return {};
+}
+
+std::vector<std::string> accumulator_loops(const StageState &stage, size_t depth) {
+    std::vector<std::string> loops;
+    bool fused = false;
+    for (size_t l = depth; l < stage.order.size(); l++) {
+        if (stage.loop(stage.order[l]).reduction) continue;
+        fused = fused || stage.axes_of(stage.order[l]).size() > 1;
+        loops.push_back(stage.order[l]);
+    }
+    return fused ? loops : std::vector<std::string>{};
+}
+
 std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,
                                   const std::vector<Expr> &extents) {
     std::vector<Expr> all;

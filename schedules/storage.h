@@ -12,6 +12,14 @@ Expr storage_index(const LayoutTerm &term, const Expr &index);
 // The terms of a layout, or of the axes in order where there is none.
 std::vector<LayoutTerm> storage_terms(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes);
 
+// The order in which the accumulators of a stage are stored: the axis of its innermost loop that does not reduce comes last, so that
+// a vector's lanes are neighbours. Empty: the axes in order.
+std::vector<LayoutTerm> accumulator_layout(const StageState &stage);
+
+// The loops from `depth` on that do not reduce, where one of them runs through several axes: what they touch of those is no box,
+// so they, and not the axes, are the index of accumulators kept inside. Empty where every loop is of one axis.
+std::vector<std::string> accumulator_loops(const StageState &stage, size_t depth);
+
 // Extents of all storage dimensions, outermost first, for axes of these extents.
 std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,
                                   const std::vector<Expr> &extents);

@@ -20,9 +20,21 @@ struct Roles {
     bool dense = true; // neighbours along the vector axis read neighbours
 };
 
-bool is_variable(const Expr &e, const std::string &name) {
+// The index is that axis, windows of one element aside.
+bool is_variable(Expr e, const std::string &name, const Stage &sum) {
+    for (const Axis &a : sum.reduction_axes) {
+        if (constant_extent(a) == 1) e = Halide::Internal::substitute(a.name(), 0, e);
+    }
+    e = Halide::Internal::simplify(e);
     const auto *v = e.as<Halide::Internal::Variable>();
     return v && v->name == name;
+}
+
+// Whether some index uses the axis beside others.
+bool shifts(const Operand &o, const std::string &axis) {
+    return std::any_of(o.indices.begin(), o.indices.end(), [&](const Expr &e) {
+        return Halide::Internal::expr_uses_var(e, axis) && !e.as<Halide::Internal::Variable>();
+    });
 }
 
 std::optional<Roles> roles(const Op &op) {
@@ -72,12 +84,13 @@ std::optional<Roles> roles(const Op &op) {
                 r.outside.push_back(axis);
         }
         const size_t n = r.image.indices.size();
-        r.fusable = rows && n >= 2 && is_variable(r.image.indices[n - 2], r.row) &&
-                    is_variable(r.image.indices[n - 1], r.vector);
+        r.fusable = rows && n >= 2 && is_variable(r.image.indices[n - 2], r.row, sum) &&
+                    is_variable(r.image.indices[n - 1], r.vector, sum);
         if (r.fusable) { // a window of one element over an image that is as large as the output
             for (const Axis &a : sum.reduction_axes) {
                 const auto e = constant_extent(a);
-                if (!r.image.axes.count(a.name()) && !(e && *e == 1)) r.fusable = false;
+                const bool channel = r.image.axes.count(a.name()) && !shifts(r.image, a.name());
+                if (!channel && !(e && *e == 1)) r.fusable = false;
             }
             const auto &axes = op.find_input(r.image.tensor) ? op.find_input(r.image.tensor)->axes : sum.axes;
             r.fusable = r.fusable && Halide::Internal::can_prove(axes.back().extent() == sum.axes.back().extent());
@@ -155,7 +168,10 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
                               : Choice("whole", {"whole", "inline"});
     const bool packable = !r.other.empty() && !r.nhwc && r.weights_padding.empty();
     p.pack_weights = packable ? Flag(weights <= second / 2) : Flag(false, {false});
-    p.unroll = Choice(r.other.empty() ? "ky kx" : "kx", {"none", "kx", "ky kx"});
+    if (r.fusable)
+        p.unroll = Choice("channels", {"none", "channels"});
+    else
+        p.unroll = Choice(r.other.empty() ? "ky kx" : "kx", {"none", "kx", "ky kx"});
     p.parallel = threads_of(machine) > 1 ? Flag(true) : Flag(false);
     return p;
 }
@@ -191,11 +207,22 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     std::vector<LoopName> order = outside;
     order.insert(order.end(), tiles.begin(), tiles.end());
     const LoopName innermost_tile = order.back();
-    for (const std::string &w : r.window) order.push_back(w);
+    LoopName copies = "";
+    for (const std::string &w : r.window) {
+        if (p.unroll.is("channels") && r.image.axes.count(w) && !shifts(r.image, w)) {
+            auto [o, i] = Y.split(w, 4);
+            order.push_back(o);
+            copies = i;
+        } else {
+            order.push_back(w);
+        }
+    }
+    if (!copies.name.empty()) order.push_back(copies);
     if (!other_in.name.empty()) order.push_back(other_in);
     if (!row_in.name.empty()) order.push_back(row_in);
     order.push_back(run_in);
     Y.reorder(order);
+    if (!copies.name.empty()) Y.unroll(copies);
     if (!other_in.name.empty()) Y.unroll(other_in);
     if (!row_in.name.empty()) Y.unroll(row_in);
     const auto small = [&](const std::string &axis) { return extent_of(*c.sum, axis, 64) <= 11; };

@@ -14,7 +14,7 @@ struct ConvParameters {
                              (Choice, outer),    // what the outermost loop steps through: "rows" or "channels"
                              (Choice, pad), // the padded image is made "whole", per "channel", or not at all ("inline")
                              (Flag, pack_weights), // copy the weights into reading order
-                             (Choice, unroll),     // "none", "kx" or "ky kx" of the window
+                             (Choice, unroll),     // "none", "kx" or "ky kx" of the window, or four "channels"
                              (Flag, parallel));    // spread the outermost loop over cores
 };
 

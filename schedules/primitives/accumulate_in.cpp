@@ -1,6 +1,7 @@
 #include "machine/machine.h"
 #include "schedules/facts.h"
 #include "schedules/primitives/table.h"
+#include "schedules/storage.h"
 
 namespace kumiko {
 
@@ -20,10 +21,18 @@ std::string unbounded_axis(const ScheduleState &state, const std::string &name, 
     const Frame frame(s, whole_region(s.def), "");
     Bounds bounds = facts.bounds();
     for (const std::string &l : s.order) bounds.push(l, Interval(0, simplify(frame.extent(l) - 1)));
+    const auto bounded = [&](const Expr &extent) {
+        const Expr most = find_constant_bound(simplify_index(extent, bounds), Direction::Upper, bounds);
+        return most.defined() && as_const_int(most) && *as_const_int(most) < (1 << 30);
+    };
+    const std::vector<std::string> loops = accumulator_loops(s, s.position(loop) + 1);
+    for (const std::string &l : loops) {
+        if (!bounded(frame.extent(l))) return s.axes_of(l).front();
+    }
+    if (!loops.empty()) return "";
     for (const Axis &a : s.def.axes) {
         const Interval i = frame.axis_interval(a.name(), s.position(loop) + 1, bounds);
-        const Expr most = find_constant_bound(simplify_index(i.max - i.min + 1, bounds), Direction::Upper, bounds);
-        if (!most.defined() || !as_const_int(most) || *as_const_int(most) >= (1 << 30)) return a.name();
+        if (!bounded(i.max - i.min + 1)) return a.name();
     }
     return "";
 }

@@ -60,7 +60,7 @@ public:
             extents.push_back(extent);
         }
         const bool accumulator = p.name() == stage_.tensor() && stage_.accumulate;
-        return storage_offset(accumulator ? std::vector<LayoutTerm>{} : p.layout, names, extents, indices);
+        return storage_offset(accumulator ? accumulator_layout(stage_) : p.layout, names, extents, indices);
     }
 
 private:

@@ -4,6 +4,7 @@
 #include "support/error.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/InlineAsm.h>
 
 namespace kumiko::cpu {
 
@@ -110,7 +111,17 @@ Value *Codegen::instruction(const Call *op) {
     return result;
 }
 
+// kumiko.opaque(x) is x, which LLVM does not see.
+Value *Codegen::opaque(const Call *op) {
+    Value *v = value(op->args[0]);
+    auto *of = llvm::FunctionType::get(v->getType(), {v->getType()}, false);
+    return ir_.CreateCall(llvm::InlineAsm::get(of, "", "=r,0", false), {v});
+}
+
 Value *Codegen::call(const Call *op) {
+    if (op->name == "kumiko.opaque") {
+        return opaque(op);
+    }
     if (op->name == "kumiko.prefetch") {
         return prefetch(op);
     }

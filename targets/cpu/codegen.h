@@ -96,6 +96,7 @@ private:
     Value *shift(const Halide::Internal::Call *op, bool left);
     Value *if_then_else(const Expr &condition, const Expr &a, const Expr &b);
     Value *prefetch(const Halide::Internal::Call *op);
+    Value *opaque(const Halide::Internal::Call *op);
     Value *instruction(const Halide::Internal::Call *op);
 
     // ---- Math (math.cpp and math_*.cpp): on f32 scalars and vectors

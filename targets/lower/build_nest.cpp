@@ -154,13 +154,13 @@ Stmt NestBuilder::pointwise(Frame &f) {
 // Stores `values` (one per component) at the frame's indices into the buffers in scope.
 Stmt NestBuilder::store(Frame &f, const std::vector<Expr> &values) {
     const auto names = names_of(f.stage());
-    const std::vector<Expr> index = indices(f);
-    if (values.size() == 1) return Provide::make(buffers_.at(names[0]), values, index, const_true());
+    if (values.size() == 1)
+        return Provide::make(buffers_.at(names[0]), values, place(f, buffers_.at(names[0])), const_true());
     // All new values are computed before any is stored.
     std::vector<Stmt> stores;
     for (size_t c = 0; c < values.size(); c++) {
         stores.push_back(Provide::make(buffers_.at(names[c]), {Variable::make(values[c].type(), names[c] + ".new")},
-                                       index, const_true()));
+                                       place(f, buffers_.at(names[c])), const_true()));
     }
     Stmt body = Block::make(stores);
     for (size_t c = values.size(); c-- > 0;) body = LetStmt::make(names[c] + ".new", values[c], body);

@@ -20,16 +20,16 @@ private:
     using IRMutator::visit;
     Lowering &l_;
 
+    // Whether an offset may not fit 32 bits, as far as sizes are numbers.
     static bool huge(const Storage &s) {
-        double n = 1;
+        double elements = 1, span = 0;
         for (size_t d = 0; d < s.region.extent.size(); d++) {
-            const auto k = as_const_int(s.region.extent[d]);
+            const auto extent = as_const_int(s.region.extent[d]);
             const auto stride = s.strides.empty() ? std::nullopt : as_const_int(s.strides[d]);
-            if (k)
-                n = std::max(n * static_cast<double>(*k),
-                             stride ? static_cast<double>(*k) * static_cast<double>(*stride) : 0.0);
+            if (extent) elements *= static_cast<double>(*extent);
+            if (extent && stride) span += static_cast<double>(*extent) * std::abs(static_cast<double>(*stride));
         }
-        return n >= 2147483648.0;
+        return (s.strides.empty() ? elements : span) >= 2147483648.0;
     }
 
     // Sum of index × stride over the storage dimensions.

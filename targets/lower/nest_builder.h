@@ -29,7 +29,8 @@ private:
     std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
-    std::set<std::string> ahead_; // stages whose copies the loop around fills
+    std::set<std::string> ahead_;                              // stages whose copies the loop around fills
+    std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
     int64_t stack_used_ = 0;
 
     // One walk over the loops of a stage from some depth inwards.
@@ -64,17 +65,18 @@ private:
 
     std::string fresh_instance(const std::string &name);
     Stmt with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body, int copies = 1);
-    Stmt with_components(const Stage &def, size_t c, const Region &region, const std::vector<LayoutTerm> &layout,
-                         const std::string &level, const std::string &suffix, bool covers_lanes,
-                         const std::function<Stmt()> &body, int copies = 1);
+    Stmt with_components(const Stage &def, size_t c, const std::vector<std::string> &axes, const Region &region,
+                         const std::vector<LayoutTerm> &layout, const std::string &level, const std::string &suffix,
+                         bool covers_lanes, const std::function<Stmt()> &body, int copies = 1);
 
     // ---- nest_reads.cpp
 
     Expr inlined(const Expr &e);
     Expr inlined_value(const StageState &s);
     Expr at(const Frame &f, const Expr &e);
-    Expr in_buffers(const Expr &e);
+    Expr in_buffers(const Expr &e, const Frame *at = nullptr);
     std::vector<Expr> indices(const Frame &f);
+    std::vector<Expr> place(const Frame &f, const std::string &buffer);
     std::vector<Expr> expressions_of(const StageState &s);
     Bounds scope_of(const Frame &f, size_t depth) const;
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);

@@ -49,17 +49,18 @@ Expr NestBuilder::at(const Frame &f, const Expr &e) {
     std::map<std::string, Expr> index;
     for (const Axis &a : f.stage().def.axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
     for (const Axis &a : f.stage().def.reduction_axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
-    return in_buffers(substitute(index, inlined(e)));
+    return in_buffers(substitute(index, inlined(e)), &f);
 }
 
-// With reads of tensors made reads of the buffers that hold them here.
-Expr NestBuilder::in_buffers(const Expr &e) {
+// With reads of tensors made reads of the buffers that hold them here; `at`: where the reading stage stands.
+Expr NestBuilder::in_buffers(const Expr &e, const Frame *at) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const auto it = buffers_.find(read->name);
         if (it == buffers_.end()) {
             throw UserError("tensor " + read->name +
                             " is read where it has not been computed; place it at a loop that encloses the read");
         }
+        if (at && by_loops_.count(it->second)) return read_tensor(read->type, it->second, place(*at, it->second));
         return it->second == read->name ? e : read_tensor(read->type, it->second, read->args);
     });
 }
@@ -67,6 +68,15 @@ Expr NestBuilder::in_buffers(const Expr &e) {
 std::vector<Expr> NestBuilder::indices(const Frame &f) {
     std::vector<Expr> all;
     for (const Axis &a : f.stage().def.axes) all.push_back(simplify_index(f.index(a.name()), bounds_));
+    return all;
+}
+
+// Where a buffer of the stage's own holds what the stage computes at the frame's indices.
+std::vector<Expr> NestBuilder::place(const Frame &f, const std::string &buffer) {
+    const auto found = by_loops_.find(buffer);
+    if (found == by_loops_.end()) return indices(f);
+    std::vector<Expr> all;
+    for (const std::string &loop : found->second) all.push_back(simplify_index(f.value(loop), bounds_));
     return all;
 }
 

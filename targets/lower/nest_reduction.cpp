@@ -1,4 +1,5 @@
 // Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
+#include "schedules/storage.h"
 #include "targets/lower/nest_builder.h"
 
 namespace kumiko {
@@ -8,7 +9,8 @@ using namespace Halide::Internal;
 std::vector<Expr> NestBuilder::read(Frame &f, const std::map<std::string, std::string> &from) {
     std::vector<Expr> values;
     const Stage &def = f.stage().def;
-    for (const Component &c : def.components) values.push_back(read_tensor(c.type, from.at(c.tensor), indices(f)));
+    for (const Component &c : def.components)
+        values.push_back(read_tensor(c.type, from.at(c.tensor), place(f, from.at(c.tensor))));
     return values;
 }
 
@@ -164,8 +166,23 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
     }
     const auto whole = [&](const Stmt &s) { return runs.defined() ? IfThenElse::make(runs, s) : s; };
     const std::map<std::string, std::string> home = buffers_;
-    return whole(with_components(s.def, 0, touched(f, depth), {}, s.accumulate->level, ".acc", true, [&] {
+    std::vector<std::string> axes;
+    for (const Axis &a : s.def.axes) axes.push_back(a.name());
+    Region region = touched(f, depth);
+    std::vector<LayoutTerm> layout = accumulator_layout(s);
+    const std::vector<std::string> loops = accumulator_loops(s, depth);
+    if (!loops.empty()) {
+        axes = loops, layout = {}, region = {};
+        for (const std::string &l : loops) {
+            region.min.push_back(0);
+            region.extent.push_back(f.extent(l));
+        }
+    }
+    return whole(with_components(s.def, 0, axes, region, layout, s.accumulate->level, ".acc", true, [&] {
         const std::map<std::string, std::string> accumulators = buffers_;
+        if (!loops.empty()) {
+            for (const std::string &t : names_of(s)) by_loops_[buffers_.at(t)] = loops;
+        }
         Stmt start = begin(f, depth);
         const bool later = rounds && !is_const_one(is_first);
         if (later && !s.accumulate->join) {

@@ -38,12 +38,14 @@ Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const 
             }
         }
     }
-    return with_components(s.def, 0, stored, s.layout, s.level, "", false, body, copies);
+    std::vector<std::string> axes;
+    for (const Axis &a : s.def.axes) axes.push_back(a.name());
+    return with_components(s.def, 0, axes, stored, s.layout, s.level, "", false, body, copies);
 }
 
 // Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.
-Stmt NestBuilder::with_components(const Stage &def, size_t c, const Region &region,
-                                  const std::vector<LayoutTerm> &layout, const std::string &level,
+Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<std::string> &axes,
+                                  const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
                                   const std::string &suffix, bool covers_lanes, const std::function<Stmt()> &body,
                                   int copies) {
     const size_t n = std::max<size_t>(def.components.size(), 1);
@@ -51,7 +53,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const Region &regi
     const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;
     const Type type = def.components.empty() ? def.type : def.components[c].type;
     const auto next = [&] {
-        return with_components(def, c + 1, region, layout, level, suffix, covers_lanes, body, copies);
+        return with_components(def, c + 1, axes, region, layout, level, suffix, covers_lanes, body, copies);
     };
     if (suffix.empty() && is_argument(tensor)) return next();
     const std::string name = fresh_instance(tensor + suffix);
@@ -62,7 +64,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const Region &regi
     s.layout = layout;
     s.covers_lanes = covers_lanes;
     s.covers_reads = covers_lanes || covers_reads(state_.stage(def.name));
-    for (const Axis &a : def.axes) s.axes.push_back(a.name());
+    s.axes = axes;
     s.copies = copies;
     int64_t bytes = type.bytes() * copies;
     bool constant = true;

@@ -1,5 +1,10 @@
 // Unrolled loops become copies of their bodies, in order. Before copying, the body's index arithmetic is simplified with the
 // loop variable left in place, so that each copy only folds constants.
+//
+// Copies may read the same elements: the window of a convolution slides over its image. Where accumulators fill most registers, a
+// compiler that keeps those elements puts accumulators into memory instead, so the copies then take the loop's value from
+// kumiko.opaque, and read again.
+#include "machine/machine.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -23,8 +28,76 @@ int64_t statements(const Stmt &s) {
     return count.n;
 }
 
+// The single elements that vectors are made of, by their index.
+std::set<std::string> spread_elements(const Stmt &s) {
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        std::set<std::string> found;
+        void visit(const Broadcast *op) override {
+            const Cast *cast = op->value.as<Cast>();
+            const Load *load = (cast ? cast->value : op->value).as<Load>();
+            if (!load || !load->type.is_scalar()) return IRVisitor::visit(op);
+            std::ostringstream text;
+            text << load->name << simplify(load->index);
+            found.insert(text.str());
+        }
+    } find;
+    s.accept(&find);
+    return std::move(find.found);
+}
+
 class Unroll : public IRMutator {
     using IRMutator::visit;
+
+    const Machine &machine_;
+    int64_t accumulators_ = 0;           // vectors of them around
+    std::set<std::string> in_registers_; // the arrays that hold them
+
+    Stmt visit(const Allocate *op) override {
+        const auto n = op->constant_allocation_size();
+        const int64_t before = accumulators_;
+        if (op->memory_type == Halide::MemoryType::Register) {
+            accumulators_ += n * op->type.bits() / std::max(1, machine_.vector_bits);
+            in_registers_.insert(op->name);
+        }
+        const Stmt s = IRMutator::visit(op);
+        accumulators_ = before;
+        in_registers_.erase(op->name);
+        return s;
+    }
+
+    // Whether all copies work on the same accumulators.
+    bool reduces(const Stmt &body, const std::string &loop) const {
+        struct Find : IRVisitor {
+            using IRVisitor::visit;
+            const std::set<std::string> *arrays;
+            const std::string *loop;
+            bool moves = false, stores = false;
+            void visit(const Store *op) override {
+                IRVisitor::visit(op);
+                if (!arrays->count(op->name)) return;
+                stores = true;
+                moves = moves || expr_uses_var(op->index, *loop);
+            }
+        } find;
+        find.arrays = &in_registers_;
+        find.loop = &loop;
+        body.accept(&find);
+        return find.stores && !find.moves;
+    }
+
+    // Whether what the copies share would crowd the accumulators out of the registers.
+    bool crowded(const std::vector<Stmt> &copies) const {
+        const int64_t registers = machine_.vector_registers;
+        if (2 * accumulators_ <= registers || accumulators_ > registers) return false;
+        std::set<std::string> all, shared;
+        for (const Stmt &copy : copies) {
+            for (const std::string &e : spread_elements(copy)) {
+                if (!all.insert(e).second) shared.insert(e);
+            }
+        }
+        return !shared.empty() && accumulators_ + static_cast<int64_t>(shared.size()) + 2 > registers;
+    }
 
     Stmt visit(const For *op) override {
         if (op->for_type != ForType::Unrolled) return IRMutator::visit(op);
@@ -37,20 +110,30 @@ class Unroll : public IRMutator {
                 fmt::format("loop {} unrolls {} statements {} times; at most {} are made. Unroll less, or place "
                             "less in registers, whose loops are all unrolled",
                             op->name, n, *extent, most_statements));
+        std::vector<Expr> values;
         std::vector<Stmt> copies;
         for (int64_t i = 0; i < *extent; i++) {
-            copies.push_back(substitute(
-                op->name, min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)), body));
+            values.push_back(min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)));
+            copies.push_back(substitute(op->name, values.back(), body));
+        }
+        if (!reduces(body, op->name) || !crowded(copies)) return Block::make(copies);
+        for (size_t i = 0; i < copies.size(); i++) { // one value for all of a copy
+            const std::string name = op->name + ".at" + std::to_string(i);
+            const Expr opaque = Call::make(Int(32), "kumiko.opaque", {values[i]}, Call::PureExtern);
+            copies[i] = LetStmt::make(name, opaque, substitute(op->name, Variable::make(Int(32), name), body));
         }
         return Block::make(copies);
     }
+
+public:
+    explicit Unroll(const Machine &machine) : machine_(machine) {}
 };
 
 } // namespace
 
 void unroll_loops(Lowering &l) {
     simplify_indices(l);
-    l.nest.body = Unroll().mutate(l.nest.body);
+    l.nest.body = Unroll(*l.state.machine).mutate(l.nest.body);
 }
 
 } // namespace kumiko
