@@ -40,12 +40,13 @@ std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &o
             table->row({r.name, fmt::format("{:.2f}", r.ours), r.unit, spread});
             continue;
         }
-        const bool any = !r.best_peer.empty();
-        table->row({r.name, std::to_string(r.threads), fmt::format("{:.1f}", r.untuned),
-                    r.tuned || options.database.empty() ? fmt::format("{:.1f}", r.ours) : "-", r.unit,
-                    fmt::format("{:.0f} %", 100 * r.of_peak), spread, any ? r.best_peer : "-",
-                    any ? fmt::format("{:.1f}", r.peers.at(r.best_peer)) : "-",
-                    any ? fmt::format("{:.2f}x", r.ratio) : "-"});
+        const bool any = !r.best_peer.empty(), there = r.failure.empty();
+        const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
+        table->row({r.name, std::to_string(r.threads), there ? rate(r.untuned) : "-",
+                    there && (r.tuned || options.database.empty()) ? rate(r.ours) : "-", r.unit,
+                    there ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-", there ? spread : "-",
+                    any ? r.best_peer : "-", any ? rate(r.peers.at(r.best_peer)) : "-",
+                    any && there ? fmt::format("{:.2f}x", r.ratio) : "-"});
         for (const std::string &remark : r.remarks) {
             if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);
         }

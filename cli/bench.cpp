@@ -112,6 +112,11 @@ void run(Arguments a) {
                          "same run; ratios are medians over rounds.\n";
     }
     write_json(a.json, all);
+    std::string wrong;
+    for (const bench::BenchRow &r : rows) {
+        if (!r.wrong.empty()) wrong += "\n  " + r.suite + " " + r.name + ": " + r.wrong;
+    }
+    if (!wrong.empty()) throw UserError("not all contestants computed the same:" + wrong);
 }
 
 } // namespace
@@ -137,6 +142,7 @@ void add_bench(CLI::App &app) {
         ->capture_default_str();
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
+    command->add_flag("--halide", a->options.halide, "also the code that Halide's own generator makes of our nests");
     command->add_flag("--quiet", a->quiet, "no progress bar");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko bench gemm-f32 --tuned tuning.db --threads 1,2 --json gemm.json\n  kumiko bench rows "

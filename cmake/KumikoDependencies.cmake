@@ -21,6 +21,9 @@ set_target_properties(Halide::Halide PROPERTIES
 find_library(OPENBLAS_LIBRARY openblas)
 find_path(ONEDNN_INCLUDE_DIR dnnl.hpp HINTS ${KUMIKO_DEPS}/onednn/include)
 find_library(ONEDNN_LIBRARY NAMES dnnl HINTS ${KUMIKO_DEPS}/onednn/lib)
+find_path(LIBXSMM_INCLUDE_DIR libxsmm.h)
+find_library(LIBXSMM_LIBRARY xsmm)
+find_library(LIBXSMM_NOBLAS_LIBRARY xsmmnoblas)
 
 # Quick builds: ccache and mold where they are installed.
 find_program(CCACHE ccache)
