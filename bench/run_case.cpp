@@ -42,6 +42,17 @@ bool counts_operations(const BenchCase &c, const Work &work) {
     return measured_by_operations(work);
 }
 
+// What the machine can do of this kind of work. Of float64 a vector holds half as many.
+CountedWork peak_of(const Op &op, bool by_operations, int threads) {
+    if (!by_operations) return copy_bandwidth(threads);
+    const Type t = op.inputs()[0].type;
+    if (t.is_int_or_uint() && t.bits() == 8) return dot_peak(DotType::Bytes, threads);
+    if (t == BFloat(16)) return dot_peak(DotType::Halves, threads);
+    CountedWork peak = fma_peak(threads);
+    if (t == Float(64)) peak.flops /= 2;
+    return peak;
+}
+
 // The rates of peers, and which is the best; `first` is the first piece that is not ours.
 void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing> &timings, size_t ours, size_t first,
                 double amount) {
@@ -72,6 +83,7 @@ Json BenchRow::json() const {
     j["notes"] = peer_notes;
     j["remarks"] = remarks;
     if (!failure.empty()) j["failure"] = failure;
+    if (!wrong.empty()) j["wrong"] = wrong;
     return j;
 }
 
@@ -82,11 +94,12 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     const bool by_operations = counts_operations(c, work);
     BenchRow row;
     row.suite = c.suite, row.name = c.name, row.threads = options.threads;
-    row.unit = by_operations ? "GFLOP/s" : "GB/s";
+    const bool floats = contest.op().inputs()[0].type.is_float();
+    row.unit = !by_operations ? "GB/s" : floats ? "GFLOP/s" : "GOP/s";
     const double amount = (by_operations ? work.operations : work.bytes) * 1e-9;
 
     // Pieces: the peak, the default schedule, perhaps the tuned one and Halide's code for it, then the peers.
-    const CountedWork peak = by_operations ? fma_peak(options.threads) : copy_bandwidth(options.threads);
+    const CountedWork peak = peak_of(contest.op(), by_operations, options.threads);
     contest.pieces.push_back({"peak", "", peak.run, [] {}, {}});
     add_ours(contest, target, options, row);
     const bool failed = !row.failure.empty();
@@ -99,10 +112,7 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     std::vector<TimedWork> works;
     for (const Piece &p : contest.pieces) works.push_back(p.work);
     const std::vector<Timing> timings = time_interleaved(works, timer);
-    if (options.check && !failed) {
-        row.wrong = contest.differences();
-        if (!row.wrong.empty()) row.remarks.push_back(c.name + ": " + row.wrong);
-    }
+    if (options.check && !failed) row.wrong = contest.differences();
 
     row.peak = (by_operations ? peak.flops : peak.bytes) * 1e-9 / timings[0].min; // at its best: it is a bound
     if (ours) {

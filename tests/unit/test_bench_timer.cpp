@@ -52,4 +52,10 @@ TEST_CASE("peaks run") {
     CountedWork peak = fma_peak(2);
     peak.run();
     CHECK(peak.flops > 0);
+    for (DotType type : {DotType::Bytes, DotType::Halves}) {
+        CountedWork dot = dot_peak(type, 2);
+        MESSAGE(dot.name);
+        dot.run();
+        CHECK(dot.flops > 0);
+    }
 }
