@@ -42,6 +42,14 @@ bool counts_operations(const BenchCase &c, const Work &work) {
     return measured_by_operations(work);
 }
 
+// Whether the arrays leave the caches between two runs.
+bool exceeds_caches(const Work &work, const Machine &machine) {
+    int64_t largest = 0;
+    for (size_t i = 0; i + 1 < machine.memory.size(); i++) // the last is no cache
+        largest = std::max(largest, machine.memory[i].bytes);
+    return work.bytes > 2 * static_cast<double>(largest);
+}
+
 // What the machine can do of this kind of work. Of float64 a vector holds half as many.
 CountedWork peak_of(const Op &op, bool by_operations, int threads) {
     if (!by_operations) return copy_bandwidth(threads);
@@ -70,23 +78,6 @@ void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing>
 
 } // namespace
 
-Json BenchRow::json() const {
-    Json j = {{"suite", suite}, {"case", name}, {"threads", threads}, {"ours", ours}, {"unit", unit}, {"peers", peers}};
-    j["best_peer"] = best_peer.empty() ? Json(nullptr) : Json(best_peer);
-    j["ratio"] = ratio > 0 ? Json(ratio) : Json(nullptr);
-    j["peak"] = peak > 0 ? Json(peak) : Json(nullptr);
-    j["of_peak"] = peak > 0 ? Json(of_peak) : Json(nullptr);
-    j["spread"] = spread;
-    j["tuned"] = tuned;
-    j["untuned"] = untuned;
-    j["seconds"] = seconds;
-    j["notes"] = peer_notes;
-    j["remarks"] = remarks;
-    if (!failure.empty()) j["failure"] = failure;
-    if (!wrong.empty()) j["wrong"] = wrong;
-    return j;
-}
-
 BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &options) {
     kumiko_set_num_threads(options.threads);
     Contest contest(c, target, options);
@@ -114,13 +105,14 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     const std::vector<Timing> timings = time_interleaved(works, timer);
     if (options.check && !failed) row.wrong = contest.differences();
 
-    row.peak = (by_operations ? peak.flops : peak.bytes) * 1e-9 / timings[0].min; // at its best: it is a bound
+    if (by_operations || exceeds_caches(work, target.machine)) // the peak at its best: it is a bound
+        row.peak = (by_operations ? peak.flops : peak.bytes) * 1e-9 / timings[0].min;
     if (ours) {
         row.seconds = timings[ours].median;
         row.ours = amount / timings[ours].median;
         row.untuned = amount / timings[1].median;
         row.spread = timings[ours].spread();
-        row.of_peak = row.ours / row.peak;
+        row.of_peak = row.peak > 0 ? row.ours / row.peak : 0;
     } else {
         row.remarks.push_back(c.name + ": " + row.failure);
     }

@@ -43,7 +43,7 @@ struct BenchRow {
     std::map<std::string, std::string> peer_notes;
     std::string best_peer; // "" when there is none
     double ratio = 0;      // median over the rounds of ours / best_peer in that round, above 1 is better; 0: none
-    double peak = 0;       // what the machine can do, in `unit`; 0: none
+    double peak = 0; // what the machine can do, in `unit`; 0: none, or the caches hold it all and copying is no bound
     double of_peak = 0;
     double spread = 0; // of ours: (p90 − p10) / median
     std::vector<std::string> remarks;
@@ -52,6 +52,8 @@ struct BenchRow {
 
     // {suite, case, threads, ours, unit, peers, best_peer, ratio, peak, of_peak, spread, …}
     Json json() const;
+    // Of what json() gave.
+    static BenchRow from_json(const Json &j);
 };
 
 // "gemm-f32", "conv-f32", "rows", …; bench/cases.cpp lists them
