@@ -12,6 +12,9 @@
 #ifndef KUMIKO_PEER_LIBXSMM
 #define KUMIKO_PEER_LIBXSMM ""
 #endif
+#ifndef KUMIKO_PEER_XNNPACK
+#define KUMIKO_PEER_XNNPACK ""
+#endif
 
 namespace kumiko::bench {
 
@@ -58,8 +61,9 @@ std::vector<Peer *> peers() {
     static Peer *mkl = make_mkl().release();
     static Peer *onednn = load_module("oneDNN", KUMIKO_PEER_ONEDNN).release();
     static Peer *libxsmm = load_module("LIBXSMM", KUMIKO_PEER_LIBXSMM).release();
+    static Peer *xnnpack = load_module("XNNPACK", KUMIKO_PEER_XNNPACK).release();
     static Peer *onnxruntime = make_onnxruntime().release();
-    return {openblas, mkl, onednn, libxsmm, onnxruntime};
+    return {openblas, mkl, onednn, libxsmm, xnnpack, onnxruntime};
 }
 
 Peer *find_peer(const std::string &name) {

@@ -74,7 +74,7 @@ public:
     }
 };
 
-// OpenBLAS, MKL, oneDNN, LIBXSMM and ONNX Runtime, available or not, in this order. They live until the program ends.
+// OpenBLAS, MKL, oneDNN, LIBXSMM, XNNPACK and ONNX Runtime, available or not, in this order. They live until the program ends.
 std::vector<Peer *> peers();
 // By name, without regard to case; null when there is no such peer.
 Peer *find_peer(const std::string &name);

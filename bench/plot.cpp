@@ -30,7 +30,7 @@ const Mark &mark_of(const std::string &peer) {
     for (size_t i = 0; i < std::size(known); i++) {
         if (peer == known[i]) return marks[i];
     }
-    return marks[peer.starts_with("oneDNN") ? 5 : 6]; // own layouts; others
+    return marks[peer.starts_with("oneDNN") || peer.starts_with("ONNX") ? 5 : 6]; // done another way; others
 }
 
 std::string escaped(const std::string &text) {
