@@ -13,6 +13,14 @@ namespace kumiko::bench {
 
 namespace {
 
+void add_halide(Contest &contest, const Schedule &schedule, BenchRow &row) {
+    try {
+        contest.add_ours("Halide", schedule, true);
+    } catch (const Unsupported &e) {
+        row.remarks.push_back(std::string("Halide's code generator is missing: ") + e.what());
+    }
+}
+
 // Ours: the default schedule and, where the database has one, the tuned one. Unsupported ends in row.failure.
 void add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row) {
     try {
@@ -29,7 +37,7 @@ void add_ours(Contest &contest, const Target &target, const BenchOptions &option
                 row.remarks.push_back("not in " + options.database);
             }
         }
-        if (options.halide) contest.add_ours("Halide", best ? *best : plain, true);
+        if (options.halide) add_halide(contest, best ? *best : plain, row);
     } catch (const Unsupported &e) {
         row.failure = e.what();
     }

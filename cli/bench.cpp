@@ -114,12 +114,12 @@ void run(Arguments a) {
                    "caches are too small, timed in the same run; ratios are medians over rounds.\n";
     }
     write_json(a.json, all);
-    if (!a.page.empty()) bench::write_page(a.page, rows, target);
     std::string wrong;
     for (const bench::BenchRow &r : rows) {
         if (!r.wrong.empty()) wrong += "\n  " + r.suite + " " + r.name + ": " + r.wrong;
     }
     if (!wrong.empty()) throw UserError("not all contestants computed the same:" + wrong);
+    if (!a.page.empty()) bench::write_page(a.page, rows, target);
 }
 
 } // namespace
