@@ -1,4 +1,5 @@
 // The suites' shapes.
+#include "bench/shapes.h"
 #include "bench/suite.h"
 
 #include "driver/library.h"
@@ -13,69 +14,26 @@ namespace {
 
 struct Suite {
     const char *name, *summary;
-    const char *op;                                  // what --shape means; "" where the shape says "op=…" first
-    std::vector<std::pair<std::string, Json>> cases; // op, parameters
+    const char *op; // what --shape means; "" where the shape says "op=…" first
+    Shapes cases;
 };
-
-Json gemm(int m, int n, int k) { return {{"m", m}, {"n", n}, {"k", k}}; }
-
-Json conv(int c, int h, int o, int kernel, int stride = 1, int padding = 0) {
-    return {{"c", c},       {"h", h},       {"w", h},           {"o", o},
-            {"kh", kernel}, {"kw", kernel}, {"stride", stride}, {"padding", padding}};
-}
-
-Json depthwise(int c, int h, int stride = 1) {
-    return {{"c", c}, {"h", h}, {"w", h}, {"kh", 3}, {"kw", 3}, {"stride", stride}, {"padding", 1}};
-}
 
 const std::vector<Suite> &suites() {
     static const std::vector<Suite> all = {
-        {"gemm-f32",
-         "products of matrices: squares, BERT-base's, a slim and a tall one",
-         "matmul",
-         {{"matmul", gemm(128, 128, 128)},
-          {"matmul", gemm(256, 256, 256)},
-          {"matmul", gemm(512, 512, 512)},
-          {"matmul", gemm(1024, 1024, 1024)},
-          {"matmul", gemm(128, 768, 768)},
-          {"matmul", gemm(128, 3072, 768)},
-          {"matmul", gemm(128, 768, 3072)},
-          {"matmul", gemm(16, 1024, 1024)},
-          {"matmul", gemm(2048, 64, 512)}}},
-        {"conv-f32",
-         "convolutions of ResNet-50, NCHW",
-         "conv2d",
-         {{"conv2d", conv(64, 56, 64, 3, 1, 1)},
-          {"conv2d", conv(256, 56, 64, 1)},
-          {"conv2d", conv(512, 7, 512, 3, 1, 1)},
-          {"conv2d", conv(128, 28, 128, 3, 1, 1)},
-          {"conv2d", conv(256, 14, 256, 3, 1, 1)},
-          {"conv2d", conv(3, 224, 64, 7, 2, 3)}}},
-        {"depthwise-f32",
-         "depthwise convolutions of MobileNetV2, NCHW",
-         "depthwise_conv2d",
-         {{"depthwise_conv2d", depthwise(144, 56)},
-          {"depthwise_conv2d", depthwise(96, 112, 2)},
-          {"depthwise_conv2d", depthwise(384, 14)}}},
-        {"rows",
-         "softmax and norms along rows",
-         "",
-         {{"softmax", {{"m", 1536}, {"n", 128}}},
-          {"softmax", {{"m", 128}, {"n", 1000}}},
-          {"layer_norm", {{"m", 512}, {"n", 768}}},
-          {"rms_norm", {{"m", 512}, {"n", 768}}},
-          {"reduce", {{"kind", "sum"}, {"shape", {4096, 1024}}, {"axes", {1}}}}}},
-        {"elementwise",
-         "functions of each element",
-         "",
-         {{"relu", {{"n", 1 << 20}}},
-          {"gelu", {{"n", 512 * 3072}}},
-          {"exp", {{"n", 1 << 20}}},
-          {"tanh", {{"n", 1 << 20}}},
-          {"sigmoid", {{"n", 1 << 20}}},
-          {"silu", {{"n", 1 << 20}}},
-          {"add", {{"n", 1 << 20}}},
-          {"add", {{"rows", 512}, {"n", 3072}}}}},
+        {"gemm-f32", "products of matrices: squares, BERT-base's, ResNet-50's, skinny ones", "matmul",
+         gemm_f32_shapes()},
+        {"gemm-f64", "the same in float64", "matmul", gemm_f64_shapes()},
+        {"gemm-bf16", "the same of bf16, summed in float32", "matmul", gemm_bf16_shapes()},
+        {"gemm-int8", "the same of u8 and s8, summed in s32", "matmul", gemm_int8_shapes()},
+        {"gemm-small", "cubes of 3 to 64", "matmul", gemm_small_shapes()},
+        {"gemv", "a matrix times a vector, either side", "gemv", gemv_shapes()},
+        {"conv-f32", "convolutions of ResNet-50, MobileNetV2 and VGG-16, NCHW", "conv2d", conv_f32_shapes()},
+        {"conv-int8", "convolutions of ResNet-50 of s8, summed in s32, NCHW", "conv2d", conv_int8_shapes()},
+        {"depthwise-f32", "depthwise convolutions of MobileNetV2, NCHW", "depthwise_conv2d", depthwise_shapes()},
+        {"rows", "softmax, norms and reductions", "", rows_shapes()},
+        {"elementwise", "functions of each element", "", elementwise_shapes()},
+        {"transpose", "matrices transposed", "transpose", transpose_shapes()},
+        {"attention", "softmax(Q K^T) V by heads", "attention", attention_shapes()},
         {"compile", "time to compile, size of a call", "", {}},
         {"chip-gemm", "matrix products on the simulated chip: how near to the bound", "", {}},
         {"chip-conv",
@@ -106,7 +64,19 @@ std::string number(const Json &p, const char *name) {
 }
 
 std::string shape_text(const std::string &op, const Json &p) {
-    if (op == "matmul") return number(p, "m") + "x" + number(p, "n") + "x" + number(p, "k");
+    if (op == "matmul") {
+        std::string s = number(p, "m") + "x" + number(p, "n") + "x" + number(p, "k");
+        return p.at("output") == "same" || p.at("type") == "f32" ? s : s + " to " + number(p, "output");
+    }
+    if (op == "gemv") return number(p, "m") + "x" + number(p, "k") + " x vector";
+    if (op == "transpose") return number(p, "m") + "x" + number(p, "n");
+    if (op == "attention") {
+        std::string s = number(p, "heads") + " heads, " + number(p, "s");
+        if (p.at("s") != p.at("t")) s += " of " + number(p, "t");
+        s += "x" + number(p, "d");
+        if (p.value("groups", 0)) s += ", " + number(p, "groups") + " of keys";
+        return p.value("causal", false) ? s + ", causal" : s;
+    }
     if (op == "conv2d" || op == "depthwise_conv2d") {
         std::string s = number(p, "c") + (p.contains("o") ? "->" + number(p, "o") : "") + " " + number(p, "kh") + "x" +
                         number(p, "kw") + " @ " + number(p, "h") + "x" + number(p, "w");
@@ -117,7 +87,7 @@ std::string shape_text(const std::string &op, const Json &p) {
         if (!p.contains(key) || p.at(key) == 0) continue;
         s += (s.empty() ? "" : "x") + number(p, key);
     }
-    if (p.contains("shape")) s += " " + p.at("shape").dump();
+    if (p.contains("shape")) s += " " + p.at("shape").dump() + " over " + p.at("axes").dump();
     return op + " " + s;
 }
 

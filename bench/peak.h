@@ -23,6 +23,12 @@ CountedWork fma_peak(int threads = 1, const std::string &vectors = "");
 // The vector levels that fma_peak() knows and this processor has, the narrowest first.
 std::vector<std::string> fma_vectors();
 
+// Products of narrow numbers summed in wider ones, with the best instruction there is: u8 by s8 in s32 (AMX tiles, vpdpbusd;
+// without them vpmaddubsw and vpmaddwd, whose sums of two stay within 16 bits), or bf16 in float32 (AMX tiles, vdpbf16ps; without them float32
+// multiply-adds). A multiplication and an addition count as two.
+enum class DotType { Bytes, Halves };
+CountedWork dot_peak(DotType type, int threads = 1);
+
 // Copies an array of `bytes` to another in `threads` equal parts. Choose far more bytes than the caches hold.
 CountedWork copy_bandwidth(int threads = 1, size_t bytes = size_t(128) << 20);
 

@@ -3,13 +3,16 @@
 //
 //   for (Peer *peer : peers()) {
 //       if (!peer->available()) { line(peer->name() + ": " + peer->reason()); continue; }
-//       if (auto kernel = peer->matmul({512, 512, 512}, a, b, c, options)) work.push_back(kernel->run);
+//       if (auto kernel = peer->matmul({512, 512, 512}, a, b, c, options)) work.push_back(kernel->work);
 //   }
 //
-// All arrays are float32, row-major and dense, and belong to the caller, who keeps them as long as the kernel.
+// Arrays are those of bench/peer_cases.h and belong to the caller, who keeps them as long as the kernel and fills inputs
+// before he asks for it.
 #pragma once
 
-#include <cstdint>
+#include "bench/peer_cases.h"
+#include "bench/timer.h"
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,41 +21,20 @@
 
 namespace kumiko::bench {
 
-struct MatmulCase {
-    int64_t m, n, k; // C[m,n] = A[m,k] B[k,n]
-    double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
-};
-
-// dst[n,f,oh,ow] = bias[f] + sum over c,r,s of src[n,g*C/G+c,...] * weights[f,c,r,s]; src is NCHW, weights are [F,C/G,R,S].
-struct ConvCase {
-    int64_t n, c, h, w, filters, r, s;
-    int64_t stride = 1, pad = 0, dilation = 1, groups = 1;
-    int64_t out_h() const { return (h + 2 * pad - dilation * (r - 1) - 1) / stride + 1; }
-    int64_t out_w() const { return (w + 2 * pad - dilation * (s - 1) - 1) / stride + 1; }
-    // As if the padding were computed too, which is how it is usually counted.
-    double flops() const {
-        return 2.0 * static_cast<double>(n * filters * out_h() * out_w()) * static_cast<double>(c / groups * r * s);
-    }
-};
-
-// Along the columns of a matrix.
-struct RowsCase {
-    int64_t rows, columns;
-    double bytes() const { return 8.0 * static_cast<double>(rows) * static_cast<double>(columns); }
-};
-
 struct PeerOptions {
     int threads = 1;
-    // Weights (matmul: B) are brought into the peer's own layout once, outside `run`.
+    // Weights (matmul: B) are brought into the peer's own layout once, outside `work`.
     bool prepack_weights = false;
-    // Convolution: activations too stand in the peer's own layout; the reorders of src and dst are outside `run`.
+    // Convolution: activations too stand in the peer's own layout; the reorders of src and dst are outside `work`.
     bool own_activations = false;
+    // Attention: as matrix product, softmax, matrix product, where the peer has an operation for the whole too.
+    bool in_steps = false;
 };
 
 struct PeerKernel {
-    std::function<void()> run;
-    // Brings the result into the caller's output where `run` leaves it elsewhere (own_activations). Call it before
-    // comparing values, not while timing.
+    TimedWork work;
+    // Brings the result into the caller's output where `work` leaves it elsewhere. Call it before comparing values, not
+    // while timing.
     std::function<void()> collect = [] {};
     std::string note; // what it chose, for reports: "jit:avx2", "weights packed before"
 };
@@ -67,27 +49,32 @@ public:
 
     // Nothing: this peer does not do that.
     using Result = std::optional<PeerKernel>;
-    virtual Result matmul(const MatmulCase &, const float *a, const float *b, float *c, const PeerOptions &) {
+    virtual Result matmul(const MatmulCase &, const void *a, const void *b, void *c, const PeerOptions &) { return {}; }
+    virtual Result conv2d(const ConvCase &, const void *src, const void *weights, void *dst, const PeerOptions &) {
         return {};
     }
-    // bias may be null
-    virtual Result conv2d(const ConvCase &, const float *src, const float *weights, const float *bias, float *dst,
-                          const PeerOptions &) {
+    // scale and shift are null where the function has none.
+    virtual Result rows(const RowsCase &, const float *src, const float *scale, const float *shift, float *dst,
+                        const PeerOptions &) {
         return {};
     }
-    virtual Result softmax(const RowsCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
-    virtual Result layer_norm(const RowsCase &, float epsilon, const float *src, const float *scale, const float *shift,
-                              float *dst, const PeerOptions &) {
-        return {};
-    }
-    // function: relu, tanh, sigmoid, gelu (by erf), gelu_tanh, silu, exp, log, sqrt, abs, square
+    // function: a name of ops/elementwise.h, as relu, tanh, gelu (by erf), gelu_tanh, exp
     virtual Result elementwise(const std::string &function, int64_t count, const float *src, float *dst,
                                const PeerOptions &) {
         return {};
     }
+    virtual Result binary(const BinaryCase &, const float *a, const float *b, float *dst, const PeerOptions &) {
+        return {};
+    }
+    virtual Result reduce(const ReduceCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    virtual Result transpose(const TransposeCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    virtual Result attention(const AttentionCase &, const float *q, const float *k, const float *v, float *dst,
+                             const PeerOptions &) {
+        return {};
+    }
 };
 
-// OpenBLAS and oneDNN, available or not, in this order. They live until the program ends.
+// OpenBLAS, MKL, oneDNN, LIBXSMM, XNNPACK and ONNX Runtime, available or not, in this order. They live until the program ends.
 std::vector<Peer *> peers();
 // By name, without regard to case; null when there is no such peer.
 Peer *find_peer(const std::string &name);
@@ -95,5 +82,23 @@ Peer *find_peer(const std::string &name);
 // What a peer that lives in a loadable module (peers_onednn.cpp) exports under the name below.
 using MakePeer = Peer *(*)();
 inline constexpr const char *make_peer_symbol = "kumiko_make_peer";
+
+// A peer that is not there.
+class MissingPeer : public Peer {
+public:
+    MissingPeer(std::string name, std::string reason) : name_(std::move(name)), reason_(std::move(reason)) {}
+    std::string name() const override { return name_; }
+    std::string version() const override { return ""; }
+    bool available() const override { return false; }
+    std::string reason() const override { return reason_; }
+
+private:
+    std::string name_, reason_;
+};
+
+// The parts of peers().
+std::unique_ptr<Peer> make_openblas();
+std::unique_ptr<Peer> make_mkl();
+std::unique_ptr<Peer> make_onnxruntime();
 
 } // namespace kumiko::bench

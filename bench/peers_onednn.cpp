@@ -1,9 +1,7 @@
-// oneDNN as a peer, in a module of its own: the library is large and starts OpenMP's threads.
-#include "bench/peers.h"
+// What oneDNN does of products and convolutions.
+#include "bench/peers_onednn.h"
 
-#include <dnnl.hpp>
-
-#include <map>
+#include "bench/peers_onednn_functions.h"
 
 extern "C" void omp_set_num_threads(int); // libgomp's; its header would need the compiler's OpenMP switch
 
@@ -13,165 +11,139 @@ namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
-constexpr auto f32 = memory::data_type::f32;
-constexpr auto inference = dnnl::prop_kind::forward_inference;
 
-memory wrap(const memory::desc &desc, const dnnl::engine &engine, const float *data) {
-    return memory(desc, engine, const_cast<float *>(data)); // oneDNN has no pointers to const
+memory::data_type type_of(Dtype type) {
+    switch (type) {
+    case Dtype::F64:
+        return memory::data_type::f64;
+    case Dtype::F16:
+        return memory::data_type::f16;
+    case Dtype::BF16:
+        return memory::data_type::bf16;
+    case Dtype::U8:
+        return memory::data_type::u8;
+    case Dtype::S8:
+        return memory::data_type::s8;
+    case Dtype::S32:
+        return memory::data_type::s32;
+    case Dtype::F32:
+        break;
+    }
+    return memory::data_type::f32;
 }
 
-class OneDnn : public Peer {
-public:
-    std::string name() const override { return "oneDNN"; }
-    std::string version() const override {
-        const dnnl_version_t *v = dnnl_version();
-        return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
-    }
-    bool available() const override { return true; }
-    std::string reason() const override { return ""; }
+// A matrix of `rows` x `columns`, or a batch of them; `turned`: stored column by column.
+memory::desc matrix(Dtype type, int64_t batch, int64_t rows, int64_t columns, bool turned = false) {
+    if (batch) return memory::desc({batch, rows, columns}, type_of(type), turned ? Tag::acb : Tag::abc);
+    return memory::desc({rows, columns}, type_of(type), turned ? Tag::ba : Tag::ab);
+}
 
-    Result matmul(const MatmulCase &s, const float *a, const float *b, float *c, const PeerOptions &options) override {
-        return guarded(options, [&] {
-            memory::desc a_desc({s.m, s.k}, f32, Tag::ab), b_desc({s.k, s.n}, f32, Tag::ab),
-                c_desc({s.m, s.n}, f32, Tag::ab);
-            memory::desc any({s.k, s.n}, f32, Tag::any);
-            dnnl::matmul::primitive_desc pd(engine_, a_desc, options.prepack_weights ? any : b_desc, c_desc);
-            memory weights = reordered(wrap(b_desc, engine_, b), pd.weights_desc());
-            return kernel(dnnl::matmul(pd), pd.impl_info_str(), options,
-                          {{DNNL_ARG_SRC, wrap(a_desc, engine_, a)},
-                           {DNNL_ARG_WEIGHTS, weights},
-                           {DNNL_ARG_DST, wrap(c_desc, engine_, c)}});
-        });
-    }
-
-    Result conv2d(const ConvCase &s, const float *src, const float *weights, const float *bias, float *dst,
-                  const PeerOptions &options) override {
-        return guarded(options, [&] {
-            memory::dims weight_dims = {s.filters, s.c / s.groups, s.r, s.s};
-            Tag weight_tag = Tag::oihw;
-            if (s.groups > 1) {
-                weight_dims = {s.groups, s.filters / s.groups, s.c / s.groups, s.r, s.s};
-                weight_tag = Tag::goihw;
-            }
-            memory::desc src_plain({s.n, s.c, s.h, s.w}, f32, Tag::nchw);
-            memory::desc dst_plain({s.n, s.filters, s.out_h(), s.out_w()}, f32, Tag::nchw);
-            memory::desc weights_plain(weight_dims, f32, weight_tag);
-            memory::desc src_any({s.n, s.c, s.h, s.w}, f32, Tag::any);
-            memory::desc dst_any({s.n, s.filters, s.out_h(), s.out_w()}, f32, Tag::any);
-            memory::desc weights_any(weight_dims, f32, Tag::any);
-            memory::desc bias_desc = bias ? memory::desc({s.filters}, f32, Tag::a) : memory::desc();
-            bool own = options.own_activations;
-            dnnl::convolution_forward::primitive_desc pd(
-                engine_, inference, dnnl::algorithm::convolution_direct, own ? src_any : src_plain,
-                options.prepack_weights ? weights_any : weights_plain, bias_desc, own ? dst_any : dst_plain,
-                {s.stride, s.stride}, {s.dilation - 1, s.dilation - 1}, {s.pad, s.pad}, {s.pad, s.pad});
-            memory result = wrap(dst_plain, engine_, dst);
-            memory target = pd.dst_desc() == dst_plain ? result : memory(pd.dst_desc(), engine_);
-            Arguments arguments = {
-                {DNNL_ARG_SRC, reordered(wrap(src_plain, engine_, src), pd.src_desc())},
-                {DNNL_ARG_WEIGHTS, reordered(wrap(weights_plain, engine_, weights), pd.weights_desc())},
-                {DNNL_ARG_DST, target}};
-            if (bias) arguments[DNNL_ARG_BIAS] = wrap(bias_desc, engine_, bias);
-            PeerKernel out = kernel(dnnl::convolution_forward(pd), pd.impl_info_str(), options, arguments);
-            if (pd.dst_desc() != dst_plain) {
-                out.collect = [this, target, result]() mutable {
-                    dnnl::reorder(target, result).execute(stream_, target, result);
-                    stream_.wait();
-                };
-            }
-            return out;
-        });
-    }
-
-    Result softmax(const RowsCase &s, const float *src, float *dst, const PeerOptions &options) override {
-        return guarded(options, [&] {
-            memory::desc desc({s.rows, s.columns}, f32, Tag::ab);
-            dnnl::softmax_forward::primitive_desc pd(engine_, inference, dnnl::algorithm::softmax_accurate, desc, desc,
-                                                     1);
-            return kernel(dnnl::softmax_forward(pd), pd.impl_info_str(), options,
-                          {{DNNL_ARG_SRC, wrap(desc, engine_, src)}, {DNNL_ARG_DST, wrap(desc, engine_, dst)}});
-        });
-    }
-
-    Result layer_norm(const RowsCase &s, float epsilon, const float *src, const float *scale, const float *shift,
-                      float *dst, const PeerOptions &options) override {
-        return guarded(options, [&] {
-            memory::desc desc({s.rows, s.columns}, f32, Tag::ab), row({s.columns}, f32, Tag::a);
-            auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
-            dnnl::layer_normalization_forward::primitive_desc pd(engine_, inference, desc, desc, epsilon, flags);
-            return kernel(dnnl::layer_normalization_forward(pd), pd.impl_info_str(), options,
-                          {{DNNL_ARG_SRC, wrap(desc, engine_, src)},
-                           {DNNL_ARG_SCALE, wrap(row, engine_, scale)},
-                           {DNNL_ARG_SHIFT, wrap(row, engine_, shift)},
-                           {DNNL_ARG_DST, wrap(desc, engine_, dst)}});
-        });
-    }
-
-    Result elementwise(const std::string &function, int64_t count, const float *src, float *dst,
-                       const PeerOptions &options) override {
-        using dnnl::algorithm;
-        static const std::map<std::string, std::pair<algorithm, float>> known = {
-            {"relu", {algorithm::eltwise_relu, 0}},
-            {"tanh", {algorithm::eltwise_tanh, 0}},
-            {"sigmoid", {algorithm::eltwise_logistic, 0}},
-            {"gelu", {algorithm::eltwise_gelu_erf, 0}},
-            {"gelu_tanh", {algorithm::eltwise_gelu_tanh, 0}},
-            {"silu", {algorithm::eltwise_swish, 1}},
-            {"exp", {algorithm::eltwise_exp, 0}},
-            {"log", {algorithm::eltwise_log, 0}},
-            {"sqrt", {algorithm::eltwise_sqrt, 0}},
-            {"abs", {algorithm::eltwise_abs, 0}},
-            {"square", {algorithm::eltwise_square, 0}}};
-        auto found = known.find(function);
-        if (found == known.end()) return {};
-        return guarded(options, [&] {
-            memory::desc desc({count}, f32, Tag::a);
-            auto [which, alpha] = found->second;
-            dnnl::eltwise_forward::primitive_desc pd(engine_, inference, which, desc, desc, alpha, 0.0f);
-            return kernel(dnnl::eltwise_forward(pd), pd.impl_info_str(), options,
-                          {{DNNL_ARG_SRC, wrap(desc, engine_, src)}, {DNNL_ARG_DST, wrap(desc, engine_, dst)}});
-        });
-    }
-
-private:
-    using Arguments = std::unordered_map<int, memory>;
-
-    // A primitive that oneDNN refuses is one that this peer does not do. It plans for the number of threads at creation.
-    template<typename Make>
-    Result guarded(const PeerOptions &options, const Make &make) {
-        omp_set_num_threads(options.threads);
-        try {
-            return make();
-        } catch (const dnnl::error &) {
-            return {};
-        }
-    }
-
-    memory reordered(memory from, const memory::desc &wanted) {
-        if (from.get_desc() == wanted) return from;
-        memory to(wanted, engine_);
-        dnnl::reorder(from, to).execute(stream_, from, to);
-        stream_.wait();
-        return to;
-    }
-
-    PeerKernel kernel(dnnl::primitive primitive, const char *implementation, const PeerOptions &options,
-                      Arguments arguments) {
-        PeerKernel out;
-        out.note = implementation;
-        out.run = [this, primitive, arguments = std::move(arguments), threads = options.threads] {
-            omp_set_num_threads(threads);
-            primitive.execute(stream_, arguments);
-            stream_.wait();
-        };
-        return out;
-    }
-
-    dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-    mutable dnnl::stream stream_{engine_};
-};
+memory::desc any_layout(const memory::desc &d) { return memory::desc(d.get_dims(), d.get_data_type(), Tag::any); }
 
 } // namespace
+
+std::string OneDnn::version() const {
+    const dnnl_version_t *v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+}
+
+void OneDnn::plan_for(int threads) { omp_set_num_threads(threads); }
+
+memory OneDnn::reordered(memory from, const memory::desc &wanted) {
+    if (from.get_desc() == wanted) return from;
+    memory to(wanted, engine_);
+    dnnl::reorder(from, to).execute(stream_, from, to);
+    stream_.wait();
+    return to;
+}
+
+dnnl::primitive_attr OneDnn::after(const Epilogue &e, const memory::desc &result, Arguments &arguments) const {
+    dnnl::post_ops ops;
+    if (e.residual) {
+        ops.append_binary(dnnl::algorithm::binary_add, result);
+        arguments[DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1] = wrap(result, e.residual);
+    }
+    if (!e.activation.empty()) {
+        const auto function = onednn_function(e.activation);
+        if (!function) throw dnnl::error(dnnl_unimplemented, "no such function");
+        ops.append_eltwise(function->which, function->alpha, function->beta);
+    }
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(ops);
+    return attributes;
+}
+
+PeerKernel OneDnn::kernel(dnnl::primitive primitive, const char *implementation, const PeerOptions &options,
+                          Arguments arguments) {
+    PeerKernel out;
+    out.note = implementation;
+    out.work = [this, primitive, arguments = std::move(arguments), threads = options.threads] {
+        plan_for(threads);
+        primitive.execute(stream_, arguments);
+        stream_.wait();
+    };
+    return out;
+}
+
+Peer::Result OneDnn::matmul(const MatmulCase &s, const void *a, const void *b, void *c, const PeerOptions &options) {
+    return guarded(options, [&] {
+        const int64_t shared = s.batch ? 1 : 0; // a batch of one fits every batch
+        const memory::desc a_desc = matrix(s.a, s.batch, s.m, s.k, s.transpose_a),
+                           b_desc = matrix(s.b, s.shared_b ? shared : s.batch, s.k, s.n, s.transpose_b),
+                           c_desc = matrix(s.c, s.batch, s.m, s.n);
+        Arguments arguments;
+        const dnnl::primitive_attr attributes = after(s.epilogue, c_desc, arguments);
+        const memory::desc packed = options.prepack_weights ? any_layout(b_desc) : b_desc;
+        const memory::desc bias = matrix(Dtype::F32, shared, 1, s.n);
+        const auto pd = s.epilogue.bias
+                            ? dnnl::matmul::primitive_desc(engine_, a_desc, packed, bias, c_desc, attributes)
+                            : dnnl::matmul::primitive_desc(engine_, a_desc, packed, c_desc, attributes);
+        arguments[DNNL_ARG_SRC] = wrap(a_desc, a);
+        arguments[DNNL_ARG_WEIGHTS] = reordered(wrap(b_desc, b), pd.weights_desc());
+        arguments[DNNL_ARG_DST] = wrap(c_desc, c);
+        if (s.epilogue.bias) arguments[DNNL_ARG_BIAS] = wrap(bias, s.epilogue.bias);
+        return kernel(dnnl::matmul(pd), pd.impl_info_str(), options, arguments);
+    });
+}
+
+Peer::Result OneDnn::conv2d(const ConvCase &s, const void *src, const void *weights, void *dst,
+                            const PeerOptions &options) {
+    return guarded(options, [&] {
+        memory::dims weight_dims = {s.filters, s.c / s.groups, s.r, s.s};
+        Tag weight_tag = Tag::oihw;
+        if (s.groups > 1) {
+            weight_dims = {s.groups, s.filters / s.groups, s.c / s.groups, s.r, s.s};
+            weight_tag = Tag::goihw;
+        }
+        const memory::desc src_plain({s.n, s.c, s.h, s.w}, type_of(s.src), Tag::nchw),
+            dst_plain({s.n, s.filters, s.out_h(), s.out_w()}, type_of(s.dst), Tag::nchw),
+            weights_plain(weight_dims, type_of(s.weights), weight_tag);
+        const memory::desc bias =
+            s.epilogue.bias ? memory::desc({s.filters}, memory::data_type::f32, Tag::a) : memory::desc();
+        const bool own = options.own_activations;
+        Arguments arguments;
+        dnnl::convolution_forward::primitive_desc pd(
+            engine_, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+            own ? any_layout(src_plain) : src_plain,
+            options.prepack_weights ? any_layout(weights_plain) : weights_plain, bias,
+            own ? any_layout(dst_plain) : dst_plain, {s.stride, s.stride}, {s.dilation - 1, s.dilation - 1},
+            {s.pad, s.pad}, {s.pad, s.pad}, after(s.epilogue, dst_plain, arguments));
+        memory result = wrap(dst_plain, dst);
+        memory target = pd.dst_desc() == dst_plain ? result : memory(pd.dst_desc(), engine_);
+        arguments[DNNL_ARG_SRC] = reordered(wrap(src_plain, src), pd.src_desc());
+        arguments[DNNL_ARG_WEIGHTS] = reordered(wrap(weights_plain, weights), pd.weights_desc());
+        arguments[DNNL_ARG_DST] = target;
+        if (s.epilogue.bias) arguments[DNNL_ARG_BIAS] = wrap(bias, s.epilogue.bias);
+        PeerKernel out = kernel(dnnl::convolution_forward(pd), pd.impl_info_str(), options, arguments);
+        if (pd.dst_desc() != dst_plain) {
+            out.collect = [this, target, result]() mutable {
+                dnnl::reorder(target, result).execute(stream_, target, result);
+                stream_.wait();
+            };
+        }
+        return out;
+    });
+}
 
 } // namespace kumiko::bench
 

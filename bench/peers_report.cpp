@@ -18,7 +18,7 @@ namespace {
 struct Line {
     std::string name, unit, note;
     double amount; // of one run, in the unit's 1e9
-    std::function<void()> run;
+    TimedWork work;
 };
 
 std::vector<float> numbers(int64_t count) {
@@ -31,8 +31,8 @@ std::vector<float> numbers(int64_t count) {
 bool spinning = false;
 
 void print(const char *title, const std::vector<Line> &lines) {
-    std::vector<std::function<void()>> work;
-    for (const Line &l : lines) work.push_back(l.run);
+    std::vector<TimedWork> work;
+    for (const Line &l : lines) work.push_back(l.work);
     std::vector<Timing> timings = time_interleaved(work, {.pause_seconds = lines.size() > 2 && spinning ? 0.005 : 0});
     Table table({title, "median", "best", "unit", "spread", "note"});
     for (size_t i = 0; i < lines.size(); i++) {
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
             for (const PeerOptions &o : {plain, packed}) {
                 if (auto k = peer->matmul(s, a.data(), b.data(), c.data(), o)) {
                     lines.push_back({peer->name() + (o.prepack_weights ? ", packed" : ""), "GFLOP/s", k->note,
-                                     s.flops() * 1e-9, k->run});
+                                     s.flops() * 1e-9, k->work});
                 }
             }
         }
@@ -100,28 +100,28 @@ int main(int argc, char **argv) {
         lines.clear();
         for (Peer *peer : peers()) {
             for (const PeerOptions &o : {packed, own}) {
-                if (auto k = peer->conv2d(s, src.data(), weights.data(), nullptr, dst.data(), o)) {
+                if (auto k = peer->conv2d(s, src.data(), weights.data(), dst.data(), o)) {
                     lines.push_back({peer->name() + (o.own_activations ? ", own layout" : ", nchw"), "GFLOP/s", k->note,
-                                     s.flops() * 1e-9, k->run});
+                                     s.flops() * 1e-9, k->work});
                 }
             }
         }
         print(name, lines);
     }
 
-    RowsCase rows{1536, 128}, norm{512, 768};
+    RowsCase rows{"softmax", 1536, 128}, norm{"layer_norm", 512, 768};
     std::vector<float> x = numbers(4 << 20), y(x.size()), scale = numbers(768);
     lines.clear();
     for (Peer *peer : peers()) {
-        if (auto k = peer->softmax(rows, x.data(), y.data(), plain)) {
-            lines.push_back({peer->name() + " softmax 1536x128", "GB/s", k->note, rows.bytes() * 1e-9, k->run});
+        if (auto k = peer->rows(rows, x.data(), nullptr, nullptr, y.data(), plain)) {
+            lines.push_back({peer->name() + " softmax 1536x128", "GB/s", k->note, rows.bytes() * 1e-9, k->work});
         }
-        if (auto k = peer->layer_norm(norm, 1e-5f, x.data(), scale.data(), scale.data(), y.data(), plain)) {
-            lines.push_back({peer->name() + " layer norm 512x768", "GB/s", k->note, norm.bytes() * 1e-9, k->run});
+        if (auto k = peer->rows(norm, x.data(), scale.data(), scale.data(), y.data(), plain)) {
+            lines.push_back({peer->name() + " layer norm 512x768", "GB/s", k->note, norm.bytes() * 1e-9, k->work});
         }
         for (const char *function : {"relu", "gelu", "exp"}) {
             if (auto k = peer->elementwise(function, 4 << 20, x.data(), y.data(), plain)) {
-                lines.push_back({peer->name() + " " + function + " 4Mi", "GB/s", k->note, 8e-9 * (4 << 20), k->run});
+                lines.push_back({peer->name() + " " + function + " 4Mi", "GB/s", k->note, 8e-9 * (4 << 20), k->work});
             }
         }
     }

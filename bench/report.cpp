@@ -1,6 +1,7 @@
 #include "bench/suite.h"
 
 #include "bench/peers.h"
+#include "bench/summary.h"
 #include "support/table.h"
 
 #include <fmt/format.h>
@@ -20,9 +21,17 @@ std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &o
     std::string suite;
     std::optional<Table> table;
     bool times = false;
+    std::map<int, std::vector<BenchRow>> by_threads; // of this suite
     const auto flush = [&] {
-        if (table) text += table->text() + "\n";
+        if (table) text += table->text();
         table.reset();
+        for (const auto &[threads, some] : by_threads) {
+            if (times || some.size() < 2) continue;
+            const Summary s = summarize(some);
+            text += fmt::format("{} thread{}, {}\n", threads, threads == 1 ? "" : "s", s.text());
+        }
+        by_threads.clear();
+        text += text.empty() ? "" : "\n";
     };
     for (const BenchRow &r : rows) {
         if (!table || r.suite != suite) {
@@ -40,12 +49,14 @@ std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &o
             table->row({r.name, fmt::format("{:.2f}", r.ours), r.unit, spread});
             continue;
         }
-        const bool any = !r.best_peer.empty();
-        table->row({r.name, std::to_string(r.threads), fmt::format("{:.1f}", r.untuned),
-                    r.tuned || options.database.empty() ? fmt::format("{:.1f}", r.ours) : "-", r.unit,
-                    fmt::format("{:.0f} %", 100 * r.of_peak), spread, any ? r.best_peer : "-",
-                    any ? fmt::format("{:.1f}", r.peers.at(r.best_peer)) : "-",
-                    any ? fmt::format("{:.2f}x", r.ratio) : "-"});
+        by_threads[r.threads].push_back(r);
+        const bool any = !r.best_peer.empty(), there = r.failure.empty();
+        const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
+        table->row({r.name, std::to_string(r.threads), there ? rate(r.untuned) : "-",
+                    there && (r.tuned || options.database.empty()) ? rate(r.ours) : "-", r.unit,
+                    there && r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-", there ? spread : "-",
+                    any ? r.best_peer : "-", any ? rate(r.peers.at(r.best_peer)) : "-",
+                    r.ratio > 0 && there ? fmt::format("{:.2f}x", r.ratio) : "-"});
         for (const std::string &remark : r.remarks) {
             if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);
         }

@@ -69,7 +69,7 @@ std::vector<BenchRow> run_sim_suite(const BenchOptions &options,
                           Case{"small, the same", "small", "Mstep/s", 500, false}}) {
         if (progress) progress(c.name);
         std::vector<std::unique_ptr<Ready>> all;
-        std::vector<std::function<void()>> work;
+        std::vector<TimedWork> work;
         const std::vector<std::string> hosts = host_instructions();
         for (const std::string &host : hosts) {
             all.push_back(std::make_unique<Ready>(c, host));

@@ -24,7 +24,7 @@ struct BenchOptions {
     int threads = 1;
     std::string database; // "": the default schedule only
     bool peers = true;
-    bool halide = true;          // our nest through Halide's own code generator
+    bool halide = false;         // our nest through Halide's own code generator too
     double budget_seconds = 0.3; // of timing one piece
     bool check = true;           // compare our outputs with each other and with the peers'
 };
@@ -43,17 +43,20 @@ struct BenchRow {
     std::map<std::string, std::string> peer_notes;
     std::string best_peer; // "" when there is none
     double ratio = 0;      // median over the rounds of ours / best_peer in that round, above 1 is better; 0: none
-    double peak = 0;       // what the machine can do, in `unit`; 0: none
+    double peak = 0; // what the machine can do, in `unit`; 0: none, or the caches hold it all and copying is no bound
     double of_peak = 0;
     double spread = 0; // of ours: (p90 − p10) / median
     std::vector<std::string> remarks;
+    std::string failure; // why ours is not there: what is not supported; "" when it is
+    std::string wrong;   // who differs from whom; "" when all computed the same
 
     // {suite, case, threads, ours, unit, peers, best_peer, ratio, peak, of_peak, spread, …}
     Json json() const;
+    // Of what json() gave.
+    static BenchRow from_json(const Json &j);
 };
 
-// "gemm-f32", "conv-f32", "depthwise-f32", "rows", "elementwise", "compile", "chip-gemm", "chip-conv", "chip-rows",
-// "sim-speed", "chip-move"
+// "gemm-f32", "conv-f32", "rows", …; bench/cases.cpp lists them
 std::vector<std::string> suite_names();
 std::string suite_summary(const std::string &suite);
 // The cases of a suite; with `shape` ("m=300,n=300,k=300"; parameters of the suite's op) that one alone. Throws UserError for
@@ -62,8 +65,8 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
 // The kernels of a kernels.json (driver/library.h).
 std::vector<BenchCase> library_cases(const std::string &file);
 
-// Times one case. Peers that are missing or do not do this op are left out, and a remark says so; an op that does not
-// compile throws.
+// Times one case. Peers that are missing or do not do this op are left out, and a remark says so. A case of ours that is not
+// supported is a row without ours, and one that computes something else than the peers says so in `wrong`.
 BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &options = {});
 
 // Compilation: schedule → callable code, with the lowering's part; a library of 50 kernels; the cost of a call.

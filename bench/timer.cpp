@@ -17,9 +17,10 @@ double quantile(const std::vector<double> &sorted, double q) {
     return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
 }
 
-double sample(const std::function<void()> &work, int repeats) {
+double sample(const TimedWork &work, int repeats) {
+    if (work.timed) return work.timed(repeats) / repeats;
     Stopwatch watch;
-    for (int r = 0; r < repeats; r++) work();
+    for (int r = 0; r < repeats; r++) work.run();
     return watch.seconds() / repeats;
 }
 
@@ -44,11 +45,11 @@ double speedup(const Timing &ours, const Timing &theirs) {
     return ratios.empty() ? 0 : summarize(ratios).median;
 }
 
-std::vector<Timing> time_interleaved(const std::vector<std::function<void()>> &work, const TimerOptions &options) {
+std::vector<Timing> time_interleaved(const std::vector<TimedWork> &work, const TimerOptions &options) {
     std::vector<int> repeats(work.size());
     double slowest = options.sample_seconds;
     for (size_t i = 0; i < work.size(); i++) {
-        work[i](); // first touch of pages and code
+        work[i].run(); // first touch of pages and code
         // The faster of two counts, so that a hiccup does not shrink the sample.
         double once = std::max(std::min(sample(work[i], 1), sample(work[i], 1)), 1e-9);
         auto count = [&] { return static_cast<int>(std::clamp(std::ceil(options.sample_seconds / once), 1.0, 1e8)); };
@@ -68,7 +69,7 @@ std::vector<Timing> time_interleaved(const std::vector<std::function<void()>> &w
             if (options.pause_seconds > 0) {
                 std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
             }
-            work[i]();
+            if (!work[i].timed) work[i].run();
             samples[i].push_back(sample(work[i], repeats[i]));
         }
     }

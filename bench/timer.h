@@ -2,7 +2,9 @@
 // second to the next, so the pieces take turns: a round times each once, and every piece sees the same weather.
 #pragma once
 
+#include <concepts>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace kumiko::bench {
@@ -27,6 +29,19 @@ struct Timing {
     double spread() const { return median > 0 ? (p90 - p10) / median : 0; }
 };
 
+// A piece of work: `run` does it once. What runs in another process measures itself, since the way there must not count:
+// `timed(n)` does it once untimed and n times more, and returns the seconds of these n together.
+struct TimedWork {
+    std::function<void()> run;
+    std::function<double(int)> timed; // none: timed from outside
+
+    TimedWork() = default;
+    template<std::invocable F>
+    TimedWork(F f) : run(std::move(f)) {}
+    explicit TimedWork(std::function<double(int)> self_timed)
+        : run([self_timed] { self_timed(1); }), timed(std::move(self_timed)) {}
+};
+
 // How many times faster `ours` is than `theirs`: the median over rounds of the ratio within a round, which changes of the
 // clock and of the neighbours' load disturb less than the ratio of two medians. Both come from one time_interleaved().
 double speedup(const Timing &ours, const Timing &theirs);
@@ -37,10 +52,10 @@ Timing summarize(std::vector<double> samples);
 // Runs each piece to warm up, chooses repeats by its pace, then times all in turn, each after one untimed run that brings
 // its own data into the caches. The order is reversed in every second round, so that nobody always follows the same
 // neighbour. Same order and count as `work`. A piece that throws ends the timing with its exception.
-std::vector<Timing> time_interleaved(const std::vector<std::function<void()>> &work, const TimerOptions &options = {});
+std::vector<Timing> time_interleaved(const std::vector<TimedWork> &work, const TimerOptions &options = {});
 
-inline Timing time_one(const std::function<void()> &work, const TimerOptions &options = {}) {
-    return time_interleaved({work}, options).front();
+inline Timing time_one(const TimedWork &work, const TimerOptions &options = {}) {
+    return time_interleaved(std::vector<TimedWork>{work}, options).front();
 }
 
 } // namespace kumiko::bench

@@ -1,4 +1,5 @@
 // kumiko bench SUITE...
+#include "bench/page.h"
 #include "bench/suite.h"
 
 #include "cli/common.h"
@@ -14,7 +15,7 @@ namespace {
 
 struct Arguments {
     std::vector<std::string> suites;
-    std::string shape, json;
+    std::string shape, json, page;
     bench::BenchOptions options;
     std::vector<int> threads = {1};
     bool quiet = false, peers = true;
@@ -108,10 +109,17 @@ void run(Arguments a) {
         }
         std::cout << bench::report_text(rows, a.options);
         if (!cases.empty())
-            std::cout << "\"of peak\" compares with multiply-adds from registers, or with copying memory, timed in the "
-                         "same run; ratios are medians over rounds.\n";
+            std::cout
+                << "\"of peak\" compares with the best instruction for these types, or with copying memory where the "
+                   "caches are too small, timed in the same run; ratios are medians over rounds.\n";
     }
     write_json(a.json, all);
+    std::string wrong;
+    for (const bench::BenchRow &r : rows) {
+        if (!r.wrong.empty()) wrong += "\n  " + r.suite + " " + r.name + ": " + r.wrong;
+    }
+    if (!wrong.empty()) throw UserError("not all contestants computed the same:" + wrong);
+    if (!a.page.empty()) bench::write_page(a.page, rows, target);
 }
 
 } // namespace
@@ -137,7 +145,12 @@ void add_bench(CLI::App &app) {
         ->capture_default_str();
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
+    command->add_flag("--halide", a->options.halide, "also the code that Halide's own generator makes of our nests");
     command->add_flag("--quiet", a->quiet, "no progress bar");
+    command
+        ->add_option("--page", a->page,
+                     "write a page with tables and pictures; suites that it has and are not measured now stay")
+        ->type_name("FILE.md");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko bench gemm-f32 --tuned tuning.db --threads 1,2 --json gemm.json\n  kumiko bench rows "
                        "--shape op=softmax,m=64,n=1000\nSuites:" +

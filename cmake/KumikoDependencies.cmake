@@ -21,6 +21,13 @@ set_target_properties(Halide::Halide PROPERTIES
 find_library(OPENBLAS_LIBRARY openblas)
 find_path(ONEDNN_INCLUDE_DIR dnnl.hpp HINTS ${KUMIKO_DEPS}/onednn/include)
 find_library(ONEDNN_LIBRARY NAMES dnnl HINTS ${KUMIKO_DEPS}/onednn/lib)
+find_path(LIBXSMM_INCLUDE_DIR libxsmm.h)
+find_library(LIBXSMM_LIBRARY xsmm)
+find_library(LIBXSMM_NOBLAS_LIBRARY xsmmnoblas)
+find_path(XNNPACK_INCLUDE_DIR xnnpack.h)
+find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h)
+find_library(XNNPACK_LIBRARY XNNPACK)
+find_library(PTHREADPOOL_LIBRARY pthreadpool)
 
 # Quick builds: ccache and mold where they are installed.
 find_program(CCACHE ccache)

@@ -1,0 +1,89 @@
+#include "bench/contest.h"
+
+#include "dsl/types.h"
+#include "ops/registry.h"
+#include "support/error.h"
+
+namespace kumiko::bench {
+
+namespace {
+
+// Sums of the same in another order; of 16 bits an element is rounded once more.
+Tolerance tolerance_of(const Op &op, const std::string &output) {
+    int bits = 64;
+    for (const Input &in : op.inputs()) {
+        if (in.type.is_float()) bits = std::min(bits, in.type.bits());
+    }
+    for (const Stage &s : op.stages()) {
+        if (s.name == output && s.type.is_float()) bits = std::min(bits, s.type.bits());
+        if (s.name == output && !s.type.is_float()) return {0, 0};
+    }
+    if (bits == 64) return {1e-11, 1e-11};
+    return bits == 16 ? Tolerance{2e-2, 2e-2} : Tolerance{2e-3, 2e-3};
+}
+
+void double_bytes(const Buffer<> &b) {
+    int8_t *bytes = reinterpret_cast<int8_t *>(b.data());
+    for (size_t i = 0; i < b.number_of_elements(); i++) bytes[i] = static_cast<int8_t>(2 * bytes[i]);
+}
+
+} // namespace
+
+Contest::Contest(const BenchCase &c, const Target &target, const BenchOptions &options)
+    : case_(c), target_(target), options_(options), op_(ops::make(c.op, c.parameters)) {
+    if (!op_.sizes().empty())
+        throw UserError(c.name + ": size " + op_.sizes()[0] + " has no value; benchmarks need numbers for all sizes");
+    uint64_t seed = 1;
+    for (const Input &in : op_.inputs()) {
+        inputs_.push_back(make_input(in, {}));
+        if (in.type.is_float())
+            fill_random(inputs_.back(), seed++, -1, 1);
+        else
+            fill_random_integers(inputs_.back(), seed++, in.type.is_uint() ? 0 : -4, 4);
+        // Without instructions for products of bytes oneDNN halves signed weights, so that sums of two fit 16 bits.
+        if (in.type == Int(8) && inputs_.size() > 1) double_bytes(inputs_.back());
+    }
+}
+
+void Contest::add_ours(const std::string &name, const Schedule &schedule, bool through_halide) {
+    CompileOptions options;
+    options.through_halide = through_halide;
+    const Kernel kernel = compile(schedule, target_, options);
+    std::vector<Buffer<>> arrays = inputs_;
+    bool packs = false;
+    for (size_t i = 0; i < inputs_.size(); i++) {
+        const std::string &from = kernel.nest().tensors[i].packed_from;
+        if (!from.empty()) arrays[i] = kernel.pack(from, inputs_[i]), packs = true;
+    }
+    const size_t first = arrays.size();
+    for (const std::string &o : op_.outputs()) {
+        arrays.push_back(make_output(op_, o, {}));
+        fill_unwritten(arrays.back());
+    }
+    std::vector<void *> pointers;
+    for (const Buffer<> &b : arrays) pointers.push_back(b.data());
+    kernel(arrays); // with all checks, once; then as C programs call it
+    pieces.push_back({name, packs ? "weights packed before" : "",
+                      [kernel, arrays, pointers] { kernel.call_raw(pointers.data(), nullptr); }, [] {}, arrays[first]});
+    packed_ = packed_ || packs;
+}
+
+std::string Contest::differences() const {
+    const Piece *first = nullptr;
+    for (const Piece &p : pieces) {
+        if (!p.output.raw_buffer() || !p.output.data()) continue;
+        p.collect();
+        if (!first) {
+            first = &p;
+            continue;
+        }
+        try {
+            check_close(p.output, first->output, tolerance_of(op_, op_.outputs()[0]));
+        } catch (const UserError &e) {
+            return p.name + " and " + first->name + " differ: " + e.what();
+        }
+    }
+    return "";
+}
+
+} // namespace kumiko::bench

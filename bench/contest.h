@@ -1,0 +1,60 @@
+// The pieces of work that one case compares: ours and the peers', on the same arrays.
+#pragma once
+
+#include "bench/suite.h"
+
+#include "bench/peers.h"
+#include "driver/kernel.h"
+
+namespace kumiko::bench {
+
+struct Piece {
+    std::string name, note;
+    TimedWork work;
+    std::function<void()> collect = [] {};
+    Buffer<> output; // the first one; empty for what computes nothing
+};
+
+class Contest {
+public:
+    // Throws UserError for an op with sizes that have no value. `target` and `options` must outlive it.
+    Contest(const BenchCase &c, const Target &target, const BenchOptions &options);
+
+    const Op &op() const { return op_; }
+
+    // A kernel of ours under that schedule. Throws what compile() throws.
+    void add_ours(const std::string &name, const Schedule &schedule, bool through_halide = false);
+    // Every peer that does this op; for those that are missing a remark. Call it last: where one of ours takes packed weights,
+    // the peers may too.
+    void add_peers();
+    // "" when every piece has computed the same, up to the order of sums; else who differs from whom, and how.
+    std::string differences() const;
+
+    std::vector<Piece> pieces;
+    std::vector<std::string> remarks;
+
+private:
+    const BenchCase &case_;
+    const Target &target_;
+    const BenchOptions &options_;
+    Op op_;
+    std::vector<Buffer<>> inputs_;
+    bool packed_ = false;
+
+    // bench/contest_peers.cpp
+    void add_peer(Peer &peer, PeerOptions options);
+    Peer::Result ask(Peer &peer, void *out, const PeerOptions &options) const;
+    Peer::Result ask_matmul(Peer &peer, void *out, const PeerOptions &options) const;
+    Peer::Result ask_conv(Peer &peer, void *out, const PeerOptions &options) const;
+    Peer::Result ask_attention(Peer &peer, float *out, const PeerOptions &options) const;
+    Peer::Result ask_rows(Peer &peer, float *out, const PeerOptions &options) const;
+    bool given(const char *name) const; // whether an option is there and is not the default
+    int64_t integer(const char *name) const { return case_.parameters.at(name).get<int64_t>(); }
+    bool flag(const char *name) const { return case_.parameters.at(name).get<bool>(); }
+    const float *in(size_t i) const { return reinterpret_cast<const float *>(inputs_.at(i).data()); }
+    bool floats() const; // all inputs and the one output are float32
+    // Of bias, residual and activation; nothing where a peer cannot be told, since they are not float32.
+    std::optional<Epilogue> epilogue() const;
+};
+
+} // namespace kumiko::bench

@@ -1,0 +1,51 @@
+// The interpreter that runs ONNX Runtime, whose wheel has no C headers: a process beside ours (bench/onnxruntime_peer.py)
+// that answers lines of JSON.
+#pragma once
+
+#include "support/json.h"
+
+#include <string>
+#include <sys/types.h>
+
+namespace kumiko::bench {
+
+class OnnxRuntimeProcess {
+public:
+    // Starts it and asks its version. Where that fails, reason() says why, and nothing else may be called.
+    OnnxRuntimeProcess();
+    ~OnnxRuntimeProcess(); // ends it
+    OnnxRuntimeProcess(const OnnxRuntimeProcess &) = delete;
+    OnnxRuntimeProcess &operator=(const OnnxRuntimeProcess &) = delete;
+
+    const std::string &reason() const { return reason_; }
+    const std::string &version() const { return version_; }
+    // Throws UserError when the process has ended.
+    Json ask(const Json &request);
+
+private:
+    int socket_ = -1;
+    pid_t pid_ = -1;
+    std::string reason_, version_, unread_;
+
+    void start();
+};
+
+// A file without a name that the process can open while this lives: how arrays get there and back.
+class SharedFile {
+public:
+    // Throws UserError when there is not enough memory.
+    explicit SharedFile(size_t bytes);
+    ~SharedFile();
+    SharedFile(const SharedFile &) = delete;
+    SharedFile &operator=(const SharedFile &) = delete;
+
+    std::string path() const; // for another process of the same user
+    void write(const void *from);
+    void read(void *to) const;
+
+private:
+    int file_ = -1;
+    size_t bytes_ = 0;
+};
+
+} // namespace kumiko::bench

@@ -1,0 +1,163 @@
+#include "bench/page.h"
+
+#include "bench/plot.h"
+#include "bench/summary.h"
+#include "support/atomic_file.h"
+#include "support/error.h"
+#include "support/table.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fmt/format.h>
+#include <set>
+
+namespace kumiko::bench {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string today() {
+    const std::time_t now = std::time(nullptr);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+    return text;
+}
+
+std::string caches(const Machine &machine) {
+    std::string all;
+    for (size_t i = 0; i + 1 < machine.memory.size(); i++) { // the last is no cache
+        const MemoryLevel &m = machine.memory[i];
+        if (m.explicit_placement || m.bytes <= 0) continue;
+        const bool small = m.bytes < (1 << 20);
+        all += fmt::format("{}{} {} {}", all.empty() ? "" : ", ", m.name, small ? m.bytes >> 10 : m.bytes >> 20,
+                           small ? "KiB" : "MiB");
+    }
+    return all;
+}
+
+// Where and with what the numbers were made.
+Json where(const Target &target) {
+    const Machine &m = target.machine;
+    std::string vectors;
+    for (const char *feature :
+         {"avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "neon", "dotprod"}) {
+        if (m.has(feature)) vectors += (vectors.empty() ? "" : ", ") + std::string(feature);
+    }
+    return {{"date", today()},
+            {"processor", m.description},
+            {"cores", m.units_in_all("core")},
+            {"caches", caches(m)},
+            {"instructions", vectors},
+            {"compiler", std::string("Kumiko's generator with LLVM for ") + target.cpu.cpu},
+            {"peers", peer_lines()}};
+}
+
+std::string where_text(const Json &w) {
+    std::string peers;
+    for (const Json &p : w.at("peers")) peers += (peers.empty() ? "" : "; ") + p.get<std::string>();
+    return fmt::format("{}, {} cores, {}; {}. {}. Peers: {}. Measured {}.\n", w.at("processor").get<std::string>(),
+                       w.at("cores").get<int64_t>(), w.at("caches").get<std::string>(),
+                       w.at("instructions").get<std::string>(), w.at("compiler").get<std::string>(), peers,
+                       w.at("date").get<std::string>());
+}
+
+std::string rate(double value) { return value <= 0 ? "" : fmt::format("{:.{}f}", value, value < 9.95 ? 2 : 1); }
+
+std::string suite_table(const std::vector<BenchRow> &rows) {
+    std::set<std::string> peers;
+    std::set<int> threads;
+    for (const BenchRow &r : rows) {
+        for (const auto &[name, its] : r.peers) peers.insert(name);
+        threads.insert(r.threads);
+    }
+    std::vector<std::string> headings = {"case"};
+    if (threads.size() > 1) headings.push_back("threads");
+    headings.insert(headings.end(), {"Kumiko", "unit", "of peak"});
+    headings.insert(headings.end(), peers.begin(), peers.end());
+    headings.push_back("ratio to the best");
+    Table table(headings);
+    for (const BenchRow &r : rows) {
+        std::vector<std::string> cells = {r.name};
+        if (threads.size() > 1) cells.push_back(std::to_string(r.threads));
+        cells.push_back(r.failure.empty() ? rate(r.ours) : "not supported");
+        cells.push_back(r.unit);
+        cells.push_back(r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-");
+        for (const std::string &p : peers) cells.push_back(r.peers.count(p) ? rate(r.peers.at(p)) : "-");
+        cells.push_back(r.ratio > 0 ? fmt::format("{:.2f}", r.ratio) : "-");
+        table.row(cells);
+    }
+    return table.markdown();
+}
+
+std::vector<BenchRow> rows_of(const Json &suite) {
+    std::vector<BenchRow> rows;
+    for (const Json &r : suite.at("rows")) rows.push_back(BenchRow::from_json(r));
+    return rows;
+}
+
+std::string section(const Json &suite, const std::string &folder, bool name_machine) {
+    const std::string name = suite.at("suite").get<std::string>();
+    const std::vector<BenchRow> rows = rows_of(suite);
+    std::string text = fmt::format("## {}\n\n{}.\n", name, suite.at("summary").get<std::string>());
+    std::set<int> threads;
+    for (const BenchRow &r : rows) threads.insert(r.threads);
+    for (int t : threads) {
+        std::vector<BenchRow> some;
+        std::copy_if(rows.begin(), rows.end(), std::back_inserter(some),
+                     [&](const BenchRow &r) { return r.threads == t; });
+        text += fmt::format("{} thread{}, {}.\n", t, t == 1 ? "" : "s", summarize(some).text());
+    }
+    if (name_machine) text += "\n" + where_text(suite.at("where"));
+    return text + fmt::format("\n![{0}]({1}/{0}.svg)\n\n", name, folder) + suite_table(rows) + "\n";
+}
+
+const char *const preface =
+    "# Performance\n\n"
+    "Made by `./run bench SUITE… --page docs/performance.md`. In each case all contestants work on the same arrays and "
+    "take\n"
+    "turns, and their results are compared; rates are medians, and a ratio is the median over the rounds of ours to "
+    "the best\n"
+    "peer's in the same round: above 1 ours is faster. \"of peak\" compares with the best instruction of the machine "
+    "for these\n"
+    "types, or with copying memory where the arrays exceed the caches, timed in the same rounds. Convolutions take "
+    "NCHW\n"
+    "images; peers have brought weights into their own layout before, and in \"own layouts\" images too.\n\n";
+
+} // namespace
+
+void write_page(const std::string &page, const std::vector<BenchRow> &rows, const Target &target) {
+    const fs::path file(page), folder = fs::path(page).replace_extension();
+    if (file.extension() != ".md") throw UserError("--page " + page + ": the page is Markdown, name it FILE.md");
+    std::map<std::string, std::vector<BenchRow>> by_suite;
+    for (const BenchRow &r : rows) by_suite[r.suite].push_back(r);
+    const std::vector<std::string> names = suite_names();
+    fs::create_directories(folder);
+    for (const auto &[name, some] : by_suite) {
+        if (std::find(names.begin(), names.end(), name) == names.end() || suite_cases(name).empty())
+            throw UserError("--page shows kernels beside peers, and suite " + name + " has none");
+        Json json = {
+            {"suite", name}, {"summary", suite_summary(name)}, {"where", where(target)}, {"rows", Json::array()}};
+        for (const BenchRow &r : some) json["rows"].push_back(r.json());
+        write_file_atomically((folder / (name + ".json")).string(), dump_json(json));
+        write_file_atomically((folder / (name + ".svg")).string(), plot_svg(some));
+    }
+    std::vector<Json> all; // in the order of the suites
+    for (const std::string &name : names) {
+        const fs::path data = folder / (name + ".json");
+        if (fs::exists(data)) all.push_back(load_json(data.string()));
+    }
+    const auto place = [](const Json &suite) {
+        Json w = suite.at("where");
+        w.erase("date");
+        return w;
+    };
+    const bool one = std::all_of(all.begin(), all.end(), [&](const Json &s) { return place(s) == place(all.front()); });
+    std::string text = preface;
+    if (one && !all.empty()) text += where_text(all.back().at("where")) + "\n";
+    for (const Json &suite : all) text += section(suite, folder.filename().string(), !one);
+    write_file_atomically(page, text);
+}
+
+} // namespace kumiko::bench

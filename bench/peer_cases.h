@@ -1,0 +1,90 @@
+// What a peer is asked to compute, in plain numbers: it knows nothing of the compiler. All arrays are row-major and dense.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kumiko::bench {
+
+enum class Dtype { F32, F64, F16, BF16, U8, S8, S32 };
+size_t bytes_of(Dtype type);
+
+// What is done to a sum before it is stored: + bias (one value a column, or a filter), + residual (shaped like the result),
+// then the function. All float32; only of float32 results.
+struct Epilogue {
+    const float *bias = nullptr, *residual = nullptr;
+    std::string activation; // as of Peer::elementwise; "": none
+
+    bool none() const { return !bias && !residual && activation.empty(); }
+};
+
+// C[m,n] = A[m,k] B[k,n], for each of `batch`. Sums of u8 and s8 are made in s32, of bf16 and f16 in float32.
+struct MatmulCase {
+    int64_t m, n, k;
+    Dtype a = Dtype::F32, b = Dtype::F32, c = Dtype::F32;
+    bool transpose_a = false, transpose_b = false; // A is stored [k,m]; B is stored [n,k]
+    int64_t batch = 0;                             // outermost axis of all three; 0: there is none
+    bool shared_b = false;                         // B has no such axis
+    Epilogue epilogue = {};
+
+    bool all(Dtype type) const { return a == type && b == type && c == type; }
+    double flops() const {
+        return 2.0 * static_cast<double>(batch ? batch : 1) * static_cast<double>(m) * static_cast<double>(n) *
+               static_cast<double>(k);
+    }
+};
+
+// dst[n,f,oh,ow] = sum over c,r,s of src[n,g*C/G+c,...] * weights[f,c,r,s]; src is NCHW, weights are [F,C/G,R,S].
+struct ConvCase {
+    int64_t n, c, h, w, filters, r, s;
+    int64_t stride = 1, pad = 0, dilation = 1, groups = 1;
+    Dtype src = Dtype::F32, weights = Dtype::F32, dst = Dtype::F32;
+    Epilogue epilogue = {};
+
+    bool floats() const { return src == Dtype::F32 && weights == Dtype::F32 && dst == Dtype::F32; }
+    int64_t out_h() const { return (h + 2 * pad - dilation * (r - 1) - 1) / stride + 1; }
+    int64_t out_w() const { return (w + 2 * pad - dilation * (s - 1) - 1) / stride + 1; }
+    // As if the padding were computed too, which is how it is usually counted.
+    double flops() const {
+        return 2.0 * static_cast<double>(n * filters * out_h() * out_w()) * static_cast<double>(c / groups * r * s);
+    }
+};
+
+// Along the columns of a matrix of float32. function: softmax, log_softmax, layer_norm (by scale and shift), rms_norm (by
+// scale).
+struct RowsCase {
+    std::string function;
+    int64_t rows, columns;
+    float epsilon = 1e-5f;
+    double bytes() const { return 8.0 * static_cast<double>(rows) * static_cast<double>(columns); }
+};
+
+// dst(i, j) = function(a(i, j), b(i, j)), or b(j) for all rows. function: add, sub, mul, div, max, min.
+struct BinaryCase {
+    std::string function;
+    int64_t rows, columns;
+    bool row = false; // b is one row
+};
+
+// kind: sum, mean, max, min, over axes in order
+struct ReduceCase {
+    std::string kind;
+    std::vector<int64_t> shape, axes;
+};
+
+// dst(i[order[0]], i[order[1]], …) = src(i[0], i[1], …), of float32
+struct TransposeCase {
+    std::vector<int64_t> shape, order;
+};
+
+// dst = softmax(scale * Q K^T) V for each of `heads` heads: Q[b,heads,s,d], K[b,groups,t,d], V[b,groups,t,v]; causal: the
+// last query sees all keys, the one before all but the last.
+struct AttentionCase {
+    int64_t b, heads, groups, s, t, d, v;
+    double scale;
+    bool causal = false;
+};
+
+} // namespace kumiko::bench

@@ -1,0 +1,62 @@
+// oneDNN as a peer. It lives in a module of its own: the library is large and starts OpenMP's threads.
+#pragma once
+
+#include "bench/peers.h"
+
+#include <dnnl.hpp>
+
+#include <unordered_map>
+
+namespace kumiko::bench {
+
+class OneDnn : public Peer {
+public:
+    std::string name() const override { return "oneDNN"; }
+    std::string version() const override;
+    bool available() const override { return true; }
+    std::string reason() const override { return ""; }
+
+    Result matmul(const MatmulCase &, const void *a, const void *b, void *c, const PeerOptions &) override;
+    Result conv2d(const ConvCase &, const void *src, const void *weights, void *dst, const PeerOptions &) override;
+    Result rows(const RowsCase &, const float *src, const float *scale, const float *shift, float *dst,
+                const PeerOptions &) override;
+    Result elementwise(const std::string &function, int64_t count, const float *src, float *dst,
+                       const PeerOptions &) override;
+    Result binary(const BinaryCase &, const float *a, const float *b, float *dst, const PeerOptions &) override;
+    Result reduce(const ReduceCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result transpose(const TransposeCase &, const float *src, float *dst, const PeerOptions &) override;
+
+private:
+    using Arguments = std::unordered_map<int, dnnl::memory>;
+
+    dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+    dnnl::stream stream_{engine_};
+
+    // A primitive that oneDNN refuses is one that this peer does not do; one that it has no fast code for ("ref:any") too.
+    // It plans for the number of threads at creation.
+    template<typename Make>
+    Result guarded(const PeerOptions &options, const Make &make) {
+        plan_for(options.threads);
+        try {
+            Result result = make();
+            if (result && result->note.starts_with("ref")) return {};
+            return result;
+        } catch (const dnnl::error &) {
+            return {};
+        }
+    }
+    static void plan_for(int threads);
+
+    // oneDNN has no pointers to const.
+    dnnl::memory wrap(const dnnl::memory::desc &desc, const void *data) const {
+        return dnnl::memory(desc, engine_, const_cast<void *>(data));
+    }
+    dnnl::memory reordered(dnnl::memory from, const dnnl::memory::desc &wanted);
+    // The epilogue's residual and function; their arguments join `arguments`. Throws dnnl::error for a function that it has
+    // not.
+    dnnl::primitive_attr after(const Epilogue &e, const dnnl::memory::desc &result, Arguments &arguments) const;
+    PeerKernel kernel(dnnl::primitive primitive, const char *implementation, const PeerOptions &options,
+                      Arguments arguments);
+};
+
+} // namespace kumiko::bench

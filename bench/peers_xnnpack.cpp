@@ -1,0 +1,138 @@
+// XNNPACK as a peer, in a module of its own. Its images are NHWC, so convolutions are among those in layouts of its own.
+#include "bench/peers.h"
+
+#include <pthreadpool.h>
+#include <xnnpack.h>
+
+#include <cstring>
+#include <limits>
+#include <map>
+
+namespace kumiko::bench {
+
+namespace {
+
+constexpr float lowest = -std::numeric_limits<float>::infinity(), highest = std::numeric_limits<float>::infinity();
+
+// Floats with room behind, which it may read.
+using Area = std::shared_ptr<std::vector<float>>;
+Area area(size_t count) { return std::make_shared<std::vector<float>>(count + XNN_EXTRA_BYTES / sizeof(float)); }
+Area copy_of(const float *from, size_t count) {
+    Area a = area(count);
+    std::memcpy(a->data(), from, count * sizeof(float));
+    return a;
+}
+
+class XnnPack : public Peer {
+public:
+    XnnPack() {
+        if (xnn_initialize(nullptr) != xnn_status_success) reason_ = "it does not know this processor";
+    }
+    std::string name() const override { return "XNNPACK"; }
+    std::string version() const override { return available() ? "of 2022-02-16" : ""; } // it has no other
+    bool available() const override { return reason_.empty(); }
+    std::string reason() const override { return reason_; }
+
+    Result matmul(const MatmulCase &s, const void *a, const void *b, void *c, const PeerOptions &options) override {
+        if (!s.all(Dtype::F32) || s.batch || s.transpose_a || !options.prepack_weights) return {};
+        float low, high;
+        if (s.epilogue.residual || !bounds(s.epilogue.activation, low, high)) return {};
+        const size_t m = size(s.m), n = size(s.n), k = size(s.k);
+        xnn_operator_t op = nullptr;
+        if (xnn_create_fully_connected_nc_f32(k, n, k, n, static_cast<const float *>(b), s.epilogue.bias, low, high,
+                                              s.transpose_b ? 0 : XNN_FLAG_TRANSPOSE_WEIGHTS,
+                                              &op) != xnn_status_success)
+            return {};
+        const Area from = copy_of(static_cast<const float *>(a), m * k);
+        const auto failed =
+            xnn_setup_fully_connected_nc_f32(op, m, from->data(), static_cast<float *>(c), pool(options));
+        return kernel(op, failed, from, options, "weights packed before");
+    }
+
+    Result conv2d(const ConvCase &s, const void *src, const void *weights, void *dst,
+                  const PeerOptions &options) override {
+        if (!s.floats() || !options.own_activations || !options.prepack_weights || s.epilogue.residual) return {};
+        float low, high;
+        if (!bounds(s.epilogue.activation, low, high)) return {};
+        const bool depthwise = s.groups == s.c && s.filters == s.c && s.groups > 1;
+        if (s.groups > 1 && !depthwise) return {};
+        const Area from = area(size(s.n * s.c * s.h * s.w)),
+                   filters = area(size(s.filters * s.c / s.groups * s.r * s.s)),
+                   to = area(size(s.n * s.filters * s.out_h() * s.out_w()));
+        turn(static_cast<const float *>(src), from->data(), s.n, s.c, s.h * s.w);
+        // [F,C,R,S] to [F,R,S,C]; of depthwise ones [C,1,R,S] to [R,S,C].
+        if (depthwise)
+            turn(static_cast<const float *>(weights), filters->data(), 1, s.c, s.r * s.s);
+        else
+            turn(static_cast<const float *>(weights), filters->data(), s.filters, s.c, s.r * s.s);
+        const auto u = [](int64_t x) { return static_cast<uint32_t>(x); };
+        xnn_operator_t op = nullptr;
+        if (xnn_create_convolution2d_nhwc_f32(
+                u(s.pad), u(s.pad), u(s.pad), u(s.pad), u(s.r), u(s.s), u(s.stride), u(s.stride), u(s.dilation),
+                u(s.dilation), u(s.groups), size(s.c / s.groups), size(s.filters / s.groups), size(s.c),
+                size(s.filters), filters->data(), s.epilogue.bias, low, high,
+                depthwise ? XNN_FLAG_DEPTHWISE_CONVOLUTION : 0, &op) != xnn_status_success)
+            return {};
+        const auto failed = xnn_setup_convolution2d_nhwc_f32(op, size(s.n), size(s.h), size(s.w), from->data(),
+                                                             to->data(), pool(options));
+        Result result = kernel(op, failed, from, options, "NHWC");
+        if (result)
+            result->collect = [to, dst, s] {
+                turn(to->data(), static_cast<float *>(dst), s.n, s.out_h() * s.out_w(), s.filters);
+            };
+        return result;
+    }
+
+    Result rows(const RowsCase &s, const float *src, const float *, const float *, float *dst,
+                const PeerOptions &options) override {
+        if (s.function != "softmax") return {};
+        xnn_operator_t op = nullptr;
+        const size_t columns = size(s.columns);
+        if (xnn_create_softmax_nc_f32(columns, columns, columns, 0, &op) != xnn_status_success) return {};
+        const Area from = copy_of(src, size(s.rows) * columns);
+        const auto failed = xnn_setup_softmax_nc_f32(op, size(s.rows), from->data(), dst, pool(options));
+        return kernel(op, failed, from, options);
+    }
+
+private:
+    std::string reason_;
+    std::map<int, pthreadpool_t> pools_; // they live as long as the program
+
+    static size_t size(int64_t n) { return static_cast<size_t>(n); }
+    pthreadpool_t pool(const PeerOptions &options) {
+        if (options.threads == 1) return nullptr;
+        pthreadpool_t &p = pools_[options.threads];
+        if (!p) p = pthreadpool_create(size(options.threads));
+        return p;
+    }
+    // What it clamps results to for that function; false where it has not the function.
+    static bool bounds(const std::string &activation, float &low, float &high) {
+        low = activation.empty() ? lowest : 0;
+        high = activation == "relu6" ? 6 : highest;
+        return activation.empty() || activation == "relu" || activation == "relu6";
+    }
+    // The last two axes exchanged.
+    static void turn(const float *from, float *to, int64_t count, int64_t rows, int64_t columns) {
+        for (int64_t n = 0; n < count; n++)
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t j = 0; j < columns; j++)
+                    to[(n * columns + j) * rows + i] = from[(n * rows + i) * columns + j];
+    }
+    Result kernel(xnn_operator_t op, xnn_status failed, const Area &source, const PeerOptions &options,
+                  const std::string &note = "") {
+        const std::shared_ptr<xnn_operator> owned(op, xnn_delete_operator);
+        if (failed != xnn_status_success) return {};
+        PeerKernel out;
+        out.work = [owned, source, threads = pool(options)] { xnn_run_operator(owned.get(), threads); };
+        out.note = note;
+        return out;
+    }
+};
+
+} // namespace
+
+} // namespace kumiko::bench
+
+extern "C" __attribute__((visibility("default"))) kumiko::bench::Peer *kumiko_make_peer() {
+    return new kumiko::bench::XnnPack;
+}

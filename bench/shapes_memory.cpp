@@ -1,0 +1,58 @@
+// What memory bounds: some that caches hold, some that they do not.
+#include "bench/shapes.h"
+
+namespace kumiko::bench {
+
+Shapes rows_shapes() {
+    Shapes shapes;
+    const auto matrix = [](int m, int n) { return Json{{"m", m}, {"n", n}}; };
+    for (const char *op : {"softmax", "log_softmax", "layer_norm", "rms_norm"}) {
+        if (op == std::string("softmax")) {
+            shapes.push_back({op, matrix(1536, 128)}); // scores of BERT-base's heads
+            shapes.push_back({op, matrix(128, 1000)}); // classes
+        } else {
+            shapes.push_back({op, matrix(512, 768)});
+        }
+        shapes.push_back({op, matrix(4096, 4096)});
+    }
+    const auto reduce = [&](const char *kind, const Json &shape, const Json &axes) {
+        shapes.push_back({"reduce", {{"kind", kind}, {"shape", shape}, {"axes", axes}}});
+    };
+    reduce("sum", {4096, 1024}, {1});
+    reduce("sum", {4096, 1024}, {0});
+    reduce("sum", {16384, 1024}, {1});
+    reduce("max", {4096, 1024}, {1});
+    reduce("mean", {2048, 7, 7}, {1, 2}); // pooling of a whole image
+    reduce("sum", {64, 512, 512}, {0, 2});
+    return shapes;
+}
+
+Shapes elementwise_shapes() {
+    Shapes shapes;
+    for (const char *function : {"relu", "exp", "tanh", "sigmoid", "silu", "gelu", "add", "mul"})
+        shapes.push_back({function, {{"n", 1 << 20}}});
+    shapes.push_back({"gelu", {{"n", 512 * 3072}}});
+    shapes.push_back({"add", {{"rows", 512}, {"n", 3072}}}); // a bias
+    for (const char *function : {"relu", "exp", "gelu", "add"}) shapes.push_back({function, {{"n", 1 << 24}}});
+    return shapes;
+}
+
+// Images of all channels of a pixel together, and of none; weights; squares.
+Shapes transpose_shapes() {
+    Shapes shapes;
+    for (const auto &[m, n] : std::vector<std::pair<int, int>>{{64, 64},
+                                                               {256, 256},
+                                                               {1000, 1000},
+                                                               {1024, 1024},
+                                                               {4096, 4096},
+                                                               {5000, 3000},
+                                                               {768, 3072},
+                                                               {64, 3136},
+                                                               {3136, 64},
+                                                               {3, 50176},
+                                                               {50176, 3}})
+        shapes.push_back({"transpose", {{"m", m}, {"n", n}}});
+    return shapes;
+}
+
+} // namespace kumiko::bench

@@ -1,0 +1,43 @@
+#include "bench/summary.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace kumiko::bench {
+
+Summary summarize(const std::vector<BenchRow> &rows) {
+    Summary s;
+    double ratios = 0, shares = 0;
+    int peaks = 0;
+    for (const BenchRow &r : rows) {
+        s.cases++;
+        if (!r.failure.empty()) s.unsupported++;
+        if (r.ratio > 0) {
+            s.compared++;
+            ratios += std::log(r.ratio);
+            if (s.worst == 0 || r.ratio < s.worst) s.worst = r.ratio, s.worst_case = r.name;
+        }
+        if (r.of_peak > 0) {
+            peaks++;
+            shares += std::log(r.of_peak);
+        }
+    }
+    if (s.compared) s.ratio = std::exp(ratios / s.compared);
+    if (peaks) s.of_peak = std::exp(shares / peaks);
+    return s;
+}
+
+std::string Summary::text() const {
+    std::string t = fmt::format("{} case{}", cases, cases == 1 ? "" : "s");
+    if (compared) {
+        t += fmt::format(": geometric mean {:.2f}x of the best peer (worst {:.2f}x, {})", ratio, worst, worst_case);
+        if (compared < cases) t += fmt::format(" over the {} that a peer has too", compared);
+    } else {
+        t += ", none that a peer has too";
+    }
+    if (of_peak > 0) t += fmt::format(", {:.0f} % of peak", 100 * of_peak);
+    if (unsupported) t += fmt::format("; {} of them not supported", unsupported);
+    return t;
+}
+
+} // namespace kumiko::bench

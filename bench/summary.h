@@ -1,0 +1,22 @@
+// What a suite comes to: how ours stand beside the best peer of each case, and how near to what the machine can do.
+#pragma once
+
+#include "bench/suite.h"
+
+namespace kumiko::bench {
+
+struct Summary {
+    int cases = 0, compared = 0; // compared: with at least one peer
+    double ratio = 0;            // geometric mean over those compared of ours / the best peer; 0: none
+    double worst = 0;
+    std::string worst_case;
+    double of_peak = 0; // geometric mean over the cases that have a peak; 0: none
+    int unsupported = 0;
+
+    // "22 cases: geometric mean 0.97x of the best peer (worst 0.34x, 4x4x4), 61 % of peak"
+    std::string text() const;
+};
+
+Summary summarize(const std::vector<BenchRow> &rows);
+
+} // namespace kumiko::bench

@@ -1,0 +1,117 @@
+// Means of suites, the page and its pictures, from rows whose numbers are known.
+// Links: bench
+#include "bench/page.h"
+#include "bench/plot.h"
+#include "bench/summary.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace kumiko;
+using namespace kumiko::bench;
+
+namespace {
+
+BenchRow row(const std::string &suite, const std::string &name, double ours, double peer, double peak = 0) {
+    BenchRow r;
+    r.suite = suite, r.name = name, r.unit = "GFLOP/s", r.ours = r.untuned = ours, r.seconds = 1;
+    if (peer > 0) {
+        r.peers["oneDNN"] = peer, r.peers["MKL"] = peer / 2, r.best_peer = "oneDNN";
+        r.peer_notes["oneDNN"] = "jit";
+        if (ours > 0) r.ratio = ours / peer;
+    }
+    r.peak = peak;
+    if (peak > 0) r.of_peak = ours / peak;
+    return r;
+}
+
+std::string read(const std::filesystem::path &file) {
+    std::ifstream in(file);
+    REQUIRE_MESSAGE(in.good(), file.string());
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+size_t count(const std::string &text, const std::string &part) {
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) n++;
+    return n;
+}
+
+} // namespace
+
+TEST_CASE("means are geometric, the worst has a name, and what is not there does not count") {
+    BenchRow failed = row("gemm-f32", "c", 0, 5);
+    failed.failure = "not built";
+    const Summary s =
+        summarize({row("gemm-f32", "a", 2, 1, 8), row("gemm-f32", "b", 1, 8, 2), row("gemm-f32", "d", 3, 0), failed});
+    CHECK(s.cases == 4);
+    CHECK(s.compared == 2);
+    CHECK(s.ratio == doctest::Approx(0.5)); // of 2 and 1/8
+    CHECK(s.worst == doctest::Approx(0.125));
+    CHECK(s.worst_case == "b");
+    CHECK(s.of_peak == doctest::Approx(0.3535534)); // of 1/4 and 1/2
+    CHECK(s.unsupported == 1);
+    CHECK(s.text() == "4 cases: geometric mean 0.50x of the best peer (worst 0.12x, b) over the 2 that a peer has too, "
+                      "35 % of peak; 1 of them not supported");
+    CHECK(summarize({row("gemm-f32", "d", 3, 0)}).text() == "1 case, none that a peer has too");
+}
+
+TEST_CASE("a row comes back from JSON as it was") {
+    BenchRow r = row("gemm-f32", "a", 2, 1, 8);
+    r.remarks = {"x"}, r.threads = 3, r.spread = 0.25, r.tuned = true, r.failure = "f", r.wrong = "w";
+    CHECK(BenchRow::from_json(r.json()).json() == r.json());
+    const BenchRow bare = row("gemm-f32", "a", 2, 0);
+    CHECK(BenchRow::from_json(bare.json()).json() == bare.json());
+}
+
+TEST_CASE("a picture has every case, peer and peak, and longer bars for more") {
+    const std::string svg =
+        plot_svg({row("gemm-f32", "1 < 2 & 3", 20, 40, 100), row("gemm-f32", "second", 60, 50, 100)});
+    CHECK(svg.starts_with("<svg "));
+    CHECK(svg.ends_with("</svg>\n"));
+    CHECK(count(svg, "1 &lt; 2 &amp; 3") == 1);
+    for (const char *name : {"second", "oneDNN", "MKL", "Kumiko"}) CHECK_MESSAGE(count(svg, name) == 1, name);
+    CHECK(count(svg, "translate(") == 2 + 4); // in the legend, and of each case
+    std::vector<double> widths;
+    const std::string bar = "height=\"12\"", key = "width=\"";
+    for (size_t at = 0; (at = svg.find(bar, at)) != std::string::npos; at += bar.size())
+        widths.push_back(std::stod(svg.substr(svg.rfind(key, at) + key.size())));
+    REQUIRE(widths.size() == 2);
+    CHECK(widths[1] == doctest::Approx(3 * widths[0]).epsilon(0.01));
+}
+
+TEST_CASE("a suite measured again replaces its own section alone") {
+    const auto folder = std::filesystem::path("test_bench_page.scratch");
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    const std::string page = (folder / "speed.md").string();
+    const Target target = Target::named("x86-64-avx2");
+    write_page(page, {row("gemm-f32", "first", 11, 10), row("rows", "other", 33, 30)}, target);
+    write_page(page, {row("gemm-f32", "again", 22, 20)}, target);
+    const std::string text = read(page);
+    CHECK(count(text, "## gemm-f32") == 1);
+    CHECK(count(text, "## rows") == 1);
+    CHECK(text.find("## gemm-f32") < text.find("## rows")); // in the order of the suites
+    CHECK(count(text, "| again | 22.0 | GFLOP/s | - | 10.0 | 20.0 | 1.10 |") == 1);
+    CHECK(count(text, "| other | 33.0") == 1);
+    CHECK(count(text, "first") == 0);
+    CHECK(count(text, "(speed/rows.svg)") == 1);
+    CHECK(count(text, "Measured ") == 1); // one machine, named once
+    CHECK(count(read(folder / "speed/gemm-f32.svg"), "again") == 1);
+    write_page(page, {row("rows", "other", 33, 30)}, Target::named("x86-64-avx512"));
+    CHECK(count(read(page), "Measured ") == 2); // two machines: each section names its own
+}
+
+TEST_CASE("pages refuse what they cannot show") {
+    const Target target = Target::named("x86-64-avx2");
+    CHECK_THROWS_WITH_AS(write_page("speed.txt", {row("rows", "a", 1, 1)}, target), doctest::Contains("FILE.md"),
+                         UserError);
+    CHECK_THROWS_WITH_AS(write_page("test_bench_page.scratch/x.md", {row("compile", "a", 1, 1)}, target),
+                         doctest::Contains("suite compile has none"), UserError);
+}
