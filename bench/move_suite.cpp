@@ -69,7 +69,7 @@ std::vector<BenchRow> run_move_suite(const std::function<void(const std::string 
         row.peers["bound"] = double(move.bound.cycles);
         row.best_peer = "bound";
         row.ratio = double(move.bound.cycles) / double(run.cycles());
-        row.remarks.push_back(
+        row.remarks.emplace_back(
             "chip-move: machine full, f16; the peer is the bound of the links that the words have to cross");
         row.remarks.push_back(fmt::format("{}: {} cycles predicted; {}", c.name, move.cycles, move.bound.to_string()));
         rows.push_back(std::move(row));

@@ -109,7 +109,7 @@ std::string section(const Json &suite, const std::string &folder, bool name_mach
                      [&](const BenchRow &r) { return r.threads == t; });
         text += fmt::format("{} thread{}, {}.\n", t, t == 1 ? "" : "s", summarize(some).text());
     }
-    if (name_machine) text += "\n" + where_text(suite.at("where"));
+    if (name_machine) text += fmt::format("\n{}", where_text(suite.at("where")));
     return text + fmt::format("\n![{0}]({1}/{0}.svg)\n\n", name, folder) + suite_table(rows) + "\n";
 }
 
