@@ -14,6 +14,7 @@
 #include "schedules/library/chip_rows.h"
 #include "schedules/library/chip_transpose.h"
 #include "schedules/library/conv.h"
+#include "schedules/library/conv_filters.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
@@ -38,6 +39,11 @@ std::string against_matmul(const Op &, const Machine &machine, const MatmulParam
 
 std::string against_conv(const Op &, const Machine &machine, const ConvParameters &p) {
     return against_spills(p.channels * p.image_rows * p.vectors, machine);
+}
+
+std::string against_conv_filters(const Op &, const Machine &machine, const ConvFiltersParameters &p) {
+    if (p.weights.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
+    return against_spills(p.pixels * p.vectors, machine);
 }
 
 // What the chip's planner would refuse, as far as the estimate of cycles knows it.
@@ -65,6 +71,9 @@ const std::vector<LibraryTemplate> &templates() {
                                       schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
                                         matmul_parameters, schedule_matmul, against_matmul),
+        make_template<ConvFiltersParameters>("conv_filters", "direct convolutions in vectors of filters",
+                                             is_conv_by_filters, conv_filters_parameters, schedule_conv_filters,
+                                             against_conv_filters),
         make_template<ConvParameters>("conv", "direct convolutions, dense, grouped, depthwise and transposed", is_conv,
                                       conv_parameters, schedule_conv, against_conv),
         make_template<AttentionParameters>("attention", "softmax of products, and its product with values",

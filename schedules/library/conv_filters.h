@@ -1,0 +1,24 @@
+// Direct convolutions of images with channels before rows, in vectors of filters: each element of the image is spread over a
+// vector, the weights of a few vectors of filters are read side by side, and the results go to their planes one by one, which
+// costs little once all is summed. Strides and windows of the image cost nothing then, as no vector lies along it.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::library {
+
+struct ConvFiltersParameters {
+    BOOST_HANA_DEFINE_STRUCT(ConvFiltersParameters, (Tile, pixels), // neighbouring results in registers
+                             (Tile, vectors),                       // vectors of filters in registers
+                             (Tile, depth),     // channels that are summed between visits to results
+                             (Choice, outer),   // what the outermost loop steps through: "filters" or "rows"
+                             (Choice, weights), // brought into reading order by the kernel: "copied"; or "ahead" of it
+                             (Choice, unroll),  // "none", "kx" of the window, or four "channels"
+                             (Flag, parallel)); // spread the outermost loop over cores
+};
+
+bool is_conv_by_filters(const Op &op);
+ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine);
+Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p);
+
+} // namespace kumiko::library
