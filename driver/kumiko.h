@@ -12,6 +12,8 @@
 #include "dsl/interpret.h"
 #include "dsl/math.h"
 #include "dsl/op.h"
+#include "dsl/scan.h"
+#include "dsl/tuple.h"
 #include "machine/instruction.h"
 #include "machine/machine.h"
 #include "ops/ops.h"

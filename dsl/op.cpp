@@ -22,9 +22,6 @@ struct Op::Contents {
     std::vector<Requirement> requirements;
 };
 
-std::string accumulator_variable(size_t c) { return c ? fmt::format("{}.{}", accumulator_name, c) : accumulator_name; }
-std::string term_variable(size_t c) { return c ? fmt::format("{}.{}", term_name, c) : term_name; }
-
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices) {
     // Halide wants an Image call to stand for a buffer parameter; nothing else of the parameter is used.
     return Call::make(type, tensor, indices, Call::Image, Halide::Internal::FunctionPtr(), 0, Halide::Buffer<>(),
@@ -65,7 +62,8 @@ Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c
 Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
 
 // Fills the components of a reduction stage from how it was written.
-void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
+void define_components(Stage &stage, const ReductionTerm &r, const std::vector<Expr> &terms) {
+    const Expr &e = terms[0];
     const Type t = e.type();
     const auto one = [&](const Expr &identity, const Expr &combined) {
         stage.components = {{stage.name, t, identity, e, combined}};
@@ -79,7 +77,10 @@ void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
     } else if (r.kind == "minimum") {
         one(highest(t), Min::make(acc(t), term(t)));
     } else if (r.kind == "reduce") {
-        one(r.identity, r.combined);
+        for (size_t c = 0; c < terms.size(); c++) {
+            const std::string name = c ? stage.name + "." + std::to_string(c) : stage.name;
+            stage.components.push_back({name, terms[c].type(), r.identities[c], terms[c], r.combined[c]});
+        }
     } else { // argmax, argmin: the index is the row-major position in the reduction's axes
         Expr position = 0;
         for (const Axis &a : r.axes) position = position * a.extent() + a;
@@ -156,7 +157,7 @@ public:
         stage.axes = c.axes;
         stage.strides = c.strides;
         const Call *call = c.value.as<Call>();
-        if (call && is_reduction(call)) {
+        if (call && is_reduction(call) && !decode_reduction(call).tuple) {
             fill_fold(stage, decode_reduction(call), c.axes);
         } else {
             stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
@@ -200,9 +201,12 @@ private:
             inner.push_back(a);
         }
         check_fold(r, stage.name, where_);
-        const Expr e = rewrite(r.term, stage.name, inner);
-        check_variables(e, stage.name, inner);
-        define_components(stage, r, e);
+        std::vector<Expr> terms;
+        for (const Expr &e : r.terms) {
+            terms.push_back(rewrite(e, stage.name, inner));
+            check_variables(terms.back(), stage.name, inner);
+        }
+        define_components(stage, r, terms);
         stage.type = stage.components[0].type;
     }
 
@@ -224,14 +228,14 @@ private:
             throw UserError(where_, "tensor \"" + stage.name + "\" scans along axis \"" + axis.name() +
                                         "\", over which it does not range; name it among the tensor's axes");
         check_fold(r, stage.name, where_);
-        const Expr e = rewrite(r.term, stage.name, scope);
+        const Expr e = rewrite(r.terms[0], stage.name, scope);
         check_variables(e, stage.name, scope);
-        const Expr so_far =
-            Call::make(e.type(), Call::if_then_else,
-                       {Expr(0) < axis, read_tensor(e.type(), stage.name, before), r.identity}, Call::PureIntrinsic);
+        const Expr so_far = Call::make(e.type(), Call::if_then_else,
+                                       {Expr(0) < axis, read_tensor(e.type(), stage.name, before), r.identities[0]},
+                                       Call::PureIntrinsic);
         stage.kind = Stage::Kind::Pointwise;
         stage.type = e.type();
-        stage.value = substitute({{accumulator_name, so_far}, {term_name, e}}, r.combined);
+        stage.value = substitute({{accumulator_name, so_far}, {term_name, e}}, r.combined[0]);
     }
 
     // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
@@ -262,6 +266,12 @@ private:
 
     Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
         const ReductionTerm r = decode_reduction(op);
+        if (r.tuple) {
+            for (const SharedTuple &t : tuples_) {
+                if (same_tuple(t.reduction, r) && ranges_in(t.stage.axes, scope))
+                    return component(t.stage, r.component);
+            }
+        }
         Stage stage;
         stage.name = owner + "." + r.kind;
         for (int n = 1; reduction_names_.count(stage.name); n++) stage.name = owner + "." + r.kind + std::to_string(n);
@@ -278,20 +288,56 @@ private:
             }
         } uses;
         uses.used = &used;
-        r.term.accept(&uses);
+        for (const Expr &e : r.terms) e.accept(&uses);
         if (r.kind == "scan") used.insert(r.axes[0].name());
         for (const Axis &a : scope) {
             if (used.count(a.name())) stage.axes.push_back(a);
         }
         // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
         fill_fold(stage, r, stage.axes);
-        std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
-        Expr read = read_tensor(stage.type, stage.name, index);
+        Expr read = component(stage, r.component);
+        if (r.tuple) tuples_.push_back({r, stage});
         done_.emplace(stage.name,
                       TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
         stages_.push_back(std::move(stage));
         return read;
     }
+
+    static Expr component(const Stage &stage, size_t c) {
+        const std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
+        return stage.components.empty() ? read_tensor(stage.type, stage.name, index)
+                                        : read_tensor(stage.components[c].type, stage.components[c].tensor, index);
+    }
+
+    // Whether both fold the same terms over the same axes; their results are of one stage then.
+    static bool same_tuple(const ReductionTerm &a, const ReductionTerm &b) {
+        if (a.axes.size() != b.axes.size() || a.terms.size() != b.terms.size() ||
+            a.properties.associative != b.properties.associative ||
+            a.properties.commutative != b.properties.commutative)
+            return false;
+        for (size_t d = 0; d < a.axes.size(); d++) {
+            if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;
+        }
+        for (size_t c = 0; c < a.terms.size(); c++) {
+            if (!graph_equal(a.terms[c], b.terms[c]) || !equal(a.identities[c], b.identities[c]) ||
+                !graph_equal(a.combined[c], b.combined[c]))
+                return false;
+        }
+        return true;
+    }
+
+    static bool ranges_in(const std::vector<Axis> &axes, const std::vector<Axis> &scope) {
+        return std::all_of(axes.begin(), axes.end(), [&](const Axis &a) {
+            return std::any_of(scope.begin(), scope.end(),
+                               [&](const Axis &b) { return a.name() == b.name() && equal(a.extent(), b.extent()); });
+        });
+    }
+
+    struct SharedTuple {
+        ReductionTerm reduction;
+        Stage stage;
+    };
+    std::vector<SharedTuple> tuples_;
 
     void check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
     std::set<std::string> sizes_of_axes_;

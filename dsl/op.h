@@ -13,9 +13,10 @@
 
 namespace kumiko {
 
-// One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value.
+// One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value; a tuple as
+// many as it was given (dsl/tuple.h).
 struct Component {
-    std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" for argmax
+    std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" (argmax), "<stage>.1"
     Type type;
     Expr identity; // a constant
     Expr term;     // over axes and reduction axes
@@ -45,10 +46,6 @@ struct Stage {
     // Of the array that a caller passes for it: as stated, or row-major and dense.
     std::vector<Expr> array_strides() const;
 };
-
-// The names of the variables that stand for component c's accumulator and term in Component::combined.
-std::string accumulator_variable(size_t c); // "kumiko.acc", "kumiko.acc.1"
-std::string term_variable(size_t c);
 
 // A read of a tensor as it stands in the stages: a Call of type Image whose indices are int32.
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices);

@@ -255,8 +255,8 @@ std::string names_of(const std::vector<Axis> &axes) {
     return text;
 }
 
-std::string declared(const std::string &name, Type type, const std::vector<Axis> &axes) {
-    std::string text = name + ": " + type_name(type) + "[";
+std::string declared(const std::string &name, const std::string &type, const std::vector<Axis> &axes) {
+    std::string text = name + ": " + type + "[";
     for (size_t d = 0; d < axes.size(); d++)
         text += (d ? ", " : "") + axes[d].name() + ": " + to_string(axes[d].extent());
     return text + "]";
@@ -297,6 +297,27 @@ std::string to_string(const Expr &e) {
     return text;
 }
 
+namespace {
+
+// "(acc + term, acc.1 * term.1)"; one alone without brackets.
+std::string tuple_text(const Stage &s, Expr Component::*part) {
+    std::string text;
+    for (const Component &c : s.components) text += (text.empty() ? "" : ", ") + to_string(c.*part);
+    return s.components.size() == 1 ? text : "(" + text + ")";
+}
+
+bool is_tuple(const Stage &s) { return s.reduction_kind == "reduce" && s.components.size() > 1; }
+
+// The types of what the stage computes: "f32", of a tuple "(f32, i32)".
+std::string types_text(const Stage &s) {
+    if (!is_tuple(s)) return type_name(s.type);
+    std::string text;
+    for (const Component &c : s.components) text += (text.empty() ? "(" : ", ") + type_name(c.type);
+    return text + ")";
+}
+
+} // namespace
+
 std::string strides_text(const std::vector<Expr> &strides) {
     if (strides.empty()) return "";
     std::string text = ", strides [";
@@ -312,11 +333,12 @@ std::string to_string(const Stage &s, const std::string &over) {
         value = s.components.back().term; // argmax: what is compared
         prefix = s.reduction_kind + " over " + (over.empty() ? names_of(s.reduction_axes) : over);
         if (s.reduction_kind == "reduce") {
-            prefix +=
-                " of acc = " + to_string(s.components[0].combined) + " from " + to_string(s.components[0].identity);
+            prefix += " of " + std::string(is_tuple(s) ? "(acc, …)" : "acc") + " = " +
+                      tuple_text(s, &Component::combined) + " from " + tuple_text(s, &Component::identity);
         }
         prefix += ": ";
     }
+    if (is_tuple(s)) return text + prefix + tuple_text(s, &Component::term);
     Printer printer(value);
     text += prefix + printer.print(value);
     for (const auto &[name, definition] : printer.where()) text += "\n      where " + name + " = " + definition;
@@ -330,7 +352,7 @@ std::string Op::to_string() const {
     for (size_t o = 0; o < outputs().size(); o++) text += (o ? ", " : "") + outputs()[o];
     text += "\n";
     for (const Input &in : inputs()) {
-        text += "  " + declared(in.name, in.type, in.axes);
+        text += "  " + declared(in.name, type_name(in.type), in.axes);
         if (in.stated_strides) text += strides_text(in.strides);
         text += "\n";
     }
@@ -345,7 +367,7 @@ std::string Op::to_string() const {
             for (const Input &in : inputs()) look(in.axes);
             over += (over.empty() ? "" : ", ") + a.name() + (said ? "" : " < " + kumiko::to_string(a.extent()));
         }
-        text += "  " + declared(s.name, s.type, s.axes) + strides_text(s.strides) + "\n    " +
+        text += "  " + declared(s.name, types_text(s), s.axes) + strides_text(s.strides) + "\n    " +
                 kumiko::to_string(s, over) + "\n";
     }
     return text;

@@ -7,6 +7,7 @@
 
 #include "dsl/buffers.h"
 #include "dsl/scan.h"
+#include "dsl/tuple.h"
 #include "machine/instruction.h"
 #include "schedules/primitive.h"
 #include "support/random.h"
@@ -486,6 +487,8 @@ private:
             return {reduce([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, axes), 0,
                     highest(t)};
         }
+        case 7:
+            return tuple(t, v, scope, axes, n);
         case 6: {
             if (t.is_float()) break;
             return {reduce([](Expr a, Expr b) { return a ^ b; }, number(t, 0), v.e, axes, {true, true}), lowest(t),
@@ -499,6 +502,35 @@ private:
             v = {Halide::select(v.e > number(t, 0), number(t, n > 256 ? 0 : 1), number(t, 0)), 0, n > 256 ? 0.0 : 1.0};
         }
         return ranged(kumiko::sum(v.e, axes), std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
+    }
+
+    // Several values folded together: the greater of pairs, in any order, or digits of both, in the formula's.
+    Value tuple(Type t, Value v, const std::vector<Ranged> &scope, const AxisList &axes, double n) {
+        const Type u = t.is_uint() && random_.chance(0.5) ? (random_.chance(0.5) ? u64 : u8) : number_type();
+        Value w = to(u, expression(number_type(), scope, 1));
+        const size_t part = random_.below(2);
+        if (t.is_uint() && u.is_uint() && random_.chance(0.5)) {
+            const auto digits = [&](const Values &a, const Values &b) -> Values {
+                return {a[0] * number(t, 3) + b[0], a[1] * number(u, 5) + b[1] + cast(u, Element(a[0]))};
+            };
+            const Tuple d = reduce(digits, {1, 2}, {v.e, w.e}, axes);
+            return to(t, {d[part], 0, highest(part ? u : t)});
+        }
+        v = reduced(v, 40), w = reduced(w, 40);
+        for (Value *x : {&v, &w}) {
+            if (x->type().is_float()) x->e = x->e + number(x->type(), 0); // of zeros one sign
+        }
+        const auto low = [](Type t) { return t.is_uint() ? 0 : -50; };
+        const auto greater = [](const Values &a, const Values &b) -> Values {
+            return {Halide::max(a[0], b[0]),
+                    Halide::select(a[0] > b[0], a[1], b[0] > a[0], b[1], Halide::max(a[1], b[1]))};
+        };
+        const Tuple g = reduce(greater, {low(t), low(u)}, {v.e, w.e}, axes, {true, true});
+        const Value &x = part ? w : v;
+        const double lo = low(x.type());
+        return to(t, {g[part], n > 0 ? std::min(x.lo, lo) : lo, std::max(x.hi, lo)});
+    }
+
     }
 
     // Folded along one of the axes.
