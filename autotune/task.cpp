@@ -80,6 +80,13 @@ const void *first_byte(const Buffer<> &b) { return b.begin(); }
 } // namespace
 
 MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
+    for (const Input &in : op.inputs()) {
+        if (in.inout)
+            throw Unsupported(
+                "op " + op.name() + " updates its input " + in.name +
+                " in place, so each run begins from what the last one left; tune the op with an output of "
+                "its own, and use the schedule for this one");
+    }
     for (const std::string &name : op.outputs()) { // outputs are compared as a whole
         const Buffer<> out = make_output(op, name, sizes);
         if (strides_of(out.raw_buffer()) != dense_strides(out.extents()))

@@ -9,6 +9,7 @@
 #include "driver/target.h"
 #include "driver/tuned.h"
 #include "dsl/buffers.h"
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "dsl/math.h"
 #include "dsl/op.h"

@@ -1,6 +1,7 @@
 #include "dsl/op.h"
 
 #include "dsl/definition.h"
+#include "dsl/inout.h"
 #include "dsl/legal.h"
 #include "dsl/reach.h"
 #include "support/error.h"
@@ -17,7 +18,7 @@ struct Op::Contents {
     std::string name;
     std::vector<Input> inputs;
     std::vector<Stage> stages;
-    std::vector<std::string> outputs;
+    std::vector<std::string> outputs, separate_outputs;
     std::vector<std::string> sizes;
     std::vector<Requirement> requirements;
 };
@@ -112,6 +113,10 @@ std::vector<Expr> row_major(const std::vector<Axis> &axes) {
     return strides;
 }
 
+bool is_input(const TensorContents &c) {
+    return c.kind == TensorContents::Kind::Input || c.kind == TensorContents::Kind::Inout;
+}
+
 bool same_tensor(const TensorContents &a, const TensorContents &b) {
     if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() ||
         a.strides.size() != b.strides.size() || a.value.defined() != b.value.defined()) {
@@ -142,9 +147,9 @@ public:
             throw UserError(where_, "tensor \"" + c.name + "\" is defined by itself: " + chain(c.name) +
                                         "; a stage may read only tensors that are defined before it");
         }
-        if (c.kind == TensorContents::Kind::Input) {
+        if (is_input(c)) {
             done_.emplace(c.name, c);
-            Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty()};
+            Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty(), c.kind == TensorContents::Kind::Inout};
             if (in.strides.empty()) in.strides = row_major(c.axes);
             inputs_.push_back(std::move(in));
             return;
@@ -157,7 +162,9 @@ public:
         stage.axes = c.axes;
         stage.strides = c.strides;
         const Call *call = c.value.as<Call>();
-        if (call && is_reduction(call) && !decode_reduction(call).tuple) {
+        const bool update = c.kind == TensorContents::Kind::Update;      // pointwise, since it reads what it replaces
+        if (update) stage.updates = c.name.substr(0, c.name.rfind('.')); // of "C.out"
+        if (call && is_reduction(call) && !decode_reduction(call).tuple && !update) {
             fill_fold(stage, decode_reduction(call), c.axes);
         } else {
             stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
@@ -372,7 +379,7 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         for (const Tensor &t : inputs) {
             if (!t.defined())
                 throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
-            if (t.contents().kind != TensorContents::Kind::Input) {
+            if (!is_input(t.contents())) {
                 throw UserError(where,
                                 "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
             }
@@ -384,7 +391,8 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         for (const Tensor &t : outputs) {
             if (!t.defined())
                 throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
-            if (t.contents().kind != TensorContents::Kind::Compute) {
+            if (t.contents().kind != TensorContents::Kind::Compute &&
+                t.contents().kind != TensorContents::Kind::Update) {
                 throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
             }
             for (const std::string &other : contents->outputs) {
@@ -399,6 +407,12 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                             "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
         }
         contents->inputs = std::move(read);
+        check_inouts(name, contents->inputs, contents->stages, contents->outputs, where);
+        for (const std::string &o : contents->outputs) {
+            const auto s = std::find_if(contents->stages.begin(), contents->stages.end(),
+                                        [&](const Stage &s) { return s.name == o; });
+            if (s->updates.empty()) contents->separate_outputs.push_back(o);
+        }
         for (const Stage &s : contents->stages) {
             if (s.strides.empty() || std::count(contents->outputs.begin(), contents->outputs.end(), s.name)) continue;
             throw UserError(where, "tensor \"" + s.name + "\" states strides but is no output of op \"" + name +
@@ -477,6 +491,7 @@ const std::string &Op::name() const { return contents_->name; }
 const std::vector<Input> &Op::inputs() const { return contents_->inputs; }
 const std::vector<Stage> &Op::stages() const { return contents_->stages; }
 const std::vector<std::string> &Op::outputs() const { return contents_->outputs; }
+const std::vector<std::string> &Op::separate_outputs() const { return contents_->separate_outputs; }
 const std::vector<Requirement> &Op::requirements() const { return contents_->requirements; }
 const std::vector<std::string> &Op::sizes() const { return contents_->sizes; }
 

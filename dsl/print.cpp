@@ -354,6 +354,7 @@ std::string Op::to_string() const {
     for (const Input &in : inputs()) {
         text += "  " + declared(in.name, type_name(in.type), in.axes);
         if (in.stated_strides) text += strides_text(in.strides);
+        if (in.inout) text += ", inout";
         text += "\n";
     }
     for (const Stage &s : stages()) {
@@ -367,8 +368,9 @@ std::string Op::to_string() const {
             for (const Input &in : inputs()) look(in.axes);
             over += (over.empty() ? "" : ", ") + a.name() + (said ? "" : " < " + kumiko::to_string(a.extent()));
         }
-        text += "  " + declared(s.name, types_text(s), s.axes) + strides_text(s.strides) + "\n    " +
-                kumiko::to_string(s, over) + "\n";
+        text += "  " + declared(s.name, types_text(s), s.axes) + strides_text(s.strides) +
+                (s.updates.empty() ? "" : ", in the array of " + s.updates) + "\n    " + kumiko::to_string(s, over) +
+                "\n";
     }
     return text;
 }
@@ -385,6 +387,7 @@ std::string Op::hash() const {
         h.text(in.name).text(type_name(in.type));
         add_axes(in.axes);
         for (const Expr &s : in.strides) h.text(hasher.of(s));
+        if (in.inout) h.text("inout");
     }
     h.number(stages().size());
     for (const Stage &s : stages()) {

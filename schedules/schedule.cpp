@@ -280,6 +280,7 @@ Schedule &Schedule::apply(Directive d) {
                                s.placement.consumer + ", where it could no longer stand: " + why);
             }
         }
+        if (const std::string why = broken_inout(next); !why.empty()) fail_at(d, call_text(d) + ": " + why);
         state_ = std::make_shared<const ScheduleState>(std::move(next));
         directives_.push_back(std::move(d));
     } catch (const Halide::Error &e) {

@@ -118,6 +118,11 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
+    for (const Input &in : op.inputs()) {
+        if (in.inout)
+            throw Unsupported("op " + op.name() + " updates its input " + in.name +
+                              " in place; programs of the chip have outputs of their own");
+    }
     for (const Stage &s : op.stages()) {
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scan along " + axis +

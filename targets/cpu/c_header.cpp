@@ -100,7 +100,7 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
     }
     for (const TensorArgument &t : nest.tensors) {
         std::string name = c_name(t.name);
-        out << fmt::format(" *   {:<{}}  {} ", name, widest, t.output ? "out" : "in ");
+        out << fmt::format(" *   {:<{}}  {} ", name, widest, t.inout ? "inout" : t.output ? "out" : "in ");
         if (is_pack(nest) && t.output) {
             out << fmt::format("{}[{}_elements({})]", element_name(t.type), nest.name, fmt::join(nest.sizes, ", "));
         } else if (!t.packed_from.empty()) {

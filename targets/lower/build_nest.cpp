@@ -39,6 +39,9 @@ Stmt NestBuilder::run() {
         l_.storage[t.name] = s;
         buffers_[t.name] = t.name;
     }
+    for (const Stage &s : state_.op.stages()) { // an inout tensor and its update are one array
+        if (!s.updates.empty() && !l_.packing) buffers_[s.name] = s.updates;
+    }
     Stmt body = root(0);
     for (const auto &[size, value] : l_.facts.derived) body = LetStmt::make(size, value, body);
     return body;
@@ -48,7 +51,8 @@ bool NestBuilder::is_argument(const std::string &tensor) const {
     for (const TensorArgument &t : l_.nest.tensors) {
         if (t.name == tensor) return true;
     }
-    return false;
+    const Stage *s = state_.op.find_stage(tensor);
+    return s && !s->updates.empty();
 }
 
 const StageState *NestBuilder::finisher_of(const std::string &stage) const {

@@ -25,8 +25,8 @@ public:
         for (const char *k : {"pointwise", "scan", "padding", "sum", "product", "maximum", "minimum", "argmax",
                               "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
             add("stage", k);
-        for (const char *k :
-             {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized", "other sizes"})
+        for (const char *k : {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized",
+                              "other sizes", "inout"})
             add("pair", k);
     }
 
@@ -75,6 +75,7 @@ public:
                 for (const Axis &a : *axes) empty = empty || Halide::Internal::is_const_zero(a.extent());
             }
         }
+        if (r.op.separate_outputs().size() < r.op.outputs().size()) see("pair", "inout");
         if (resized) see("pair", "other sizes");
         if (strides) see("pair", "stated strides");
         if (empty) see("pair", "empty axis");

@@ -5,7 +5,7 @@
 // Where a range would grow too wide, the value is clamped or taken modulo a small number first.
 #pragma once
 
-#include "dsl/buffers.h"
+#include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "dsl/tuple.h"
 #include "machine/instruction.h"
@@ -32,6 +32,7 @@ public:
     RandomOp run() {
         symbolic_ = random_.chance(0.25);
         empty_ = random_.chance(0.03);
+        if (random_.chance(0.12)) add_inout();
         const int n = static_cast<int>(random_.between(1, 4));
         const bool product = !instructions_.empty() && random_.chance(0.06);
         for (int s = 0; s < n; s++) {
@@ -45,6 +46,7 @@ public:
             if (t.stage && t.tensor.name() != outputs[0].name() && random_.chance(0.2)) outputs.push_back(t.tensor);
         }
         if (random_.chance(0.3)) std::swap(outputs.front(), outputs.back());
+        if (inout_) outputs.push_back(updated()); // after all that reads what was there before
         // Only those inputs that the outputs reach may be named.
         for (;;) {
             std::vector<Tensor> inputs;
@@ -93,6 +95,7 @@ private:
     std::set<std::string> unused_;
     bool symbolic_ = false, empty_ = false;
     int fresh_ = 0;
+    std::optional<Known> inout_;
 
     static bool reads(const Expr &e, const std::string &name) {
         struct Reads : Halide::Internal::IRGraphVisitor {
@@ -531,6 +534,34 @@ private:
         return to(t, {g[part], n > 0 ? std::min(x.lo, lo) : lo, std::max(x.hi, lo)});
     }
 
+    // A tensor that the op updates; stages may read it anywhere before.
+    void add_inout() {
+        const Type t = any_type();
+        std::vector<Axis> axes;
+        std::vector<int64_t> extents;
+        for (int64_t d = random_.between(1, 3); d > 0; d--) {
+            const Ranged r = fresh_axis("u", std::min<int64_t>(any_extent(), 17));
+            axes.push_back(r.axis);
+            extents.push_back(r.n);
+        }
+        inout_ = {inout("U", t, axes), extents, t.is_uint() ? 0.0 : -3.0, t.is_bool() ? 1.0 : 3.0, false};
+        tensors_.push_back(*inout_);
+    }
+    Tensor updated() {
+        std::vector<Ranged> scope;
+        std::vector<Expr> own;
+        for (size_t d = 0; d < inout_->extents.size(); d++) {
+            scope.push_back({inout_->tensor.axes()[d], inout_->extents[d]});
+            own.push_back(scope.back().axis);
+        }
+        const Type t = inout_->tensor.type();
+        const Expr before = inout_->tensor.at(own);
+        for (size_t n = tensors_.size(); n-- > 0;) { // the last stage's elements, if there is one
+            if (!tensors_[n].stage) continue;
+            const Value v = to(t, read_known(Known(tensors_[n]), scope));
+            return update(inout_->tensor, t.is_bool() ? before ^ v.e : Halide::max(before, v.e));
+        }
+        return update(inout_->tensor, before);
     }
 
     // Folded along one of the axes.
