@@ -1,5 +1,6 @@
 #include "dsl/interpret.h"
 
+#include "dsl/extern.h"
 #include "dsl/interpreter/program.h"
 #include "dsl/types.h"
 
@@ -93,7 +94,7 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
         if (s.kind == Stage::Kind::Padding) continue; // evaluated where it is read
         const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
         std::vector<int> targets;
-        const size_t n_components = s.is_reduction() ? s.components.size() : 1;
+        const size_t n_components = std::max<size_t>(s.components.size(), 1);
         for (size_t c = 0; c < n_components; c++) {
             const std::string name = c ? s.components[c].tensor : s.name;
             const Type type = value_type(c ? s.components[c].type : s.type);
@@ -113,6 +114,10 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
                 }
             }
             targets.push_back(add(std::move(array)));
+        }
+        if (is_extern(s)) {
+            interpreter::run_extern(context, s, targets, with_bounds);
+            continue;
         }
         const interpreter::Program program = // a scan reads what it has written
             interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));

@@ -1,6 +1,7 @@
 #include "dsl/op.h"
 
 #include "dsl/definition.h"
+#include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/legal.h"
 #include "dsl/reach.h"
@@ -164,7 +165,9 @@ public:
         const Call *call = c.value.as<Call>();
         const bool update = c.kind == TensorContents::Kind::Update;      // pointwise, since it reads what it replaces
         if (update) stage.updates = c.name.substr(0, c.name.rfind('.')); // of "C.out"
-        if (call && is_reduction(call) && !decode_reduction(call).tuple && !update) {
+        if (is_extern(call)) {
+            fill_extern(stage, call);
+        } else if (call && is_reduction(call) && !decode_reduction(call).tuple && !update) {
             fill_fold(stage, decode_reduction(call), c.axes);
         } else {
             stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
@@ -215,6 +218,40 @@ private:
         }
         define_components(stage, r, terms);
         stage.type = stage.components[0].type;
+    }
+
+    // One result is the stage itself; several are components of a stage of their own, of which each tensor is a copy.
+    void fill_extern(Stage &stage, const Call *call) {
+        const size_t results = static_cast<size_t>(*as_const_int(call->args[2]));
+        const size_t which = static_cast<size_t>(*as_const_int(call->args[3])), takes = 4 + 2 * results;
+        std::vector<Expr> args = call->args;
+        args[3] = 0;
+        for (size_t a = takes; a < args.size(); a++) args[a] = rewrite(args[a], stage.name, stage.axes);
+        const Expr value = Call::make(args[4 + results].type(), extern_name, args, Call::PureIntrinsic);
+        stage.kind = Stage::Kind::Pointwise;
+        if (results == 1) {
+            stage.value = value;
+            return;
+        }
+        const std::string name = args[4].as<StringImm>()->value + ".extern";
+        auto made = std::find_if(stages_.begin(), stages_.end(), [&](const Stage &s) { return s.name == name; });
+        if (made == stages_.end()) {
+            Stage shared;
+            shared.name = name;
+            shared.axes = stage.axes;
+            shared.type = value.type();
+            shared.value = value;
+            for (size_t r = 0; r < results; r++) {
+                const Expr zero = args[4 + results + r];
+                const std::string part = r ? name + "." + std::to_string(r) : name;
+                shared.components.push_back({part, zero.type(), zero, zero, zero});
+            }
+            stages_.push_back(std::move(shared));
+            made = stages_.end() - 1;
+        } else if (!graph_equal(made->value, value)) {
+            throw UserError(where_, "two different tensors are named \"" + name.substr(0, name.rfind('.')) + "\"");
+        }
+        stage.value = component(*made, which);
     }
 
     void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {

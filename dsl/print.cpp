@@ -8,6 +8,7 @@
 #include "dsl/print.h"
 
 #include "dsl/definition.h"
+#include "dsl/extern.h"
 #include "dsl/op.h"
 #include "dsl/types.h"
 #include "support/hash.h"
@@ -277,7 +278,10 @@ public:
         if (const auto *c = e.as<Call>())
             h.text(c->name).number(static_cast<uint64_t>(c->call_type)).number(c->args.size());
         if (const auto *l = e.as<Let>()) h.text(l->name);
-        for (const Expr &child : children_of(e)) h.text(of(child));
+        const std::vector<Expr> children = children_of(e);
+        for (size_t c = 0; c < children.size(); c++) {
+            if (c != 1 || !is_extern(e.as<Call>())) h.text(of(children[c])); // but for the function's address
+        }
         kept_.push_back(e);
         return known_[e.get()] = h.hex();
     }
@@ -306,7 +310,14 @@ std::string tuple_text(const Stage &s, Expr Component::*part) {
     return s.components.size() == 1 ? text : "(" + text + ")";
 }
 
-bool is_tuple(const Stage &s) { return s.reduction_kind == "reduce" && s.components.size() > 1; }
+bool is_tuple(const Stage &s) { return (s.reduction_kind == "reduce" || is_extern(s)) && s.components.size() > 1; }
+
+std::string extern_text(const Stage &s) {
+    const std::string &symbol = extern_function(extern_call(s)).symbol;
+    std::string text;
+    for (const std::string &t : extern_takes(s)) text += (text.empty() ? "" : ", ") + t;
+    return "extern " + (symbol.empty() ? "function" : symbol) + "(" + text + ")";
+}
 
 // The types of what the stage computes: "f32", of a tuple "(f32, i32)".
 std::string types_text(const Stage &s) {
@@ -327,6 +338,7 @@ std::string strides_text(const std::vector<Expr> &strides) {
 
 std::string to_string(const Stage &s, const std::string &over) {
     std::string text = s.name + "(" + names_of(s.axes) + ") = ";
+    if (is_extern(s)) return text + extern_text(s);
     Expr value = s.value;
     std::string prefix;
     if (s.is_reduction()) {

@@ -1,5 +1,6 @@
 #include "schedules/library/rows.h"
 
+#include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "schedules/library/structure.h"
@@ -20,7 +21,7 @@ bool is_leading(const Roles &r, const Axis &a) {
 }
 
 std::optional<Roles> roles(const Op &op) {
-    if (op.outputs().size() != 1) return std::nullopt;
+    if (op.outputs().size() != 1 || has_extern(op)) return std::nullopt;
     Roles r;
     r.output = &op.stage(op.outputs()[0]);
     const Stage *reduction = nullptr;

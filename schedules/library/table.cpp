@@ -1,5 +1,6 @@
 #include "schedules/library/table.h"
 
+#include "dsl/extern.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/attention.h"
@@ -124,6 +125,9 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
                               " in place; programs of the chip have outputs of their own");
     }
     for (const Stage &s : op.stages()) {
+        if (is_extern(s))
+            throw Unsupported("stage " + s.name + " of op " + op.name() +
+                              " is made by an extern function, which the chip cannot call");
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scan along " + axis +
                               "; the chip has no scans");

@@ -1,5 +1,6 @@
 #include "targets/chip/compile.h"
 
+#include "dsl/extern.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
 #include "support/error.h"
@@ -185,6 +186,9 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                               " in place; programs of the chip have outputs of their own");
     }
     for (const Stage &s : op.stages()) {
+        if (is_extern(s))
+            throw Unsupported("stage " + s.name + " of op " + op.name() +
+                              " is made by an extern function, which the chip cannot call");
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " is a scan along " + axis + "; the chip has no scans");
         for (const Axis &k : s.reduction_axes) {

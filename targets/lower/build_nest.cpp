@@ -9,7 +9,9 @@
 // reduce, so they carry the same vectors and copies.
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
-// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches).
+// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_extern.cpp (calls of the
+// user's functions).
+#include "dsl/extern.h"
 #include "schedules/parts.h"
 #include "targets/lower/nest_builder.h"
 
@@ -122,6 +124,7 @@ bool NestBuilder::covers_reads(const StageState &s) const {
 }
 
 Stmt NestBuilder::stage(const StageState &s, const Region &region) {
+    if (is_extern(s.def)) return extern_stage(s);
     Frame f(s, clipped(s, region), fresh_instance("loops of " + s.name()).substr(9) + ".");
     return s.def.is_reduction() ? reduction(f) : pointwise(f);
 }
