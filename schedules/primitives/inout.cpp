@@ -1,7 +1,8 @@
 // What inout tensors ask of a schedule (dsl/inout.h): every element is read before it is replaced, and replaced once.
 //
-// Stages that read the tensor are computed whole before the update begins, or row by row inside of it: at a loop of the update that
-// leaves one axis a single value, where they read that value of the axis alone. The update itself reads the element that it writes.
+// Stages that read the tensor are computed whole before the update begins, or row by row inside of it: at a loop of the update where
+// the axes of all loops so far have a single value, and nothing is read but at these values. The update itself reads the element that
+// it writes.
 #include "dsl/print.h"
 #include "dsl/reach.h"
 #include "schedules/primitives/table.h"
@@ -172,17 +173,25 @@ private:
     bool pinned_reads(const StageState &s, const std::vector<const Call *> &reads, const StageState &update,
                       const std::string &loop) const {
         if (!update.finished_by.empty()) return false;
+        const size_t at = update.position(loop);
+        const auto derived = [&](size_t l, size_t d) {
+            return update.derived_from(update.order[l], update_.axes[d].name());
+        };
+        bool any = false;
         for (size_t d = 0; d < update_.axes.size(); d++) {
-            bool one = true; // value of the axis inside the loop
-            for (size_t l = update.position(loop) + 1; l < update.order.size(); l++)
-                one = one && !update.derived_from(update.order[l], update_.axes[d].name());
+            bool one = true; // value of the axis inside the loop, the only one that is read
+            for (size_t l = at + 1; l < update.order.size(); l++) one = one && !derived(l, d);
             for (const Call *c : reads) {
                 const auto *v = c->args[d].as<Variable>();
                 one = one && v && follows(s, v->name) == d;
             }
-            if (one) return true;
+            any = any || one;
+            // Else no later iteration may come back to these values.
+            for (size_t l = 0; l <= at && !one; l++) {
+                if (derived(l, d)) return false;
+            }
         }
-        return false;
+        return any;
     }
 };
 

@@ -184,6 +184,25 @@ TEST_CASE("schedules that would read what is replaced are refused, where the dir
                      }),
                 "X.L1 would read X"));
     CHECK(told(shift_rows(f32, 4, 9), [](S s) { s.place_in("X", "L1", "X.out.maximum", "i"); }) == "no error");
+    const std::string late = "X.out.maximum would read X where X.out has replaced elements of it already";
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out").reorder({"j", "i"});
+                         s.stage("X.out.maximum").compute_at("X.out", "i"); // once for each element of a row
+                     }),
+                late));
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out").fuse("i", "j", "ij");
+                         s.stage("X.out.maximum").compute_at("X.out", "ij");
+                     }),
+                late));
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out.maximum").compute_at("X.out", "i");
+                         s.stage("X.out").reorder({"j", "i"});
+                     }),
+                "X.out.maximum"));
     const std::string twice = "would compute elements of X again, from what has replaced them";
     CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").split("i", 4, {.tail = Tail::Shift}); }), twice));
     CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").vectorize("j", 4, Tail::Shift); }), twice));
