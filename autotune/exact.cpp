@@ -1,5 +1,7 @@
 #include "autotune/exact.h"
 
+#include "dsl/extern.h"
+
 #include <cmath>
 #include <limits>
 
@@ -114,6 +116,7 @@ bool exact_with(int m, const Op &op, const Sizes &sizes) {
             }
             return points;
         };
+        if (is_extern(stage)) return false;
         range(stage.axes);
         if (!stage.is_reduction()) {
             known.tensors[stage.name] = known.of(stage.value);

@@ -3,6 +3,7 @@
 #include "autotune/exact.h"
 #include "autotune/measurer/protocol.h"
 #include "dsl/elements.h"
+#include "dsl/extern.h"
 #include "dsl/interpret.h"
 #include "support/duration.h"
 
@@ -80,6 +81,17 @@ const void *first_byte(const Buffer<> &b) { return b.begin(); }
 } // namespace
 
 MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
+    if (has_extern(op))
+        throw Unsupported("op " + op.name() +
+                          " calls an extern function, which the process that measures does not have; tune the parts "
+                          "before and after it as ops of their own");
+    for (const Input &in : op.inputs()) {
+        if (in.inout)
+            throw Unsupported(
+                "op " + op.name() + " updates its input " + in.name +
+                " in place, so each run begins from what the last one left; tune the op with an output of "
+                "its own, and use the schedule for this one");
+    }
     for (const std::string &name : op.outputs()) { // outputs are compared as a whole
         const Buffer<> out = make_output(op, name, sizes);
         if (strides_of(out.raw_buffer()) != dense_strides(out.extents()))

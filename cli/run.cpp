@@ -6,6 +6,7 @@
 #include "bench/timer.h"
 #include "driver/expected.h"
 #include "driver/kernel.h"
+#include "dsl/inout.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "targets/chip/compile.h"
@@ -69,12 +70,11 @@ void run(Arguments a) {
         const std::string &from = kernel.nest().tensors[i].packed_from;
         if (!from.empty()) arrays[i] = kernel.pack(from, arrays[i], sizes);
     }
-    std::vector<Buffer<>> outputs;
-    for (const std::string &o : op.outputs()) {
-        outputs.push_back(make_output(op, o, sizes));
-        fill_unwritten(outputs.back());
-        arrays.push_back(outputs.back());
+    for (const std::string &o : op.separate_outputs()) {
+        arrays.push_back(make_output(op, o, sizes));
+        fill_unwritten(arrays.back());
     }
+    const std::vector<Buffer<>> outputs = output_arrays(op, arrays);
     kernel(arrays);
     if (reference) reference->check(outputs);
     const bench::Timing t = bench::time_one([&] { kernel(arrays); }, {.budget_seconds = a.seconds});

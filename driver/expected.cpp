@@ -1,6 +1,7 @@
 #include "driver/expected.h"
 
 #include "autotune/exact.h"
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
@@ -39,7 +40,7 @@ CheckArrays make_check_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
             fill_random_integers(b, seed++, in.type.is_uint() ? 0 : -4, 4);
     }
     if (a.exact) {
-        a.outputs = interpret(op, a.inputs, {.sizes = sizes});
+        a.outputs = interpret(op, with_inouts_copied(op, a.inputs), {.sizes = sizes});
     } else {
         Bounded bounded = interpret_with_bound(op, a.inputs, sizes);
         a.outputs = std::move(bounded.values);
@@ -59,7 +60,7 @@ void write_check_files(const LibraryDescription &library, const std::filesystem:
         if (progress) progress(done++, library.kernels.size(), k.name);
         const Sizes sizes = k.sizes_for_test();
         CheckArrays a = make_check_arrays(k.op, sizes);
-        if (!a.exact) a.outputs = interpret(k.op, a.inputs, {.sizes = sizes});
+        if (!a.exact) a.outputs = interpret(k.op, with_inouts_copied(k.op, a.inputs), {.sizes = sizes});
         std::vector<std::pair<std::string, std::string>> files;
         const auto add = [&](const std::string &tensor, const Buffer<> &b) {
             files.emplace_back((folder / (k.name + "." + tensor + ".bin")).string(),

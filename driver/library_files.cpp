@@ -172,6 +172,7 @@ Json library_manifest(const LibraryDescription &library, const std::vector<Targe
              variants = Json::array();
         for (const TensorArgument &t : k.nest().tensors) {
             Json tensor = {{"name", t.name}, {"type", type_name(t.type)}, {"output", t.output}};
+            if (t.inout) tensor["inout"] = true;
             if (t.packed_from.empty()) {
                 tensor["shape"] = Json::array();
                 tensor["strides"] = Json::array();

@@ -4,6 +4,7 @@
 // [-1, 1], which every float type holds exactly, or a small integer. So the program carries no data but samples of outputs.
 #include "driver/kernel.h"
 #include "driver/library_files.h"
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 
 #include <fmt/format.h>
@@ -109,13 +110,13 @@ Expected expect(const LibraryKernel &kernel) {
         e.inputs.push_back(b);
     }
     if (iterations(op, e.sizes) <= small_work) {
-        e.outputs = interpret(op, e.inputs, {.sizes = e.sizes});
+        e.outputs = interpret(op, with_inouts_copied(op, e.inputs), {.sizes = e.sizes});
     } else {
         const Kernel plain = compile(Schedule(op, Machine::host()));
-        for (const std::string &o : op.outputs()) e.outputs.push_back(make_output(op, o, e.sizes));
-        std::vector<Buffer<>> all = e.inputs;
-        all.insert(all.end(), e.outputs.begin(), e.outputs.end());
+        std::vector<Buffer<>> all = with_inouts_copied(op, e.inputs);
+        for (const std::string &o : op.separate_outputs()) all.push_back(make_output(op, o, e.sizes));
         plain(all);
+        e.outputs = output_arrays(op, all);
     }
     return e;
 }
@@ -168,6 +169,13 @@ std::string sample_table(const TensorArgument &t, const Buffer<> &out, const Siz
     return text + (n == 0 ? "{0, 0}" : "") + "};\n" + fmt::format("enum {{ {}_count = {} }};\n", name, n);
 }
 
+// Which of the op's outputs the array holds.
+size_t output_of(const Op &op, const TensorArgument &t) {
+    size_t o = 0;
+    while (op.outputs().at(o) != t.name && (!t.inout || op.stage(op.outputs()[o]).updates != t.name)) o++;
+    return o;
+}
+
 // One function test_<kernel>, which returns 0 or says what is wrong.
 std::string test_of(const LibraryDescription &library, const PackagedKernel &k) {
     const Expected e = expect(*k.kernel);
@@ -203,11 +211,10 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
         const int64_t elements = storage(values(t.extents, e.sizes), values(t.strides, e.sizes));
         body += fmt::format("    {0} *{1} = ({0} *)allocate({2}LL * sizeof({0}));\n", type, variable,
                             std::max<int64_t>(elements, 1));
-        if (i < inputs) {
-            body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(t.type), variable, elements, i);
-        } else {
+        if (i < inputs) body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(t.type), variable, elements, i);
+        if (t.output) {
             const std::string table = fmt::format("expected_{}_{}", k.kernel->name, i);
-            tables += sample_table(t, e.outputs.at(i - inputs), e.sizes, table);
+            tables += sample_table(t, e.outputs.at(output_of(k.kernel->op, t)), e.sizes, table);
             checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}\", \"{}\", {}, {}, {}_count, {});\n",
                                   kind(t.type), k.symbol, t.name, variable, table, table, number(tolerance(t.type)));
         }

@@ -289,7 +289,7 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
             const Input &in = op.inputs()[b];
             solver.bind_extents(in.name, in.axes, buffers[b]);
         } else {
-            const Stage &s = op.stage(op.outputs()[b - n_inputs]);
+            const Stage &s = op.stage(op.separate_outputs()[b - n_inputs]);
             solver.bind_extents(s.name, s.axes, buffers[b]);
         }
     }
@@ -299,13 +299,13 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
             const Input &in = op.inputs()[b];
             if (in.stated_strides) solver.bind_strides(in.name, in.axes, in.strides, buffers[b]);
         } else {
-            const Stage &s = op.stage(op.outputs()[b - n_inputs]);
+            const Stage &s = op.stage(op.separate_outputs()[b - n_inputs]);
             if (!s.strides.empty()) solver.bind_strides(s.name, s.axes, s.strides, buffers[b]);
         }
     }
     // An output that is left out will be dense.
-    for (size_t o = buffers.size() > n_inputs ? buffers.size() - n_inputs : 0; o < op.outputs().size(); o++) {
-        const Stage &s = op.stage(op.outputs()[o]);
+    for (size_t o = buffers.size() > n_inputs ? buffers.size() - n_inputs : 0; o < op.separate_outputs().size(); o++) {
+        const Stage &s = op.stage(op.separate_outputs()[o]);
         if (s.strides.empty()) continue;
         const std::vector<int64_t> dense = dense_strides(evaluate_extents(s.axes, solver.sizes));
         for (size_t d = 0; d < dense.size(); d++) {

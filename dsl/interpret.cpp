@@ -1,5 +1,6 @@
 #include "dsl/interpret.h"
 
+#include "dsl/extern.h"
 #include "dsl/interpreter/program.h"
 #include "dsl/types.h"
 
@@ -41,10 +42,10 @@ struct Outcome {
 
 Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options,
                  bool with_bounds) {
-    const size_t n_inputs = op.inputs().size(), n_outputs = op.outputs().size();
-    if (buffers.size() != n_inputs && buffers.size() != n_inputs + n_outputs) {
+    const size_t n_inputs = op.inputs().size(), n_outputs = op.outputs().size(), n_own = op.separate_outputs().size();
+    if (buffers.size() != n_inputs && buffers.size() != n_inputs + n_own) {
         throw UserError("op \"" + op.name() + "\" takes " + std::to_string(n_inputs) + " inputs and " +
-                        std::to_string(n_outputs) + " outputs, but " + std::to_string(buffers.size()) +
+                        std::to_string(n_own) + " outputs, but " + std::to_string(buffers.size()) +
                         " buffers were given");
     }
     std::vector<const halide_buffer_t *> raw;
@@ -68,19 +69,22 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
     Outcome outcome;
     outcome.values.resize(n_outputs);
     if (with_bounds) outcome.bounds.resize(n_outputs);
+    size_t given = n_inputs; // the next array of an output
     for (size_t o = 0; o < n_outputs; o++) {
         const Stage &s = op.stage(op.outputs()[o]);
-        if (buffers.size() == n_inputs) {
+        if (!s.updates.empty() && !options.in_double) {
+            outcome.values[o] = buffers[context.array_of.at(s.updates)]; // the arrays of inputs stand in their order
+        } else if (buffers.size() == n_inputs || !s.updates.empty()) {
             outcome.values[o] = Buffer<>(value_type(s.type), evaluate_extents(s.axes, context.sizes));
         } else {
             if (value_type(s.type) == s.type) {
-                check_output(op, op.outputs()[o], raw[n_inputs + o], context.sizes);
-            } else if (buffers[n_inputs + o].type() != halide_type_t(Float(64)) ||
-                       buffers[n_inputs + o].extents() != evaluate_extents(s.axes, context.sizes)) {
+                check_output(op, s.name, raw[given], context.sizes);
+            } else if (buffers[given].type() != halide_type_t(Float(64)) ||
+                       buffers[given].extents() != evaluate_extents(s.axes, context.sizes)) {
                 throw UserError("output \"" + s.name +
                                 "\" is evaluated in double: give a buffer of f64 with its extents");
             }
-            outcome.values[o] = buffers[n_inputs + o];
+            outcome.values[o] = buffers[given++];
         }
         if (with_bounds) outcome.bounds[o] = Buffer<>(f64, outcome.values[o].extents());
     }
@@ -90,7 +94,7 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
         if (s.kind == Stage::Kind::Padding) continue; // evaluated where it is read
         const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
         std::vector<int> targets;
-        const size_t n_components = s.is_reduction() ? s.components.size() : 1;
+        const size_t n_components = std::max<size_t>(s.components.size(), 1);
         for (size_t c = 0; c < n_components; c++) {
             const std::string name = c ? s.components[c].tensor : s.name;
             const Type type = value_type(c ? s.components[c].type : s.type);
@@ -110,6 +114,10 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
                 }
             }
             targets.push_back(add(std::move(array)));
+        }
+        if (is_extern(s)) {
+            interpreter::run_extern(context, s, targets, with_bounds);
+            continue;
         }
         const interpreter::Program program = // a scan reads what it has written
             interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));

@@ -27,7 +27,8 @@ struct Results : std::vector<Buffer<>> {
     requires(!std::is_void_v<T>) operator Buffer<T>() const { return Buffer<T>(static_cast<const Buffer<> &>(*this)); }
 };
 
-// `buffers`: the inputs, which makes the outputs; or the inputs and the outputs, which are written.
+// `buffers`: the inputs, which makes the outputs; or the inputs and the outputs, which are written. An inout tensor's new elements
+// are written to its array in either case, but in double, where they too are of f64.
 // Throws UserError when the buffers do not fit the op, and for arithmetic that has no result.
 Results interpret(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options = {});
 

@@ -299,11 +299,12 @@ void check_fold(const ReductionTerm &r, const std::string &owner, const std::sou
     if (r.kind != "reduce" && r.kind != "scan") return;
     Check check(tensor_text(owner), where);
     check.in_combiner = true;
-    check.run(r.combined);
-    check.run(r.identity);
-    if (!is_const(simplify(r.identity))) {
+    for (size_t c = 0; c < r.combined.size(); c++) {
+        check.run(r.combined[c]);
+        check.run(r.identities[c]);
+        if (is_const(simplify(r.identities[c]))) continue;
         throw UserError(where, tensor_text(owner) + (r.kind == "scan" ? " scans" : " reduces") + " from the identity " +
-                                   to_string(r.identity) + "; legal is a number");
+                                   to_string(r.identities[c]) + "; legal is a number");
     }
 }
 

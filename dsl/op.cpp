@@ -1,11 +1,11 @@
 #include "dsl/op.h"
 
-#include "dsl/definition.h"
+#include "dsl/inout.h"
 #include "dsl/legal.h"
 #include "dsl/reach.h"
+#include "dsl/stage_builder.h"
 #include "support/error.h"
 
-#include <map>
 #include <ostream>
 #include <set>
 
@@ -17,13 +17,10 @@ struct Op::Contents {
     std::string name;
     std::vector<Input> inputs;
     std::vector<Stage> stages;
-    std::vector<std::string> outputs;
+    std::vector<std::string> outputs, separate_outputs;
     std::vector<std::string> sizes;
     std::vector<Requirement> requirements;
 };
-
-std::string accumulator_variable(size_t c) { return c ? fmt::format("{}.{}", accumulator_name, c) : accumulator_name; }
-std::string term_variable(size_t c) { return c ? fmt::format("{}.{}", term_name, c) : term_name; }
 
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices) {
     // Halide wants an Image call to stand for a buffer parameter; nothing else of the parameter is used.
@@ -38,282 +35,6 @@ std::vector<Expr> Stage::expressions() const {
     return all;
 }
 
-namespace {
-
-// Free int32 variables of an expression.
-struct FreeVariables : IRGraphVisitor {
-    using IRGraphVisitor::visit;
-    std::set<std::string> names;
-    void visit(const Variable *v) override { names.insert(v->name); }
-    void visit(const Let *l) override {
-        IRGraphVisitor::visit(l);
-        names.erase(l->name);
-    }
-};
-
-std::set<std::string> variables_of(const Expr &e) {
-    FreeVariables f;
-    e.accept(&f);
-    return f.names;
-}
-
-// Of floats the infinities: Type::min() is the lowest finite number of 16-bit ones.
-Expr lowest(Type t) { return t.is_float() ? FloatImm::make(t, -std::numeric_limits<double>::infinity()) : t.min(); }
-Expr highest(Type t) { return t.is_float() ? FloatImm::make(t, std::numeric_limits<double>::infinity()) : t.max(); }
-
-Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
-Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
-
-// Fills the components of a reduction stage from how it was written.
-void define_components(Stage &stage, const ReductionTerm &r, const Expr &e) {
-    const Type t = e.type();
-    const auto one = [&](const Expr &identity, const Expr &combined) {
-        stage.components = {{stage.name, t, identity, e, combined}};
-    };
-    if (r.kind == "sum") {
-        one(make_zero(t), acc(t) + term(t));
-    } else if (r.kind == "product") {
-        one(make_one(t), acc(t) * term(t));
-    } else if (r.kind == "maximum") {
-        one(lowest(t), Max::make(acc(t), term(t)));
-    } else if (r.kind == "minimum") {
-        one(highest(t), Min::make(acc(t), term(t)));
-    } else if (r.kind == "reduce") {
-        one(r.identity, r.combined);
-    } else { // argmax, argmin: the index is the row-major position in the reduction's axes
-        Expr position = 0;
-        for (const Axis &a : r.axes) position = position * a.extent() + a;
-        position = simplify(position);
-        const bool largest = r.kind == "argmax";
-        const Expr better = largest ? term(t, 1) > acc(t, 1) : term(t, 1) < acc(t, 1);
-        // The identity has index −1. A NaN is neither better nor equal, so it never wins.
-        const Expr tie = term(t, 1) == acc(t, 1) && (acc(Int(32)) < 0 || term(Int(32)) < acc(Int(32)));
-        const Expr wins = term(Int(32)) >= 0 && (better || tie);
-        stage.components = {
-            {stage.name, Int(32), Expr(-1), position, Select::make(wins, term(Int(32)), acc(Int(32)))},
-            {stage.name + ".value", t, largest ? lowest(t) : highest(t), e, Select::make(wins, term(t, 1), acc(t, 1))}};
-    }
-}
-
-std::vector<Expr> row_major(const std::vector<Axis> &axes) {
-    std::vector<Expr> strides(axes.size());
-    Expr stride = 1;
-    int64_t number = 1; // of the extents that are numbers
-    for (size_t d = axes.size(); d-- > 0;) {
-        strides[d] = simplify(stride);
-        if (number > INT32_MAX) {
-            throw Unsupported("axis " + axes[d].name() + " has a stride of " + std::to_string(number) +
-                              " elements and more; legal is up to 2147483647");
-        }
-        if (const auto n = as_const_int(axes[d].extent())) number *= std::max<int64_t>(*n, 1);
-        stride = stride * axes[d].extent();
-    }
-    return strides;
-}
-
-bool same_tensor(const TensorContents &a, const TensorContents &b) {
-    if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() ||
-        a.strides.size() != b.strides.size() || a.value.defined() != b.value.defined()) {
-        return false;
-    }
-    for (size_t d = 0; d < a.axes.size(); d++) {
-        if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;
-    }
-    for (size_t d = 0; d < a.strides.size(); d++) {
-        if (!equal(a.strides[d], b.strides[d])) return false;
-    }
-    return !a.value.defined() || graph_equal(a.value, b.value);
-}
-
-// Collects the stages that the outputs need and rewrites their expressions into plain form.
-class Builder {
-public:
-    Builder(Op *, std::vector<Stage> &stages, std::vector<Input> &used, const std::source_location &where)
-        : stages_(stages), inputs_(used), where_(where) {}
-
-    void add(const TensorContents &c) {
-        if (auto it = done_.find(c.name); it != done_.end()) {
-            if (!same_tensor(it->second, c))
-                throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
-            return;
-        }
-        if (open_.count(c.name)) {
-            throw UserError(where_, "tensor \"" + c.name + "\" is defined by itself: " + chain(c.name) +
-                                        "; a stage may read only tensors that are defined before it");
-        }
-        if (c.kind == TensorContents::Kind::Input) {
-            done_.emplace(c.name, c);
-            Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty()};
-            if (in.strides.empty()) in.strides = row_major(c.axes);
-            inputs_.push_back(std::move(in));
-            return;
-        }
-        open_.insert(c.name);
-        order_.push_back(c.name);
-        Stage stage;
-        stage.name = c.name;
-        stage.type = c.type;
-        stage.axes = c.axes;
-        stage.strides = c.strides;
-        const Call *call = c.value.as<Call>();
-        if (call && is_reduction(call)) {
-            fill_fold(stage, decode_reduction(call), c.axes);
-        } else {
-            stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
-            stage.value = rewrite(c.value, stage.name, c.axes);
-            check_variables(stage.value, stage.name, c.axes);
-        }
-        open_.erase(c.name);
-        order_.pop_back();
-        done_.emplace(c.name, c);
-        stages_.push_back(std::move(stage));
-    }
-
-private:
-    std::vector<Stage> &stages_;
-    std::vector<Input> &inputs_;
-    const std::source_location &where_;
-    std::map<std::string, TensorContents> done_;
-    std::set<std::string> open_;
-    std::vector<std::string> order_;
-    std::set<std::string> reduction_names_;
-
-    std::string chain(const std::string &name) const {
-        std::string text;
-        for (const std::string &n : order_) text += n + " reads ";
-        return text + name;
-    }
-
-    void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
-        stage.kind = Stage::Kind::Reduction;
-        stage.reduction_kind = r.kind;
-        stage.reduction_axes = r.axes;
-        stage.properties = r.properties;
-        std::vector<Axis> inner = scope;
-        for (const Axis &a : r.axes) {
-            for (const Axis &b : inner) {
-                if (a.name() == b.name()) {
-                    throw UserError(where_, "tensor \"" + stage.name + "\" reduces over axis \"" + a.name() +
-                                                "\", which already ranges outside the reduction; use another name");
-                }
-            }
-            inner.push_back(a);
-        }
-        check_fold(r, stage.name, where_);
-        const Expr e = rewrite(r.term, stage.name, inner);
-        check_variables(e, stage.name, inner);
-        define_components(stage, r, e);
-        stage.type = stage.components[0].type;
-    }
-
-    void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
-        r.kind == "scan" ? fill_scan(stage, r, scope) : fill_reduction(stage, r, scope);
-    }
-
-    // combined(the element before or the identity, e)
-    void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
-        const Axis &axis = r.axes[0];
-        std::vector<Expr> before;
-        bool ranges = false;
-        for (const Axis &a : scope) {
-            const bool along = a.name() == axis.name() && equal(a.extent(), axis.extent());
-            ranges = ranges || along;
-            before.push_back(along ? a - 1 : Expr(a));
-        }
-        if (!ranges)
-            throw UserError(where_, "tensor \"" + stage.name + "\" scans along axis \"" + axis.name() +
-                                        "\", over which it does not range; name it among the tensor's axes");
-        check_fold(r, stage.name, where_);
-        const Expr e = rewrite(r.term, stage.name, scope);
-        check_variables(e, stage.name, scope);
-        const Expr so_far =
-            Call::make(e.type(), Call::if_then_else,
-                       {Expr(0) < axis, read_tensor(e.type(), stage.name, before), r.identity}, Call::PureIntrinsic);
-        stage.kind = Stage::Kind::Pointwise;
-        stage.type = e.type();
-        stage.value = substitute({{accumulator_name, so_far}, {term_name, e}}, r.combined);
-    }
-
-    // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
-    Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
-        check_formula(e, owner, where_);
-        struct Rewriter : IRGraphMutator {
-            using IRGraphMutator::visit;
-            Builder *builder;
-            const std::string *owner;
-            const std::vector<Axis> *scope;
-            Expr visit(const Call *op) override {
-                if (is_reference(op)) {
-                    const TensorContents c = decode_definition(op->args.back());
-                    builder->add(c);
-                    std::vector<Expr> args;
-                    for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
-                    return read_tensor(op->type, c.name, args);
-                }
-                if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
-                return IRGraphMutator::visit(op);
-            }
-        } rewriter;
-        rewriter.builder = this;
-        rewriter.owner = &owner;
-        rewriter.scope = &scope;
-        return rewriter.mutate(e);
-    }
-
-    Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
-        const ReductionTerm r = decode_reduction(op);
-        Stage stage;
-        stage.name = owner + "." + r.kind;
-        for (int n = 1; reduction_names_.count(stage.name); n++) stage.name = owner + "." + r.kind + std::to_string(n);
-        reduction_names_.insert(stage.name);
-        // It ranges over those axes outside it that it uses; a definition's own variables do not count.
-        std::set<std::string> used;
-        struct Uses : IRGraphVisitor {
-            using IRGraphVisitor::visit;
-            std::set<std::string> *used;
-            void visit(const Variable *v) override { used->insert(v->name); }
-            void visit(const Call *c) override {
-                const size_t n = c->args.size() - (is_reference(c) ? 1 : 0);
-                for (size_t i = 0; i < n; i++) c->args[i].accept(this);
-            }
-        } uses;
-        uses.used = &used;
-        r.term.accept(&uses);
-        if (r.kind == "scan") used.insert(r.axes[0].name());
-        for (const Axis &a : scope) {
-            if (used.count(a.name())) stage.axes.push_back(a);
-        }
-        // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
-        fill_fold(stage, r, stage.axes);
-        std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
-        Expr read = read_tensor(stage.type, stage.name, index);
-        done_.emplace(stage.name,
-                      TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
-        stages_.push_back(std::move(stage));
-        return read;
-    }
-
-    void check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
-    std::set<std::string> sizes_of_axes_;
-
-public:
-    std::set<std::string> axis_names; // every axis met anywhere, to tell an axis out of place from a Size
-};
-
-void Builder::check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
-    for (const Axis &a : scope) axis_names.insert(a.name());
-    for (const std::string &v : variables_of(e)) {
-        bool known = false;
-        for (const Axis &a : scope) known = known || a.name() == v;
-        if (!known && axis_names.count(v)) {
-            throw UserError(where_, "tensor \"" + owner + "\" uses axis \"" + v + "\", over which it does not range; " +
-                                        "name it among the tensor's axes or reduce over it");
-        }
-    }
-}
-
-} // namespace
-
 Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
        std::source_location where) {
     try {
@@ -322,11 +43,11 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         contents->name = name;
         if (outputs.empty()) throw UserError(where, "op \"" + name + "\" has no outputs");
         std::vector<Input> read;
-        Builder builder(this, contents->stages, read, where);
+        StageBuilder builder(contents->stages, read, where);
         for (const Tensor &t : inputs) {
             if (!t.defined())
                 throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
-            if (t.contents().kind != TensorContents::Kind::Input) {
+            if (!is_input(t.contents())) {
                 throw UserError(where,
                                 "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
             }
@@ -338,7 +59,8 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         for (const Tensor &t : outputs) {
             if (!t.defined())
                 throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
-            if (t.contents().kind != TensorContents::Kind::Compute) {
+            if (t.contents().kind != TensorContents::Kind::Compute &&
+                t.contents().kind != TensorContents::Kind::Update) {
                 throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
             }
             for (const std::string &other : contents->outputs) {
@@ -353,6 +75,12 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                             "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
         }
         contents->inputs = std::move(read);
+        check_inouts(name, contents->inputs, contents->stages, contents->outputs, where);
+        for (const std::string &o : contents->outputs) {
+            const auto s = std::find_if(contents->stages.begin(), contents->stages.end(),
+                                        [&](const Stage &s) { return s.name == o; });
+            if (s->updates.empty()) contents->separate_outputs.push_back(o);
+        }
         for (const Stage &s : contents->stages) {
             if (s.strides.empty() || std::count(contents->outputs.begin(), contents->outputs.end(), s.name)) continue;
             throw UserError(where, "tensor \"" + s.name + "\" states strides but is no output of op \"" + name +
@@ -431,6 +159,7 @@ const std::string &Op::name() const { return contents_->name; }
 const std::vector<Input> &Op::inputs() const { return contents_->inputs; }
 const std::vector<Stage> &Op::stages() const { return contents_->stages; }
 const std::vector<std::string> &Op::outputs() const { return contents_->outputs; }
+const std::vector<std::string> &Op::separate_outputs() const { return contents_->separate_outputs; }
 const std::vector<Requirement> &Op::requirements() const { return contents_->requirements; }
 const std::vector<std::string> &Op::sizes() const { return contents_->sizes; }
 

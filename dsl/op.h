@@ -13,9 +13,10 @@
 
 namespace kumiko {
 
-// One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value.
+// One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value; a tuple as
+// many as it was given (dsl/tuple.h).
 struct Component {
-    std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" for argmax
+    std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" (argmax), "<stage>.1"
     Type type;
     Expr identity; // a constant
     Expr term;     // over axes and reduction axes
@@ -38,6 +39,7 @@ struct Stage {
     std::string reduction_kind; // "sum", …
     CombinerProperties properties;
     std::vector<Expr> strides; // of an output that states them, in elements, one per axis; else empty
+    std::string updates;       // the inout tensor whose elements it replaces (dsl/inout.h); else empty
 
     bool is_reduction() const { return kind == Kind::Reduction; }
     // Every expression of the stage that may read tensors.
@@ -45,10 +47,6 @@ struct Stage {
     // Of the array that a caller passes for it: as stated, or row-major and dense.
     std::vector<Expr> array_strides() const;
 };
-
-// The names of the variables that stand for component c's accumulator and term in Component::combined.
-std::string accumulator_variable(size_t c); // "kumiko.acc", "kumiko.acc.1"
-std::string term_variable(size_t c);
 
 // A read of a tensor as it stands in the stages: a Call of type Image whose indices are int32.
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices);
@@ -59,6 +57,7 @@ struct Input {
     std::vector<Axis> axes;
     std::vector<Expr> strides; // in elements, one per axis, never empty: row-major and dense unless stated
     bool stated_strides = false;
+    bool inout = false; // a stage updates it, in the same array
 };
 
 // What has to hold of the sizes; checked where arrays come in.
@@ -70,8 +69,8 @@ struct Requirement {
 class Op {
 public:
     // `inputs` fixes the order of the arguments, `outputs` follow. Throws UserError when a tensor that is read is
-    // neither a stage nor named in `inputs`, when two tensors share a name, when a stage reads itself, when an expression
-    // uses an axis that it does not range over, when an output is an input or may be read outside its axes, or when an
+    // neither a stage nor named in `inputs`, when two tensors share a name, when a stage reads itself, when an inout tensor is read
+    // where it may be replaced already, when an expression uses an axis that it does not range over, when an output is an input or may be read outside its axes, or when an
     // expression holds what dsl/legal.h refuses: what is Halide's own, and indices read from tensors that may lie outside.
     // Throws Unsupported for functions that formulas do not know.
     Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
@@ -81,6 +80,8 @@ public:
     const std::vector<Input> &inputs() const;
     const std::vector<Stage> &stages() const; // producers before consumers
     const std::vector<std::string> &outputs() const;
+    // The outputs that have arrays of their own, which the caller passes after the inputs: all but updates.
+    const std::vector<std::string> &separate_outputs() const;
     const std::vector<std::string> &sizes() const; // symbolic sizes, in order of first use
     // What has to hold of the sizes so that every read stays inside its tensor, as far as it is not proved.
     const std::vector<Requirement> &requirements() const;

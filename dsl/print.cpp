@@ -8,6 +8,7 @@
 #include "dsl/print.h"
 
 #include "dsl/definition.h"
+#include "dsl/extern.h"
 #include "dsl/op.h"
 #include "dsl/types.h"
 #include "support/hash.h"
@@ -255,8 +256,8 @@ std::string names_of(const std::vector<Axis> &axes) {
     return text;
 }
 
-std::string declared(const std::string &name, Type type, const std::vector<Axis> &axes) {
-    std::string text = name + ": " + type_name(type) + "[";
+std::string declared(const std::string &name, const std::string &type, const std::vector<Axis> &axes) {
+    std::string text = name + ": " + type + "[";
     for (size_t d = 0; d < axes.size(); d++)
         text += (d ? ", " : "") + axes[d].name() + ": " + to_string(axes[d].extent());
     return text + "]";
@@ -277,7 +278,10 @@ public:
         if (const auto *c = e.as<Call>())
             h.text(c->name).number(static_cast<uint64_t>(c->call_type)).number(c->args.size());
         if (const auto *l = e.as<Let>()) h.text(l->name);
-        for (const Expr &child : children_of(e)) h.text(of(child));
+        const std::vector<Expr> children = children_of(e);
+        for (size_t c = 0; c < children.size(); c++) {
+            if (c != 1 || !is_extern(e.as<Call>())) h.text(of(children[c])); // but for the function's address
+        }
         kept_.push_back(e);
         return known_[e.get()] = h.hex();
     }
@@ -297,6 +301,34 @@ std::string to_string(const Expr &e) {
     return text;
 }
 
+namespace {
+
+// "(acc + term, acc.1 * term.1)"; one alone without brackets.
+std::string tuple_text(const Stage &s, Expr Component::*part) {
+    std::string text;
+    for (const Component &c : s.components) text += (text.empty() ? "" : ", ") + to_string(c.*part);
+    return s.components.size() == 1 ? text : "(" + text + ")";
+}
+
+bool is_tuple(const Stage &s) { return (s.reduction_kind == "reduce" || is_extern(s)) && s.components.size() > 1; }
+
+std::string extern_text(const Stage &s) {
+    const std::string &symbol = extern_function(extern_call(s)).symbol;
+    std::string text;
+    for (const std::string &t : extern_takes(s)) text += (text.empty() ? "" : ", ") + t;
+    return "extern " + (symbol.empty() ? "function" : symbol) + "(" + text + ")";
+}
+
+// The types of what the stage computes: "f32", of a tuple "(f32, i32)".
+std::string types_text(const Stage &s) {
+    if (!is_tuple(s)) return type_name(s.type);
+    std::string text;
+    for (const Component &c : s.components) text += (text.empty() ? "(" : ", ") + type_name(c.type);
+    return text + ")";
+}
+
+} // namespace
+
 std::string strides_text(const std::vector<Expr> &strides) {
     if (strides.empty()) return "";
     std::string text = ", strides [";
@@ -306,17 +338,19 @@ std::string strides_text(const std::vector<Expr> &strides) {
 
 std::string to_string(const Stage &s, const std::string &over) {
     std::string text = s.name + "(" + names_of(s.axes) + ") = ";
+    if (is_extern(s)) return text + extern_text(s);
     Expr value = s.value;
     std::string prefix;
     if (s.is_reduction()) {
         value = s.components.back().term; // argmax: what is compared
         prefix = s.reduction_kind + " over " + (over.empty() ? names_of(s.reduction_axes) : over);
         if (s.reduction_kind == "reduce") {
-            prefix +=
-                " of acc = " + to_string(s.components[0].combined) + " from " + to_string(s.components[0].identity);
+            prefix += " of " + std::string(is_tuple(s) ? "(acc, …)" : "acc") + " = " +
+                      tuple_text(s, &Component::combined) + " from " + tuple_text(s, &Component::identity);
         }
         prefix += ": ";
     }
+    if (is_tuple(s)) return text + prefix + tuple_text(s, &Component::term);
     Printer printer(value);
     text += prefix + printer.print(value);
     for (const auto &[name, definition] : printer.where()) text += "\n      where " + name + " = " + definition;
@@ -330,8 +364,9 @@ std::string Op::to_string() const {
     for (size_t o = 0; o < outputs().size(); o++) text += (o ? ", " : "") + outputs()[o];
     text += "\n";
     for (const Input &in : inputs()) {
-        text += "  " + declared(in.name, in.type, in.axes);
+        text += "  " + declared(in.name, type_name(in.type), in.axes);
         if (in.stated_strides) text += strides_text(in.strides);
+        if (in.inout) text += ", inout";
         text += "\n";
     }
     for (const Stage &s : stages()) {
@@ -345,8 +380,9 @@ std::string Op::to_string() const {
             for (const Input &in : inputs()) look(in.axes);
             over += (over.empty() ? "" : ", ") + a.name() + (said ? "" : " < " + kumiko::to_string(a.extent()));
         }
-        text += "  " + declared(s.name, s.type, s.axes) + strides_text(s.strides) + "\n    " +
-                kumiko::to_string(s, over) + "\n";
+        text += "  " + declared(s.name, types_text(s), s.axes) + strides_text(s.strides) +
+                (s.updates.empty() ? "" : ", in the array of " + s.updates) + "\n    " + kumiko::to_string(s, over) +
+                "\n";
     }
     return text;
 }
@@ -363,6 +399,7 @@ std::string Op::hash() const {
         h.text(in.name).text(type_name(in.type));
         add_axes(in.axes);
         for (const Expr &s : in.strides) h.text(hasher.of(s));
+        if (in.inout) h.text("inout");
     }
     h.number(stages().size());
     for (const Stage &s : stages()) {

@@ -1,5 +1,6 @@
 #include "dsl/reach.h"
 
+#include "dsl/extern.h"
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
 #include "support/error.h"
@@ -147,6 +148,7 @@ std::set<std::string> tensors_read(const Expr &e) {
 bool reads_data(const Expr &e) { return !tensors_read(e).empty(); }
 
 Reach reach_of(const Stage &stage, const AxesInside &axes_of) {
+    if (is_extern(stage)) return {}; // takes whole tensors
     Reads reads(stage, axes_of);
     for (const Expr &e : stage.expressions()) e.accept(&reads);
     return std::move(reads.found);

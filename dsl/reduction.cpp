@@ -1,6 +1,7 @@
 #include "dsl/reduction.h"
 
 #include "dsl/scan.h"
+#include "dsl/tuple.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
@@ -17,54 +18,89 @@ namespace {
 
 constexpr const char *reduce_name = "kumiko.reduce";
 
-// {kind, properties, number of axes, variables…, extents…, term[, identity, combined]}
-Element encode(const std::string &kind, const Expr &e, const AxisList &axes, std::optional<Type> given = {},
-               const Expr &identity = Expr(), const Expr &combined = Expr(),
-               CombinerProperties properties = {true, true}) {
-    if (!e.defined()) throw UserError(kind + " of an undefined expression");
-    if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
-    if (e.type().is_bool() && kind != "reduce" && kind != "scan") {
-        throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
-    }
-    const Type result = given.value_or(e.type());
-    std::vector<Expr> args = {StringImm::make(kind),
-                              Expr((properties.associative ? 1 : 0) + (properties.commutative ? 2 : 0)),
-                              Expr(static_cast<int>(axes.size()))};
-    for (const Axis &a : axes) args.push_back(a);
-    for (const Axis &a : axes) args.push_back(a.extent());
-    args.push_back(e);
-    if (identity.defined()) {
-        args.push_back(identity);
-        args.push_back(combined);
-    }
+// {kind, properties, number of axes, number of terms, component, is tuple, variables…, extents…, terms…[, identities…, combined…]}
+Element encode(const ReductionTerm &r, Type result) {
+    const auto number = [](size_t n) { return Expr(static_cast<int>(n)); };
+    std::vector<Expr> args = {
+        StringImm::make(r.kind), number((r.properties.associative ? 1 : 0) + (r.properties.commutative ? 2 : 0)),
+        number(r.axes.size()),   number(r.terms.size()),
+        number(r.component),     number(r.tuple ? 1 : 0)};
+    for (const Axis &a : r.axes) args.push_back(a);
+    for (const Axis &a : r.axes) args.push_back(a.extent());
+    for (const auto *part : {&r.terms, &r.identities, &r.combined}) args.insert(args.end(), part->begin(), part->end());
     return Element(Call::make(result, reduce_name, args, Call::PureIntrinsic));
 }
 
-// What reduce and scan ask of their parts.
-Element fold(const std::string &kind, const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity,
-             const Expr &e, const AxisList &axes, CombinerProperties properties) {
-    if (!e.defined() || !identity.defined()) throw UserError(kind + " of an undefined expression or identity");
-    const Expr start = identity.type() == e.type()            ? identity
-                       : Halide::Internal::is_const(identity) ? typed::adapted(identity, e.type(), kind.c_str())
-                                                              : identity;
-    if (!combiner) throw UserError(kind + " without a combiner");
-    const Expr combined = combiner(Variable::make(e.type(), accumulator_name), Variable::make(e.type(), term_name));
-    if (!combined.defined()) throw UserError("the combiner of " + kind + " gives an undefined expression");
-    if (start.type() != e.type() || combined.type() != e.type()) {
-        throw UserError(kind + " folds " + type_name(e.type()) + " but its identity is " + type_name(start.type()) +
-                        " and its combiner gives " + type_name(combined.type()) + "; all three must be of one type");
+std::vector<Axis> some_axes(const std::string &kind, const AxisList &axes) {
+    if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
+    return {axes.begin(), axes.end()};
+}
+
+Element known(const std::string &kind, const Expr &e, const AxisList &axes, std::optional<Type> given = {}) {
+    if (!e.defined()) throw UserError(kind + " of an undefined expression");
+    const std::vector<Axis> over = some_axes(kind, axes);
+    if (e.type().is_bool()) throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
+    return encode({kind, over, {e}, {}, {}, {true, true}}, given.value_or(e.type()));
+}
+
+// What reduce and scan ask of their parts. Values of a tuple are told apart by their position.
+ReductionTerm fold(const std::string &kind, const std::function<Values(const Values &, const Values &)> &combiner,
+                   const Values &identities, const Values &terms, const AxisList &axes, CombinerProperties properties,
+                   bool tuple) {
+    ReductionTerm r{kind, some_axes(kind, axes), terms, {}, {}, properties, 0, tuple};
+    const auto which = [&](size_t c) { return tuple ? " as value " + std::to_string(c) : std::string(); };
+    if (terms.empty()) throw UserError(kind + " of no values; name at least one");
+    if (identities.size() != terms.size())
+        throw UserError(kind + " folds " + std::to_string(terms.size()) + " values together, but " +
+                        std::to_string(identities.size()) + " identities are given; each value needs one");
+    Values before, now;
+    for (size_t c = 0; c < terms.size(); c++) {
+        if (!terms[c].defined() || !identities[c].defined())
+            throw UserError(kind + " of an undefined expression or identity" + which(c));
+        const Type t = terms[c].type();
+        r.identities.push_back(identities[c].type() == t ? identities[c]
+                               : Halide::Internal::is_const(identities[c])
+                                   ? typed::adapted(identities[c], t, kind.c_str())
+                                   : identities[c]);
+        before.push_back(Variable::make(t, accumulator_variable(c)));
+        now.push_back(Variable::make(t, term_variable(c)));
     }
-    return encode(kind, e, axes, e.type(), start, combined, properties);
+    r.combined = combiner(before, now);
+    if (r.combined.size() != terms.size())
+        throw UserError("the combiner of " + kind + " gives " + std::to_string(r.combined.size()) + " values for " +
+                        std::to_string(terms.size()));
+    for (size_t c = 0; c < terms.size(); c++) {
+        Expr &combined = r.combined[c];
+        if (!combined.defined())
+            throw UserError("the combiner of " + kind + " gives an undefined expression" + which(c));
+        const Type t = terms[c].type();
+        if (tuple && combined.type() != t && Halide::Internal::is_const(combined))
+            combined = typed::adapted(combined, t, kind.c_str());
+        if (r.identities[c].type() != t || combined.type() != t) {
+            throw UserError(kind + " folds " + type_name(t) + which(c) + " but its identity is " +
+                            type_name(r.identities[c].type()) + " and its combiner gives " +
+                            type_name(combined.type()) + "; all three must be of one type");
+        }
+    }
+    return r;
+}
+
+Element fold_one(const std::string &kind, const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity,
+                 const Expr &e, const AxisList &axes, CombinerProperties properties) {
+    if (!combiner) throw UserError(kind + " without a combiner");
+    if (!e.defined()) throw UserError(kind + " of an undefined expression or identity");
+    const auto one = [&](const Values &a, const Values &b) -> Values { return {combiner(a[0], b[0])}; };
+    return encode(fold(kind, one, {identity}, {e}, axes, properties, false), e.type());
 }
 
 } // namespace
 
-Element sum(const Expr &e, const AxisList &axes) { return encode("sum", e, axes); }
-Element product(const Expr &e, const AxisList &axes) { return encode("product", e, axes); }
-Element maximum(const Expr &e, const AxisList &axes) { return encode("maximum", e, axes); }
-Element minimum(const Expr &e, const AxisList &axes) { return encode("minimum", e, axes); }
-Element argmax(const Expr &e, const AxisList &axes) { return encode("argmax", e, axes, Int(32)); }
-Element argmin(const Expr &e, const AxisList &axes) { return encode("argmin", e, axes, Int(32)); }
+Element sum(const Expr &e, const AxisList &axes) { return known("sum", e, axes); }
+Element product(const Expr &e, const AxisList &axes) { return known("product", e, axes); }
+Element maximum(const Expr &e, const AxisList &axes) { return known("maximum", e, axes); }
+Element minimum(const Expr &e, const AxisList &axes) { return known("minimum", e, axes); }
+Element argmax(const Expr &e, const AxisList &axes) { return known("argmax", e, axes, Int(32)); }
+Element argmin(const Expr &e, const AxisList &axes) { return known("argmin", e, axes, Int(32)); }
 
 Element sum(const Expr &e, std::initializer_list<Axis> axes) { return sum(e, AxisList(axes)); }
 Element product(const Expr &e, std::initializer_list<Axis> axes) { return product(e, AxisList(axes)); }
@@ -75,11 +111,28 @@ Element argmin(const Expr &e, std::initializer_list<Axis> axes) { return argmin(
 
 Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
                const AxisList &axes, CombinerProperties properties) {
-    return fold("reduce", combiner, identity, e, axes, properties);
+    return fold_one("reduce", combiner, identity, e, axes, properties);
 }
 
 Element scan(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const Axis &axis) {
-    return fold("scan", combiner, identity, e, axis, {});
+    return fold_one("scan", combiner, identity, e, axis, {});
+}
+
+Element Tuple::operator[](size_t c) const {
+    if (c >= parts_.size())
+        throw UserError("a reduction of " + std::to_string(parts_.size()) + " values has no value " +
+                        std::to_string(c) + "; they count from 0");
+    return parts_[c];
+}
+
+Tuple reduce(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
+             const Values &terms, const AxisList &axes, CombinerProperties properties) {
+    if (!combiner) throw UserError("reduce without a combiner");
+    ReductionTerm r = fold("reduce", combiner, identities, terms, axes, properties, true);
+    std::vector<Element> parts;
+    for (r.component = 0; r.component < terms.size(); r.component++)
+        parts.push_back(encode(r, terms[r.component].type()));
+    return Tuple(parts);
 }
 
 std::string scanned_axis(const Stage &stage) {
@@ -103,18 +156,28 @@ bool is_reduction(const Call *call) { return call->name == reduce_name; }
 
 ReductionTerm decode_reduction(const Call *call) {
     const auto &args = call->args;
+    const auto number = [&](size_t i) { return static_cast<size_t>(args[i].as<IntImm>()->value); };
     ReductionTerm r;
     r.kind = args[0].as<StringImm>()->value;
-    const int64_t properties = args[1].as<IntImm>()->value;
-    r.properties = {(properties & 1) != 0, (properties & 2) != 0};
-    const size_t n = static_cast<size_t>(args[2].as<IntImm>()->value);
-    for (size_t i = 0; i < n; i++) r.axes.emplace_back(args[3 + i].as<Variable>()->name, args[3 + n + i]);
-    r.term = args[3 + 2 * n];
-    if (args.size() > 4 + 2 * n) {
-        r.identity = args[4 + 2 * n];
-        r.combined = args[5 + 2 * n];
+    r.properties = {(number(1) & 1) != 0, (number(1) & 2) != 0};
+    const size_t n_axes = number(2), n_terms = number(3), axes = 6, terms = axes + 2 * n_axes;
+    r.component = number(4);
+    r.tuple = number(5) != 0;
+    for (size_t i = 0; i < n_axes; i++)
+        r.axes.emplace_back(args[axes + i].as<Variable>()->name, args[axes + n_axes + i]);
+    const auto part = [&](size_t n) {
+        const auto begin = args.begin() + static_cast<std::ptrdiff_t>(terms + n * n_terms);
+        return std::vector<Expr>(begin, begin + static_cast<std::ptrdiff_t>(n_terms));
+    };
+    r.terms = part(0);
+    if (args.size() > terms + n_terms) {
+        r.identities = part(1);
+        r.combined = part(2);
     }
     return r;
 }
+
+std::string accumulator_variable(size_t c) { return c ? fmt::format("{}.{}", accumulator_name, c) : accumulator_name; }
+std::string term_variable(size_t c) { return c ? fmt::format("{}.{}", term_name, c) : term_name; }
 
 } // namespace kumiko

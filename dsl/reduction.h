@@ -48,12 +48,18 @@ Element argmin(const Expr &) = delete;
 struct ReductionTerm {
     std::string kind; // "sum", "product", "maximum", "minimum", "argmax", "argmin", "reduce"
     std::vector<Axis> axes;
-    Expr term;
-    Expr identity, combined; // "reduce": combined is over the variables accumulator_name and term_name
+    std::vector<Expr> terms; // one, but for the tuples of dsl/tuple.h
+    // "reduce", "scan": one each a term; combined is over the variables accumulator_variable(c) and term_variable(c)
+    std::vector<Expr> identities, combined;
     CombinerProperties properties;
+    size_t component = 0; // which result the expression is
+    bool tuple = false;
 };
 inline constexpr const char *accumulator_name = "kumiko.acc";
 inline constexpr const char *term_name = "kumiko.term";
+// The names of the variables that stand for the accumulator and the term of component c.
+std::string accumulator_variable(size_t c); // "kumiko.acc", "kumiko.acc.1"
+std::string term_variable(size_t c);
 bool is_reduction(const Halide::Internal::Call *call);
 ReductionTerm decode_reduction(const Halide::Internal::Call *call);
 

@@ -44,13 +44,13 @@ private:
 };
 
 struct TensorContents {
-    enum class Kind { Input, Compute, Padding };
+    enum class Kind { Input, Compute, Padding, Inout, Update }; // the last two: dsl/inout.h
     Kind kind;
     std::string name;
     Type type;
     std::vector<Axis> axes;
-    std::vector<Expr> strides; // Input, Compute: in elements, one per axis; empty means row-major and dense
-    Expr value;                // Compute, Padding: over the axes
+    std::vector<Expr> strides; // of arrays: in elements, one per axis; empty means row-major and dense
+    Expr value;                // Compute, Padding, Update: over the axes
 };
 
 struct InputOptions {

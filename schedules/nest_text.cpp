@@ -1,5 +1,6 @@
 #include "schedules/nest_text.h"
 
+#include "dsl/extern.h"
 #include "dsl/print.h"
 #include "schedules/parts.h"
 #include "support/error.h"
@@ -105,6 +106,7 @@ private:
         }
         std::string indices;
         for (const Axis &a : s.def.axes) indices += (indices.empty() ? "" : ", ") + a.name();
+        if (is_extern(s.def)) return line(depth, to_string(s.def));
         line(depth, s.tensor() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
             line(accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction()),

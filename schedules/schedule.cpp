@@ -7,6 +7,7 @@
 #include "schedules/condition.h"
 #include "schedules/facts.h"
 #include "schedules/nest_text.h"
+#include "schedules/primitives/extern.h"
 #include "schedules/primitives/table.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
@@ -284,6 +285,8 @@ Schedule &Schedule::apply(Directive d) {
                                s.placement.consumer + ", where it could no longer stand: " + why);
             }
         }
+        if (const std::string why = broken_extern(next); !why.empty()) fail_at(d, call_text(d) + ": " + why);
+        if (const std::string why = broken_inout(next); !why.empty()) fail_at(d, call_text(d) + ": " + why);
         state_ = std::make_shared<const ScheduleState>(std::move(next));
         directives_.push_back(std::move(d));
     } catch (const Halide::Error &e) {

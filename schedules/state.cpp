@@ -1,5 +1,6 @@
 #include "schedules/state.h"
 
+#include "dsl/extern.h"
 #include "machine/instruction.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -108,7 +109,7 @@ ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machin
     for (const Stage &def : op.stages()) {
         StageState s;
         s.def = def;
-        for (const Axis &a : def.axes) {
+        for (const Axis &a : is_extern(def) ? std::vector<Axis>() : def.axes) { // a call has no loops
             s.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
             s.order.push_back(a.name());
         }

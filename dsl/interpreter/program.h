@@ -170,4 +170,7 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
          bool bounds);
 
+// Calls the function of an extern stage.
+void run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds);
+
 } // namespace kumiko::interpreter

@@ -1,5 +1,7 @@
 #include "schedules/library/attention.h"
 
+#include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
@@ -37,7 +39,8 @@ std::vector<Operand> factors(const Stage &s) {
 }
 
 std::optional<Roles> roles(const Op &op) {
-    if (op.outputs().size() != 1 || op.stages().size() < 4) return std::nullopt;
+    if (op.outputs().size() != 1 || op.stages().size() < 4 || reads_before_update(op) || has_extern(op))
+        return std::nullopt;
     Roles r;
     r.output = op.outputs()[0];
     for (const Stage &s : op.stages()) {

@@ -1,5 +1,7 @@
 #include "schedules/library/elementwise.h"
 
+#include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
@@ -119,20 +121,24 @@ ElementwiseParameters elementwise_parameters(const Op &, const Machine &machine)
 
 Schedule schedule_elementwise(const Op &op, const Machine &machine, const ElementwiseParameters &p) {
     Schedule s(op, machine);
+    const bool in_place = reads_before_update(op);
     // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
     // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || !scanned_axis(stage).empty()) continue;
+        if (is_extern(stage)) continue;
+        if (in_place) continue; // what reads a tensor that is updated is computed whole before that
         const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
         const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
         if (padding && padding->kind == Stage::Kind::Padding)
             keep_below_shared_loops(s, stage, *padding);
-        else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction())
+        else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
+                 !is_extern(s.state().stage(consumers[0]).def))
             s.stage(stage.name).inline_into();
     }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
-        if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty()) continue;
+        if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty() || is_extern(stage)) continue;
         const int lanes = vector_lanes(machine, stage.type);
         if (!scanned_axis(stage).empty()) {
             schedule_scan(S, stage, lanes, p);

@@ -1,5 +1,7 @@
 #include "schedules/library/rows.h"
 
+#include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
@@ -19,7 +21,7 @@ bool is_leading(const Roles &r, const Axis &a) {
 }
 
 std::optional<Roles> roles(const Op &op) {
-    if (op.outputs().size() != 1) return std::nullopt;
+    if (op.outputs().size() != 1 || has_extern(op)) return std::nullopt;
     Roles r;
     r.output = &op.stage(op.outputs()[0]);
     const Stage *reduction = nullptr;
@@ -66,9 +68,32 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
+// Whether every stage reads only the rows at its own place, so that rows may be replaced one after the other.
+bool keeps_to_rows(const Op &op, const Roles &r) {
+    for (const Stage &s : op.stages()) {
+        for (const Expr &e : s.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                const Input *in = op.find_input(read->name);
+                if (in && !in->inout) continue;
+                const std::vector<Axis> &axes = in ? in->axes : op.stage(read->name).axes;
+                for (size_t d = 0, next = 0; next < r.leading.size(); d++) {
+                    if (d == axes.size()) return false;
+                    if (axes[d].name() != r.leading[next]) continue;
+                    const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                    if (!v || v->name != r.leading[next++]) return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
 } // namespace
 
-bool is_rows(const Op &op) { return roles(op).has_value(); }
+bool is_rows(const Op &op) {
+    const auto r = roles(op);
+    return r && (!reads_before_update(op) || keeps_to_rows(op, *r));
+}
 
 RowsParameters rows_parameters(const Op &op, const Machine &machine) {
     const Roles r = *roles(op);

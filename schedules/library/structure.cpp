@@ -1,5 +1,7 @@
 #include "schedules/library/structure.h"
 
+#include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
 
@@ -34,6 +36,7 @@ Operand operand(const Call *read, const Stage &stage) {
 } // namespace
 
 std::optional<Contraction> find_contraction(const Op &op, bool readers) {
+    if (reads_before_update(op) || has_extern(op)) return std::nullopt; // what is fused would read what is replaced
     Contraction c;
     for (const Stage &s : op.stages()) {
         if (s.is_reduction()) {

@@ -1,5 +1,6 @@
 #include "schedules/library/table.h"
 
+#include "dsl/extern.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/attention.h"
@@ -127,7 +128,15 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
+    for (const Input &in : op.inputs()) {
+        if (in.inout)
+            throw Unsupported("op " + op.name() + " updates its input " + in.name +
+                              " in place; programs of the chip have outputs of their own");
+    }
     for (const Stage &s : op.stages()) {
+        if (is_extern(s))
+            throw Unsupported("stage " + s.name + " of op " + op.name() +
+                              " is made by an extern function, which the chip cannot call");
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scan along " + axis +
                               "; the chip has no scans");

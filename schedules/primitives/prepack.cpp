@@ -11,6 +11,9 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, tensor + " is computed by the op, so nobody can pack it ahead of time", nullptr, "",
                "prepack on inputs, layout on internal stages");
     }
+    if (state.op.find_input(tensor)->inout)
+        refuse(state, d, tensor + " is updated by the op, in the caller's own array", nullptr, "",
+               "prepack on inputs that are only read");
     for (const StageState &s : state.stages) {
         if (s.prepacked && s.copied == tensor)
             refuse(state, d, tensor + " is prepacked already", nullptr, "", "one prepack of an input");

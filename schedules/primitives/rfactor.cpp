@@ -82,7 +82,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     for (size_t c = 0; c < def.components.size(); c++) {
         Component &p = partial.components[c];
         Component &q = rest.components[c];
-        p.tensor = c ? partial.name + ".value" : partial.name;
+        p.tensor = partial.name + p.tensor.substr(def.name.size()); // ".value", ".1"
         p.term = substitute(values, p.term);
         if (!is_const_one(inside))
             p.term = Call::make(p.type, Call::if_then_else, {inside, p.term, p.identity}, Call::PureIntrinsic);

@@ -61,6 +61,10 @@ void refuse_scanned_order(const ScheduleState &state, const Directive &d, const 
 void refuse_scan(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
                  const std::string &legal);
 
+// Why an inout tensor might be read after it is written, or an element of it written twice (dsl/inout.h); "" when neither can be. A
+// state has to be free of it after every directive.
+std::string broken_inout(const ScheduleState &state);
+
 // Why copies of `stage` for later iterations cannot be filled while this one's is in use; "" when they can.
 std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 

@@ -1,5 +1,6 @@
 #include "targets/chip/compile.h"
 
+#include "dsl/extern.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
 #include "support/error.h"
@@ -179,7 +180,15 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
+    for (const Input &in : op.inputs()) {
+        if (in.inout)
+            throw Unsupported("op " + op.name() + " updates its input " + in.name +
+                              " in place; programs of the chip have outputs of their own");
+    }
     for (const Stage &s : op.stages()) {
+        if (is_extern(s))
+            throw Unsupported("stage " + s.name + " of op " + op.name() +
+                              " is made by an extern function, which the chip cannot call");
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " is a scan along " + axis + "; the chip has no scans");
         for (const Axis &k : s.reduction_axes) {

@@ -1,5 +1,6 @@
 // The C header of a kernel library.
 #include "targets/cpu/object.h"
+#include "targets/lower/extern_calls.h"
 
 #include "support/error.h"
 #include "support/names.h"
@@ -100,7 +101,7 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
     }
     for (const TensorArgument &t : nest.tensors) {
         std::string name = c_name(t.name);
-        out << fmt::format(" *   {:<{}}  {} ", name, widest, t.output ? "out" : "in ");
+        out << fmt::format(" *   {:<{}}  {} ", name, widest, t.inout ? "inout" : t.output ? "out" : "in ");
         if (is_pack(nest) && t.output) {
             out << fmt::format("{}[{}_elements({})]", element_name(t.type), nest.name, fmt::join(nest.sizes, ", "));
         } else if (!t.packed_from.empty()) {
@@ -142,6 +143,23 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
     }
 }
 
+// What the kernels call and the library does not hold.
+void declare_externs(std::ostream &out, const std::vector<Nest> &nests) {
+    std::map<std::string, std::string> callers; // by symbol
+    for (const Nest &nest : nests) {
+        for (const ExternUse &use : extern_uses(nest)) callers[use.symbol] += " " + nest.name;
+    }
+    if (callers.empty()) return;
+    out << "\n/* To be linked with the library, which calls them. arrays: what the function takes, then what it makes; "
+           "the extents of all\n"
+           " * of them, then their strides in elements, follow each other, outermost axis first. A result that is not "
+           "0 is the\n"
+           " * kernel's. */\n";
+    for (const auto &[symbol, kernels] : callers)
+        out << fmt::format("int {}(void *const *arrays, const int64_t *extents, const int64_t *strides); /* for{} */\n",
+                           symbol, kernels);
+}
+
 } // namespace
 
 std::string c_header(const std::vector<Nest> &nests, const HeaderOptions &options) {
@@ -166,6 +184,7 @@ extern "C" {
     for (const Nest &nest : nests) {
         declare(out, nest, options);
     }
+    declare_externs(out, nests);
     if (!options.extra.empty()) {
         out << "\n" << options.extra;
     }

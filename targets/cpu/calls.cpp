@@ -1,5 +1,6 @@
 // Calls: Halide's intrinsics, math functions, tensor instructions, prefetches.
 #include "targets/cpu/codegen.h"
+#include "targets/lower/extern_calls.h"
 
 #include "support/error.h"
 
@@ -124,6 +125,9 @@ Value *Codegen::call(const Call *op) {
     }
     if (op->name == "kumiko.prefetch") {
         return prefetch(op);
+    }
+    if (op->name == extern_call_name) {
+        return extern_call(op);
     }
     if (op->name.starts_with(instruction_prefix)) {
         return instruction(op);

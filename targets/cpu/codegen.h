@@ -98,6 +98,7 @@ private:
     Value *prefetch(const Halide::Internal::Call *op);
     Value *opaque(const Halide::Internal::Call *op);
     Value *instruction(const Halide::Internal::Call *op);
+    Value *extern_call(const Halide::Internal::Call *op); // extern.cpp
 
     // ---- Math (math.cpp and math_*.cpp): on f32 scalars and vectors
     Value *math(const std::string &function, Type type, std::vector<Value *> args);
@@ -143,6 +144,7 @@ private:
     void check_overlap(const Nest &nest);
     Value *columns_apart(const TensorArgument &a, Value *a_begin, const TensorArgument &b, Value *b_begin);
     void fail_unless(Value *ok, int code, const std::string &text);
+    void fail_unless(Value *ok, Value *code, const std::string &text);
     void return_code(Value *code);
     void elements_function(const Nest &nest);
     void packed_entry(const Nest &nest, llvm::Function *kernel);

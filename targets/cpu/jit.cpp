@@ -4,6 +4,7 @@
 #include "support/error.h"
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/optimize.h"
+#include "targets/lower/extern_calls.h"
 
 #include <llvm/ExecutionEngine/JITEventListener.h>
 #include <llvm/ExecutionEngine/Orc/Core.h>
@@ -171,6 +172,9 @@ void JitModule::Contents::link(const std::string &object, const std::vector<Nest
     auto all = default_symbols(options.codegen.runtime_prefix);
     for (const auto &[name, p] : options.symbols) {
         all[name] = p;
+    }
+    for (const Nest &nest : nests) {
+        for (const ExternUse &use : extern_uses(nest)) all[use.symbol] = address(extern_address(use.function));
     }
     for (const auto &[name, p] : all) {
         symbols[session->intern(name)] = {ExecutorAddr::fromPtr(p), llvm::JITSymbolFlags::Exported};

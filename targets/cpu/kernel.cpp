@@ -1,5 +1,6 @@
 // The C entry of a kernel: the body, and the packed form. The checks at the door are in door.cpp.
 #include "targets/cpu/codegen.h"
+#include "targets/lower/extern_calls.h"
 
 #include "support/error.h"
 
@@ -17,7 +18,8 @@ namespace {
 class FindArrays : public IRVisitor {
 public:
     std::set<std::string> allocated, stored;
-    bool parallel = false;
+    bool parallel = false,
+         calls = false; // of users' functions, which keep none of the pointers but may write through them
 
 private:
     using IRVisitor::visit;
@@ -27,6 +29,10 @@ private:
     }
     void visit(const Store *op) override {
         stored.insert(op->name);
+        IRVisitor::visit(op);
+    }
+    void visit(const Call *op) override {
+        calls |= op->name == extern_call_name;
         IRVisitor::visit(op);
     }
     void visit(const For *op) override {
@@ -100,6 +106,10 @@ void Codegen::return_code(Value *code) {
 }
 
 void Codegen::fail_unless(Value *ok, int code, const std::string &text) {
+    fail_unless(ok, ir_.getInt32(static_cast<uint32_t>(code)), text);
+}
+
+void Codegen::fail_unless(Value *ok, Value *code, const std::string &text) {
     if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(ok); known && known->isOne()) {
         return;
     }
@@ -108,7 +118,7 @@ void Codegen::fail_unless(Value *ok, int code, const std::string &text) {
     ir_.SetInsertPoint(failed);
     llvm::Function *fail = hook("fail", ir_.getInt32Ty(), {ir_.getInt32Ty(), llvm::PointerType::getUnqual(context_)});
     fail->addFnAttr(llvm::Attribute::Cold);
-    return_code(ir_.CreateCall(fail, {ir_.getInt32(code), ir_.CreateGlobalStringPtr(text)}));
+    return_code(ir_.CreateCall(fail, {code, ir_.CreateGlobalStringPtr(text)}));
     ir_.SetInsertPoint(after);
 }
 
@@ -179,7 +189,7 @@ void Codegen::add(const Nest &nest) {
         llvm::Argument *arg = f->getArg(unsigned(i));
         arg->setName(t.name);
         arg->addAttr(llvm::Attribute::NoAlias);
-        if (!found.parallel) {
+        if (!found.parallel && !found.calls) {
             arg->addAttr(llvm::Attribute::NoCapture);
             if (!found.stored.count(t.name)) {
                 arg->addAttr(llvm::Attribute::ReadOnly);

@@ -3,6 +3,7 @@
 #include "support/error.h"
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/optimize.h"
+#include "targets/lower/extern_calls.h"
 
 #include <llvm/ObjCopy/ConfigManager.h>
 #include <llvm/ObjCopy/ObjCopy.h>
@@ -69,6 +70,14 @@ struct Compiled {
 } // namespace
 
 ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options) {
+    for (const Nest &nest : nests) {
+        for (const ExternUse &use : extern_uses(nest)) {
+            if (use.function.symbol.empty())
+                throw UserError("stage " + use.stage + " of kernel " + nest.name +
+                                " calls an extern function that has only an address in this process; a library calls "
+                                "it by ExternFunction::symbol");
+        }
+    }
     Compiled compiled(nests, options);
     auto clock = std::chrono::steady_clock::now();
     ObjectFile result{cpu::emit_object(*compiled.module, *compiled.machine), compiled.warnings, compiled.times};

@@ -1,6 +1,7 @@
 #include "targets/halide/translate.h"
 
 #include "support/error.h"
+#include "targets/lower/extern_calls.h"
 
 namespace kumiko {
 
@@ -213,6 +214,9 @@ class Translate : public IRMutator {
 
     Stmt visit(const Evaluate *op) override {
         const Call *call = op->value.as<Call>();
+        if (call && call->name == extern_call_name)
+            throw Unsupported("stage " + extern_use(call).stage +
+                              " calls an extern function; code by Halide's generators cannot, the LLVM target can");
         if (call && call->name == "kumiko.prefetch") return Evaluate::make(0); // changes nothing but speed
         return IRMutator::visit(op);
     }

@@ -9,7 +9,9 @@
 // reduce, so they carry the same vectors and copies.
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
-// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches).
+// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_extern.cpp (calls of the
+// user's functions).
+#include "dsl/extern.h"
 #include "schedules/parts.h"
 #include "targets/lower/nest_builder.h"
 
@@ -39,6 +41,9 @@ Stmt NestBuilder::run() {
         l_.storage[t.name] = s;
         buffers_[t.name] = t.name;
     }
+    for (const Stage &s : state_.op.stages()) { // an inout tensor and its update are one array
+        if (!s.updates.empty() && !l_.packing) buffers_[s.name] = s.updates;
+    }
     Stmt body = root(0);
     for (const auto &[size, value] : l_.facts.derived) body = LetStmt::make(size, value, body);
     return body;
@@ -48,7 +53,8 @@ bool NestBuilder::is_argument(const std::string &tensor) const {
     for (const TensorArgument &t : l_.nest.tensors) {
         if (t.name == tensor) return true;
     }
-    return false;
+    const Stage *s = state_.op.find_stage(tensor);
+    return s && !s->updates.empty();
 }
 
 const StageState *NestBuilder::finisher_of(const std::string &stage) const {
@@ -118,6 +124,7 @@ bool NestBuilder::covers_reads(const StageState &s) const {
 }
 
 Stmt NestBuilder::stage(const StageState &s, const Region &region) {
+    if (is_extern(s.def)) return extern_stage(s);
     Frame f(s, clipped(s, region), fresh_instance("loops of " + s.name()).substr(9) + ".");
     return s.def.is_reduction() ? reduction(f) : pointwise(f);
 }

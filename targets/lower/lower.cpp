@@ -47,7 +47,7 @@ void run_all(Lowering &l, const LowerOptions &options) {
 }
 
 TensorArgument input_argument(const Input &in) {
-    TensorArgument t{in.name, in.type, false, {}, in.strides};
+    TensorArgument t{in.name, in.type, in.inout, {}, in.strides, "", in.inout};
     for (const Axis &a : in.axes) t.extents.push_back(a.extent());
     return t;
 }
@@ -166,7 +166,8 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
             head.tensors.push_back(copy ? packed_argument(*copy) : input_argument(in));
             if (copy) packed.push_back(copy);
         }
-        for (const std::string &name : op.outputs()) head.tensors.push_back(output_argument(op.stage(name), name));
+        for (const std::string &name : op.separate_outputs())
+            head.tensors.push_back(output_argument(op.stage(name), name));
         head.sizes = op.sizes();
         std::vector<Expr> conditions;
         for (const Requirement &r : op.requirements()) head.assumptions.push_back({r.condition, r.text});

@@ -23,6 +23,7 @@ struct TensorArgument {
     std::vector<Expr> strides;
     // Prepacked: the input in another storage order, made by the entry of `packs`. It has one dimension, all its elements.
     std::string packed_from = {};
+    bool inout = false; // an output whose elements are read before they are written
 };
 
 // A condition that the caller promises, checked at the door.

@@ -59,6 +59,7 @@ private:
     Region clipped(const StageState &s, Region region) const;
     Stmt pointwise(Frame &f);
     Stmt store(Frame &f, const std::vector<Expr> &values);
+    Stmt extern_stage(const StageState &s); // nest_extern.cpp
     Stmt with_children(Frame &f, size_t depth, const Walk &w, size_t from);
 
     // ---- nest_storage.cpp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/kernel.h"
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "runtime/kumiko_runtime.h"
 #include "tests/property/guarded.h"
@@ -117,20 +118,29 @@ inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const st
         const TensorArgument &t = kernel.nest().tensors[i];
         const Buffer<> in = t.packed_from.empty() ? inputs[i] : kernel.pack(t.packed_from, inputs[i], r.sizes);
         tensors.push_back(std::make_unique<GuardedTensor>(in, at_end));
-        tensors.back()->copy_from(in);
+        tensors.back()->copy_from(in, t.inout);
         pointers.push_back(tensors.back()->data());
     }
-    for (const Buffer<> &out : expected) {
-        tensors.push_back(std::make_unique<GuardedTensor>(out, at_end));
+    std::vector<GuardedTensor *> outputs;
+    for (size_t o = 0; o < expected.size(); o++) {
+        const std::string &updates = r.op.stage(r.op.outputs()[o]).updates;
+        if (!updates.empty()) { // in the array of an input
+            size_t i = 0;
+            while (r.op.inputs()[i].name != updates) i++;
+            outputs.push_back(tensors[i].get());
+            continue;
+        }
+        tensors.push_back(std::make_unique<GuardedTensor>(expected[o], at_end));
         tensors.back()->unwritten();
         pointers.push_back(tensors.back()->data());
+        outputs.push_back(tensors.back().get());
     }
     std::vector<int64_t> sizes;
     for (const std::string &s : r.op.sizes()) sizes.push_back(r.sizes.at(s));
     if (const int code = kernel.call_raw(pointers.data(), sizes.data()))
         return "the kernel returned " + std::to_string(code) + ": " + kumiko_error();
     for (size_t o = 0; o < expected.size(); o++) {
-        const std::string why = difference(tensors[inputs.size() + o]->buffer(), expected[o]);
+        const std::string why = difference(outputs[o]->buffer(), expected[o]);
         if (!why.empty()) return "output " + r.op.outputs()[o] + ": " + why;
     }
     return "";
@@ -160,7 +170,7 @@ inline std::optional<std::string> run_resized(const RandomOp &r, const Schedule 
     Results expected;
     try {
         inputs = random_inputs(other, seed);
-        expected = interpret(r.op, inputs, interpretation);
+        expected = interpret(r.op, with_inouts_copied(r.op, inputs), interpretation);
     } catch (const UserError &) { // an index that leaves its tensor, an extent below zero
         return std::nullopt;
     }
@@ -247,7 +257,7 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
         const std::vector<Buffer<>> inputs = random_inputs(r, seed);
         InterpretOptions interpretation;
         interpretation.sizes = r.sizes;
-        const Results expected = interpret(r.op, inputs, interpretation);
+        const Results expected = interpret(r.op, with_inouts_copied(r.op, inputs), interpretation);
         for (const bool at_end : {true, false}) {
             const std::string why = run_guarded(r, *kernel, inputs, expected, at_end);
             if (!why.empty()) return failed(why);

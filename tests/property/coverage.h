@@ -23,10 +23,10 @@ public:
         for (const Instruction *i : InstructionSet::builtin().available_on(machine)) add("instruction", i->name);
         for (Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64}) add("type", type_name(t));
         for (const char *k : {"pointwise", "scan", "padding", "sum", "product", "maximum", "minimum", "argmax",
-                              "argmin", "reduce", "reduce ordered"})
+                              "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
             add("stage", k);
-        for (const char *k :
-             {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized", "other sizes"})
+        for (const char *k : {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized",
+                              "other sizes", "inout"})
             add("pair", k);
     }
 
@@ -60,8 +60,10 @@ public:
             see("stage", s.kind == Stage::Kind::Padding ? "padding"
                          : !scanned_axis(s).empty()     ? "scan"
                          : !s.is_reduction()            ? "pointwise"
-                         : ordered                      ? "reduce ordered"
-                                                        : s.reduction_kind);
+                         : s.reduction_kind == "reduce" && s.components.size() > 1
+                             ? (ordered ? "tuple ordered" : "tuple")
+                         : ordered ? "reduce ordered"
+                                   : s.reduction_kind);
         }
         if (!r.op.sizes().empty()) see("pair", "sizes");
         if (r.op.outputs().size() > 1) see("pair", "two outputs");
@@ -73,6 +75,7 @@ public:
                 for (const Axis &a : *axes) empty = empty || Halide::Internal::is_const_zero(a.extent());
             }
         }
+        if (r.op.separate_outputs().size() < r.op.outputs().size()) see("pair", "inout");
         if (resized) see("pair", "other sizes");
         if (strides) see("pair", "stated strides");
         if (empty) see("pair", "empty axis");

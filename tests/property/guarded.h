@@ -58,9 +58,9 @@ public:
         return all;
     }
 
-    void copy_from(const Buffer<> &b) {
+    void copy_from(const Buffer<> &b, bool written = false) {
         std::memcpy(memory_.data(), b.data(), memory_.bytes());
-        memory_.read_only();
+        if (!written) memory_.read_only();
     }
     void unwritten() { std::memset(memory_.data(), 0xff, memory_.bytes()); } // NaN in every float type
     void *data() const { return memory_.data(); }

@@ -5,8 +5,9 @@
 // Where a range would grow too wide, the value is clamped or taken modulo a small number first.
 #pragma once
 
-#include "dsl/buffers.h"
+#include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "dsl/tuple.h"
 #include "machine/instruction.h"
 #include "schedules/primitive.h"
 #include "support/random.h"
@@ -31,6 +32,7 @@ public:
     RandomOp run() {
         symbolic_ = random_.chance(0.25);
         empty_ = random_.chance(0.03);
+        if (random_.chance(0.12)) add_inout();
         const int n = static_cast<int>(random_.between(1, 4));
         const bool product = !instructions_.empty() && random_.chance(0.06);
         for (int s = 0; s < n; s++) {
@@ -44,6 +46,7 @@ public:
             if (t.stage && t.tensor.name() != outputs[0].name() && random_.chance(0.2)) outputs.push_back(t.tensor);
         }
         if (random_.chance(0.3)) std::swap(outputs.front(), outputs.back());
+        if (inout_) outputs.push_back(updated()); // after all that reads what was there before
         // Only those inputs that the outputs reach may be named.
         for (;;) {
             std::vector<Tensor> inputs;
@@ -92,6 +95,7 @@ private:
     std::set<std::string> unused_;
     bool symbolic_ = false, empty_ = false;
     int fresh_ = 0;
+    std::optional<Known> inout_;
 
     static bool reads(const Expr &e, const std::string &name) {
         struct Reads : Halide::Internal::IRGraphVisitor {
@@ -486,6 +490,8 @@ private:
             return {reduce([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, axes), 0,
                     highest(t)};
         }
+        case 7:
+            return tuple(t, v, scope, axes, n);
         case 6: {
             if (t.is_float()) break;
             return {reduce([](Expr a, Expr b) { return a ^ b; }, number(t, 0), v.e, axes, {true, true}), lowest(t),
@@ -499,6 +505,63 @@ private:
             v = {Halide::select(v.e > number(t, 0), number(t, n > 256 ? 0 : 1), number(t, 0)), 0, n > 256 ? 0.0 : 1.0};
         }
         return ranged(kumiko::sum(v.e, axes), std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
+    }
+
+    // Several values folded together: the greater of pairs, in any order, or digits of both, in the formula's.
+    Value tuple(Type t, Value v, const std::vector<Ranged> &scope, const AxisList &axes, double n) {
+        const Type u = t.is_uint() && random_.chance(0.5) ? (random_.chance(0.5) ? u64 : u8) : number_type();
+        Value w = to(u, expression(number_type(), scope, 1));
+        const size_t part = random_.below(2);
+        if (t.is_uint() && u.is_uint() && random_.chance(0.5)) {
+            const auto digits = [&](const Values &a, const Values &b) -> Values {
+                return {a[0] * number(t, 3) + b[0], a[1] * number(u, 5) + b[1] + cast(u, Element(a[0]))};
+            };
+            const Tuple d = reduce(digits, {1, 2}, {v.e, w.e}, axes);
+            return to(t, {d[part], 0, highest(part ? u : t)});
+        }
+        v = reduced(v, 40), w = reduced(w, 40);
+        for (Value *x : {&v, &w}) {
+            if (x->type().is_float()) x->e = x->e + number(x->type(), 0); // of zeros one sign
+        }
+        const auto low = [](Type t) { return t.is_uint() ? 0 : -50; };
+        const auto greater = [](const Values &a, const Values &b) -> Values {
+            return {Halide::max(a[0], b[0]),
+                    Halide::select(a[0] > b[0], a[1], b[0] > a[0], b[1], Halide::max(a[1], b[1]))};
+        };
+        const Tuple g = reduce(greater, {low(t), low(u)}, {v.e, w.e}, axes, {true, true});
+        const Value &x = part ? w : v;
+        const double lo = low(x.type());
+        return to(t, {g[part], n > 0 ? std::min(x.lo, lo) : lo, std::max(x.hi, lo)});
+    }
+
+    // A tensor that the op updates; stages may read it anywhere before.
+    void add_inout() {
+        const Type t = any_type();
+        std::vector<Axis> axes;
+        std::vector<int64_t> extents;
+        for (int64_t d = random_.between(1, 3); d > 0; d--) {
+            const Ranged r = fresh_axis("u", std::min<int64_t>(any_extent(), 17));
+            axes.push_back(r.axis);
+            extents.push_back(r.n);
+        }
+        inout_ = {inout("U", t, axes), extents, t.is_uint() ? 0.0 : -3.0, t.is_bool() ? 1.0 : 3.0, false};
+        tensors_.push_back(*inout_);
+    }
+    Tensor updated() {
+        std::vector<Ranged> scope;
+        std::vector<Expr> own;
+        for (size_t d = 0; d < inout_->extents.size(); d++) {
+            scope.push_back({inout_->tensor.axes()[d], inout_->extents[d]});
+            own.push_back(scope.back().axis);
+        }
+        const Type t = inout_->tensor.type();
+        const Expr before = inout_->tensor.at(own);
+        for (size_t n = tensors_.size(); n-- > 0;) { // the last stage's elements, if there is one
+            if (!tensors_[n].stage) continue;
+            const Value v = to(t, read_known(Known(tensors_[n]), scope));
+            return update(inout_->tensor, t.is_bool() ? before ^ v.e : Halide::max(before, v.e));
+        }
+        return update(inout_->tensor, before);
     }
 
     // Folded along one of the axes.

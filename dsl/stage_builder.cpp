@@ -1,0 +1,348 @@
+#include "dsl/stage_builder.h"
+
+#include "dsl/definition.h"
+#include "dsl/extern.h"
+#include "dsl/legal.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// Free int32 variables of an expression.
+struct FreeVariables : IRGraphVisitor {
+    using IRGraphVisitor::visit;
+    std::set<std::string> names;
+    void visit(const Variable *v) override { names.insert(v->name); }
+    void visit(const Let *l) override {
+        IRGraphVisitor::visit(l);
+        names.erase(l->name);
+    }
+};
+
+// Of floats the infinities: Type::min() is the lowest finite number of 16-bit ones.
+Expr lowest(Type t) { return t.is_float() ? FloatImm::make(t, -std::numeric_limits<double>::infinity()) : t.min(); }
+Expr highest(Type t) { return t.is_float() ? FloatImm::make(t, std::numeric_limits<double>::infinity()) : t.max(); }
+
+Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
+Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
+
+// Fills the components of a reduction stage from how it was written.
+void define_components(Stage &stage, const ReductionTerm &r, const std::vector<Expr> &terms) {
+    const Expr &e = terms[0];
+    const Type t = e.type();
+    const auto one = [&](const Expr &identity, const Expr &combined) {
+        stage.components = {{stage.name, t, identity, e, combined}};
+    };
+    if (r.kind == "sum") {
+        one(make_zero(t), acc(t) + term(t));
+    } else if (r.kind == "product") {
+        one(make_one(t), acc(t) * term(t));
+    } else if (r.kind == "maximum") {
+        one(lowest(t), Max::make(acc(t), term(t)));
+    } else if (r.kind == "minimum") {
+        one(highest(t), Min::make(acc(t), term(t)));
+    } else if (r.kind == "reduce") {
+        for (size_t c = 0; c < terms.size(); c++) {
+            const std::string name = c ? stage.name + "." + std::to_string(c) : stage.name;
+            stage.components.push_back({name, terms[c].type(), r.identities[c], terms[c], r.combined[c]});
+        }
+    } else { // argmax, argmin: the index is the row-major position in the reduction's axes
+        Expr position = 0;
+        for (const Axis &a : r.axes) position = position * a.extent() + a;
+        position = simplify(position);
+        const bool largest = r.kind == "argmax";
+        const Expr better = largest ? term(t, 1) > acc(t, 1) : term(t, 1) < acc(t, 1);
+        // The identity has index −1. A NaN is neither better nor equal, so it never wins.
+        const Expr tie = term(t, 1) == acc(t, 1) && (acc(Int(32)) < 0 || term(Int(32)) < acc(Int(32)));
+        const Expr wins = term(Int(32)) >= 0 && (better || tie);
+        stage.components = {
+            {stage.name, Int(32), Expr(-1), position, Select::make(wins, term(Int(32)), acc(Int(32)))},
+            {stage.name + ".value", t, largest ? lowest(t) : highest(t), e, Select::make(wins, term(t, 1), acc(t, 1))}};
+    }
+}
+
+bool same_tensor(const TensorContents &a, const TensorContents &b) {
+    if (a.kind != b.kind || a.type != b.type || a.axes.size() != b.axes.size() ||
+        a.strides.size() != b.strides.size() || a.value.defined() != b.value.defined()) {
+        return false;
+    }
+    for (size_t d = 0; d < a.axes.size(); d++) {
+        if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;
+    }
+    for (size_t d = 0; d < a.strides.size(); d++) {
+        if (!equal(a.strides[d], b.strides[d])) return false;
+    }
+    return !a.value.defined() || graph_equal(a.value, b.value);
+}
+
+} // namespace
+
+std::set<std::string> variables_of(const Expr &e) {
+    FreeVariables f;
+    e.accept(&f);
+    return f.names;
+}
+
+std::vector<Expr> row_major(const std::vector<Axis> &axes) {
+    std::vector<Expr> strides(axes.size());
+    Expr stride = 1;
+    int64_t number = 1; // of the extents that are numbers
+    for (size_t d = axes.size(); d-- > 0;) {
+        strides[d] = simplify(stride);
+        if (number > INT32_MAX) {
+            throw Unsupported("axis " + axes[d].name() + " has a stride of " + std::to_string(number) +
+                              " elements and more; legal is up to 2147483647");
+        }
+        if (const auto n = as_const_int(axes[d].extent())) number *= std::max<int64_t>(*n, 1);
+        stride = stride * axes[d].extent();
+    }
+    return strides;
+}
+
+bool is_input(const TensorContents &c) {
+    return c.kind == TensorContents::Kind::Input || c.kind == TensorContents::Kind::Inout;
+}
+
+void StageBuilder::add(const TensorContents &c) {
+    if (auto it = done_.find(c.name); it != done_.end()) {
+        if (!same_tensor(it->second, c)) throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
+        return;
+    }
+    if (open_.count(c.name)) {
+        throw UserError(where_, "tensor \"" + c.name + "\" is defined by itself: " + chain(c.name) +
+                                    "; a stage may read only tensors that are defined before it");
+    }
+    if (is_input(c)) {
+        done_.emplace(c.name, c);
+        Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty(), c.kind == TensorContents::Kind::Inout};
+        if (in.strides.empty()) in.strides = row_major(c.axes);
+        inputs_.push_back(std::move(in));
+        return;
+    }
+    open_.insert(c.name);
+    order_.push_back(c.name);
+    Stage stage;
+    stage.name = c.name;
+    stage.type = c.type;
+    stage.axes = c.axes;
+    stage.strides = c.strides;
+    const Call *call = c.value.as<Call>();
+    const bool update = c.kind == TensorContents::Kind::Update;      // pointwise, since it reads what it replaces
+    if (update) stage.updates = c.name.substr(0, c.name.rfind('.')); // of "C.out"
+    if (is_extern(call)) {
+        fill_extern(stage, call);
+    } else if (call && is_reduction(call) && !decode_reduction(call).tuple && !update) {
+        fill_fold(stage, decode_reduction(call), c.axes);
+    } else {
+        stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
+        stage.value = rewrite(c.value, stage.name, c.axes);
+        check_variables(stage.value, stage.name, c.axes);
+    }
+    open_.erase(c.name);
+    order_.pop_back();
+    done_.emplace(c.name, c);
+    stages_.push_back(std::move(stage));
+}
+
+std::string StageBuilder::chain(const std::string &name) const {
+    std::string text;
+    for (const std::string &n : order_) text += n + " reads ";
+    return text + name;
+}
+
+void StageBuilder::fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
+    stage.kind = Stage::Kind::Reduction;
+    stage.reduction_kind = r.kind;
+    stage.reduction_axes = r.axes;
+    stage.properties = r.properties;
+    std::vector<Axis> inner = scope;
+    for (const Axis &a : r.axes) {
+        for (const Axis &b : inner) {
+            if (a.name() == b.name()) {
+                throw UserError(where_, "tensor \"" + stage.name + "\" reduces over axis \"" + a.name() +
+                                            "\", which already ranges outside the reduction; use another name");
+            }
+        }
+        inner.push_back(a);
+    }
+    check_fold(r, stage.name, where_);
+    std::vector<Expr> terms;
+    for (const Expr &e : r.terms) {
+        terms.push_back(rewrite(e, stage.name, inner));
+        check_variables(terms.back(), stage.name, inner);
+    }
+    define_components(stage, r, terms);
+    stage.type = stage.components[0].type;
+}
+
+// One result is the stage itself; several are components of a stage of their own, of which each tensor is a copy.
+void StageBuilder::fill_extern(Stage &stage, const Call *call) {
+    const size_t results = static_cast<size_t>(*as_const_int(call->args[2]));
+    const size_t which = static_cast<size_t>(*as_const_int(call->args[3])), takes = 4 + 2 * results;
+    std::vector<Expr> args = call->args;
+    args[3] = 0;
+    for (size_t a = takes; a < args.size(); a++) args[a] = rewrite(args[a], stage.name, stage.axes);
+    const Expr value = Call::make(args[4 + results].type(), extern_name, args, Call::PureIntrinsic);
+    stage.kind = Stage::Kind::Pointwise;
+    if (results == 1) {
+        stage.value = value;
+        return;
+    }
+    const std::string name = args[4].as<StringImm>()->value + ".extern";
+    auto made = std::find_if(stages_.begin(), stages_.end(), [&](const Stage &s) { return s.name == name; });
+    if (made == stages_.end()) {
+        Stage shared;
+        shared.name = name;
+        shared.axes = stage.axes;
+        shared.type = value.type();
+        shared.value = value;
+        for (size_t r = 0; r < results; r++) {
+            const Expr zero = args[4 + results + r];
+            const std::string part = r ? name + "." + std::to_string(r) : name;
+            shared.components.push_back({part, zero.type(), zero, zero, zero});
+        }
+        stages_.push_back(std::move(shared));
+        made = stages_.end() - 1;
+    } else if (!graph_equal(made->value, value)) {
+        throw UserError(where_, "two different tensors are named \"" + name.substr(0, name.rfind('.')) + "\"");
+    }
+    stage.value = component(*made, which);
+}
+
+void StageBuilder::fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
+    r.kind == "scan" ? fill_scan(stage, r, scope) : fill_reduction(stage, r, scope);
+}
+
+// combined(the element before or the identity, e)
+void StageBuilder::fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
+    const Axis &axis = r.axes[0];
+    std::vector<Expr> before;
+    bool ranges = false;
+    for (const Axis &a : scope) {
+        const bool along = a.name() == axis.name() && equal(a.extent(), axis.extent());
+        ranges = ranges || along;
+        before.push_back(along ? a - 1 : Expr(a));
+    }
+    if (!ranges)
+        throw UserError(where_, "tensor \"" + stage.name + "\" scans along axis \"" + axis.name() +
+                                    "\", over which it does not range; name it among the tensor's axes");
+    check_fold(r, stage.name, where_);
+    const Expr e = rewrite(r.terms[0], stage.name, scope);
+    check_variables(e, stage.name, scope);
+    const Expr so_far =
+        Call::make(e.type(), Call::if_then_else,
+                   {Expr(0) < axis, read_tensor(e.type(), stage.name, before), r.identities[0]}, Call::PureIntrinsic);
+    stage.kind = Stage::Kind::Pointwise;
+    stage.type = e.type();
+    stage.value = substitute({{accumulator_name, so_far}, {term_name, e}}, r.combined[0]);
+}
+
+// Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
+Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
+    check_formula(e, owner, where_);
+    struct Rewriter : IRGraphMutator {
+        using IRGraphMutator::visit;
+        StageBuilder *builder;
+        const std::string *owner;
+        const std::vector<Axis> *scope;
+        Expr visit(const Call *op) override {
+            if (is_reference(op)) {
+                const TensorContents c = decode_definition(op->args.back());
+                builder->add(c);
+                std::vector<Expr> args;
+                for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
+                return read_tensor(op->type, c.name, args);
+            }
+            if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
+            return IRGraphMutator::visit(op);
+        }
+    } rewriter;
+    rewriter.builder = this;
+    rewriter.owner = &owner;
+    rewriter.scope = &scope;
+    return rewriter.mutate(e);
+}
+
+Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
+    const ReductionTerm r = decode_reduction(op);
+    if (r.tuple) {
+        for (const SharedTuple &t : tuples_) {
+            if (same_tuple(t.reduction, r) && ranges_in(t.stage.axes, scope)) return component(t.stage, r.component);
+        }
+    }
+    Stage stage;
+    stage.name = owner + "." + r.kind;
+    for (int n = 1; reduction_names_.count(stage.name); n++) stage.name = owner + "." + r.kind + std::to_string(n);
+    reduction_names_.insert(stage.name);
+    // It ranges over those axes outside it that it uses; a definition's own variables do not count.
+    std::set<std::string> used;
+    struct Uses : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::set<std::string> *used;
+        void visit(const Variable *v) override { used->insert(v->name); }
+        void visit(const Call *c) override {
+            const size_t n = c->args.size() - (is_reference(c) ? 1 : 0);
+            for (size_t i = 0; i < n; i++) c->args[i].accept(this);
+        }
+    } uses;
+    uses.used = &used;
+    for (const Expr &e : r.terms) e.accept(&uses);
+    if (r.kind == "scan") used.insert(r.axes[0].name());
+    for (const Axis &a : scope) {
+        if (used.count(a.name())) stage.axes.push_back(a);
+    }
+    // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
+    fill_fold(stage, r, stage.axes);
+    Expr read = component(stage, r.component);
+    if (r.tuple) tuples_.push_back({r, stage});
+    done_.emplace(stage.name,
+                  TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
+    stages_.push_back(std::move(stage));
+    return read;
+}
+
+Expr StageBuilder::component(const Stage &stage, size_t c) {
+    const std::vector<Expr> index(stage.axes.begin(), stage.axes.end());
+    return stage.components.empty() ? read_tensor(stage.type, stage.name, index)
+                                    : read_tensor(stage.components[c].type, stage.components[c].tensor, index);
+}
+
+// Whether both fold the same terms over the same axes; their results are of one stage then.
+bool StageBuilder::same_tuple(const ReductionTerm &a, const ReductionTerm &b) {
+    if (a.axes.size() != b.axes.size() || a.terms.size() != b.terms.size() ||
+        a.properties.associative != b.properties.associative || a.properties.commutative != b.properties.commutative)
+        return false;
+    for (size_t d = 0; d < a.axes.size(); d++) {
+        if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;
+    }
+    for (size_t c = 0; c < a.terms.size(); c++) {
+        if (!graph_equal(a.terms[c], b.terms[c]) || !equal(a.identities[c], b.identities[c]) ||
+            !graph_equal(a.combined[c], b.combined[c]))
+            return false;
+    }
+    return true;
+}
+
+bool StageBuilder::ranges_in(const std::vector<Axis> &axes, const std::vector<Axis> &scope) {
+    return std::all_of(axes.begin(), axes.end(), [&](const Axis &a) {
+        return std::any_of(scope.begin(), scope.end(),
+                           [&](const Axis &b) { return a.name() == b.name() && equal(a.extent(), b.extent()); });
+    });
+}
+
+void StageBuilder::check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
+    for (const Axis &a : scope) axis_names.insert(a.name());
+    for (const std::string &v : variables_of(e)) {
+        bool known = false;
+        for (const Axis &a : scope) known = known || a.name() == v;
+        if (!known && axis_names.count(v)) {
+            throw UserError(where_, "tensor \"" + owner + "\" uses axis \"" + v + "\", over which it does not range; " +
+                                        "name it among the tensor's axes or reduce over it");
+        }
+    }
+}
+
+} // namespace kumiko

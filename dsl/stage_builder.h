@@ -1,0 +1,59 @@
+// From tensors to stages: the first part of what Op does. Every tensor that an output reads becomes a stage, each after those that it
+// reads; reductions inside expressions become stages of their own, and reads become plain calls.
+#pragma once
+
+#include "dsl/op.h"
+
+#include <map>
+#include <set>
+
+namespace kumiko {
+
+class StageBuilder {
+public:
+    // Adds to `stages` and `inputs`; errors name `where`.
+    StageBuilder(std::vector<Stage> &stages, std::vector<Input> &inputs, const std::source_location &where)
+        : stages_(stages), inputs_(inputs), where_(where) {}
+
+    // The tensor, after all that it reads. Throws UserError as Op does.
+    void add(const TensorContents &c);
+
+    std::set<std::string> axis_names; // every axis met anywhere, to tell an axis out of place from a Size
+
+private:
+    using Call = Halide::Internal::Call;
+    struct SharedTuple {
+        ReductionTerm reduction;
+        Stage stage;
+    };
+
+    std::vector<Stage> &stages_;
+    std::vector<Input> &inputs_;
+    const std::source_location &where_;
+    std::map<std::string, TensorContents> done_;
+    std::set<std::string> open_;
+    std::vector<std::string> order_;
+    std::set<std::string> reduction_names_;
+    std::vector<SharedTuple> tuples_;
+
+    std::string chain(const std::string &name) const;
+    void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
+    void fill_extern(Stage &stage, const Call *call);
+    void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
+    void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
+    Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
+    Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
+    static Expr component(const Stage &stage, size_t c);
+    static bool same_tuple(const ReductionTerm &a, const ReductionTerm &b);
+    static bool ranges_in(const std::vector<Axis> &axes, const std::vector<Axis> &scope);
+    void check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
+};
+
+// The free int32 variables of an expression.
+std::set<std::string> variables_of(const Expr &e);
+// The strides of a dense array.
+std::vector<Expr> row_major(const std::vector<Axis> &axes);
+// Whether it is an array that the caller passes for reading.
+bool is_input(const TensorContents &c);
+
+} // namespace kumiko

@@ -1,0 +1,40 @@
+#include "schedules/primitives/extern.h"
+
+#include "dsl/extern.h"
+
+namespace kumiko {
+
+namespace {
+
+// Why the tensor does not stand whole in one array, its axes in order.
+std::string not_whole(const StageState &s) {
+    if (s.prepacked) return "it is packed ahead of time";
+    if (s.placement.kind != Placement::Kind::Root) return "it is not computed at the root";
+    if (!s.finished_into.empty()) return "it is finished in " + s.finished_into + " and so not stored";
+    if (!s.layout.empty()) return "it is stored in another order";
+    if (s.level == "registers") return "it is kept in registers";
+    return "";
+}
+
+} // namespace
+
+std::string broken_extern(const ScheduleState &state) {
+    for (const StageState &s : state.stages) {
+        if (!is_extern(s.def)) continue;
+        std::string why = not_whole(s);
+        if (why.empty() && !s.finished_by.empty()) why = "it would be the end of " + s.finished_by;
+        if (!why.empty())
+            return s.name() + " is made by an extern function, which makes all of it: " + why +
+                   "\n  legal here: compute_root() of " + s.name() +
+                   ", and directives on what it takes and on what reads it";
+        for (const std::string &t : extern_takes(s.def)) {
+            const StageState *p = state.producer(t);
+            if (const std::string bad = p ? not_whole(*p) : ""; !bad.empty())
+                return "the extern function of " + s.name() + " takes all of " + t + ", but " + bad +
+                       "\n  legal here: compute_root() of " + p->name() + ", stored with its axes in order";
+        }
+    }
+    return "";
+}
+
+} // namespace kumiko

@@ -1,0 +1,208 @@
+// What inout tensors ask of a schedule (dsl/inout.h): every element is read before it is replaced, and replaced once.
+//
+// Stages that read the tensor are computed whole before the update begins, or row by row inside of it: at a loop of the update where
+// the axes of all loops so far have a single value, and nothing is read but at these values. The update itself reads the element that
+// it writes.
+#include "dsl/print.h"
+#include "dsl/reach.h"
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+// With the values of inlined stages in place of reads of them.
+Expr with_inlined(const ScheduleState &state, const Expr &e) {
+    struct Inline : IRMutator {
+        using IRMutator::visit;
+        const ScheduleState *state;
+        Expr visit(const Call *op) override {
+            const Expr call = IRMutator::visit(op);
+            op = call.as<Call>();
+            if (!op || op->call_type != Call::Image) return call;
+            const StageState *s = state->find(op->name);
+            if (!s || s->placement.kind != Placement::Kind::Inline) return call;
+            std::map<std::string, Expr> at;
+            for (size_t d = 0; d < op->args.size(); d++) at[s->def.axes[d].name()] = op->args[d];
+            return substitute(at, with_inlined(*state, s->def.value));
+        }
+    } inlining;
+    inlining.state = &state;
+    return inlining.mutate(e);
+}
+
+// The reads of a tensor in what the stage computes, inlined stages included.
+std::vector<const Call *> reads_of(const ScheduleState &state, const StageState &stage, const std::string &tensor,
+                                   std::vector<Expr> &kept) {
+    struct Reads : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *tensor;
+        std::vector<const Call *> found;
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image && op->name == *tensor) found.push_back(op);
+            IRGraphVisitor::visit(op);
+        }
+    } reads;
+    reads.tensor = &tensor;
+    for (const Expr &e : stage.def.expressions()) {
+        kept.push_back(with_inlined(state, e));
+        kept.back().accept(&reads);
+    }
+    return reads.found;
+}
+
+// The update of one inout tensor, as a schedule has it.
+class Update {
+public:
+    Update(const ScheduleState &state, const Stage &update) : state_(state), update_(update) {}
+
+    std::string broken() const {
+        for (const StageState &s : state_.stages) {
+            if (s.placement.kind == Placement::Kind::Inline || s.prepacked) continue;
+            std::vector<Expr> kept;
+            const auto reads = reads_of(state_, s, update_.updates, kept);
+            if (is_update(s)) {
+                for (const Call *c : reads) {
+                    if (!own_element(c))
+                        return s.name() + " would read " + to_string(c) + ", which it may have replaced already\n" +
+                               "  legal here: " + update_.updates + " at the element that it writes; what reads it " +
+                               "elsewhere stands in a stage with compute_root()";
+                }
+                if (shifts(s)) return twice(s);
+                if (const StageState *host = host_of(s); host != &s && shifts(*host)) return twice(*host);
+            } else if (!reads.empty() && !before(s) && !row_by_row(s, reads)) {
+                return s.name() + " would read " + update_.updates + " where " + update_.name +
+                       " has replaced elements of it already\n  legal here: compute_root() of " + s.name() +
+                       ", or a loop of " + update_.name + " in each iteration of which it reads what is replaced there";
+            }
+        }
+        return "";
+    }
+
+private:
+    const ScheduleState &state_;
+    const Stage &update_;
+
+    bool is_update(const StageState &s) const { return s.tensor() == update_.name; }
+
+    bool own_element(const Call *read) const {
+        for (size_t d = 0; d < read->args.size(); d++) {
+            const auto *v = read->args[d].as<Variable>();
+            if (!v || v->name != update_.axes[d].name()) return false;
+        }
+        return true;
+    }
+
+    static bool shifts(const StageState &s) {
+        return std::any_of(s.relations.begin(), s.relations.end(), [](const Relation &r) {
+            const auto *split = std::get_if<SplitRelation>(&r);
+            return split && split->tail == Tail::Shift;
+        });
+    }
+    std::string twice(const StageState &s) const {
+        return "the tail of " + s.name() + " shifts inwards and would compute elements of " + update_.updates +
+               " again, from what has replaced them\n  legal here: the tails guard and mask";
+    }
+
+    // The stage at the root in whose loops a stage is computed.
+    const StageState *host_of(const StageState &s) const {
+        const StageState *at = &s;
+        for (;;) {
+            if (!at->finished_by.empty())
+                at = state_.find(at->finished_by);
+            else if (at->placement.kind == Placement::Kind::At)
+                at = state_.find(at->placement.consumer);
+            else
+                return at;
+        }
+    }
+
+    size_t position(const StageState *s) const { return static_cast<size_t>(s - state_.stages.data()); }
+
+    // Whether all of it is computed before the update begins.
+    bool before(const StageState &s) const {
+        const StageState *host = host_of(s);
+        for (const StageState &u : state_.stages) {
+            if (is_update(u) && position(host_of(u)) <= position(host)) return false;
+        }
+        return true;
+    }
+
+    // The axis of the update whose value an axis of `s` has wherever s is read, if there is one.
+    std::optional<size_t> follows(const StageState &s, const std::string &axis) const {
+        if (is_update(s)) {
+            for (size_t d = 0; d < update_.axes.size(); d++) {
+                if (update_.axes[d].name() == axis) return d;
+            }
+            return std::nullopt;
+        }
+        size_t own = 0;
+        while (own < s.def.axes.size() && s.def.axes[own].name() != axis) own++;
+        if (own == s.def.axes.size()) return std::nullopt; // it reduces
+        std::vector<std::string> tensors = {s.name()};
+        for (const Component &c : s.def.components) tensors.push_back(c.tensor);
+        std::optional<size_t> all;
+        for (const StageState &reader : state_.stages) {
+            if (reader.placement.kind == Placement::Kind::Inline || &reader == &s) continue;
+            std::vector<Expr> kept;
+            for (const std::string &t : tensors) {
+                for (const Call *c : reads_of(state_, reader, t, kept)) {
+                    const auto *v = c->args[own].as<Variable>();
+                    const auto d = v ? follows(reader, v->name) : std::nullopt;
+                    if (!d || (all && *all != *d)) return std::nullopt;
+                    all = d;
+                }
+            }
+        }
+        return all;
+    }
+
+    // Computed at a loop of the update where an axis has one value, the only one that it reads.
+    bool row_by_row(const StageState &s, const std::vector<const Call *> &reads) const {
+        const StageState *at = &s;
+        while (at->finished_by.empty() && at->placement.kind == Placement::Kind::At) {
+            const StageState *consumer = state_.find(at->placement.consumer);
+            if (is_update(*consumer)) return pinned_reads(s, reads, *consumer, at->placement.loop);
+            at = consumer;
+        }
+        return false;
+    }
+
+    bool pinned_reads(const StageState &s, const std::vector<const Call *> &reads, const StageState &update,
+                      const std::string &loop) const {
+        if (!update.finished_by.empty()) return false;
+        const size_t at = update.position(loop);
+        const auto derived = [&](size_t l, size_t d) {
+            return update.derived_from(update.order[l], update_.axes[d].name());
+        };
+        bool any = false;
+        for (size_t d = 0; d < update_.axes.size(); d++) {
+            bool one = true; // value of the axis inside the loop, the only one that is read
+            for (size_t l = at + 1; l < update.order.size(); l++) one = one && !derived(l, d);
+            for (const Call *c : reads) {
+                const auto *v = c->args[d].as<Variable>();
+                one = one && v && follows(s, v->name) == d;
+            }
+            any = any || one;
+            // Else no later iteration may come back to these values.
+            for (size_t l = 0; l <= at && !one; l++) {
+                if (derived(l, d)) return false;
+            }
+        }
+        return any;
+    }
+};
+
+} // namespace
+
+std::string broken_inout(const ScheduleState &state) {
+    for (const Stage &s : state.op.stages()) {
+        if (s.updates.empty()) continue;
+        if (const std::string why = Update(state, s).broken(); !why.empty()) return why;
+    }
+    return "";
+}
+
+} // namespace kumiko

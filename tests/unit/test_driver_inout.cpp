@@ -1,0 +1,234 @@
+// Tensors that an op updates in place: what that means on every way, what formulas and schedules refuse, and what the door does.
+#include "driver/default_schedule.h"
+#include "dsl/inout.h"
+#include "dsl/scan.h"
+#include "targets/cpu/object.h"
+#include "tests/unit/check_runs.h"
+#include "tests/unit/op_reference.h"
+
+using namespace kumiko;
+
+namespace {
+
+Op accumulate(Type t, const Expr &M, const Expr &N, const Expr &K) {
+    Axis i("i", M), j("j", N), k("k", K);
+    Tensor A = input("A", t, {i, k}), B = input("B", t, {k, j}), C = inout("C", t, {i, j});
+    return Op("accumulate", {A, B, C}, {update(C, C(i, j) + sum(A(i, k) * B(k, j), k))});
+}
+
+Op relu(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor X = inout("X", t, {i, j});
+    return Op("relu", {X}, {update(X, max(X(i, j), 0))});
+}
+
+Op axpy(Type t, const Expr &N) {
+    Axis i("i", N);
+    Tensor a = input("a", t, {}), X = input("X", t, {i}), Y = inout("Y", t, {i});
+    return Op("axpy", {a, X, Y}, {update(Y, a() * X(i) + Y(i))});
+}
+
+// Two arrays are updated, the second from the new elements of the first.
+Op momentum(const Expr &N) {
+    Axis i("i", N);
+    Tensor G = input("G", f32, {i}), V = inout("V", f32, {i}), W = inout("W", f32, {i});
+    const Tensor next = update(V, V(i) * 0.5f + G(i));
+    return Op("momentum", {G, V, W}, {next, update(W, W(i) - next(i) * 2.f)});
+}
+
+// Rows shifted by their greatest element: they are read whole before they are replaced.
+Op shift_rows(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = inout("X", t, {i, j});
+    return Op("shift_rows", {X}, {update(X, X(i, j) - maximum(X(i, k), k))});
+}
+
+// Elements move by one: all of them are read before the first is replaced.
+Op move_by_one(const Expr &N) {
+    Axis i("i", N);
+    Tensor X = inout("X", i32, {i});
+    Tensor T = compute("T", {i}, zero_padded(X)(i - 1) * 2);
+    return Op("move", {X}, {update(X, T(i) + X(i))});
+}
+
+template<typename F>
+std::string refusal(F f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        return e.what();
+    }
+    return "no error";
+}
+
+bool holds(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("an update replaces the elements of its tensor, in the interpreter and in kernels") {
+    const Op op = relu(f32, 3, 20);
+    CHECK(op.to_string() == "relu(X) -> X.out\n"
+                            "  X: f32[i: 3, j: 20], inout\n"
+                            "  X.out: f32[i: 3, j: 20], in the array of X\n"
+                            "    X.out(i, j) = max(X(i, j), 0.0)\n");
+    CHECK(op.outputs() == std::vector<std::string>{"X.out"});
+    CHECK(op.separate_outputs().empty());
+    Buffer<float> x = random({3, 20}), before = x.copy(), meant = x.copy();
+    const Results r = interpret(op, meant);
+    CHECK(static_cast<const void *>(Buffer<>(r).data()) == static_cast<const void *>(meant.data()));
+    compile(op)(x);
+    CHECK(equal_bits(x, meant));
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 20; j++) CHECK(x(i, j) == std::max(before(i, j), 0.f));
+    }
+    // Evaluated in double, the new elements are an array of their own.
+    const Bounded b = interpret_with_bound(op, {before});
+    CHECK(b.values[0].type() == halide_type_t(f64));
+    CHECK(at(b.values[0], {1, 1}) == at(x, {1, 1}));
+}
+
+TEST_CASE("updates under schedules") {
+    for (const int n : {1, 5, 16, 37}) {
+        for (const Op &op : {accumulate(f32, n, 17, 9), accumulate(i32, 4, n, 33), relu(bf16, n, 19), relu(i8, 3, n),
+                             axpy(f32, n * 7), momentum(n * 5), shift_rows(f32, n, 40), move_by_one(n)}) {
+            INFO(op.to_string());
+            check_runs(Schedule(op));
+            check_runs(Schedule(op), {}, {.through_halide = true});
+            check_runs(default_schedule(op, Machine::host()));
+        }
+        Schedule s(accumulate(f32, n, 20, 11));
+        auto S = s.stage("C.out.sum");
+        auto [jo, ji] = S.split("j", 16);
+        auto [ko, ki] = S.split("k", 4);
+        S.finish_in("C.out").reorder({ko, "i", jo, ki, ji}).vectorize(ji, 8);
+        s.accumulate_in("C.out.sum", "registers", jo);
+        check_runs(s);
+        check_runs(s, {}, {.through_halide = true});
+        Schedule rows(shift_rows(i32, n, 33));
+        rows.stage("X.out").parallel("i").vectorize("j", 8);
+        rows.stage("X.out.maximum").compute_at("X.out", "i").vectorize("k", 8);
+        check_runs(rows);
+        Schedule blocks(shift_rows(i32, n, 33));
+        auto [o, i] = blocks.stage("X.out").split("i", 4);
+        blocks.stage("X.out").parallel(o);
+        blocks.stage("X.out.maximum").compute_at("X.out", i);
+        check_runs(blocks);
+        Schedule copied(shift_rows(i32, n, 33));
+        copied.place_in("X", "L1", "X.out", "i"); // a row before it is replaced
+        check_runs(copied);
+        Schedule parts(relu(i32, 40, n));
+        parts.stage("X.out").region("i", 0, 13, "top").vectorize("j", 4);
+        check_runs(parts);
+    }
+    const Op any = accumulate(f32, Size("M"), Size("N"), Size("K"));
+    for (const int n : {0, 1, 20}) check_runs(default_schedule(any, Machine::host()), {{"M", n}, {"N", 9}, {"K", n}});
+    Axis i("i", 40);
+    Tensor X = inout("X", i32, {i});
+    const Op sums("sums", {X}, {update(X, scan([](Expr a, Expr b) { return a + b; }, 0, X(i), i))});
+    check_runs(Schedule(sums));
+    check_runs(default_schedule(sums, Machine::host()));
+}
+
+TEST_CASE("strides of an inout tensor are those of its array") {
+    Axis i("i", 5), j("j", 6);
+    const Size ld("ld");
+    Tensor X = inout("X", f32, {i, j}, {.strides = {ld, 1}}), Y = input("Y", f32, {i, j});
+    const Op op("add", {Y, X}, {update(X, X(i, j) + Y(i, j))});
+    check_runs(default_schedule(op, Machine::host()), {{"ld", 9}});
+    Buffer<float> y = random({5, 6});
+    Buffer<> x(f32, {5, 6}, {1, 5}); // transposed
+    CHECK(holds(refusal([&] { compile(op)(y, x); }), "stride"));
+}
+
+TEST_CASE("formulas that would read what they have replaced are refused") {
+    Axis i("i", 8), j("j", 8), k("k", 8);
+    Tensor X = inout("X", f32, {i, j}), Y = input("Y", f32, {i, j});
+    const auto told = [&](const std::vector<Tensor> &in, const std::vector<Tensor> &out) {
+        return refusal([&] { Op("bad", in, out); });
+    };
+    const std::string replaced = ", which it may have replaced already; legal are X(i, j), the element that it writes";
+    CHECK(holds(told({X}, {update(X, X(j, i))}), "the update of \"X\" reads X(j, i)" + replaced));
+    CHECK(holds(told({X}, {update(X, zero_padded(X)(i + 1, j))}), "reads X.padded"));
+    CHECK(holds(told({X}, {update(X, X(i, j) + 1), compute("Z", {i, j}, X(i, j) * 2)}),
+                "tensor \"Z\" reads \"X\" after its update has replaced it; name it before update(X, …)"));
+    CHECK(told({X}, {compute("Z", {i, j}, X(i, j) * 2), update(X, X(i, j) + 1)}) == "no error");
+    CHECK(told({X}, {update(X, X(i, j) + sum(X(i, k) * X(k, j), k))}) == "no error"); // a stage of its own
+    CHECK(holds(told({X}, {compute("Z", {i, j}, X(i, j))}), "no output is update(X, …)"));
+    CHECK(holds(told({Y}, {update(X, Y(i, j))}), "which is not among its inputs"));
+    CHECK(holds(told({X}, {compute("Z", {i, j}, update(X, X(i, j) + 1)(j, i))}), "does not name it among its outputs"));
+    CHECK(holds(refusal([&] { update(Y, X(i, j)); }), "legal is a tensor made by inout(\"Y\", …)"));
+    CHECK(holds(refusal([&] { update(X, cast(f64, X(i, j))); }), "is given f64, but \"X\" has elements of f32"));
+}
+
+TEST_CASE("schedules that would read what is replaced are refused, where the directive is given") {
+    const auto told = [](const Op &op, auto f) {
+        return refusal([&] {
+            Schedule s(op);
+            f(s);
+        });
+    };
+    using S = Schedule &;
+    CHECK(holds(told(move_by_one(20), [](S s) { s.stage("T").inline_into(); }),
+                "which it may have replaced already\n  legal here: X at the element that it writes"));
+    CHECK(holds(told(move_by_one(20), [](S s) { s.stage("T").compute_at("X.out", "i"); }),
+                "T would read X where X.out has replaced elements of it already\n  legal here: compute_root() of T"));
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out").reorder({"j", "i"}), s.stage("X.out.maximum").compute_at("X.out", "j");
+                     }),
+                "X.out.maximum would read X"));
+    CHECK(holds(told(shift_rows(f32, 8, 9),
+                     [](S s) {
+                         auto [o, i] = s.stage("X.out").split("i", 4);
+                         s.place_in("X", "L1", "X.out", o);
+                     }),
+                "X.L1 would read X"));
+    CHECK(told(shift_rows(f32, 4, 9), [](S s) { s.place_in("X", "L1", "X.out.maximum", "i"); }) == "no error");
+    const std::string late = "X.out.maximum would read X where X.out has replaced elements of it already";
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out").reorder({"j", "i"});
+                         s.stage("X.out.maximum").compute_at("X.out", "i"); // once for each element of a row
+                     }),
+                late));
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out").fuse("i", "j", "ij");
+                         s.stage("X.out.maximum").compute_at("X.out", "ij");
+                     }),
+                late));
+    CHECK(holds(told(shift_rows(f32, 4, 9),
+                     [](S s) {
+                         s.stage("X.out.maximum").compute_at("X.out", "i");
+                         s.stage("X.out").reorder({"j", "i"});
+                     }),
+                "X.out.maximum"));
+    const std::string twice = "would compute elements of X again, from what has replaced them";
+    CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").split("i", 4, {.tail = Tail::Shift}); }), twice));
+    CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").vectorize("j", 4, Tail::Shift); }), twice));
+    CHECK(holds(told(accumulate(f32, 9, 9, 9), [](S s) { s.prepack("C", {"j", "i"}); }), "updated by the op"));
+    Axis i("i", 8), j("j", 8), k("k", 8);
+    Tensor X = inout("X", f32, {i, j});
+    const Op square("square", {X}, {update(X, sum(X(i, k) * X(k, j), k))});
+    CHECK(holds(told(square, [](S s) { s.stage("X.out.sum").finish_in("X.out"); }), "X.out.sum would read X"));
+    check_runs(default_schedule(square, Machine::host()));
+}
+
+TEST_CASE("the door refuses every other overlap, of updates and of plain outputs") {
+    const Kernel add = compile(axpy(f32, 16));
+    Buffer<float> a = random({}), x = random({16});
+    CHECK(holds(refusal([&] { add(a, x, x); }), "output Y overlaps X in memory"));
+    Axis i("i", 16);
+    Tensor X = input("X", f32, {i});
+    const Kernel plain = compile(Op("twice", {X}, {compute("Z", {i}, X(i) * 2)}));
+    CHECK(holds(refusal([&] { plain(x, x); }), "output Z overlaps X in memory"));
+    const Kernel both = compile(momentum(16));
+    Buffer<float> g = random({16}), v = random({16});
+    CHECK(holds(refusal([&] { both(g, v, v); }), "overlaps"));
+}
+
+TEST_CASE("a library takes one pointer for a tensor that is updated") {
+    const std::string header = c_header({lower(Schedule(axpy(f32, 16)))}, {});
+    CHECK(holds(header, "int axpy(const float *a, const float *X, float *Y);"));
+    CHECK(holds(header, " *   Y  inout float32[16]"));
+}
