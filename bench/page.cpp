@@ -148,12 +148,13 @@ void write_page(const std::string &page, const std::vector<BenchRow> &rows, cons
             {"suite", name}, {"summary", suite_summary(name)}, {"where", where(target)}, {"rows", Json::array()}};
         for (const BenchRow &r : some) json["rows"].push_back(r.json());
         write_file_atomically((folder / (name + ".json")).string(), dump_json(json));
-        write_file_atomically((folder / (name + ".svg")).string(), plot_svg(some));
     }
     std::vector<Json> all; // in the order of the suites
     for (const std::string &name : names) {
         const fs::path data = folder / (name + ".json");
-        if (fs::exists(data)) all.push_back(load_json(data.string()));
+        if (!fs::exists(data)) continue;
+        all.push_back(load_json(data.string()));
+        write_file_atomically((folder / (name + ".svg")).string(), plot_svg(rows_of(all.back())));
     }
     const auto place = [](const Json &suite) {
         Json w = suite.at("where");
