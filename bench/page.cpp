@@ -7,6 +7,7 @@
 #include "support/table.h"
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
@@ -100,14 +101,16 @@ std::vector<BenchRow> rows_of(const Json &suite) {
 std::string section(const Json &suite, const std::string &folder, bool name_machine) {
     const std::string name = suite.at("suite").get<std::string>();
     const std::vector<BenchRow> rows = rows_of(suite);
-    std::string text = fmt::format("## {}\n\n{}.\n", name, suite.at("summary").get<std::string>());
+    std::string what = suite.at("summary").get<std::string>();
+    what[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(what[0])));
+    std::string text = fmt::format("## {}\n\n{}.\n\n", name, what);
     std::set<int> threads;
     for (const BenchRow &r : rows) threads.insert(r.threads);
     for (int t : threads) {
         std::vector<BenchRow> some;
         std::copy_if(rows.begin(), rows.end(), std::back_inserter(some),
                      [&](const BenchRow &r) { return r.threads == t; });
-        text += fmt::format("{} thread{}, {}.\n", t, t == 1 ? "" : "s", summarize(some).text());
+        text += fmt::format("- {} thread{}, {}.\n", t, t == 1 ? "" : "s", summarize(some).text());
     }
     if (name_machine) text += fmt::format("\n{}", where_text(suite.at("where")));
     return text + fmt::format("\n![{0}]({1}/{0}.svg)\n\n", name, folder) + suite_table(rows) + "\n";
@@ -123,7 +126,11 @@ const char *const preface =
     "for these\n"
     "types, or with copying memory where the arrays exceed the caches, timed in the same rounds. Convolutions take "
     "NCHW\n"
-    "images; peers have brought weights into their own layout before, and in \"own layouts\" images too.\n\n";
+    "images; peers have brought weights into their own layout before, and in \"own layouts\" images too. Spread: "
+    "between the\n"
+    "10th and 90th percentile of ours, relative to the median; where it is large, other work ran on the host, and a "
+    "few per\n"
+    "cent either way mean nothing.\n\n";
 
 } // namespace
 
@@ -141,12 +148,13 @@ void write_page(const std::string &page, const std::vector<BenchRow> &rows, cons
             {"suite", name}, {"summary", suite_summary(name)}, {"where", where(target)}, {"rows", Json::array()}};
         for (const BenchRow &r : some) json["rows"].push_back(r.json());
         write_file_atomically((folder / (name + ".json")).string(), dump_json(json));
-        write_file_atomically((folder / (name + ".svg")).string(), plot_svg(some));
     }
     std::vector<Json> all; // in the order of the suites
     for (const std::string &name : names) {
         const fs::path data = folder / (name + ".json");
-        if (fs::exists(data)) all.push_back(load_json(data.string()));
+        if (!fs::exists(data)) continue;
+        all.push_back(load_json(data.string()));
+        write_file_atomically((folder / (name + ".svg")).string(), plot_svg(rows_of(all.back())));
     }
     const auto place = [](const Json &suite) {
         Json w = suite.at("where");

@@ -5,8 +5,8 @@
 
 namespace kumiko::bench {
 
-// Writes page.md, and for each suite of `rows` page/SUITE.json and page/SUITE.svg. Suites that were measured before keep
-// their sections: the page is made anew from all page/*.json. `page` must end in ".md". Throws UserError for rows of a suite
+// Writes page/SUITE.json for each suite of `rows`, then page.md and page/SUITE.svg from all page/*.json: suites that were
+// measured before keep their numbers. `page` must end in ".md". Throws UserError for rows of a suite
 // whose cases are not kernels beside peers (compile, chip-*, sim-speed), and for files that are not such a suite.
 void write_page(const std::string &page, const std::vector<BenchRow> &rows, const Target &target);
 

@@ -9,7 +9,7 @@ namespace kumiko::bench {
 
 namespace {
 
-constexpr double line = 20, top = 58, right = 30, width = 900, letter = 6.4;
+constexpr double line = 20, top = 58, right = 30, width = 900, letter = 7;
 const char *const blue = "#9dbbe0", *const grey = "#8a8a8a", *const pale = "#e4e4e4", *const ink = "#222222";
 
 // One mark for each peer, told apart without colours too.

@@ -9,9 +9,13 @@ Summary summarize(const std::vector<BenchRow> &rows) {
     Summary s;
     double ratios = 0, shares = 0;
     int peaks = 0;
+    std::vector<double> spreads;
     for (const BenchRow &r : rows) {
         s.cases++;
-        if (!r.failure.empty()) s.unsupported++;
+        if (!r.failure.empty())
+            s.unsupported++;
+        else
+            spreads.push_back(r.spread);
         if (r.ratio > 0) {
             s.compared++;
             ratios += std::log(r.ratio);
@@ -22,6 +26,7 @@ Summary summarize(const std::vector<BenchRow> &rows) {
             shares += std::log(r.of_peak);
         }
     }
+    if (!spreads.empty()) s.spread = summarize(spreads).median;
     if (s.compared) s.ratio = std::exp(ratios / s.compared);
     if (peaks) s.of_peak = std::exp(shares / peaks);
     return s;
@@ -36,6 +41,7 @@ std::string Summary::text() const {
         t += ", none that a peer has too";
     }
     if (of_peak > 0) t += fmt::format(", {:.0f} % of peak", 100 * of_peak);
+    if (spread > 0) t += fmt::format("; spread {:.0f} %", 100 * spread);
     if (unsupported) t += fmt::format("; {} of them not supported", unsupported);
     return t;
 }

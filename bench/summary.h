@@ -12,6 +12,7 @@ struct Summary {
     std::string worst_case;
     double of_peak = 0; // geometric mean over the cases that have a peak; 0: none
     int unsupported = 0;
+    double spread = 0; // of ours: the median over the cases
 
     // "22 cases: geometric mean 0.97x of the best peer (worst 0.34x, 4x4x4), 61 % of peak"
     std::string text() const;

@@ -26,6 +26,9 @@ void run(Arguments a) {
     if (a.suites.empty()) a.suites = bench::suite_names();
     if (!a.shape.empty() && a.suites.size() != 1)
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
+    if (!a.shape.empty() && !a.page.empty())
+        throw UserError(
+            "--page shows whole suites, and one shape would take a suite's place; leave out --shape or --page");
     a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
     bool compile = false, sim = false, moves = false, chip = false, chip_rows = false, chip_conv = false;

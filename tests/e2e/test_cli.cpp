@@ -99,9 +99,12 @@ TEST_CASE("bench reports ratios, or says what is missing") {
     }
     CHECK(rows[0]["ours"].get<double>() > 0);
     CHECK(run("bench rows --shape op=softmax,m=8,n=64 --seconds 0.01 --quiet").status == 0);
-    CHECK(run("bench gemm-small --shape m=5,n=5,k=5 --seconds 0.01 --quiet --page speed.md").status == 0);
+    CHECK(run("bench gemm-small --no-peers --seconds 0.001 --quiet --page speed.md").status == 0);
     CHECK(has(read(scratch() + "/speed.md"), "| 5x5x5 |"));
     CHECK(has(read(scratch() + "/speed/gemm-small.svg"), "5x5x5"));
+    const Outcome one = run("bench gemm-small --shape m=5,n=5,k=5 --quiet --page speed.md");
+    CHECK(one.status == 1);
+    CHECK(has(one.err, "--page shows whole suites"));
 }
 
 TEST_CASE("tune, best, db and build work together") {

@@ -57,6 +57,7 @@ TEST_CASE("means are geometric, the worst has a name, and what is not there does
     CHECK(s.worst_case == "b");
     CHECK(s.of_peak == doctest::Approx(0.3535534)); // of 1/4 and 1/2
     CHECK(s.unsupported == 1);
+    CHECK(s.spread == 0);
     CHECK(s.text() == "4 cases: geometric mean 0.50x of the best peer (worst 0.12x, b) over the 2 that a peer has too, "
                       "35 % of peak; 1 of them not supported");
     CHECK(summarize({row("gemm-f32", "d", 3, 0)}).text() == "1 case, none that a peer has too");
