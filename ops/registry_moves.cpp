@@ -6,6 +6,10 @@ namespace kumiko::ops {
 void add_moves(Table &table) {
     table.add("transpose", "Y(j, i) = X(i, j)", {size("m", "rows of X"), size("n", "columns of X"), type()},
               [](const Arguments &a) { return transpose(a.type("type"), a.size("m"), a.size("n")); });
+    table.add("permute", "an array's axes in another order",
+              {sizes("shape", "extents of the input, outermost first"),
+               integers("order", "positions of the input's axes, in the order of the result's", nullptr), type()},
+              [](const Arguments &a) { return permute(a.type("type"), a.sizes("shape"), a.integers("order")); });
     table.add("gather", "Y(i, j) = X(index(i), j)",
               {size("m", "rows of Y"), size("n", "rows of X"), size("w", "columns"), type()},
               [](const Arguments &a) { return gather(a.type("type"), a.size("m"), a.size("n"), a.size("w")); });

@@ -79,6 +79,25 @@ Expr constant(const char *op, const char *what, Type t, double value) {
 
 } // namespace
 
+Op permute(Type t, const vector<Expr> &extents, const vector<int> &order) {
+    need_axes("permute", extents.size());
+    const vector<Axis> axes = numbered_axes(extents);
+    vector<Axis> to;
+    vector<bool> taken(axes.size(), false);
+    for (const int d : order) {
+        if (d < 0 || d >= static_cast<int>(axes.size()) || taken[d])
+            throw UserError(fmt::format("permute: order has {}{}; legal is each position from 0 to {} once", d,
+                                        d >= 0 && d < static_cast<int>(axes.size()) ? " twice" : "", axes.size() - 1));
+        taken[d] = true;
+        to.push_back(axes[d]);
+    }
+    if (to.size() != axes.size())
+        throw UserError(fmt::format("permute: order has {} positions, but the array has {} axes; legal is each once",
+                                    to.size(), axes.size()));
+    const Tensor X = input("X", t, axes);
+    return Op("permute", {X}, {compute("Y", to, X.at(indices_of(axes)))});
+}
+
 Op pad(Type t, const vector<Expr> &extents, const vector<int> &before, const vector<int> &after, double value) {
     need_axes("pad", extents.size());
     const vector<int> low = of_each_axis("pad", "before", before, extents.size(), 0);

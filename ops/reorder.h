@@ -16,6 +16,10 @@ Op gather(Type t, const Expr &M, const Expr &N, const Expr &W);
 // Y(b, s, j) = table(token(b, s), j): the same for B sequences of S tokens.
 Op embedding(Type t, const Expr &B, const Expr &S, const Expr &N, const Expr &W);
 
+// Y(i of order[0], i of order[1], …) = X(i0, i1, …): X's axes, of these extents, in another order. `order` has each position once;
+// throws UserError otherwise.
+Op permute(Type t, const std::vector<Expr> &extents, const std::vector<int> &order);
+
 // In what follows arrays have the axes i0, i1, … of the extents given, outermost first, and lists say something of each axis.
 // Throws UserError for lists of other lengths and for what is said to be legal below and is not.
 

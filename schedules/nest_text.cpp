@@ -82,6 +82,7 @@ private:
             for (const LayoutTerm &t : s.layout) terms += (terms.empty() ? "" : ", ") + t.to_string();
             head += " stored {" + terms + "}";
         }
+        if (s.streamed) head += " streamed";
         if (s.buffers == 2) head += " double-buffered";
         if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
         if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.placement.loop + " needs";

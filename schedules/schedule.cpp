@@ -168,6 +168,8 @@ StageHandle &StageHandle::pipeline(LoopName loop, int64_t stages, Place where) {
     return apply("pipeline", {{"loop", loop.name}, {"stages", stages}}, where);
 }
 
+StageHandle &StageHandle::stream(Place where) { return apply("stream", {}, where); }
+
 StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where) {
     return apply("prefetch", {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}}, where);
 }

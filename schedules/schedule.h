@@ -86,6 +86,7 @@ public:
     StageHandle &pipeline(LoopName loop, int64_t stages, Place where = Place::current());
     StageHandle &write_back(LoopName loop, Place where = Place::current());
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
+    StageHandle &stream(Place where = Place::current());
 
     // machine
     StageHandle &tensorize(LoopName loop, const std::string &instruction, Place where = Place::current());

@@ -115,6 +115,7 @@ struct StageState {
     int buffers = 1;        // copies kept in turn: each is filled so many iterations less one before its own
     std::optional<Part> part;
     bool prepacked = false; // made by prepack: a copy that the caller makes ahead of time
+    bool streamed = false;  // an output whose stores pass the caches by
 
     const std::string &name() const { return def.name; }
     const std::string &tensor() const { return part ? part->tensor : def.name; } // that it computes

@@ -5,6 +5,8 @@
 #include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
+#include <bit>
+
 namespace kumiko::library {
 
 namespace {
@@ -162,8 +164,12 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     p.vectors = Tile(2, {1, 2, 4});
     p.keys = Tile::nearest(std::min<int64_t>(registers / 2, std::max<int64_t>(1, keys.value_or(64))),
                            {1, 2, 4, 6, 8, 12, 14});
-    p.queries =
-        Tile::nearest(registers / std::min<int64_t>(2, values.value_or(64) / lanes + 1), {1, 2, 4, 6, 8, 12, 14});
+    // Whole tiles of queries, where a task is one of so many rows.
+    const int64_t most = registers / std::min<int64_t>(2, values.value_or(64) / lanes + 1);
+    p.queries = Tile::nearest(std::bit_floor(uint64_t(most)), {1, 2, 4, 6, 8, 12, 14});
+    const int64_t near =
+        cache_bytes(machine, "L1", 32 << 10) / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
+    p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {32, 64, 128, 256, 512, 1024});
     p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
     return p;
 }
@@ -187,7 +193,8 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
     auto [vo, vi] = M.split(r.v, run);
     if (rows) {
         auto [to, ti] = M.split(it, p.queries);
-        M.reorder({at, vo, to, r.j, ti, vi}).unroll(ti);
+        auto [jo, ji] = M.split(r.j, p.depth);
+        M.reorder({at, jo, vo, to, ji, ti, vi}).unroll(ti);
         s.accumulate_in(M.name(), "registers", to);
     } else {
         M.reorder({at, it, vo, r.j, vi});

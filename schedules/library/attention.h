@@ -13,6 +13,7 @@ struct AttentionParameters {
                              (Tile, keys),                              // keys whose scores are in registers
                              (Tile, queries),                           // queries whose mixes are in registers
                              (Tile, vectors),                           // vectors of scores or values beside them
+                             (Tile, depth),                             // keys whose values wait in the first cache
                              (Flag, parallel));                         // spread tasks over cores
 };
 

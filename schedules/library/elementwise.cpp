@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
@@ -45,6 +46,19 @@ bool dense_last_axis(const Stage &s) {
     v.axis = s.axes.back().name();
     for (const Expr &e : s.expressions()) e.accept(&v);
     return v.dense;
+}
+
+bool calls_functions(const Stage &s) {
+    struct Visitor : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        void visit(const Halide::Internal::Call *op) override {
+            found = found || op->call_type == Halide::Internal::Call::PureExtern;
+            IRVisitor::visit(op);
+        }
+    } v;
+    for (const Expr &e : s.expressions()) e.accept(&v);
+    return v.found;
 }
 
 // Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
@@ -160,8 +174,12 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
-                S.vectorize(i, lanes);
-                if (p.unroll > 1) S.unroll(i.name + ".o");
+                if (calls_functions(stage)) { // their steps wait for each other: several vectors take them in turn
+                    S.vectorize(i);
+                } else {
+                    S.vectorize(i, lanes);
+                    if (p.unroll > 1) S.unroll(i.name + ".o");
+                }
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 auto [o, i] = S.split(last, lanes);
@@ -180,9 +198,12 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         const LoopState *first = S.state().find_loop(outer.name);
         if (p.parallel && !inside && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&
             first->kind == LoopKind::Serial && !first->reduction) {
-            S.parallel(outer);
+            const auto n = Halide::Internal::as_const_int(first->extent);
+            const int64_t task = n ? (1 << 13) / std::max<int64_t>(1, work(stage) / *n) : 1; // iterations worth a call
+            S.parallel(task > 1 && *n >= 2 * task ? S.split(outer, task).first : outer);
         }
     }
+    stream_large_outputs(s);
     return s;
 }
 

@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
@@ -28,7 +29,7 @@ std::optional<Roles> roles(const Op &op) {
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (s.axes.empty() || s.components.size() != 1) return std::nullopt;
+        if (s.axes.empty()) return std::nullopt;
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction &&
             (reduction->axes.size() != s.axes.size() || reduction->reduction_axes.size() != s.reduction_axes.size()))
@@ -163,6 +164,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
             }
         }
     }
+    stream_large_outputs(s);
     return s;
 }
 

@@ -147,9 +147,11 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     }
     if (order.size() > 1 + reduced)
         s.accumulate_in(P.name(), "registers", order[order.size() - 2 - reduced]);
-    else
+    else if (P.state().def.axes.size() > 1)
         P.place_in("registers");
-    R.vectorize(R.state().order.back());
+    else // no loop stands outside of the reduction: rounds of it
+        s.accumulate_in(P.name(), "registers", reduced > 1 ? order[0] : P.split(order[0], 64).first);
+    if (R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
 }
 
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {

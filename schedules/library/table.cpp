@@ -19,8 +19,10 @@
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
+#include "schedules/library/reduce.h"
 #include "schedules/library/rows.h"
 #include "schedules/library/structure.h"
+#include "schedules/library/transpose.h"
 #include "support/names.h"
 
 #include <cmath>
@@ -81,6 +83,10 @@ const std::vector<LibraryTemplate> &templates() {
                                            is_attention, attention_parameters, schedule_attention),
         make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows,
                                       rows_parameters, schedule_rows),
+        make_template<ReduceParameters>("reduce", "reductions of everything, or that keep the last axis", is_reduce,
+                                        reduce_parameters, schedule_reduce),
+        make_template<TransposeParameters>("transpose", "matrices transposed and axes permuted", is_transpose,
+                                           transpose_parameters, schedule_transpose),
         make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise,
                                              elementwise_parameters, schedule_elementwise),
     };

@@ -9,8 +9,9 @@ const std::vector<const Primitive *> &primitives() {
         &compute_at_primitive(), &compute_root_primitive(), &inline_into_primitive(), &finish_in_primitive(),
         &rfactor_primitive(),    &interleave_primitive(),   &place_in_primitive(),    &accumulate_in_primitive(),
         &layout_primitive(),     &hold_as_primitive(),      &prepack_primitive(),     &double_buffer_primitive(),
-        &prefetch_primitive(),   &bind_primitive(),         &pipeline_primitive(),    &write_back_primitive(),
-        &region_primitive(),     &tensorize_primitive(),    &assume_primitive(),      &specialize_primitive(),
+        &prefetch_primitive(),   &stream_primitive(),       &bind_primitive(),        &pipeline_primitive(),
+        &write_back_primitive(), &region_primitive(),       &tensorize_primitive(),   &assume_primitive(),
+        &specialize_primitive(),
     };
     return table;
 }

@@ -27,6 +27,7 @@ const Primitive &hold_as_primitive();
 const Primitive &prepack_primitive();
 const Primitive &double_buffer_primitive();
 const Primitive &prefetch_primitive();
+const Primitive &stream_primitive();
 const Primitive &tensorize_primitive();
 const Primitive &bind_primitive();
 const Primitive &pipeline_primitive();

@@ -8,7 +8,7 @@
 // Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
 //
 // The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
-// calls.cpp, math_*.cpp, memory.cpp, allocation.cpp, statements.cpp, parallel.cpp and kernel.cpp.
+// calls.cpp, math_*.cpp, memory.cpp, transpose.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp and kernel.cpp.
 #pragma once
 
 #include "targets/cpu/emit.h"
@@ -49,6 +49,7 @@ struct Array {
     bool in_registers = false;
     Type type;
     std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
+    bool streamed = false;                                 // stores of aligned vectors pass the caches by
 };
 
 class Codegen {
@@ -124,17 +125,26 @@ private:
     Value *to_memory(Value *v, Type type);
     Value *from_memory(Value *v, Type type);
 
+    // ---- Transposes (transpose.cpp)
+    void transpose_loads(const std::vector<const Halide::Internal::Store *> &stores);
+    std::vector<Value *> transposed(const std::vector<Value *> &rows);
+
     // ---- Allocations (allocation.cpp)
     void allocate(const Halide::Internal::Allocate *op);
     bool split_into_pieces(const Halide::Internal::Allocate *op, Array &array);
 
     // ---- Statements (statements.cpp, parallel.cpp)
     void statement(const Stmt &s);
+    void statements(const std::vector<Stmt> &all);
     void serial_loop(const Halide::Internal::For *op);
     void parallel_loop(const Halide::Internal::For *op);
     void if_else(const Halide::Internal::IfThenElse *op);
     Symbol bind(const Expr &e);
     Symbol bind_index(Value *i64, Type type, bool nonnegative, ModulusRemainder alignment);
+
+    // ---- Streams (stream.cpp)
+    void body(const Nest &nest);
+    void fence_streams();
 
     // ---- Kernels (kernel.cpp)
     void declare_scopes(const Nest &nest);
@@ -189,6 +199,9 @@ private:
     Scope<Array> arrays_;
     std::vector<Value *> workspaces_; // heap blocks that are live here, to be freed on every exit
     std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_; // array → alias.scope, noalias
+    std::map<const Halide::Internal::Load *, Value *> transposed_; // loads that are at hand as columns of rows
+    bool streaming_ = false;                                       // stores may pass the caches by
+    std::set<std::string> passed_by_;                              // arrays of which some do
 };
 
 } // namespace kumiko::cpu

@@ -208,7 +208,7 @@ void Codegen::add(const Nest &nest) {
             std::make_unique<ScopedBinding<Symbol>>(symbols_, nest.sizes[i], bind_index(arg, Int(32), true, {})));
     }
     check_door(nest);
-    statement(nest.body);
+    body(nest);
     ir_.CreateRet(ir_.getInt32(0));
     if (options_.symbol_suffix.empty()) packed_entry(nest, f);
     if (!nest.tensors.empty() && nest.tensors.back().output && !nest.tensors.back().packed_from.empty())

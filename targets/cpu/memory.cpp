@@ -1,6 +1,7 @@
 // Loads and stores. Every one carries the alias scope of its array and the list of all others, so that LLVM may move them
 // past each other; dense vector accesses of internal arrays carry the alignment that their index proves.
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/narrow_index.h"
 
 #include "support/error.h"
 
@@ -27,6 +28,8 @@ int bytes_of(Type t) { return std::max(1, t.bits() / 8); }
 llvm::Align alignment_at(unsigned align, int lane, Type t) {
     return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
 }
+
+bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
 bool is_empty(llvm::Value *mask) {
     const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
@@ -67,7 +70,8 @@ unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first
         return std::gcd(m.modulus, m.remainder);
     };
     auto power = [&](int64_t v) -> int64_t { return v == 0 ? array.alignment : (v & -v) * int64_t(bytes); };
-    int64_t best = std::max(power(divides(modulus_remainder(first, alignments_))), power(divides(stated)));
+    int64_t best =
+        std::max(power(divides(modulus_remainder(narrow_index(first), alignments_))), power(divides(stated)));
     return unsigned(std::min<int64_t>(best, array.alignment));
 }
 
@@ -135,7 +139,15 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
                           unsigned align) {
     v = to_memory(v, t);
     if (!mask) {
-        tag(ir_.CreateAlignedStore(v, element(array.pointer, t, base), llvm::Align(align)), name);
+        llvm::StoreInst *stored = ir_.CreateAlignedStore(v, element(array.pointer, t, base), llvm::Align(align));
+        tag(stored, name);
+        const int vector = native_lanes(t), bytes = std::min(lanes(v), vector) * bytes_of(t);
+        if (array.streamed && bytes >= 16 && (lanes(v) <= vector ? is_power_of_two(bytes) : lanes(v) % vector == 0) &&
+            align >= unsigned(bytes)) {
+            stored->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                                llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(ir_.getInt32(1))}));
+            passed_by_.insert(name);
+        }
         return;
     }
     for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
@@ -203,6 +215,9 @@ Value *Codegen::load(const Load *op) {
     const Array *found = arrays_.find(op->name);
     if (!found) {
         throw InternalError("kernel " + kernel_ + ": load from unknown array " + op->name);
+    }
+    if (const auto column = transposed_.find(op); column != transposed_.end()) {
+        return column->second;
     }
     const Array &array = *found;
     Type t = op->type;

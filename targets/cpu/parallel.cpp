@@ -116,6 +116,7 @@ void Codegen::parallel_loop(const For *op) {
         ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(task->getArg(1), Int(32), nonnegative, {}));
         ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, ModulusRemainder());
         statement(op->body);
+        fence_streams();
         ir_.CreateRet(ir_.getInt32(0));
     }
     workspaces_ = std::move(outer_workspaces);

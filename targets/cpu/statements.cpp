@@ -117,22 +117,36 @@ void Codegen::serial_loop(const For *op) {
     ir_.SetInsertPoint(after);
 }
 
+// One after the other; stores that follow each other may share the rows that they read.
+void Codegen::statements(const std::vector<Stmt> &all) {
+    for (size_t i = 0; i < all.size();) {
+        std::vector<const Store *> run;
+        for (size_t k = i; k < all.size() && all[k].as<Store>() && !all[k].as<Store>()->value.type().is_scalar(); k++)
+            run.push_back(all[k].as<Store>());
+        if (run.size() < 2) {
+            statement(all[i++]);
+            continue;
+        }
+        transpose_loads(run);
+        for (const Store *store : run) statement(store);
+        transposed_.clear();
+        i += run.size();
+    }
+}
+
 void Codegen::statement(const Stmt &s) {
     if (!s.defined()) {
         return;
     }
     switch (s.node_type()) {
     case IRNodeType::Block: {
-        const Block *op = s.as<Block>();
-        while (true) { // a long list is nested to the right
-            statement(op->first);
-            const Block *rest = op->rest.as<Block>();
-            if (!rest) {
-                statement(op->rest);
-                return;
-            }
-            op = rest;
+        std::vector<Stmt> all;
+        for (const Block *op = s.as<Block>(); op; op = all.back().as<Block>()) { // a long list is nested to the right
+            if (!all.empty()) all.pop_back();
+            all.push_back(op->first);
+            all.push_back(op->rest);
         }
+        return statements(all);
     }
     case IRNodeType::LetStmt: {
         const auto *op = s.as<LetStmt>();

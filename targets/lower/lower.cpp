@@ -64,8 +64,10 @@ TensorArgument packed_argument(const StageState &packed) {
     return {packed.name(), packed.def.type, false, {Halide::Internal::simplify(elements)}, {1}, packed.copied};
 }
 
-TensorArgument output_argument(const Stage &stage, const std::string &name) {
+TensorArgument output_argument(const ScheduleState &state, const std::string &name) {
+    const Stage &stage = state.op.stage(name);
     TensorArgument t{name, stage.type, true, {}, stage.array_strides()};
+    if (const StageState *s = state.find(name)) t.streamed = s->streamed;
     for (const Axis &a : stage.axes) t.extents.push_back(a.extent());
     return t;
 }
@@ -167,7 +169,7 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
             if (copy) packed.push_back(copy);
         }
         for (const std::string &name : op.separate_outputs())
-            head.tensors.push_back(output_argument(op.stage(name), name));
+            head.tensors.push_back(output_argument(schedule.state(), name));
         head.sizes = op.sizes();
         std::vector<Expr> conditions;
         for (const Requirement &r : op.requirements()) head.assumptions.push_back({r.condition, r.text});

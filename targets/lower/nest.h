@@ -23,7 +23,8 @@ struct TensorArgument {
     std::vector<Expr> strides;
     // Prepacked: the input in another storage order, made by the entry of `packs`. It has one dimension, all its elements.
     std::string packed_from = {};
-    bool inout = false; // an output whose elements are read before they are written
+    bool inout = false;    // an output whose elements are read before they are written
+    bool streamed = false; // an output whose stores pass the caches by, where it begins at a multiple of a cache line
 };
 
 // A condition that the caller promises, checked at the door.

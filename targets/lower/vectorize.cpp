@@ -69,12 +69,27 @@ private:
         return std::nullopt;
     }
 
+    // The same where it is a constant times what only the run knows; undefined when it is neither.
+    Expr stride(const Expr &e) const {
+        if (const auto s = step(e)) return make_const(e.type(), *s);
+        if (const auto *op = e.as<Add>()) {
+            const Expr a = stride(op->a), b = stride(op->b);
+            return a.defined() && b.defined() ? a + b : Expr();
+        }
+        if (const auto *op = e.as<Mul>()) {
+            const Expr a = varies(op->a) ? stride(op->a) : Expr(), b = varies(op->b) ? stride(op->b) : Expr();
+            if (a.defined() && !varies(op->b)) return a * op->b;
+            if (b.defined() && !varies(op->a)) return op->a * b;
+        }
+        return Expr();
+    }
+
     Expr index(const Expr &offset) {
         const Expr e = simplify_index(offset, bounds_);
         if (!varies(e)) return e;
-        if (const auto s = step(e)) {
+        if (const Expr s = stride(e); s.defined()) {
             const Expr base = simplify_index(substitute(variable_, min_, e), bounds_);
-            return Ramp::make(base, make_const(e.type(), *s), lanes_);
+            return Ramp::make(base, simplify(s), lanes_);
         }
         return mutate(e);
     }

@@ -714,3 +714,17 @@ static Schedule early = [] {
     return s;
 }();
 TEST_CASE("schedules of namespace scope") { CHECK(early.directives().size() == 1); }
+
+TEST_CASE("stream of what is read again") {
+    const auto refused = [](const std::string &op, const std::string &stage, const std::string &why) {
+        Schedule s(example_op(op), Machine::named("x86-64-avx2"));
+        const std::string text = told([&] { s.stage(stage).stream(); });
+        CHECK(text.find("stream(): " + why) != std::string::npos);
+        CHECK(text.find("stream of an output that nothing reads") != std::string::npos);
+    };
+    refused("matmul", "C", "C is a reduction, whose partial results are read again");
+    refused("chain", "T", "T is not an output, so it is read again inside the kernel");
+    Schedule s(example_op("chain"), Machine::named("x86-64-avx2"));
+    s.stage("Y").region("j", 0, 8, "head");
+    CHECK(told([&] { s.stage("head").stream(); }).find("head is not an output") != std::string::npos);
+}

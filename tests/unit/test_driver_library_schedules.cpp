@@ -243,9 +243,17 @@ TEST_CASE("attention") {
 TEST_CASE("anything else") {
     check_op(ops::unary("gelu", f32, 1000), "elementwise", false);
     check_op(ops::binary("add", f32, 1003), "elementwise");
-    check_op(ops::reduction("sum", f32, {40, 37}, {0}), "elementwise");
-    check_op(ops::reduction("argmax", f32, {12, 37}, {1}), "elementwise");
-    check_op(ops::reduction("sum", i32, {4, 5, 6}, {0, 1, 2}), "elementwise");
+    check_op(ops::reduction("sum", f32, {40, 37}, {0}), "reduce");
+    check_op(ops::reduction("argmax", f32, {12, 37}, {1}), "rows");
+    check_op(ops::reduction("sum", i32, {4, 5, 6}, {0, 1, 2}), "reduce");
+    for (const char *kind : {"sum", "max", "argmin"}) {
+        check_op(ops::reduction(kind, f32, {1, 40}, {0}), "reduce");
+        check_op(ops::reduction(kind, f32, {3, 150, 300}, {1}), "reduce");
+        check_op(ops::reduction(kind, i16, {5, 6, 7, 90}, {0, 2}), "reduce");
+        check_op(ops::reduction(kind, f32, {700}, {0}), "reduce");
+    }
+    check_op(ops::reduction("mean", f32, {30, 50}, {0}), "reduce", false);
+    check_op(ops::permute(i8, {20, 3, 50}, {2, 1, 0}), "transpose");
     check_op(ops::pad(f32, {7, 40}, {1, 3}, {2, 1}, 2.5), "elementwise");
     check_op(ops::slice(f32, {50, 90}, {20, 40}, {49, 1}, {-2, 2}), "elementwise");
     check_op(ops::concat(f32, {5}, {30, 17, 40}, 1), "elementwise");

@@ -1,0 +1,120 @@
+#include "schedules/library/reduce.h"
+
+#include "dsl/scan.h"
+#include "machine/machine.h"
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+// The op's one reduction; what else there is is computed of its results, element by element.
+struct Roles {
+    const Stage *reduction = nullptr;
+    bool whole = false; // nothing is left of the axes
+};
+
+bool read_along(const Stage &s, const std::string &axis) {
+    bool any = false;
+    for (const Expr &e : s.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const Operand o{read->name, read->args, {}};
+            if (!is_plain(o) || o.indices.empty()) return false;
+            for (size_t d = 0; d < o.indices.size(); d++) {
+                const bool here = o.indices[d].as<Halide::Internal::Variable>()->name == axis;
+                if (here && d + 1 < o.indices.size()) return false;
+                any = any || here;
+            }
+        }
+    }
+    return any;
+}
+
+std::optional<Roles> roles(const Op &op) {
+    if (op.outputs().size() != 1) return std::nullopt;
+    Roles r;
+    for (const Stage &s : op.stages()) {
+        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
+        if (!s.is_reduction()) continue;
+        if (r.reduction || !s.properties.associative || !s.properties.commutative) return std::nullopt;
+        r.reduction = &s;
+    }
+    if (!r.reduction || r.reduction != &op.stages().front()) return std::nullopt;
+    r.whole = r.reduction->axes.empty();
+    const Axis &last = r.whole ? r.reduction->reduction_axes.back() : r.reduction->axes.back();
+    if (!read_along(*r.reduction, last.name())) return std::nullopt;
+    for (const Stage &s : op.stages()) {
+        if (s.axes.size() != r.reduction->axes.size()) return std::nullopt;
+        for (size_t d = 0; d < s.axes.size(); d++) {
+            if (s.axes[d].name() != r.reduction->axes[d].name()) return std::nullopt;
+        }
+    }
+    return r;
+}
+
+} // namespace
+
+bool is_reduce(const Op &op) { return roles(op).has_value(); }
+
+ReduceParameters reduce_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const Type t = r.reduction->type;
+    const int64_t lanes = vector_lanes(machine, t);
+    ReduceParameters p;
+    p.steps = Tile(r.reduction->components.size() == 1 ? 4 : 1, {1, 2, 4, 8});
+    p.vectors = Tile(r.whole ? 8 : 2, {1, 2, 4, 8});
+    const int64_t fits = cache_bytes(machine, "L1", 32 << 10) / 4 / t.bytes();
+    std::vector<int64_t> blocks;
+    for (int64_t n = 8 * lanes; n <= std::max(fits, 8 * lanes); n *= 2) blocks.push_back(n);
+    p.block = Tile::nearest(fits, blocks);
+    const bool cores = !r.whole && machine.find_unit("core") && machine.units_in_all("core") > 1;
+    p.parallel = cores ? Flag(true) : Flag(false);
+    return p;
+}
+
+Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParameters &p) {
+    const Roles r = *roles(op);
+    Schedule s(op, machine);
+    StageHandle R = s.stage(r.reduction->name);
+    const int lanes = vector_lanes(machine, r.reduction->type);
+    if (r.whole) {
+        reduce_row(s, r.reduction->name, lanes, p.vectors);
+        return s;
+    }
+    const std::string last = r.reduction->axes.back().name(), reduced = r.reduction->reduction_axes.back().name();
+    const auto extent = constant_extent(r.reduction->axes.back());
+    const int64_t run = extent && *extent < lanes * p.vectors ? lanes : lanes * p.vectors;
+    const int64_t all = extent ? (std::max<int64_t>(*extent, 1) + run - 1) / run * run : int64_t(p.block);
+    auto [blocks, inner] = R.split(last, std::max(std::min<int64_t>(p.block, all), run));
+    auto [runs, lane] = R.split(inner, run);
+    std::vector<LoopName> order;
+    for (const Axis &a : r.reduction->axes) {
+        if (a.name() != last) order.push_back(a.name());
+    }
+    order.push_back(blocks);
+    for (const Axis &a : r.reduction->reduction_axes) {
+        if (a.name() != reduced) order.push_back(a.name());
+    }
+    if (p.steps > 1) {
+        auto [rounds, step] = R.split(reduced, p.steps);
+        order.insert(order.end(), {rounds, runs, step, lane});
+        R.reorder(order).unroll(step);
+        s.accumulate_in(R.name(), "registers", runs);
+    } else {
+        order.insert(order.end(), {LoopName(reduced), runs, lane});
+        R.reorder(order);
+    }
+    if (lanes > 1 && (!extent || *extent >= lanes)) R.vectorize(lane, lanes);
+    if (p.parallel) {
+        for (const LoopName &l : order) {
+            const LoopState &loop = R.state().loop(l.name);
+            if (loop.reduction) break;
+            if (Halide::Internal::is_const_one(loop.extent)) continue;
+            R.parallel(l);
+            break;
+        }
+    }
+    return s;
+}
+
+} // namespace kumiko::library

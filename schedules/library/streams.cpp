@@ -1,0 +1,53 @@
+#include "schedules/library/streams.h"
+
+#include "dsl/scan.h"
+#include "machine/machine.h"
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+constexpr int64_t line = 64; // bytes
+
+// Bytes of an output, when its elements follow each other and its rows begin at lines; else 0.
+int64_t dense_bytes(const Stage &stage) {
+    const int64_t bytes = stage.type.bytes();
+    int64_t elements = 1;
+    for (const Axis &a : stage.axes) {
+        const auto n = constant_extent(a);
+        if (!n || *n < 1) return 0;
+        elements *= *n;
+    }
+    if (stage.axes.empty() || !stage.strides.empty()) return 0;
+    const bool whole = stage.axes.size() == 1 || *constant_extent(stage.axes.back()) * bytes % line == 0;
+    return whole ? elements * bytes : 0;
+}
+
+bool in_vectors(const StageState &s) {
+    return std::any_of(s.order.begin(), s.order.end(),
+                       [&](const std::string &l) { return s.loop(l).kind == LoopKind::Vectorized; });
+}
+
+} // namespace
+
+void stream_large_outputs(Schedule &s) {
+    int64_t last = 0;
+    for (const char *level : {"L2", "L3"}) last = std::max(last, cache_bytes(s.machine(), level, 0));
+    if (last == 0 || !s.op().sizes().empty()) return;
+    int64_t all = 0;
+    std::vector<std::string> large;
+    for (const std::string &name : s.op().outputs()) {
+        const StageState &o = s.state().stage(name);
+        const int64_t bytes = dense_bytes(o.def);
+        all += bytes;
+        if (bytes && !o.def.is_reduction() && o.finished_by.empty() && scanned_axis(o.def).empty() && in_vectors(o) &&
+            s.state().readers(name).empty())
+            large.push_back(name);
+    }
+    for (const std::string &name : large) {
+        if (2 * all > last) s.stage(name).stream(); // what it reads takes the caches too
+    }
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,105 @@
+#include "schedules/library/transpose.h"
+
+#include "dsl/scan.h"
+#include "machine/machine.h"
+#include "schedules/library/streams.h"
+#include "schedules/library/structure.h"
+
+#include <numeric>
+
+namespace kumiko::library {
+
+namespace {
+
+constexpr int64_t line = 64; // bytes
+
+// The axis that the output's elements follow, and the one that those of an input follow.
+struct Roles {
+    const Stage *output = nullptr;
+    std::string along, across;
+};
+
+std::optional<Roles> roles(const Op &op) {
+    if (op.outputs().size() != 1 || op.stages().size() != 1) return std::nullopt;
+    const Stage &s = op.stages()[0];
+    if (s.kind != Stage::Kind::Pointwise || s.axes.size() < 2 || !scanned_axis(s).empty()) return std::nullopt;
+    Roles r{&s, s.axes.back().name(), ""};
+    const auto extent_of = [&](const std::string &axis) { return constant_extent(*find_axis(s, axis)); };
+    for (const Expr &e : s.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const Operand o{read->name, read->args, {}};
+            if (!is_plain(o)) return std::nullopt;
+            if (o.indices.empty()) continue;
+            const std::string last = o.indices.back().as<Halide::Internal::Variable>()->name;
+            const bool runs = std::any_of(o.indices.begin(), o.indices.end(), [&](const Expr &i) {
+                return i.as<Halide::Internal::Variable>()->name == r.along;
+            });
+            if (last != r.along && runs && r.across.empty()) r.across = last;
+        }
+    }
+    if (r.across.empty() || extent_of(r.along).value_or(4) < 4 || extent_of(r.across).value_or(4) < 4)
+        return std::nullopt;
+    return r;
+}
+
+// The greatest power of two up to `most` that divides the extent, but at least `least`; `most` where the extent is not known.
+int64_t dividing(std::optional<int64_t> extent, int64_t least, int64_t most) {
+    while (most > least && extent && (*extent % most != 0 && *extent < 8 * most)) most /= 2;
+    while (most > 2 && extent && *extent < most) most /= 2;
+    return most;
+}
+
+} // namespace
+
+bool is_transpose(const Op &op) { return roles(op).has_value(); }
+
+TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
+    const Roles r = *roles(op);
+    const Type t = r.output->type;
+    const int64_t bytes = t.bytes(), native = vector_lanes(machine, t);
+    const auto along = constant_extent(*find_axis(*r.output, r.along)),
+               across = constant_extent(*find_axis(*r.output, r.across));
+    TransposeParameters p;
+    const auto up_to = [](int64_t most) {
+        std::vector<int64_t> all;
+        for (int64_t n = 2; n <= most; n *= 2) all.push_back(n);
+        return all;
+    };
+    p.lanes = Tile::nearest(dividing(along, std::min<int64_t>(native, 8), line / bytes), up_to(line / bytes));
+    // Bytes and halves are interleaved within 128 bits.
+    const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
+    p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
+    p.block = Tile(1024 / bytes, {256 / bytes, 512 / bytes, 1024 / bytes, 2048 / bytes, 4096 / bytes});
+    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
+    return p;
+}
+
+Schedule schedule_transpose(const Op &op, const Machine &machine, const TransposeParameters &p) {
+    const Roles r = *roles(op);
+    Schedule s(op, machine);
+    StageHandle Y = s.stage(r.output->name);
+    // A last block that moves inwards is a whole one too.
+    const auto tail = [&](const std::string &axis, int64_t block) {
+        return constant_extent(*find_axis(*r.output, axis)).value_or(0) >= block ? Tail::Shift : Tail::Auto;
+    };
+    auto [runs, lane] = Y.split(r.along, p.lanes, {.tail = tail(r.along, p.lanes)});
+    auto [groups, column] = Y.split(r.across, p.columns, {.tail = tail(r.across, p.columns)});
+    auto [blocks, group] = Y.split(groups, std::max<int64_t>(1, p.block / p.columns));
+    std::vector<LoopName> order;
+    for (const Axis &a : r.output->axes) {
+        if (a.name() != r.along && a.name() != r.across) order.push_back(a.name());
+    }
+    order.insert(order.end(), {blocks, runs, group, column, lane});
+    Y.reorder(order).unroll(column).vectorize(lane);
+    if (p.parallel) {
+        for (const LoopName &l : order) {
+            if (Halide::Internal::is_const_one(Y.state().loop(l).extent)) continue;
+            if (l.name != group.name && l.name != column.name && l.name != lane.name) Y.parallel(l);
+            break;
+        }
+    }
+    stream_large_outputs(s);
+    return s;
+}
+
+} // namespace kumiko::library

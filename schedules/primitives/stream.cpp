@@ -1,0 +1,46 @@
+#include "schedules/primitives/table.h"
+
+#include "dsl/scan.h"
+
+namespace kumiko {
+
+namespace {
+
+// Why the stage's stores cannot pass the caches by; "" when they can.
+std::string impossible(const ScheduleState &state, const std::string &name) {
+    const StageState &s = *state.find(name);
+    if (!state.op.is_output(name)) return name + " is not an output, so it is read again inside the kernel";
+    if (s.part) return "other stages compute parts of " + s.tensor();
+    if (s.def.is_reduction()) return name + " is a reduction, whose partial results are read again";
+    if (!scanned_axis(s.def).empty()) return name + " is a scan, whose results are read again";
+    for (const std::string &reader : state.readers(name)) return name + " is read again, by " + reader;
+    return "";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    if (const std::string why = impossible(state, stage.name()); !why.empty())
+        refuse(state, d, why, &stage, "", "stream of an output that nothing reads");
+    stage.streamed = true;
+    state.obligations.push_back(
+        {index, [name = stage.name()](const ScheduleState &now) { return impossible(now, name); }});
+}
+
+} // namespace
+
+const Primitive &stream_primitive() {
+    static const Primitive record = {
+        "stream",
+        "memory",
+        "Stores of whole vectors of an output pass the caches by. It pays for outputs that exceed them: a line that is "
+        "written whole is then not read before. Calls whose output does not begin at a multiple of 64 bytes store as "
+        "usual, and so do stores that are not proved to be at multiples of their vector's size.",
+        "The stage is an output, computed in one piece; it is neither a reduction nor a scan, and nothing reads it.",
+        {{"stage", ArgumentKind::Stage, "the output"}},
+        apply,
+        {"dense", {}, {"stream", {{"stage", "Y"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko

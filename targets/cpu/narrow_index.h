@@ -1,0 +1,56 @@
+// Private to targets/cpu: indices for reasoning about.
+#pragma once
+
+#include "dsl/halide.h"
+
+namespace kumiko::cpu {
+
+class NarrowIndex : public Halide::Internal::IRMutator {
+public:
+    bool fits = true;
+
+private:
+    using IRMutator::visit;
+    Halide::Expr unless(bool wrong, const Halide::Internal::BaseExprNode *op) {
+        fits = fits && !wrong;
+        return op;
+    }
+    template<typename T>
+    Halide::Expr both(const T *op) {
+        const Halide::Expr a = mutate(op->a), b = mutate(op->b);
+        return fits ? T::make(a, b) : Halide::Expr(op);
+    }
+    Halide::Expr visit(const Halide::Internal::IntImm *op) override {
+        if (op->value < INT32_MIN || op->value > INT32_MAX) return unless(true, op);
+        return Halide::Internal::IntImm::make(Halide::Int(32), op->value);
+    }
+    Halide::Expr visit(const Halide::Internal::Cast *op) override {
+        if (op->value.type() == Halide::Int(32) && op->type == Halide::Int(64)) return mutate(op->value);
+        return unless(true, op);
+    }
+    Halide::Expr visit(const Halide::Internal::Variable *op) override {
+        return unless(op->type != Halide::Int(32), op);
+    }
+    Halide::Expr visit(const Halide::Internal::Load *op) override { return unless(true, op); }
+    Halide::Expr visit(const Halide::Internal::Call *op) override { return unless(true, op); }
+    Halide::Expr visit(const Halide::Internal::Select *op) override { return unless(true, op); }
+    Halide::Expr visit(const Halide::Internal::Let *op) override { return unless(true, op); }
+    Halide::Expr visit(const Halide::Internal::Add *op) override { return both(op); }
+    Halide::Expr visit(const Halide::Internal::Sub *op) override { return both(op); }
+    Halide::Expr visit(const Halide::Internal::Mul *op) override { return both(op); }
+    Halide::Expr visit(const Halide::Internal::Min *op) override { return both(op); }
+    Halide::Expr visit(const Halide::Internal::Max *op) override { return both(op); }
+    Halide::Expr visit(const Halide::Internal::Div *op) override { return both(op); }
+    Halide::Expr visit(const Halide::Internal::Mod *op) override { return both(op); }
+};
+
+// The same scalar index in 32 bits, whose algebra Halide knows; as it is where a part of it does not fit. Index arithmetic does not
+// wrap around, so what is proved of the one holds of the other; it is not to be evaluated.
+inline Halide::Expr narrow_index(const Halide::Expr &e) {
+    if (e.type() == Halide::Int(32)) return e;
+    NarrowIndex narrow;
+    const Halide::Expr result = narrow.mutate(e);
+    return narrow.fits ? result : e;
+}
+
+} // namespace kumiko::cpu

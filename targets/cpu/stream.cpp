@@ -1,0 +1,63 @@
+// Outputs whose stores pass the caches by. Such a store takes an address that is a multiple of its size, which only the caller's
+// pointer decides: the body stands twice, with and without.
+#include "targets/cpu/codegen.h"
+
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+namespace kumiko::cpu {
+
+namespace {
+
+constexpr unsigned line = 64; // bytes at a multiple of which a streamed output begins
+
+} // namespace
+
+// What is streamed is seen by other threads behind a fence only.
+void Codegen::fence_streams() {
+    if (streaming_ && options_.target.architecture() == "x86_64")
+        ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+}
+
+void Codegen::body(const Nest &nest) {
+    Value *aligned = nullptr;
+    for (const TensorArgument &t : nest.tensors) {
+        if (!t.streamed) continue;
+        Value *address = ir_.CreatePtrToInt(arrays_.find(t.name)->pointer, ir_.getInt64Ty());
+        Value *begins = ir_.CreateICmpEQ(ir_.CreateAnd(address, i64(line - 1)), i64(0));
+        aligned = aligned ? ir_.CreateAnd(aligned, begins) : begins;
+    }
+    if (!aligned) return statement(nest.body);
+    llvm::BasicBlock *streams = block("streams"), *stores = block("stores"), *done = block("done");
+    ir_.CreateCondBr(aligned, streams, stores);
+    ir_.SetInsertPoint(streams);
+    {
+        std::vector<std::unique_ptr<Halide::Internal::ScopedBinding<Array>>> arrays;
+        for (const TensorArgument &t : nest.tensors) {
+            if (!t.streamed) continue;
+            Array array = *arrays_.find(t.name);
+            array.alignment = line;
+            array.streamed = true;
+            arrays.push_back(std::make_unique<Halide::Internal::ScopedBinding<Array>>(arrays_, t.name, array));
+        }
+        streaming_ = true;
+        passed_by_.clear();
+        statement(nest.body);
+        fence_streams();
+        streaming_ = false;
+    }
+    ir_.CreateBr(done);
+    ir_.SetInsertPoint(stores);
+    statement(nest.body);
+    ir_.CreateBr(done);
+    done->moveAfter(ir_.GetInsertBlock());
+    ir_.SetInsertPoint(done);
+    for (const TensorArgument &t : nest.tensors) {
+        if (t.streamed && !passed_by_.count(t.name))
+            warnings.push_back(fmt::format("kernel {}: no store of {} passes the caches by, because none is of whole "
+                                           "vectors at places proved to be multiples of their size",
+                                           kernel_, t.name));
+    }
+}
+
+} // namespace kumiko::cpu

@@ -1,0 +1,176 @@
+// Loads with a stride that neighbouring stores make of neighbouring columns: rows are read as they lie, and transposed in registers.
+//
+// Store k of a run takes element k of each of n rows, X[base + k + stride * lane]. Together the stores read blocks of the rows that
+// are dense, so the rows are loaded and their columns made by shuffles, instead of a gather for each store.
+#include "targets/cpu/codegen.h"
+#include "targets/cpu/narrow_index.h"
+
+#include <llvm/IR/Constants.h>
+
+#include <bit>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr int most_rows = 64;
+
+bool is_power_of_two(int64_t n) { return n > 0 && std::has_single_bit(uint64_t(n)); }
+
+// A load of one element from each of some rows.
+struct Column {
+    const Load *load;
+    const Ramp *ramp;
+    int64_t place = 0; // of its rows' elements, from those of the first column
+};
+
+// Those that are read whatever the values are, at places that hold outside of the expression.
+struct FindColumns : IRVisitor {
+    using IRVisitor::visit;
+    std::vector<Column> found;
+    void visit(const Let *op) override { op->value.accept(this); }
+    void visit(const Call *op) override {
+        if (!op->is_intrinsic(Call::if_then_else)) return IRVisitor::visit(op);
+        op->args[0].accept(this);
+    }
+    void visit(const Load *op) override {
+        const auto *r = op->index.as<Ramp>();
+        const bool all = !op->predicate.defined() || is_const_one(op->predicate);
+        const auto stride = r ? as_const_int(r->stride) : std::nullopt;
+        const bool far = r && (!stride || *stride > 4 || *stride < -4); // nearer ones are dense loads and a shuffle
+        if (all && far && r->base.type().is_scalar() && is_power_of_two(r->lanes) && r->lanes <= most_rows &&
+            op->type.bits() >= 8)
+            found.push_back({op, r});
+        IRVisitor::visit(op);
+    }
+};
+
+// Lanes of a and b in turn, from the first or the second half of each segment.
+std::vector<int> in_turn(int lanes, int segment, bool second) {
+    std::vector<int> taken;
+    for (int from = 0; from < lanes; from += segment) {
+        for (int i = 0; i < segment / 2; i++) {
+            const int lane = from + i + (second ? segment / 2 : 0);
+            taken.push_back(lane);
+            taken.push_back(lanes + lane);
+        }
+    }
+    return taken;
+}
+
+// Segments of a register behind each other, each of `width` lanes, counted through the registers shuffled.
+std::vector<int> segments(std::initializer_list<int> which, int width) {
+    std::vector<int> taken;
+    for (int s : which) {
+        for (int i = 0; i < width; i++) taken.push_back(s * width + i);
+    }
+    return taken;
+}
+
+} // namespace
+
+// Column k of the rows, for each k. Rows and their lanes are powers of two.
+//
+// Squares of one 128-bit segment come first: log2 steps, each interleaving a row with the one half the square on. A segment then
+// holds a column of these rows, and the segments of all squares are put together.
+std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
+    const int count = int(rows.size()), width = lanes(rows[0]);
+    const int bits = int(rows[0]->getType()->getScalarSizeInBits());
+    const int side = std::min({count, width, std::max(2, 128 / bits)}), across = width / side;
+    std::vector<std::vector<Value *>> squares;
+    for (int first = 0; first < count; first += side) {
+        std::vector<Value *> now(rows.begin() + first, rows.begin() + first + side);
+        for (int step = 1; step < side; step *= 2) {
+            std::vector<Value *> next;
+            for (int i = 0; i < side / 2; i++) {
+                for (const bool second : {false, true})
+                    next.push_back(ir_.CreateShuffleVector(now[i], now[i + side / 2], in_turn(width, side, second)));
+            }
+            now = std::move(next);
+        }
+        squares.push_back(now);
+    }
+    std::vector<Value *> columns(width);
+    for (int k = 0; k < side; k++) {
+        std::vector<std::vector<Value *>> parts(across); // of the columns k, k + side, …
+        size_t done = 0;
+        for (; across == 4 && done + 4 <= squares.size(); done += 4) {
+            Value *a = squares[done][k], *b = squares[done + 1][k], *c = squares[done + 2][k],
+                  *d = squares[done + 3][k];
+            for (int half = 0; half < 2; half++) {
+                const auto halves = segments({2 * half, 2 * half + 1, 4 + 2 * half, 5 + 2 * half}, side);
+                Value *ab = ir_.CreateShuffleVector(a, b, halves), *cd = ir_.CreateShuffleVector(c, d, halves);
+                parts[2 * half].push_back(ir_.CreateShuffleVector(ab, cd, segments({0, 2, 4, 6}, side)));
+                parts[2 * half + 1].push_back(ir_.CreateShuffleVector(ab, cd, segments({1, 3, 5, 7}, side)));
+            }
+        }
+        for (; across == 2 && done + 2 <= squares.size(); done += 2) {
+            Value *a = squares[done][k], *b = squares[done + 1][k];
+            parts[0].push_back(ir_.CreateShuffleVector(a, b, segments({0, 2}, side)));
+            parts[1].push_back(ir_.CreateShuffleVector(a, b, segments({1, 3}, side)));
+        }
+        for (; done < squares.size(); done++) {
+            for (int q = 0; q < across; q++) parts[q].push_back(slice(squares[done][k], q * side, side));
+        }
+        for (int q = 0; q < across; q++) columns[q * side + k] = concat(parts[q]);
+    }
+    return columns;
+}
+
+// Emits the rows of what these stores read by columns, and keeps the columns for load().
+void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
+    FindColumns all;
+    std::set<std::string> stored;
+    for (const Store *s : stores) {
+        if (!is_const_one(s->predicate)) return;
+        s->value.accept(&all);
+        stored.insert(s->name);
+    }
+    std::vector<std::vector<Column>> groups; // of the same rows
+    for (Column &c : all.found) {
+        const Array *array = arrays_.find(c.load->name);
+        if (!array || array->in_registers || stored.count(c.load->name)) continue;
+        const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Column> &g) {
+            if (g[0].load->name != c.load->name || g[0].load->type != c.load->type ||
+                !equal(g[0].ramp->stride, c.ramp->stride))
+                return false;
+            const auto place = as_const_int(simplify(narrow_index(c.ramp->base) - narrow_index(g[0].ramp->base)));
+            c.place = place.value_or(0);
+            return place.has_value();
+        });
+        if (same == groups.end())
+            groups.push_back({c});
+        else
+            same->push_back(c);
+    }
+    for (std::vector<Column> &g : groups) {
+        std::stable_sort(g.begin(), g.end(), [](const Column &a, const Column &b) { return a.place < b.place; });
+        const Type t = g[0].load->type;
+        const int most = std::max(2, 2 * native_lanes(t));
+        for (size_t first = 0; first < g.size();) {
+            size_t end = first + 1; // neighbours, one of them maybe read by several loads
+            while (end < g.size() && g[end].place - g[end - 1].place <= 1 && g[end].place - g[first].place < most)
+                end++;
+            const int width = int(std::bit_floor(uint64_t(g[end - 1].place - g[first].place + 1)));
+            if (width < 2) {
+                first = end;
+                continue;
+            }
+            const Array &array = *arrays_.find(g[first].load->name);
+            Value *base = index(g[first].ramp->base), *stride = index(g[first].ramp->stride);
+            std::vector<Value *> rows;
+            for (int r = 0; r < t.lanes(); r++)
+                rows.push_back(load_dense(array, g[first].load->name, t.with_lanes(width),
+                                          ir_.CreateNSWAdd(base, ir_.CreateNSWMul(stride, i64(r))), nullptr,
+                                          unsigned(t.bytes())));
+            const std::vector<Value *> columns = transposed(rows);
+            const int64_t place = g[first].place;
+            for (; first < g.size() && g[first].place - place < width; first++)
+                transposed_[g[first].load] = columns[size_t(g[first].place - place)];
+        }
+    }
+}
+
+} // namespace kumiko::cpu

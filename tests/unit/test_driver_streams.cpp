@@ -1,0 +1,131 @@
+// Transposes in registers, and outputs that pass the caches by: the same elements as the formula's, wherever the arrays begin.
+#include "driver/default_schedule.h"
+#include "dsl/types.h"
+#include "machine/machine.h"
+#include "ops/ops.h"
+#include "schedules/library/table.h"
+#include "targets/cpu/object.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+std::string llvm_of(const Schedule &s) {
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-avx2");
+    return compile_llvm_ir({lower(s)}, options);
+}
+
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+Schedule scheduled(const Op &op) {
+    const LibraryTemplate *t = library::find_template(op);
+    CHECK(t->name == "transpose");
+    const auto space = t->make_space(op, Machine::named("x86-64-avx2"));
+    return space->schedule(space->default_point());
+}
+
+} // namespace
+
+TEST_CASE("any permutation of axes, of elements of any size") {
+    for (const Type t : {u8, i16, f16, f32, i32, f64}) {
+        CAPTURE(type_name(t));
+        check_runs(default_schedule(ops::transpose(t, 64, 96), Machine::host()));
+        check_runs(default_schedule(ops::transpose(t, 131, 77), Machine::host()));
+        check_runs(default_schedule(ops::transpose(t, 5, 200), Machine::host()));
+        check_runs(default_schedule(ops::transpose(t, 200, 4), Machine::host()));
+    }
+    std::vector<int> order = {0, 1, 2, 3};
+    do {
+        CAPTURE(order);
+        check_runs(default_schedule(ops::permute(f32, {3, 17, 6, 35}, order), Machine::host()));
+    } while (std::next_permutation(order.begin(), order.end()));
+    const Size M("M"), N("N");
+    for (const auto &[m, n] : {std::pair(1, 1), {7, 33}, {64, 64}, {100, 41}})
+        check_runs(default_schedule(ops::transpose(f32, M, N), Machine::host()), {{"M", m}, {"N", n}});
+    check_runs(default_schedule(ops::transpose(f32, 0, 40), Machine::host()));
+}
+
+TEST_CASE("every point of the transposes' space computes the same") {
+    const Op op = ops::permute(f32, {3, 70, 45}, {2, 0, 1});
+    const LibraryTemplate *t = library::find_template(op);
+    const auto space = t->make_space(op, Machine::host());
+    Random random(7);
+    for (int n = 0; n < 12; n++) check_runs(space->schedule(space->sample(random)));
+}
+
+TEST_CASE("rows are read as they lie, and no load gathers") {
+    const std::string text = llvm_of(scheduled(ops::transpose(f32, 64, 64)));
+    CHECK(!contains(text, "masked.gather"));
+    CHECK(contains(text, "shufflevector"));
+    // What is not read where a condition fails is gathered under its mask, not read by whole rows.
+    Axis i("i", 64), j("j", 64);
+    Tensor X = input("X", f32, {i, j}), P = zero_padded(X, {i, j});
+    const Op shifted("shifted", {X}, {compute("Y", {j, i}, P(i - 1, j + 1))});
+    check_runs(default_schedule(shifted, Machine::host()));
+    // Elements that are computed with, and two reads of one array.
+    Axis a("a", 48), b("b", 48);
+    Tensor Z = input("Z", f32, {a, b});
+    const Op both("both", {Z}, {compute("Y", {a, b}, Z(b, a) * 2 + Z(a, b))});
+    check_runs(scheduled(both));
+}
+
+TEST_CASE("stream: stores pass the caches by where the output begins at a line") {
+    Axis i("i", 24), j("j", 80);
+    Tensor X = input("X", f32, {i, j});
+    const Op op("twice", {X}, {compute("Y", {i, j}, X(i, j) * 2)});
+    Schedule s(op, Machine::named("x86-64-avx2"));
+    s.stage("Y").vectorize("j", 8);
+    CHECK(!contains(llvm_of(s), "nontemporal"));
+    s.stage("Y").stream();
+    const std::string text = llvm_of(s);
+    CHECK(contains(text, "nontemporal"));
+    CHECK(contains(text, "sfence"));
+    CHECK(contains(s.nest(), "streamed"));
+    check_runs(s);
+    s.stage("Y").parallel("i");
+    check_runs(s);
+    CHECK(contains(llvm_of(s), "sfence"));
+
+    // At every place in a line, with what stands around left alone.
+    const Kernel k = compile(s);
+    Buffer<> in = make_input(op.inputs()[0], {}), expected = make_output(op, "Y", {});
+    fill_random_integers(in, 1, -4, 4);
+    std::vector<Buffer<>> all = {in, expected};
+    interpret(op, all);
+    std::vector<float> room(24 * 80 + 64);
+    for (int offset = 0; offset < 20; offset++) {
+        std::fill(room.begin(), room.end(), -77.f);
+        auto at = reinterpret_cast<uintptr_t>(room.data());
+        float *first = room.data() + (64 - at % 64) % 64 / 4 + offset;
+        void *tensors[] = {in.data(), first};
+        CHECK(k.call_raw(tensors, nullptr) == 0);
+        const float *want = reinterpret_cast<const float *>(expected.data());
+        CHECK(std::equal(want, want + 24 * 80, first));
+        CHECK((first == room.data() || first[-1] == -77.f));
+        CHECK(first[24 * 80] == -77.f);
+    }
+}
+
+TEST_CASE("stream: a kernel none of whose stores is at whole vectors says so") {
+    Axis i("i", 24), j("j", 13);
+    Tensor X = input("X", f32, {i, j});
+    Schedule s(Op("odd", {X}, {compute("Y", {i, j}, X(i, j) * 2)}), Machine::named("x86-64-avx2"));
+    s.stage("Y").vectorize("j", 8).stream();
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-avx2");
+    const ObjectFile object = compile_object({lower(s)}, options);
+    REQUIRE(object.warnings.size() == 1);
+    CHECK(contains(object.warnings[0], "no store of Y passes the caches by"));
+    check_runs(s);
+}
+
+TEST_CASE("default schedules stream what exceeds the last cache") {
+    const Machine m = Machine::named("x86-64-avx2");
+    const auto streamed = [&](const Op &op) { return default_schedule(op, m).state().stage("Y").streamed; };
+    CHECK(streamed(ops::transpose(f32, 4096, 4096)));
+    CHECK(streamed(ops::softmax(f32, 4096, 4096)));
+    CHECK(!streamed(ops::transpose(f32, 512, 512)));
+    CHECK(!streamed(ops::transpose(f32, 4095, 4096))); // rows of 4095 elements
+}
