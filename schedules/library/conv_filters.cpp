@@ -7,27 +7,38 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t fewest_filters = 8;
+constexpr int64_t fewest_filters = 8, fewest_results = 100;
 
 std::optional<ConvRoles> roles(const Op &op) {
     auto r = conv_roles(op);
     if (!r || r->nhwc || r->other.empty() || r->fusable || !r->weights_padding.empty()) return std::nullopt;
     if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
-    if (extent_of(*r->contraction.sum, r->other, 0) < fewest_filters) return std::nullopt;
+    const Stage &sum = *r->contraction.sum;
+    if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
+    // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
+    int64_t results = 1;
+    for (const Axis &a : sum.axes) {
+        if (!r->weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
+    }
+    if (r->dense && results < fewest_results) return std::nullopt;
     return r;
 }
 
+struct Run {
+    int64_t pixels = 1;
+    double time = INFINITY; // of all results, in steps of the reduction of one vector each
+};
+
 // The run of neighbouring results that computes a row in the least time: a tile of few takes as long as one of as many as hide
 // the additions' latency.
-int64_t best_pixels(int64_t row, int64_t most, int64_t vectors) {
+Run best_run(int64_t row, int64_t most, int64_t vectors) {
     constexpr int64_t in_flight = 8; // additions that one core keeps going
     const double least = double(in_flight) / double(vectors);
     const auto of_tile = [&](int64_t n) { return std::max<double>(double(n), least) + 0.5; };
-    int64_t best = 1;
-    double shortest = INFINITY;
+    Run best;
     for (int64_t n = 1; n <= most; n++) {
         const double time = double(row / n) * of_tile(n) + (row % n ? of_tile(row % n) : 0);
-        if (time <= shortest) shortest = time, best = n;
+        if (time <= best.time) best = {n, time};
     }
     return best;
 }
@@ -38,6 +49,43 @@ std::string channels_of(const ConvRoles &r) {
         if (r.image.axes.count(w) && !shifts(r.image, w)) return w;
     }
     return "";
+}
+
+// The nearest cache of which so many bytes leave half free; the memory where none has that room.
+std::string smallest_level(const Machine &machine, int64_t bytes) {
+    for (const char *cache : {"L2", "L3"}) {
+        if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;
+    }
+    return machine.memory.back().name;
+}
+
+// Of one image's elements that the window reads, as many as there may be.
+int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
+    int64_t bytes = sum.type.bytes();
+    for (const std::string &a : r.image.axes) {
+        if (std::find(r.outside.begin(), r.outside.end(), a) == r.outside.end()) bytes *= extent_of(sum, a, 64);
+    }
+    return bytes;
+}
+
+// Filters become neighbours: blocks of as many filters as a vector has lanes and as many of their weights, which lie in one run before
+// and after, are transposed in registers.
+void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
+    std::vector<LoopName> order;
+    LoopName run = "";
+    const std::vector<Axis> axes = W.state().def.axes;
+    for (const Axis &a : axes) {
+        if (a.name() == r.other) continue;
+        if (std::find(r.window.begin(), r.window.end(), a.name()) == r.window.end())
+            order.push_back(a.name());
+        else
+            run = run.name.empty() ? LoopName(a.name()) : LoopName(W.fuse(run, a.name(), run.name + a.name()));
+    }
+    if (lanes == 1 || run.name.empty()) return;
+    auto [fo, fi] = W.split(r.other, lanes);
+    auto [ro, ri] = W.split(run, lanes);
+    order.insert(order.end(), {fo, ro, ri, fi});
+    W.reorder(order).unroll(ri).vectorize(fi);
 }
 
 const std::string &window_axis(const ConvRoles &r, size_t from_last) {
@@ -56,7 +104,13 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    p.pixels = Tile::nearest(best_pixels(row, std::min(row, registers / vectors), vectors), up_to(16, row));
+    const bool rows_follow = !r.row.empty() && sum.axes[sum.axes.size() - 2].name() == r.row;
+    // Runs that go on in the next row waste less, but each result of a tile has an address of its own.
+    const int64_t tile = registers / vectors, height = extent_of(sum, r.row, 64);
+    const Run in_row = best_run(row, std::min(row, tile), vectors), through = best_run(row * height, tile, vectors);
+    const bool on = rows_follow && 1.1 * through.time < in_row.time * double(height);
+    p.through_rows = rows_follow ? Flag(on) : Flag(false, {false});
+    p.pixels = Tile::nearest(on ? through.pixels : in_row.pixels, up_to(16, row * height));
     // The weights of a tile, and the rows of the image that it reads, are met again at the next run of pixels, and stay in the
     // second cache till then.
     const std::string channels = channels_of(r);
@@ -73,6 +127,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
     p.outer = Choice("filters", {"filters", "rows"});
+    // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
+    const bool copyable = r.padding.empty() && !r.outside.empty();
+    p.copy_image = copyable ? Flag(!r.dense && window == 1) : Flag(false, {false});
     p.weights = Choice("copied", {"copied", "ahead"});
     p.unroll = extent_of(sum, window_axis(r, 0), 64) > 1
                    ? Choice(extent_of(sum, window_axis(r, 0), 64) <= 11 ? "kx" : "none", {"none", "kx"})
@@ -89,7 +146,9 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     StageHandle Y = s.stage(sum.name);
     const int64_t wide = p.vectors * lanes;
     auto [filters, filter] = Y.split(r.other, wide);
-    auto [runs, pixel] = Y.split(r.vector, p.pixels);
+    LoopName run = r.vector;
+    if (p.through_rows) run = Y.fuse(r.row, r.vector, r.row + r.vector);
+    auto [runs, pixel] = Y.split(run, p.pixels);
     std::vector<LoopName> order(r.outside.begin(), r.outside.end());
     if (p.outer.is("filters")) order.push_back(filters);
     const std::string channels = channels_of(r);
@@ -99,7 +158,7 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
         order.push_back(o);
         channel = i;
     }
-    if (!r.row.empty()) order.push_back(r.row);
+    if (!r.row.empty() && !p.through_rows) order.push_back(r.row);
     if (p.outer.is("rows")) order.push_back(filters);
     order.push_back(runs);
     if (p.unroll.is("channels") && !channels.empty()) std::tie(channel, copies) = Y.split(channel, 4);
@@ -117,6 +176,11 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
         const std::vector<Axis> axes = X.state().def.axes;
         if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
         if (lanes > 1) X.vectorize(axes.back().name(), lanes);
+    }
+    if (p.copy_image) {
+        StageHandle X =
+            s.place_in(r.image.tensor, smallest_level(machine, image_bytes(r, sum)), Y.name(), r.outside.back());
+        if (lanes > 1) X.vectorize(X.state().def.axes.back().name(), lanes);
     }
     const std::string block = std::to_string(wide);
     std::vector<std::string> layout;
@@ -136,11 +200,9 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
         for (const std::string &l : r.outside) {
             if (r.weights.axes.count(l)) at = l;
         }
-        std::string level = machine.memory.back().name;
-        for (const char *cache : {"L3", "L2"}) {
-            if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) level = cache;
-        }
-        s.place_in(r.weights.tensor, level, Y.name(), at).layout(layout);
+        StageHandle W = s.place_in(r.weights.tensor, smallest_level(machine, bytes), Y.name(), at);
+        W.layout(layout);
+        transpose_weights(W, r, lanes);
     }
     s.accumulate_in(Y.name(), "registers", runs);
     if (!r.contraction.consumer.empty()) Y.finish_in(r.contraction.consumer);
