@@ -1,5 +1,6 @@
 // Products of matrices whose operands and result lie row-major in DRAM.
 // Links: ops schedules/library
+// Labels: long
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
