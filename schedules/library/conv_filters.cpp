@@ -7,7 +7,7 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t fewest_filters = 8, fewest_results = 100;
+constexpr int64_t fewest_filters = 8, fewest_results = 100, fewest_steps = 32;
 
 std::optional<ConvRoles> roles(const Op &op) {
     auto r = conv_roles(op);
@@ -15,6 +15,9 @@ std::optional<ConvRoles> roles(const Op &op) {
     if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
+    int64_t steps = 1; // short sums do not pay for results that go to their planes one by one
+    for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
+    if (steps < fewest_steps) return std::nullopt;
     // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
     int64_t results = 1;
     for (const Axis &a : sum.axes) {

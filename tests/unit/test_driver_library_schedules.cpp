@@ -169,11 +169,11 @@ TEST_CASE("convolutions in vectors of filters") {
     check_op(ops::conv2d(f32, 1, 5, 12, 11, 24, 3, 3, ops::Conv2dOptions(o).padding(1)), "conv_filters", true, {}, 6);
     check_op(ops::conv2d(f32, 2, 3, 14, 15, 9, 5, 3, ops::Conv2dOptions(o).stride(2).padding(2)), "conv_filters");
     check_op(ops::conv2d(f32, 1, 40, 6, 7, 16, 1, 1, ops::Conv2dOptions(o).stride(2)), "conv_filters", true, {}, 6);
-    check_op(ops::conv2d(f64, 1, 3, 14, 15, 17, 3, 3, ops::Conv2dOptions().dilation(2)), "conv_filters");
+    check_op(ops::conv2d(f64, 1, 4, 14, 15, 17, 3, 3, ops::Conv2dOptions().dilation(2)), "conv_filters");
     ops::Conv2dOptions grouped = o;
     grouped.groups = 2;
-    check_op(ops::conv2d(f32, 2, 4, 9, 9, 16, 3, 3, grouped.padding(1)), "conv_filters");
-    check_op(ops::conv1d(f32, 2, 5, 60, 16, 3), "conv_filters");
+    check_op(ops::conv2d(f32, 2, 8, 9, 9, 16, 3, 3, grouped.padding(1)), "conv_filters");
+    check_op(ops::conv1d(f32, 2, 12, 60, 16, 3), "conv_filters");
     check_op(ops::conv3d(f32, 1, 3, 4, 6, 11, 8, 2, 3, 3), "conv_filters");
     check_op(ops::conv2d(i8, 1, 5, 14, 11, 8, 3, 3), "conv_filters");
     check_op(ops::conv2d(f32, 1, 5, Size("H"), Size("W"), 16, 3, 3), "conv_filters", true, {{"H", 9}, {"W", 14}});
@@ -184,8 +184,10 @@ TEST_CASE("convolutions in vectors of filters") {
     CHECK(!space->reason_against(space->from_json(ahead)).empty()); // no search changes what a kernel takes
     check_schedule(space->schedule(space->from_json(ahead)), {}, true);
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 14, 14, 24, 3, 3))->name, "conv_filters");
-    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 7, 3, 3))->name, "conv");  // few filters
-    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 24, 1, 1))->name, "conv"); // rows are one run
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 7, 3, 3))->name, "conv");   // few filters
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 9, 24, 3, 3))->name, "conv");   // few results
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 3, 14, 14, 24, 3, 3))->name, "conv"); // short sums
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 24, 1, 1))->name, "conv");  // rows are one run
 }
 
 TEST_CASE("convolutions over sequences and volumes, and transposed ones") {
