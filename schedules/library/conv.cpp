@@ -81,16 +81,10 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     std::vector<LoopName> order = outside;
     order.insert(order.end(), tiles.begin(), tiles.end());
     const LoopName innermost_tile = order.back();
-    LoopName copies = "";
-    for (const std::string &w : r.window) {
-        if (p.unroll.is("channels") && r.image.axes.count(w) && !shifts(r.image, w)) {
-            auto [o, i] = Y.split(w, 4);
-            order.push_back(o);
-            copies = i;
-        } else {
-            order.push_back(w);
-        }
-    }
+    const std::string channels = channels_of(r);
+    LoopName channel = channels, copies = "";
+    if (p.unroll.is("channels") && !channels.empty()) std::tie(channel, copies) = Y.split(channels, 4);
+    for (const std::string &w : r.window) order.push_back(w == channels ? channel : LoopName(w));
     if (!copies.name.empty()) order.push_back(copies);
     if (!other_in.name.empty()) order.push_back(other_in);
     if (!row_in.name.empty()) order.push_back(row_in);

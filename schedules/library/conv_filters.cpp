@@ -46,14 +46,6 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
-// The reduction axis over channels; "" where there is none.
-std::string channels_of(const ConvRoles &r) {
-    for (const std::string &w : r.window) {
-        if (r.image.axes.count(w) && !shifts(r.image, w)) return w;
-    }
-    return "";
-}
-
 // The nearest cache of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes) {
     for (const char *cache : {"L2", "L3"}) {

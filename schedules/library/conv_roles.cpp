@@ -87,6 +87,13 @@ std::optional<ConvRoles> conv_roles(const Op &op) {
     return r;
 }
 
+std::string channels_of(const ConvRoles &r) {
+    for (const std::string &w : r.window) {
+        if (r.image.axes.count(w) && !shifts(r.image, w)) return w;
+    }
+    return "";
+}
+
 int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise) {
     const Axis *a = find_axis(s, axis);
     return a ? constant_extent(*a).value_or(otherwise) : 1;

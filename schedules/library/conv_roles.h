@@ -25,6 +25,9 @@ std::optional<ConvRoles> conv_roles(const Op &op);
 // Whether some index uses the axis beside others.
 bool shifts(const Operand &o, const std::string &axis);
 
+// The reduction axis over channels; "" where there is none.
+std::string channels_of(const ConvRoles &r);
+
 // The extent of an axis of the stage; `otherwise` where it is no number, 1 where there is no such axis.
 int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise);
 // 1 … n, as far as the extent reaches.
