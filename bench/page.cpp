@@ -126,8 +126,9 @@ const char *const preface =
     "for these\n"
     "types, or with copying memory where the arrays exceed the caches, timed in the same rounds. Convolutions take "
     "NCHW\n"
-    "images; peers have brought weights into their own layout before, and in \"own layouts\" images too. Spread: "
-    "between the\n"
+    "images; peers have brought weights into their own layout before, and in \"own layouts\" images too; ours where "
+    "the\n"
+    "schedule packs them ahead. Spread: between the\n"
     "10th and 90th percentile of ours, relative to the median; where it is large, other work ran on the host, and a "
     "few per\n"
     "cent either way mean nothing.\n\n";

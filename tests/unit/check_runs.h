@@ -5,6 +5,7 @@
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
+#include "support/error.h"
 #include "targets/lower/lower.h"
 
 #include <doctest/doctest.h>
@@ -16,6 +17,19 @@ inline std::string body_of(const Schedule &s) {
     std::ostringstream text;
     text << lower(s).body;
     return text.str();
+}
+
+// What f is told is wrong, or that it is not.
+template<typename F>
+std::string refusal(F f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        return e.what();
+    } catch (const Unsupported &e) {
+        return e.what();
+    }
+    return "no error";
 }
 
 inline void check_runs(const Schedule &s, const Sizes &sizes = {}, const CompileOptions &options = {}) {

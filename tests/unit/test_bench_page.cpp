@@ -88,7 +88,7 @@ TEST_CASE("a picture has every case, peer and peak, and longer bars for more") {
 }
 
 TEST_CASE("a suite measured again replaces its own section alone") {
-    const auto folder = std::filesystem::path("test_bench_page.scratch");
+    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_bench_page.scratch";
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     const std::string page = (folder / "speed.md").string();
@@ -113,6 +113,6 @@ TEST_CASE("pages refuse what they cannot show") {
     const Target target = Target::named("x86-64-avx2");
     CHECK_THROWS_WITH_AS(write_page("speed.txt", {row("rows", "a", 1, 1)}, target), doctest::Contains("FILE.md"),
                          UserError);
-    CHECK_THROWS_WITH_AS(write_page("test_bench_page.scratch/x.md", {row("compile", "a", 1, 1)}, target),
+    CHECK_THROWS_WITH_AS(write_page(KUMIKO_BINARY_DIR "/x.md", {row("compile", "a", 1, 1)}, target),
                          doctest::Contains("suite compile has none"), UserError);
 }

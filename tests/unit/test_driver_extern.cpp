@@ -69,18 +69,6 @@ Op top(const Expr &M, const Expr &N, int K) {
     return Op("top", {X}, {t[0], t[1]});
 }
 
-template<typename F>
-std::string refusal(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    } catch (const Unsupported &e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 bool holds(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 } // namespace

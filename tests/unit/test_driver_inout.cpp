@@ -51,16 +51,6 @@ Op move_by_one(const Expr &N) {
     return Op("move", {X}, {update(X, T(i) + X(i))});
 }
 
-template<typename F>
-std::string refusal(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 bool holds(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 } // namespace

@@ -16,16 +16,6 @@ Op running(Type t, const Expr &M, const Expr &N, bool along_rows) {
     return Op("running", {X}, {compute("Y", {i, j}, scan(plus, 0, X(i, j), along_rows ? j : i))});
 }
 
-template<typename F>
-std::string refusal(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 } // namespace
 
 TEST_CASE("cumulative sums") {

@@ -10,16 +10,6 @@ namespace {
 
 constexpr CombinerProperties any_order = {.associative = true, .commutative = true};
 
-template<typename F>
-std::string refusal(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 // Counts, means and sums of squares around them, of two sets joined.
 Values welford(const Values &a, const Values &b) {
     const Expr n = a[0] + b[0], d = b[1] - a[1], part = b[0] / Halide::max(n, 1.f);
