@@ -98,6 +98,8 @@ private:
                 if (p.loop == loop) line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead");
             }
             children(s, loop, depth);
+            if (s.waiting && s.waiting->loop == loop)
+                line(depth, "between rounds, " + s.name() + " waits in " + s.waiting->level);
             if (s.accumulate && s.accumulate->loop == loop) {
                 line(depth, "accumulate " + s.name() + " in " + s.accumulate->level);
                 accumulating = depth;

@@ -155,6 +155,10 @@ StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop,
     return apply("accumulate_in", args, where);
 }
 
+StageHandle &StageHandle::wait_in(const std::string &level, LoopName loop, Place where) {
+    return apply("wait_in", {{"level", level}, {"loop", loop.name}}, where);
+}
+
 StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) {
     return apply("layout", {{"terms", terms}}, where);
 }
@@ -226,6 +230,12 @@ Schedule &Schedule::accumulate_in(const std::string &stage, const std::string &l
     json args = {{"stage", stage}, {"level", level}, {"loop", loop.name}};
     if (rounds != "reload") args["rounds"] = rounds;
     return apply({"accumulate_in", args, where});
+}
+
+StageHandle Schedule::reindex(const std::string &tensor, const std::string &consumer,
+                              const std::vector<std::string> &groups, Place where) {
+    apply({"reindex", {{"tensor", tensor}, {"consumer", consumer}, {"groups", groups}}, where});
+    return StageHandle(*this, tensor + ".by." + consumer);
 }
 
 StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where) {

@@ -78,6 +78,8 @@ public:
     // `rounds`: "reload" or "join", where a reduction loop stands outside
     StageHandle &accumulate_in(const std::string &level, LoopName loop, const std::string &rounds = "reload",
                                Place where = Place::current());
+    // Where partial results wait between the rounds of accumulate_in, as much of them as is touched below the loop.
+    StageHandle &wait_in(const std::string &level, LoopName loop, Place where = Place::current());
     StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
     // Of a copy: its elements in another type that has all their values, "f32".
     StageHandle &hold_as(const std::string &type, Place where = Place::current());
@@ -132,6 +134,10 @@ public:
                          LoopName loop, Place where = Place::current());
     Schedule &accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
                             const std::string &rounds = "reload", Place where = Place::current());
+    // Lets the consumer read the tensor by its own axes: through a new inlined stage "<tensor>.by.<consumer>" with one axis for each
+    // group of the consumer's axes, as in {"n", "c ky kx", "y x"}, which place_in can copy in any order.
+    StageHandle reindex(const std::string &tensor, const std::string &consumer, const std::vector<std::string> &groups,
+                        Place where = Place::current());
     // Copies an input once, ahead of time, in the storage order given: the kernel gets an entry "<kernel>_pack_<input>".
     StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout,
                         Place where = Place::current());

@@ -73,6 +73,11 @@ struct Accumulate {
     bool join; // a later round starts from the identity, and joins the earlier partial results on leaving
 };
 
+// Partial results that a round leaves and the next one takes up, as much of them as is touched below `loop`.
+struct Waiting {
+    std::string level, loop;
+};
+
 // At each iteration of `loop`, the region of `tensor` that is read `distance` iterations later is fetched into a cache.
 struct Prefetch {
     std::string tensor, loop;
@@ -105,8 +110,9 @@ struct StageState {
     bool is_copy = false; // made by place_in: holds a region of another tensor as it is
     std::string copied;   // the tensor that it copies
     std::optional<Accumulate> accumulate;
-    std::string finished_into; // the consumer that this reduction's end computes
-    std::string finished_by;   // the reduction in whose end this consumer is computed; its own loops are no longer used
+    std::optional<Waiting> waiting; // unset: between rounds, partial results wait where the stage is kept
+    std::string finished_into;      // the consumer that this reduction's end computes
+    std::string finished_by; // the reduction in whose end this consumer is computed; its own loops are no longer used
     std::vector<LayoutTerm> layout; // empty: the axes in order
     std::vector<Prefetch> prefetches;
     std::vector<Peel> peels;

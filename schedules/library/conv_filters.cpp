@@ -7,11 +7,13 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t fewest_filters = 8, fewest_results = 100, fewest_steps = 32;
+constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
+constexpr int64_t most_pixels = 256, long_sum = 256; // of windows of one element
+constexpr int64_t sharing_filters = 128;             // that pay for a copy of an image in another order
 
 std::optional<ConvRoles> roles(const Op &op) {
     auto r = conv_roles(op);
-    if (!r || r->nhwc || r->other.empty() || r->fusable || !r->weights_padding.empty()) return std::nullopt;
+    if (!r || r->nhwc || r->other.empty() || !r->weights_padding.empty()) return std::nullopt;
     if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
@@ -23,7 +25,11 @@ std::optional<ConvRoles> roles(const Op &op) {
     for (const Axis &a : sum.axes) {
         if (!r->weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
     }
-    if (r->dense && results < fewest_results) return std::nullopt;
+    if (r->fusable) { // where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end
+        if (results > most_pixels || steps < long_sum) return std::nullopt;
+    } else if (r->dense && results < fewest_results) {
+        return std::nullopt;
+    }
     return r;
 }
 
@@ -83,6 +89,34 @@ void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
     W.reorder(order).unroll(ri).vectorize(fi);
 }
 
+// What is read of an image, for each tile of pixels in one run.
+void pack_image(Schedule &s, StageHandle Y, const ConvRoles &r, const ConvFiltersParameters &p) {
+    const Stage &sum = *r.contraction.sum;
+    int64_t bytes = sum.type.bytes();
+    for (const std::string &a : {channels_of(r), r.row, r.vector}) bytes *= a.empty() ? 1 : extent_of(sum, a, 64);
+    std::vector<std::string> groups;
+    for (const std::string &a : r.outside) {
+        if (r.image.axes.count(a)) groups.push_back(a);
+    }
+    std::vector<std::string> layout = groups;
+    std::string window;
+    for (const std::string &w : r.window) window += (window.empty() ? "" : " ") + w;
+    groups.insert(groups.end(), {window, r.row + " " + r.vector});
+    const StageHandle by = s.reindex(r.image.tensor, Y.name(), groups);
+    StageHandle X = s.place_in(by.name(), smallest_level(s.machine(), bytes), Y.name(), r.outside.back());
+    const std::vector<Axis> axes = X.state().def.axes;
+    const std::string step = axes[axes.size() - 2].name(), pixel = axes.back().name(), run = std::to_string(p.pixels);
+    layout.insert(layout.end(), {pixel + "/" + run, step, pixel + "%" + run});
+    X.layout(layout);
+    auto [tiles, one] = X.split(pixel, p.pixels);
+    std::vector<LoopName> order;
+    for (size_t d = 0; d + 2 < axes.size(); d++) order.push_back(axes[d].name());
+    order.insert(order.end(), {tiles, step, one});
+    X.reorder(order);
+    if (p.pixels > 1) X.vectorize(one, p.pixels);
+    if (p.parallel) share_out(X, order, threads_of(s.machine()));
+}
+
 const std::string &window_axis(const ConvRoles &r, size_t from_last) {
     return r.window[r.window.size() - 1 - from_last];
 }
@@ -99,13 +133,13 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    const bool rows_follow = !r.row.empty() && sum.axes[sum.axes.size() - 2].name() == r.row;
-    // Runs that go on in the next row waste less, but each result of a tile has an address of its own.
-    const int64_t tile = registers / vectors, height = extent_of(sum, r.row, 64);
-    const Run in_row = best_run(row, std::min(row, tile), vectors), through = best_run(row * height, tile, vectors);
-    const bool on = rows_follow && 1.1 * through.time < in_row.time * double(height);
-    p.through_rows = rows_follow ? Flag(on) : Flag(false, {false});
-    p.pixels = Tile::nearest(on ? through.pixels : in_row.pixels, up_to(16, row * height));
+    const bool rows_follow =
+        !r.row.empty() && sum.axes[sum.axes.size() - 2].name() == r.row && constant_extent(*find_axis(sum, r.vector));
+    // Runs of results that go on in the next row waste less, and neighbours in them share no element that would have to be kept.
+    const int64_t tile = registers / vectors, height = rows_follow ? extent_of(sum, r.row, 64) : 1;
+    p.through_rows = rows_follow ? Flag(true) : Flag(false, {false});
+    p.pixels =
+        Tile::nearest(best_run(row * height, std::min(row * height, tile), vectors).pixels, up_to(16, row * height));
     // The weights of a tile, and the rows of the image that it reads, are met again at the next run of pixels, and stay in the
     // second cache till then.
     const std::string channels = channels_of(r);
@@ -117,14 +151,20 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
         rows = std::max(rows, extent_of(sum, w, 1));
     }
     const int64_t bytes = (window * vectors * lanes + rows * row) * sum.type.bytes();
-    const int64_t most = std::max<int64_t>(16, cache_bytes(machine, "L2", 512 << 10) / 4 / bytes);
+    const int64_t most = window == 1 ? cache_bytes(machine, "L1", 32 << 10) / (vectors * lanes * sum.type.bytes())
+                                     : std::max<int64_t>(16, cache_bytes(machine, "L2", 512 << 10) / 8 / bytes);
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
     p.outer = Choice("filters", {"filters", "rows"});
     // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
-    const bool copyable = r.padding.empty() && !r.outside.empty();
-    p.copy_image = copyable ? Flag(!r.dense && window == 1) : Flag(false, {false});
+    std::vector<std::string> images = {"direct"};
+    if (r.padding.empty() && !r.outside.empty()) {
+        images.push_back("copied");
+        if (window == 1 && rows_follow) images.push_back("packed");
+    }
+    const bool pack = images.size() == 3 && (!r.dense || filters >= sharing_filters);
+    p.image = Choice(pack ? "packed" : !r.dense && window == 1 && images.size() == 2 ? "copied" : "direct", images);
     p.weights = Choice("copied", {"copied", "ahead"});
     p.unroll = extent_of(sum, window_axis(r, 0), 64) > 1
                    ? Choice(extent_of(sum, window_axis(r, 0), 64) <= 11 ? "kx" : "none", {"none", "kx"})
@@ -147,11 +187,10 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     std::vector<LoopName> order(r.outside.begin(), r.outside.end());
     if (p.outer.is("filters")) order.push_back(filters);
     const std::string channels = channels_of(r);
-    LoopName channel = channels, copies = "";
+    LoopName channel = channels, copies = "", block = "";
     if (!channels.empty() && p.depth < extent_of(sum, channels, 64)) {
-        auto [o, i] = Y.split(channels, p.depth);
-        order.push_back(o);
-        channel = i;
+        std::tie(block, channel) = Y.split(channels, p.depth);
+        order.push_back(block);
     }
     if (!r.row.empty() && !p.through_rows) order.push_back(r.row);
     if (p.outer.is("rows")) order.push_back(filters);
@@ -172,22 +211,23 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
         if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
         if (lanes > 1) X.vectorize(axes.back().name(), lanes);
     }
-    if (p.copy_image) {
+    if (p.image.is("packed")) pack_image(s, Y, r, p);
+    if (p.image.is("copied")) {
         StageHandle X =
             s.place_in(r.image.tensor, smallest_level(machine, image_bytes(r, sum)), Y.name(), r.outside.back());
         if (lanes > 1) X.vectorize(X.state().def.axes.back().name(), lanes);
     }
-    const std::string block = std::to_string(wide);
+    const std::string side_by_side = std::to_string(wide);
     std::vector<std::string> layout;
     int64_t bytes = sum.type.bytes();
     for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
         bytes *= constant_extent(a).value_or(64);
         if (a.name() == r.other)
-            layout.push_back(r.other + "/" + block);
+            layout.push_back(r.other + "/" + side_by_side);
         else
             layout.push_back(a.name());
     }
-    layout.push_back(r.other + "%" + block);
+    layout.push_back(r.other + "%" + side_by_side);
     if (p.weights.is("ahead")) {
         s.prepack(r.weights.tensor, layout);
     } else if (!r.outside.empty()) { // once, outside of all that reads other weights
@@ -200,6 +240,11 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
         transpose_weights(W, r, lanes);
     }
     s.accumulate_in(Y.name(), "registers", runs);
+    if (!block.name.empty() && (p.outer.is("filters") || !r.outside.empty())) {
+        int64_t results = sum.type.bytes() * (p.outer.is("filters") ? wide : extent_of(sum, r.other, 64));
+        for (const std::string &a : {r.row, r.vector}) results *= a.empty() ? 1 : extent_of(sum, a, 64);
+        Y.wait_in(smallest_level(machine, results), p.outer.is("filters") ? filters : LoopName(r.outside.back()));
+    }
     if (!r.contraction.consumer.empty()) Y.finish_in(r.contraction.consumer);
     return s;
 }

@@ -8,15 +8,17 @@
 namespace kumiko::library {
 
 struct ConvFiltersParameters {
-    BOOST_HANA_DEFINE_STRUCT(ConvFiltersParameters, (Tile, pixels), // neighbouring results in registers
-                             (Tile, vectors),                       // vectors of filters in registers
-                             (Flag, through_rows),                  // runs of results go on in the next row
-                             (Tile, depth),      // channels that are summed between visits to results
-                             (Choice, outer),    // what the outermost loop steps through: "filters" or "rows"
-                             (Flag, copy_image), // what is read of an image without padding stands together in a copy
-                             (Choice, weights),  // brought into reading order by the kernel: "copied"; or "ahead" of it
-                             (Choice, unroll),   // "none", "kx" of the window, or four "channels"
-                             (Flag, parallel));  // spread the outermost loop over cores
+    BOOST_HANA_DEFINE_STRUCT(
+        ConvFiltersParameters, (Tile, pixels), // neighbouring results in registers
+        (Tile, vectors),                       // vectors of filters in registers
+        (Flag, through_rows),                  // runs of results go on in the next row
+        (Tile, depth),                         // channels that are summed between visits to results
+        (Choice, outer),                       // what the outermost loop steps through: "filters" or "rows"
+        // the image is read where it is: "direct"; or what is read of it stands together in a copy: "copied",
+        // or in one by tiles of pixels: "packed"
+        (Choice, image), (Choice, weights), // brought into reading order by the kernel: "copied"; or "ahead" of it
+        (Choice, unroll),                   // "none", "kx" of the window, or four "channels"
+        (Flag, parallel));                  // spread the outermost loop over cores
 };
 
 bool is_conv_by_filters(const Op &op);

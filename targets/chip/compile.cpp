@@ -199,6 +199,11 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     }
     if (!schedule.specializations().empty())
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
+    for (const StageState &s : schedule.state().stages) {
+        if (s.waiting)
+            throw Unsupported("partial results of stage " + s.name() + " wait in " + s.waiting->level +
+                              " between rounds; on the chip all of a sum is made in one round");
+    }
     try {
         auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
         contents->state = std::make_shared<ScheduleState>(with_results_stored(with_pieces(schedule.state())));

@@ -74,6 +74,7 @@ private:
 
     Expr inlined(const Expr &e);
     Expr inlined_value(const StageState &s);
+    Expr joined(const Frame &f, const Expr &e) const;
     Expr at(const Frame &f, const Expr &e);
     Expr in_buffers(const Expr &e, const Frame *at = nullptr);
     std::vector<Expr> indices(const Frame &f);
@@ -128,6 +129,10 @@ private:
     Stmt reduction(Frame &f);
     static std::optional<std::set<std::string>> reduction_roots(const StageState &s);
     bool rounds_in_order(const Frame &f, size_t depth) const;
+    // Where partial results of what the loops from a depth on touch are kept: by axes, or by loops.
+    Stmt with_partial_results(Frame &f, size_t depth, const std::string &level, const std::string &suffix,
+                              const std::function<Stmt()> &body);
+    Stmt between_rounds(Frame &f, const Walk &rounds);
     Stmt accumulate(Frame &f, size_t depth, bool rounds, bool late);
 };
 

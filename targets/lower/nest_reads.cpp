@@ -44,12 +44,50 @@ Expr NestBuilder::inlined_value(const StageState &s) {
     return e;
 }
 
+// With sums like y * width + x of an axis, or a fused loop, and what is inside of it made the loop that was fused from both.
+Expr NestBuilder::joined(const Frame &f, const Expr &e) const {
+    struct Join : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const Frame *f;
+        Expr visit(const Add *op) override {
+            const Expr e = IRGraphMutator::visit(op);
+            op = e.as<Add>();
+            const Mul *outer = op ? op->a.as<Mul>() : nullptr;
+            const Variable *o = outer ? outer->a.as<Variable>() : nullptr;
+            const Variable *i = op ? op->b.as<Variable>() : nullptr;
+            if (!o || !i) return e;
+            for (const Relation &r : f->stage().relations) {
+                const auto *fuse = std::get_if<FuseRelation>(&r);
+                if (fuse && fuse->outer == o->name && fuse->inner == i->name && begins_at_zero(o->name) &&
+                    begins_at_zero(i->name) && equal(simplify(f->extent(i->name)), simplify(outer->b)))
+                    return Variable::make(Int(32), fuse->fused);
+            }
+            return e;
+        }
+        // The loop's value is what the expression means: the axis of that name where there is one.
+        bool begins_at_zero(const std::string &name) const {
+            const auto &axes = f->stage().def.axes;
+            for (size_t d = 0; d < axes.size(); d++) {
+                if (axes[d].name() == name)
+                    return is_const_zero(simplify(f->region().min[d])) && f->region().step_of(d) == 1;
+            }
+            return true;
+        }
+    } join;
+    join.f = &f;
+    return join.mutate(e);
+}
+
 // An expression of the stage at the frame's indices, reading the buffers in scope.
 Expr NestBuilder::at(const Frame &f, const Expr &e) {
     std::map<std::string, Expr> index;
+    for (const Relation &r : f.stage().relations) {
+        if (const auto *fuse = std::get_if<FuseRelation>(&r))
+            index[fuse->fused] = simplify_index(f.value(fuse->fused), bounds_);
+    }
     for (const Axis &a : f.stage().def.axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
     for (const Axis &a : f.stage().def.reduction_axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
-    return in_buffers(substitute(index, inlined(e)), &f);
+    return in_buffers(substitute(index, joined(f, inlined(e))), &f);
 }
 
 // With reads of tensors made reads of the buffers that hold them here; `at`: where the reading stage stands.
@@ -94,6 +132,10 @@ Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
     for (const auto *axes : {&f.stage().def.axes, &f.stage().def.reduction_axes}) {
         for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
     }
+    for (const Relation &r : f.stage().relations) { // for what `joined` makes
+        if (const auto *fuse = std::get_if<FuseRelation>(&r))
+            scope.push(fuse->fused, f.axis_interval(fuse->fused, depth, bounds_));
+    }
     return scope;
 }
 
@@ -103,8 +145,11 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     if (p.is_copy) {
         const auto readers = state_.consumers(p.name());
         const StageState *by = readers.size() == 1 ? finisher_of(readers[0]) : nullptr;
-        if (readers.size() == 1 && (by ? by->name() : readers[0]) == f.stage().name())
-            return lattice_read(expressions_of(f.stage()), p.name(), scope_of(f, depth), whole_region(p.def), bounds_);
+        if (readers.size() == 1 && (by ? by->name() : readers[0]) == f.stage().name()) {
+            std::vector<Expr> all = expressions_of(f.stage());
+            for (Expr &e : all) e = joined(f, e);
+            return lattice_read(all, p.name(), scope_of(f, depth), whole_region(p.def), bounds_);
+        }
     }
     std::optional<Region> all;
     const auto add = [&](const StageState &reader, const Bounds &scope) {

@@ -69,13 +69,13 @@ Stmt NestBuilder::reduction(Frame &f) {
         const bool late = rounds && finishes && !rounds_in_order(f, depth);
         Walk w;
         w.stop = depth;
-        w.leaf = [&](Frame &g) { return accumulate(g, depth, rounds, late); };
-        if (!rounds) return walk(f, 0, w);
+        w.leaf = [&](Frame &g) { return accumulate(g, depth, rounds, late || s.waiting); };
+        if (!rounds) return s.waiting ? between_rounds(f, w) : walk(f, 0, w);
         Walk outer;
         outer.stop = first;
         outer.leaf = [&](Frame &g) {
             Stmt all = walk(g, first, w);
-            if (late) all = Block::make(all, finish(g, first));
+            if (late && !s.waiting) all = Block::make(all, finish(g, first));
             Expr nothing; // without a round, what is stored is the identity
             for (const Axis &a : s.def.reduction_axes) {
                 if (!proves(a.extent() > 0, bounds_))
@@ -83,9 +83,10 @@ Stmt NestBuilder::reduction(Frame &f) {
             }
             if (!nothing.defined()) return all;
             Stmt none = begin(g, first);
-            if (finishes && !late) none = Block::make(none, finish(g, first));
+            if (finishes && !late && !s.waiting) none = Block::make(none, finish(g, first));
             return Block::make(IfThenElse::make(simplify_index(nothing, bounds_), none), all);
         };
+        if (s.waiting) return between_rounds(f, outer);
         // Partial results wait in the stage's own storage meanwhile.
         if (finishes) return with_storage(s, f.region(), [&] { return walk(f, 0, outer); });
         return walk(f, 0, outer);
@@ -142,6 +143,55 @@ bool NestBuilder::rounds_in_order(const Frame &f, size_t depth) const {
     return true;
 }
 
+Stmt NestBuilder::with_partial_results(Frame &f, size_t depth, const std::string &level, const std::string &suffix,
+                                       const std::function<Stmt()> &body) {
+    const StageState &s = f.stage();
+    std::vector<std::string> axes;
+    for (const Axis &a : s.def.axes) axes.push_back(a.name());
+    Region region = touched(f, depth);
+    std::vector<LayoutTerm> layout = accumulator_layout(s);
+    const std::vector<std::string> loops = accumulator_loops(s, depth);
+    if (!loops.empty()) {
+        axes = loops, layout = {}, region = {};
+        for (const std::string &l : loops) {
+            region.min.push_back(0);
+            region.extent.push_back(f.extent(l));
+        }
+    }
+    return with_components(s.def, 0, axes, region, layout, level, suffix, true, [&] {
+        if (!loops.empty()) {
+            for (const std::string &t : names_of(s)) by_loops_[buffers_.at(t)] = loops;
+        }
+        return body();
+    });
+}
+
+// All rounds with partial results in a place of their own meanwhile, which the last visit empties. `rounds`: what runs the loops
+// from the outermost reduction on.
+Stmt NestBuilder::between_rounds(Frame &f, const Walk &rounds) {
+    const StageState &s = f.stage();
+    const size_t depth = s.position(s.waiting->loop) + 1;
+    Walk w;
+    w.stop = depth;
+    w.leaf = [&](Frame &g) {
+        const std::map<std::string, std::string> home = buffers_;
+        return with_partial_results(g, depth, s.waiting->level, ".sum", [&] {
+            const Stmt all = walk(g, depth, rounds);
+            if (!s.finished_into.empty()) return Block::make(all, finish(g, depth));
+            const std::map<std::string, std::string> waiting = buffers_;
+            const Stmt leave = pure_walk(g, depth, [&](Frame &h) {
+                const std::vector<Expr> values = read(h, waiting);
+                for (const std::string &t : names_of(s)) buffers_[t] = home.at(t);
+                Stmt out = store(h, values);
+                buffers_ = waiting;
+                return out;
+            });
+            return Block::make(all, leave);
+        });
+    };
+    return walk(f, 0, w);
+}
+
 // `rounds`: a reduction loop stands outside, so partial results are put away and reloaded. `late`: the consumer is not
 // finished here.
 Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
@@ -166,23 +216,8 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
     }
     const auto whole = [&](const Stmt &s) { return runs.defined() ? IfThenElse::make(runs, s) : s; };
     const std::map<std::string, std::string> home = buffers_;
-    std::vector<std::string> axes;
-    for (const Axis &a : s.def.axes) axes.push_back(a.name());
-    Region region = touched(f, depth);
-    std::vector<LayoutTerm> layout = accumulator_layout(s);
-    const std::vector<std::string> loops = accumulator_loops(s, depth);
-    if (!loops.empty()) {
-        axes = loops, layout = {}, region = {};
-        for (const std::string &l : loops) {
-            region.min.push_back(0);
-            region.extent.push_back(f.extent(l));
-        }
-    }
-    return whole(with_components(s.def, 0, axes, region, layout, s.accumulate->level, ".acc", true, [&] {
+    return whole(with_partial_results(f, depth, s.accumulate->level, ".acc", [&] {
         const std::map<std::string, std::string> accumulators = buffers_;
-        if (!loops.empty()) {
-            for (const std::string &t : names_of(s)) by_loops_[buffers_.at(t)] = loops;
-        }
         Stmt start = begin(f, depth);
         const bool later = rounds && !is_const_one(is_first);
         if (later && !s.accumulate->join) {

@@ -28,20 +28,33 @@ int64_t statements(const Stmt &s) {
     return count.n;
 }
 
-// The single elements that vectors are made of, by their index.
-std::set<std::string> spread_elements(const Stmt &s) {
+// What is read besides accumulators, by its index: single elements that vectors are made of, and vectors.
+struct Elements {
+    std::set<std::string> spread, vectors;
+};
+
+Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators) {
     struct Find : IRVisitor {
         using IRVisitor::visit;
-        std::set<std::string> found;
+        const std::set<std::string> *accumulators;
+        Elements found;
+        static std::string text(const Load *load) {
+            std::ostringstream text;
+            text << load->name << simplify(load->index);
+            return text.str();
+        }
         void visit(const Broadcast *op) override {
             const Cast *cast = op->value.as<Cast>();
             const Load *load = (cast ? cast->value : op->value).as<Load>();
             if (!load || !load->type.is_scalar()) return IRVisitor::visit(op);
-            std::ostringstream text;
-            text << load->name << simplify(load->index);
-            found.insert(text.str());
+            found.spread.insert(text(load));
+        }
+        void visit(const Load *op) override {
+            IRVisitor::visit(op);
+            if (op->type.is_vector() && !accumulators->count(op->name)) found.vectors.insert(text(op));
         }
     } find;
+    find.accumulators = &accumulators;
     s.accept(&find);
     return std::move(find.found);
 }
@@ -86,17 +99,21 @@ class Unroll : public IRMutator {
         return find.stores && !find.moves;
     }
 
-    // Whether what the copies share would crowd the accumulators out of the registers.
+    // Whether what the copies share would crowd the accumulators, and the vectors that one copy reads, out of the registers.
     bool crowded(const std::vector<Stmt> &copies) const {
         const int64_t registers = machine_.vector_registers;
         if (2 * accumulators_ <= registers || accumulators_ > registers) return false;
         std::set<std::string> all, shared;
+        size_t vectors = 0;
         for (const Stmt &copy : copies) {
-            for (const std::string &e : spread_elements(copy)) {
+            const Elements read = elements_read(copy, in_registers_);
+            for (const std::string &e : read.spread) {
                 if (!all.insert(e).second) shared.insert(e);
             }
+            vectors = std::max(vectors, read.vectors.size());
         }
-        return !shared.empty() && accumulators_ + static_cast<int64_t>(shared.size()) + 2 > registers;
+        const size_t spread = 1; // the element at work
+        return !shared.empty() && accumulators_ + static_cast<int64_t>(shared.size() + vectors + spread) > registers;
     }
 
     Stmt visit(const For *op) override {

@@ -127,6 +127,15 @@ FILE:LINE: error: write_back("i"): stage C accumulates in no level
 )");
 }
 
+TEST_CASE("wait_in") {
+    Schedule s(product(64, 64, 64), chip_machine(small()));
+    auto [ko, ki] = s.stage("C").split("k", 8);
+    s.stage("C").reorder({"i", ko, "j", ki}).accumulate_in("GRF0", "j").wait_in("L2BM", "i");
+    CHECK(told([&] { compile_chip(s); }) == R"(
+unsupported: partial results of stage C wait in L2BM between rounds; on the chip all of a sum is made in one round
+)");
+}
+
 TEST_CASE("what is missing for the matrix unit") {
     const Op op = product(64, 64, 64);
     CHECK(told([&] { compile_chip(Schedule(op, chip_machine(small()))); }) == R"(

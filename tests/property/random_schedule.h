@@ -38,6 +38,14 @@ public:
             if (reductions.empty()) return std::nullopt;
             stage_ = reductions[r_.below(reductions.size())];
         }
+        if (name == "wait_in") {
+            std::vector<const StageState *> accumulating;
+            for (const StageState &s : s_.stages) {
+                if (s.accumulate) accumulating.push_back(&s);
+            }
+            if (accumulating.empty()) return std::nullopt;
+            stage_ = accumulating[r_.below(accumulating.size())];
+        }
         if (name == "hold_as") {
             std::vector<const StageState *> copies;
             for (const StageState &s : s_.stages) {
@@ -98,6 +106,8 @@ private:
             }
             if (!reducing.empty()) return pick(r_, reducing);
         }
+        if (primitive == "wait_in" && s.first_reduction() > 0 && r_.chance(0.8))
+            return s.order[r_.below(s.first_reduction())];
         if (r_.chance(0.02)) return s.loops[r_.below(s.loops.size())].name; // perhaps gone
         return pick(r_, s.order);
     }
@@ -170,6 +180,10 @@ private:
         case ArgumentKind::Text:
             return text(d, q);
         case ArgumentKind::Names: {
+            if (name == "groups") {
+                a = groups(d);
+                return true;
+            }
             const std::string tensor =
                 d.arguments.contains("tensor") ? d.arguments["tensor"].get<std::string>() : stage_->name();
             std::vector<std::string> terms;
@@ -196,6 +210,43 @@ private:
             return true;
         }
         return false;
+    }
+
+    // The axes by which the consumer reads the tensor, in groups.
+    std::vector<std::string> groups(const Directive &d) {
+        std::vector<std::string> axes, groups;
+        const StageState *reader = s_.find(d.arguments["consumer"].get<std::string>());
+        if (!reader) return {"i"};
+        struct Used : Halide::Internal::IRVisitor {
+            using IRVisitor::visit;
+            std::string tensor;
+            std::set<std::string> names;
+            bool inside = false;
+            void visit(const Halide::Internal::Call *op) override {
+                const bool before = inside;
+                inside = inside || op->name == tensor;
+                IRVisitor::visit(op);
+                inside = before;
+            }
+            void visit(const Halide::Internal::Variable *op) override {
+                if (inside) names.insert(op->name);
+            }
+        } used;
+        used.tensor = d.arguments["tensor"];
+        for (const Expr &e : reader->def.expressions()) e.accept(&used);
+        for (const auto *some : {&reader->def.axes, &reader->def.reduction_axes}) {
+            for (const Axis &axis : *some) {
+                if (used.names.count(axis.name())) axes.push_back(axis.name());
+            }
+        }
+        if (r_.chance(0.5)) r_.shuffle(axes);
+        for (const std::string &axis : axes) {
+            if (groups.empty() || r_.chance(0.5))
+                groups.push_back(axis);
+            else
+                groups.back() += " " + axis;
+        }
+        return groups;
     }
 
     // One over the sizes that holds where they are `off` more than they are.

@@ -1,0 +1,234 @@
+#include "dsl/extern.h"
+#include "dsl/float_casts.h"
+#include "dsl/print.h"
+#include "schedules/facts.h"
+#include "schedules/primitives/table.h"
+#include "support/error.h"
+
+#include <sstream>
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+struct Group {
+    std::string name;
+    std::vector<Axis> axes; // outermost first
+};
+
+// The consumer's axes that the texts name, each in one group.
+std::vector<Group> groups_argument(const ScheduleState &state, const StageState &reader, const Directive &d) {
+    std::vector<Group> groups;
+    std::set<std::string> used;
+    for (const std::string text : d.arguments["groups"]) {
+        Group g;
+        std::istringstream words(text);
+        for (std::string axis; words >> axis;) {
+            const Axis *found = nullptr;
+            std::string names;
+            for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
+                for (const Axis &a : *axes) {
+                    if (a.name() == axis) found = &a;
+                    names += (names.empty() ? "" : ", ") + a.name();
+                }
+            }
+            if (!found)
+                refuse(state, d, reader.name() + " has no axis \"" + axis + "\"", &reader, "", "its axes " + names);
+            if (!used.insert(axis).second) refuse(state, d, "axis " + axis + " stands twice", &reader, "", "once each");
+            if (!g.axes.empty() && !as_const_int(found->extent()))
+                refuse(state, d,
+                       "the extent of axis " + axis +
+                           " is known only at run time, so what stands before it in its group has no constant step",
+                       &reader, "", "such an axis first in its group, or in one of its own");
+            g.axes.push_back(*found);
+            g.name += axis;
+        }
+        if (g.axes.empty()) refuse(state, d, "a group is empty", &reader, "", "axes with spaces between, \"c ky kx\"");
+        if (std::any_of(groups.begin(), groups.end(), [&](const Group &other) { return other.name == g.name; }))
+            refuse(state, d, "two groups are both named " + g.name, &reader, "", "groups in another order");
+        groups.push_back(g);
+    }
+    return groups;
+}
+
+// The indices with which the reader reads the tensor; refuses several different ones.
+std::vector<Expr> only_read(const ScheduleState &state, const StageState &reader, const std::string &tensor,
+                            const Directive &d) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *tensor;
+        std::vector<std::vector<Expr>> found;
+        void visit(const Call *op) override {
+            IRGraphVisitor::visit(op);
+            if (op->call_type != Call::Image || op->name != *tensor) return;
+            for (const auto &args : found) {
+                bool same = true;
+                for (size_t i = 0; i < args.size(); i++) same = same && equal(args[i], op->args[i]);
+                if (same) return;
+            }
+            found.push_back(op->args);
+        }
+    } find;
+    find.tensor = &tensor;
+    for (const Expr &e : reader.def.expressions()) e.accept(&find);
+    if (find.found.empty())
+        refuse(state, d, reader.name() + " does not read " + tensor + " itself", &reader, "", "a tensor that it reads");
+    if (find.found.size() > 1)
+        refuse(state, d, reader.name() + " reads " + tensor + " at several places in each iteration", &reader, "",
+               "place_in, which copies the region that they need");
+    return find.found[0];
+}
+
+// Refuses a read that some of its axes' indices take outside of the tensor: a stage made of it has all of them.
+void check_inside(const ScheduleState &state, const StageState &reader, const std::string &tensor,
+                  const std::vector<Expr> &read, const Directive &d) {
+    std::vector<Expr> assumed;
+    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
+    const Facts facts = facts_of(state.op, assumed);
+    const Bounds known = facts.bounds();
+    Bounds scope = facts.bounds();
+    for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
+        for (const Axis &a : *axes) scope.push(a.name(), Interval(0, simplify(facts.apply(a.extent()) - 1)));
+    }
+    const std::vector<Axis> &axes = state.axes_of(tensor);
+    const StageState *stage = state.find(tensor);
+    for (size_t i = 0; i < read.size(); i++) {
+        if (stage && stage->def.kind == Stage::Kind::Padding && pads(stage->def, i)) continue;
+        const Expr index = facts.apply(read[i]), extent = facts.apply(axes[i].extent());
+        const Interval range =
+            tensors_read(index).empty() ? range_of(simplified(index), scope) : Interval::everything();
+        if (range.is_bounded() && proves(range.min >= 0, known) && proves(range.max < extent, known)) continue;
+        refuse(state, d,
+               "index " + to_string(read[i]) + " of " + tensor + " is not known to be inside for all iterations of " +
+                   reader.name() + ", and a stage of what is read would have them all",
+               &reader, "", "place_in, which copies what is inside");
+    }
+}
+
+// The index of an axis of the group where all of them count as one.
+Expr digit(const Group &g, size_t at) {
+    const Expr all = Variable::make(Int(32), g.name);
+    int64_t inner = 1;
+    for (size_t i = at + 1; i < g.axes.size(); i++) inner *= *as_const_int(g.axes[i].extent());
+    Expr e = inner == 1 ? all : all / static_cast<int>(inner);
+    if (at > 0) e = e % g.axes[at].extent();
+    return is_const_one(g.axes[at].extent()) ? Expr(0) : simplify(e);
+}
+
+// All axes of the group as one, as lowering finds the loops that were fused from them.
+Expr counted(const Group &g) {
+    Expr e;
+    for (const Axis &a : g.axes) {
+        if (is_const_one(a.extent())) continue;
+        e = e.defined() ? e * a.extent() + a : Expr(a);
+    }
+    return e.defined() ? e : Expr(0);
+}
+
+Expr with_read(const Expr &e, const std::string &tensor, const std::string &by, const std::vector<Expr> &indices) {
+    struct Replace : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const std::string *tensor, *by;
+        const std::vector<Expr> *indices;
+        Expr visit(const Call *op) override {
+            const Expr e = IRGraphMutator::visit(op);
+            op = e.as<Call>();
+            return op && op->call_type == Call::Image && op->name == *tensor ? read_tensor(op->type, *by, *indices) : e;
+        }
+    } replace;
+    replace.tensor = &tensor, replace.by = &by, replace.indices = &indices;
+    return replace.mutate(e);
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t) {
+    const std::string tensor = text_argument(d, "tensor"), consumer = text_argument(d, "consumer");
+    tensor_argument(state, d);
+    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    StageState &reader = state.stage(consumer);
+    if (is_extern(reader.def))
+        refuse(state, d, consumer + " is a function of the user's, which reads whole arrays", nullptr, "",
+               "a stage that is a formula");
+    if (reader.prepacked)
+        refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "",
+               "a stage that is computed in the kernel");
+    if (reader.placement.kind == Placement::Kind::Inline)
+        refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
+               "a stage that is computed; compute_root() or compute_at(…) it first");
+    if (tensor == consumer)
+        refuse_scan(state, d, reader, "it would lack what is written meanwhile",
+                    "reindex of another tensor that it reads");
+    const std::string name = tensor + ".by." + consumer;
+    if (state.find(name)) refuse(state, d, consumer + " reads " + tensor + " by its own axes already", &reader);
+    const std::vector<Expr> read = only_read(state, reader, tensor, d);
+    const std::vector<Group> groups = groups_argument(state, reader, d);
+    check_inside(state, reader, tensor, read, d);
+
+    StageState made;
+    made.def.name = name;
+    made.def.kind = Stage::Kind::Pointwise;
+    made.def.type = state.type_of(tensor);
+    std::map<std::string, Expr> digits;
+    std::vector<Expr> indices;
+    for (const Group &g : groups) {
+        Expr extent = 1;
+        for (size_t i = 0; i < g.axes.size(); i++) {
+            digits[g.axes[i].name()] = digit(g, i);
+            extent = extent * g.axes[i].extent();
+        }
+        const Axis axis(g.name, simplify(extent));
+        made.def.axes.push_back(axis);
+        made.loops.push_back({g.name, axis.extent(), false, LoopKind::Serial});
+        made.order.push_back(g.name);
+        indices.push_back(counted(g));
+    }
+    for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            const bool used =
+                std::any_of(read.begin(), read.end(), [&](const Expr &e) { return expr_uses_var(e, a.name()); });
+            if (used == (digits.count(a.name()) > 0)) continue;
+            if (used)
+                refuse(state, d,
+                       "axis " + a.name() + ", by which " + consumer + " reads " + tensor + ", is in no group", &reader,
+                       "", "each axis that the read uses, in one group");
+            if (!is_const_one(a.extent()))
+                refuse(state, d, "what " + consumer + " reads of " + tensor + " is the same along axis " + a.name(),
+                       &reader, "", "groups without it");
+        }
+    }
+    std::vector<Expr> at;
+    for (const Expr &e : read) at.push_back(simplify(substitute(digits, e)));
+    made.def.value = read_tensor(made.def.type, tensor, at);
+    made.placement = {Placement::Kind::Inline, "", ""};
+    if (reader.def.value.defined()) reader.def.value = with_read(reader.def.value, tensor, name, indices);
+    for (Component &c : reader.def.components) c.term = with_read(c.term, tensor, name, indices);
+    const auto position = std::find_if(state.stages.begin(), state.stages.end(),
+                                       [&](const StageState &s) { return s.name() == consumer; });
+    state.stages.insert(position, std::move(made));
+}
+
+} // namespace
+
+const Primitive &reindex_primitive() {
+    static const Primitive record = {
+        "reindex",
+        "memory",
+        "Lets a stage read a tensor by its own axes: through a new inlined stage, <tensor>.by.<consumer>, that has one "
+        "axis "
+        "for each group of the consumer's axes and holds what is read there. With place_in, a copy of that stage lies "
+        "in the "
+        "order in which it is read: the columns of a convolution's image, one after the other.",
+        "The consumer reads the tensor itself and at one place in each iteration; every axis that this place depends "
+        "on "
+        "stands in one group; all but the first of a group have extents that are numbers.",
+        {{"tensor", ArgumentKind::Tensor, "the tensor"},
+         {"consumer", ArgumentKind::Text, "the stage that reads it"},
+         {"groups", ArgumentKind::Names, "the axes, outermost first, in groups: \"c ky kx\" counts all three as one"}},
+        apply,
+        {"conv", {}, {"reindex", {{"tensor", "X.padded"}, {"consumer", "Y"}, {"groups", {"c ky kx", "y x"}}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko

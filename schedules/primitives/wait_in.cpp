@@ -1,0 +1,71 @@
+#include "machine/machine.h"
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+// Why partial results cannot wait below `loop`; "" when they can.
+std::string not_below(const StageState &s, const std::string &loop) {
+    if (!s.has_loop(loop)) return "loop " + loop + " of stage " + s.name() + " no longer stands";
+    if (!s.accumulate) return s.name() + " has no rounds: its partial results are kept nowhere in between";
+    const size_t at = s.position(loop);
+    if (s.position(s.accumulate->loop) <= at)
+        return s.name() + " accumulates at loop " + s.accumulate->loop + ", which does not stand inside loop " + loop;
+    if (s.first_reduction() <= at)
+        return "reduction loop " + s.order[s.first_reduction()] + " does not stand inside loop " + loop +
+               ", so its rounds would not find what the earlier ones left";
+    return "";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    const std::string level = text_argument(d, "level");
+    level_argument(state, d);
+    if (level == "registers")
+        refuse(state, d, "registers hold the partial results of a round already", &stage, loop.name,
+               "a level that has an index");
+    if (loop.kind == LoopKind::Vectorized || loop.kind == LoopKind::Unrolled)
+        refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name,
+               "a serial or parallel loop");
+    if (const std::string why = not_below(stage, loop.name); !why.empty())
+        refuse(state, d, why, &stage, loop.name,
+               "accumulate_in first, at a loop that this one and all reduction loops stand around or inside of");
+    if (stage.accumulate->join)
+        refuse(state, d, stage.name() + " joins its rounds where the result is", &stage, loop.name,
+               "accumulate_in with rounds = \"reload\"");
+    stage.waiting = Waiting{level, loop.name};
+    state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) -> std::string {
+                                     return not_below(*s.find(name), l);
+                                 }});
+}
+
+} // namespace
+
+const Primitive &wait_in_primitive() {
+    static const Primitive record = {
+        "wait_in",
+        "memory",
+        "Between the rounds of a reduction that accumulate_in keeps in a memory level, its partial results wait in "
+        "this "
+        "one, as much of them as is touched below a loop and in the order in which rounds take them up. Otherwise they "
+        "wait where the "
+        "result goes, which may lie in another order, or be narrow for vectors.",
+        "The stage accumulates inside of the loop, and so do all its reduction loops; the loop is serial or parallel; "
+        "the rounds are reloaded.",
+        {{"stage", ArgumentKind::Stage, "the reduction"},
+         {"level", ArgumentKind::Level, "the memory level"},
+         {"loop", ArgumentKind::Loop, "the loop below which they wait"}},
+        apply,
+        {"matmul",
+         {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
+          {"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 8}}, {}},
+          {"reorder", {{"stage", "C"}, {"loops", {"i.o", "k.o", "j.o", "k.i", "i.i", "j.i"}}}, {}},
+          {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
+         {"wait_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i.o"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko
