@@ -56,8 +56,8 @@ void Contest::add_ours(const std::string &name, const Schedule &schedule, bool t
         if (!from.empty()) arrays[i] = kernel.pack(from, inputs_[i]), packs = true;
     }
     const size_t first = arrays.size();
-    for (const std::string &o : op_.outputs()) {
-        arrays.push_back(make_output(op_, o, {}));
+    for (const std::string &o : schedule.op().outputs()) {
+        arrays.push_back(make_output(schedule.op(), o, {}));
         fill_unwritten(arrays.back());
     }
     std::vector<void *> pointers;

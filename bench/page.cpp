@@ -75,7 +75,9 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
     }
     std::vector<std::string> headings = {"case"};
     if (threads.size() > 1) headings.push_back("threads");
+    const bool winograd = std::any_of(rows.begin(), rows.end(), [](const BenchRow &r) { return r.direct > 0; });
     headings.insert(headings.end(), {"Kumiko", "unit", "of peak"});
+    if (winograd) headings.insert(headings.end(), {"by Winograd's products: error", "Kumiko, direct"});
     headings.insert(headings.end(), peers.begin(), peers.end());
     headings.push_back("ratio to the best");
     Table table(headings);
@@ -85,6 +87,10 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
         cells.push_back(r.failure.empty() ? rate(r.ours) : "not supported");
         cells.push_back(r.unit);
         cells.push_back(r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-");
+        if (winograd) {
+            cells.push_back(r.direct > 0 ? fmt::format("{:.1e}", r.error) : "-");
+            cells.push_back(r.direct > 0 ? rate(r.direct) : "-");
+        }
         for (const std::string &p : peers) cells.push_back(r.peers.count(p) ? rate(r.peers.at(p)) : "-");
         cells.push_back(r.ratio > 0 ? fmt::format("{:.2f}", r.ratio) : "-");
         table.row(cells);
@@ -128,7 +134,9 @@ const char *const preface =
     "NCHW\n"
     "images; peers have brought weights into their own layout before, and in \"own layouts\" images too; ours where "
     "the\n"
-    "schedule packs them ahead. Spread: between the\n"
+    "schedule packs them ahead. Where an error stands beside ours, it is the convolution by Winograd's products\n"
+    "(F(4x4, 3x3)), counted by the direct sum's operations, so that it may be above the peak; the error is the\n"
+    "largest difference from our direct sum in float32, relative to the largest result. Spread: between the\n"
     "10th and 90th percentile of ours, relative to the median; where it is large, other work ran on the host, and a "
     "few per\n"
     "cent either way mean nothing.\n\n";

@@ -13,6 +13,7 @@ Json BenchRow::json() const {
     j["tuned"] = tuned;
     j["untuned"] = untuned;
     j["seconds"] = seconds;
+    if (direct > 0) j["direct"] = direct, j["error"] = error;
     j["notes"] = peer_notes;
     j["remarks"] = remarks;
     if (!failure.empty()) j["failure"] = failure;
@@ -32,6 +33,7 @@ BenchRow BenchRow::from_json(const Json &j) {
     for (const auto &[name, note] : j.at("notes").items()) r.peer_notes[name] = note.get<std::string>();
     if (!j.at("best_peer").is_null()) r.best_peer = j.at("best_peer").get<std::string>();
     for (const Json &remark : j.at("remarks")) r.remarks.push_back(remark.get<std::string>());
+    r.direct = j.value("direct", 0.0), r.error = j.value("error", 0.0);
     r.failure = j.value("failure", ""), r.wrong = j.value("wrong", "");
     return r;
 }

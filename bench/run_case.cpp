@@ -5,6 +5,7 @@
 #include "autotune/work.h"
 #include "bench/peak.h"
 #include "driver/tuned.h"
+#include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
@@ -32,11 +33,44 @@ Schedule plain_schedule(const Op &op, const Machine &machine) {
     return space->schedule(space->from_json(point));
 }
 
-// Ours: the default schedule and, where the database has one, the tuned one. Unsupported ends in row.failure.
-void add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row) {
+// The op by Winograd's products, where those pay: windows of 3 by 3 that stand side by side, with tiles and channels enough that the
+// transforms, and weights four times as many, cost less than what they save.
+std::optional<Op> by_winograd(const BenchCase &c) {
+    if (c.op != "conv2d") return {};
+    const auto is = [&](const char *name, const Json &value) { return c.parameters.at(name) == value; };
+    const auto number = [&](const char *name) { return c.parameters.at(name).get<int64_t>(); };
+    if (!is("kh", 3) || !is("kw", 3) || !is("stride", 1) || !is("dilation", 1) || !is("groups", 1) ||
+        !is("type", "f32") || !is("layout", "nchw"))
+        return {};
+    const int64_t tiles = ((number("h") + 3) / 4) * ((number("w") + 3) / 4) * number("n");
+    if (tiles < 16 || number("c") < 16 || number("o") < 16) return {};
+    Json p = {{"tile", 4}};
+    for (const char *name : {"n", "c", "h", "w", "o", "padding", "bias", "residual", "activation", "type"})
+        p[name] = c.parameters.at(name);
+    return ops::make("winograd_conv2d", p);
+}
+
+// The largest difference between two of ours, relative to the largest result.
+double error_between(const Buffer<> &a, const Buffer<> &b) {
+    const auto *x = reinterpret_cast<const float *>(a.data()), *y = reinterpret_cast<const float *>(b.data());
+    double difference = 0, largest = 0;
+    for (size_t i = 0; i < a.number_of_elements(); i++) {
+        difference = std::max(difference, std::abs(double(x[i]) - double(y[i])));
+        largest = std::max(largest, std::abs(double(y[i])));
+    }
+    return largest > 0 ? difference / largest : 0;
+}
+
+// Ours: the default schedule and, where the database has one, the tuned one, else where it pays the default one of Winograd's
+// products. Unsupported ends in row.failure.
+void add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row, bool &winograd) {
     try {
         const Schedule plain = plain_schedule(contest.op(), target.machine);
         contest.add_ours("default", plain);
+        if (const auto op = by_winograd(contest.bench_case()); op && options.database.empty() && !options.halide) {
+            contest.add_ours("Winograd", plain_schedule(*op, target.machine));
+            winograd = true;
+        }
         std::optional<Schedule> best;
         if (!options.database.empty()) {
             if (const auto found =
@@ -111,9 +145,10 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     // Pieces: the peak, the default schedule, perhaps the tuned one and Halide's code for it, then the peers.
     const CountedWork peak = peak_of(contest.op(), by_operations, options.threads);
     contest.pieces.push_back({"peak", "", peak.run, [] {}, {}});
-    add_ours(contest, target, options, row);
+    bool winograd = false;
+    add_ours(contest, target, options, row, winograd);
     const bool failed = !row.failure.empty();
-    const size_t ours = failed ? 0 : row.tuned ? 2 : 1, first = failed ? contest.pieces.size() : ours + 1;
+    const size_t ours = failed ? 0 : row.tuned || winograd ? 2 : 1, first = failed ? contest.pieces.size() : ours + 1;
     if (options.peers) contest.add_peers();
 
     TimerOptions timer;
@@ -131,6 +166,10 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
         row.ours = amount / timings[ours].median;
         row.untuned = amount / timings[1].median;
         row.spread = timings[ours].spread();
+        if (winograd) {
+            row.direct = amount / timings[1].median;
+            row.error = error_between(contest.pieces[2].output, contest.pieces[1].output);
+        }
         row.of_peak = row.peak > 0 ? row.ours / row.peak : 0;
     } else {
         row.remarks.push_back(c.name + ": " + row.failure);

@@ -95,6 +95,21 @@ ConvOptions conv_options_of(const Arguments &a) {
 }
 
 void add_other_convolutions(Table &table) {
+    table.add("winograd_conv2d", "a convolution with 3 x 3 weights by fewer products, with rounding of its own",
+              {size("n", "images", 1), size("c", "input channels"), size("h", "height of the input"),
+               size("w", "width of the input"), size("o", "output channels"),
+               integer("tile", 4, "results of a tile, both ways: 2 or 4"),
+               integer("padding", 0, "zeros around the input, all sides"),
+               flag("bias", "add a value to each output channel"),
+               flag("residual", "add a tensor shaped like the output"), activation(), type()},
+              [](const Arguments &a) {
+                  Conv2dOptions o;
+                  o.padding(a.integer("padding"));
+                  o.bias = a.flag("bias"), o.residual = a.flag("residual");
+                  o.activation = a.text("activation");
+                  return winograd_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"),
+                                         a.size("o"), a.integer("tile"), o);
+              });
     table.add("conv1d", "a convolution over sequences",
               with({size("n", "sequences", 1), size("c", "input channels"), size("w", "width of the input"),
                     size("o", "output channels"), integer("kw", 3, "width of the weights")},

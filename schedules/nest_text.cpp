@@ -70,7 +70,8 @@ private:
     }
 
     void stage(const StageState &s, int depth) {
-        std::string head = (s.prepacked ? "ahead of time: copy " : s.is_copy ? "copy " : "compute ") + s.name();
+        std::string head =
+            std::string(s.prepacked ? "ahead of time: " : "") + (s.is_copy ? "copy " : "compute ") + s.name();
         if (s.is_copy) head += " of " + s.copied;
         if (s.part) head += ", " + part_text(*s.part) + " of " + s.part->of;
         for (const StageState *r : regions_of(state_, s.name())) {

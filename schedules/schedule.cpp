@@ -240,7 +240,7 @@ StageHandle Schedule::reindex(const std::string &tensor, const std::string &cons
 
 StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where) {
     apply({"prepack", {{"tensor", tensor}, {"terms", layout}}, where});
-    return StageHandle(*this, tensor + ".packed");
+    return StageHandle(*this, state_->find(tensor) ? tensor : tensor + ".packed");
 }
 
 Schedule &Schedule::assume(const Expr &condition, Place where) {

@@ -23,6 +23,7 @@
 #include "schedules/library/rows.h"
 #include "schedules/library/structure.h"
 #include "schedules/library/transpose.h"
+#include "schedules/library/winograd.h"
 #include "support/names.h"
 
 #include <cmath>
@@ -47,6 +48,11 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 std::string against_conv_filters(const Op &, const Machine &machine, const ConvFiltersParameters &p) {
     if (p.weights.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
     return against_spills(p.pixels * p.vectors, machine);
+}
+
+std::string against_winograd(const Op &, const Machine &machine, const WinogradParameters &p) {
+    if (p.weights.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
+    return against_spills(p.tiles * p.vectors, machine);
 }
 
 // What the chip's planner would refuse, as far as the estimate of cycles knows it.
@@ -79,6 +85,8 @@ const std::vector<LibraryTemplate> &templates() {
                                              against_conv_filters),
         make_template<ConvParameters>("conv", "direct convolutions, dense, grouped, depthwise and transposed", is_conv,
                                       conv_parameters, schedule_conv, against_conv),
+        make_template<WinogradParameters>("winograd", "convolutions by minimal filtering", is_winograd,
+                                          winograd_parameters, schedule_winograd, against_winograd),
         make_template<AttentionParameters>("attention", "softmax of products, and its product with values",
                                            is_attention, attention_parameters, schedule_attention),
         make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows,

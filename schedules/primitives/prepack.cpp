@@ -4,26 +4,52 @@ namespace kumiko {
 
 namespace {
 
+// The only input from which the stage is computed; refuses others, and what the caller could not compute ahead.
+std::string only_input(const ScheduleState &state, const StageState &stage, const Directive &d) {
+    const auto no = [&](const std::string &why) {
+        refuse(state, d, stage.name() + " cannot be computed ahead of time: " + why, &stage, "",
+               "inputs, and stages that are one expression of one input that nothing else reads");
+    };
+    if (state.op.is_output(stage.name())) no("it is an output");
+    if (stage.def.kind != Stage::Kind::Pointwise) no("it is no expression of single elements");
+    if (stage.is_copy) no("it is a copy");
+    if (stage.placement.kind != Placement::Kind::Root) no("it is not computed at the root");
+    const std::set<std::string> read = tensors_read(stage.def.value);
+    if (read.size() != 1) no("it reads " + std::to_string(read.size()) + " tensors");
+    const std::string input = *read.begin();
+    if (!state.is_input(input)) no("it reads stage " + input);
+    if (state.readers(input).size() != 1) no("another stage reads " + input + " too");
+    return input;
+}
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     const std::string tensor = text_argument(d, "tensor");
     tensor_argument(state, d);
-    if (!state.is_input(tensor)) {
-        refuse(state, d, tensor + " is computed by the op, so nobody can pack it ahead of time", nullptr, "",
-               "prepack on inputs, layout on internal stages");
-    }
-    if (state.op.find_input(tensor)->inout)
-        refuse(state, d, tensor + " is updated by the op, in the caller's own array", nullptr, "",
+    StageState *stage = state.find(tensor);
+    const std::string input = stage ? only_input(state, *stage, d) : tensor;
+    if (state.op.find_input(input)->inout)
+        refuse(state, d, input + " is updated by the op, in the caller's own array", nullptr, "",
                "prepack on inputs that are only read");
     for (const StageState &s : state.stages) {
-        if (s.prepacked && s.copied == tensor)
-            refuse(state, d, tensor + " is prepacked already", nullptr, "", "one prepack of an input");
+        if (s.prepacked && s.copied == input)
+            refuse(state, d, input + " is prepacked already", nullptr, "", "one prepack of an input");
     }
     if (state.readers(tensor).empty()) refuse(state, d, "no stage reads " + tensor);
+    const auto order = [&](const StageState &made) {
+        const std::vector<LayoutTerm> terms = parse_layout(state, made, d, names_argument(d, "terms"));
+        if (terms.empty())
+            refuse(state, d, "the storage order is empty", nullptr, "", "each axis of " + tensor + " once");
+        return terms;
+    };
+    if (stage) {
+        stage->layout = order(*stage);
+        stage->copied = input;
+        stage->prepacked = true;
+        return;
+    }
     StageState made = copy_of(state, tensor, tensor + ".packed");
     made.prepacked = true;
-    made.layout = parse_layout(state, made, d, names_argument(d, "terms"));
-    if (made.layout.empty())
-        refuse(state, d, "the storage order is empty", nullptr, "", "each axis of " + tensor + " once");
+    made.layout = order(made);
     for (StageState &s : state.stages) redirect_reads(s, tensor, made.name());
     state.stages.insert(state.stages.begin(), std::move(made));
     (void)index;
@@ -40,9 +66,14 @@ const Primitive &prepack_primitive() {
         "gets a second "
         "entry, <kernel>_pack_<input>, that packs, and takes the packed array in the input's place. The copy is the "
         "stage "
-        "<input>.packed, whose loops may be scheduled.",
-        "The tensor is an input that some stage reads; the storage order covers each of its axes once, as in layout.",
-        {{"tensor", ArgumentKind::Tensor, "the input"},
+        "<input>.packed, whose loops may be scheduled. Of a stage that is one expression of an input, the entry "
+        "computes the "
+        "stage: "
+        "transformed weights.",
+        "The tensor is an input that some stage reads, or a stage at the root that reads one element or several of one "
+        "input that "
+        "nothing else reads; the storage order covers each of its axes once, as in layout.",
+        {{"tensor", ArgumentKind::Tensor, "the input, or the stage"},
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
         apply,
         {"matmul", {}, {"prepack", {{"tensor", "B"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},

@@ -200,6 +200,8 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     if (!schedule.specializations().empty())
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
     for (const StageState &s : schedule.state().stages) {
+        if (s.prepacked && !s.is_copy)
+            throw Unsupported("stage " + s.name() + " is computed ahead of time; on the chip copies of inputs are");
         if (s.waiting)
             throw Unsupported("partial results of stage " + s.name() + " wait in " + s.waiting->level +
                               " between rounds; on the chip all of a sum is made in one round");
