@@ -150,6 +150,8 @@ void apply(ScheduleState &state, const Directive &d, size_t) {
     if (is_extern(reader.def))
         refuse(state, d, consumer + " is a function of the user's, which reads whole arrays", nullptr, "",
                "a stage that is a formula");
+    if (reader.def.kind == Stage::Kind::Padding)
+        refuse(state, d, consumer + " pads, so it is computed beyond its axes", nullptr, "", "the stage that reads it");
     if (reader.prepacked)
         refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "",
                "a stage that is computed in the kernel");
@@ -219,7 +221,7 @@ const Primitive &reindex_primitive() {
         "for each group of the consumer's axes and holds what is read there. With place_in, a copy of that stage lies "
         "in the "
         "order in which it is read: the columns of a convolution's image, one after the other.",
-        "The consumer reads the tensor itself and at one place in each iteration; every axis that this place depends "
+        "The consumer is no padding stage, and reads the tensor itself, at one place in each iteration; every axis that this place depends "
         "on "
         "stands in one group; all but the first of a group have extents that are numbers.",
         {{"tensor", ArgumentKind::Tensor, "the tensor"},

@@ -137,6 +137,8 @@ TEST_CASE("reindex refuses what it cannot do") {
                       doctest::Contains("axis x, by which Y reads X.padded, is in no group"));
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n o", "c ky kx", "y x"}),
                       doctest::Contains("what Y reads of X.padded is the same along axis o"));
+    CHECK_THROWS_WITH(s.reindex("X", "X.padded", {"n", "c", "y x"}),
+                      doctest::Contains("X.padded pads, so it is computed beyond its axes"));
     s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"});
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"}),
                       doctest::Contains("Y reads X.padded by its own axes already"));
