@@ -49,7 +49,9 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
             throw UserError("no schedule of the library fits op " + k.op.name() +
                             ", so there are no parameters to set");
         const auto space = found->make_space(k.op, target.machine);
-        const Point point = space->from_json(k.schedule_parameters);
+        Json chosen = space->to_json(space->default_point());
+        chosen.update(k.schedule_parameters);
+        const Point point = space->from_json(chosen);
         return {Json(space->schedule(point).to_json()), space->to_json(point), 0, "", "given parameters"};
     }
     if (k.tuned && source) {

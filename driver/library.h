@@ -80,7 +80,7 @@ struct LibraryDescription {
     //                {"name": "act", "op": "gelu", "parameters": {"n": "n"}, "test_sizes": {"n": 100}},
     //                {"name": "c1", "op": "conv2d", "parameters": {…}, "schedule": "c1.json"}, …]}
     // A kernel may have "schedule" (a file, or the saved form itself) or "schedule_parameters" (of the library's template for
-    // the op), "targets", and "tuned": false to pass over the database. An op may be one of a shared object
+    // the op; what is not given is the default's), "targets", and "tuned": false to pass over the database. An op may be one of a shared object
     // ("./libmyops.so:norm", ops/export.h). Names of files are relative to the file that names them.
     // Throws UserError that names the document, the path and the cause.
     static LibraryDescription load(const std::filesystem::path &file);
