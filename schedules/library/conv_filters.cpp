@@ -1,7 +1,7 @@
 #include "schedules/library/conv_filters.h"
 
 #include "machine/machine.h"
-#include "schedules/library/conv_roles.h"
+#include "schedules/library/conv_filters_copies.h"
 
 namespace kumiko::library {
 
@@ -10,6 +10,11 @@ namespace {
 constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
 constexpr int64_t most_pixels = 256, long_sum = 256; // of windows of one element
 constexpr int64_t sharing_filters = 128;             // that pay for a copy of an image in another order
+
+// Operands of a type narrower than the sum's.
+bool is_narrow(const Op &op, const ConvRoles &r) {
+    return op.find_input(r.weights.tensor)->type != r.contraction.sum->type && !r.outside.empty();
+}
 
 std::optional<ConvRoles> roles(const Op &op) {
     auto r = conv_roles(op);
@@ -25,6 +30,7 @@ std::optional<ConvRoles> roles(const Op &op) {
     for (const Axis &a : sum.axes) {
         if (!r->weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
     }
+    if (is_narrow(op, *r)) return r; // copies hold what is multiplied, in any order
     if (r->fusable) { // where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end
         if (results > most_pixels || steps < long_sum) return std::nullopt;
     } else if (r->dense && results < fewest_results) {
@@ -52,71 +58,6 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
-// The nearest cache of which so many bytes leave half free; the memory where none has that room.
-std::string smallest_level(const Machine &machine, int64_t bytes) {
-    for (const char *cache : {"L2", "L3"}) {
-        if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;
-    }
-    return machine.memory.back().name;
-}
-
-// Of one image's elements that the window reads, as many as there may be.
-int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
-    int64_t bytes = sum.type.bytes();
-    for (const std::string &a : r.image.axes) {
-        if (std::find(r.outside.begin(), r.outside.end(), a) == r.outside.end()) bytes *= extent_of(sum, a, 64);
-    }
-    return bytes;
-}
-
-// Filters become neighbours: blocks of as many filters as a vector has lanes and as many of their weights, which lie in one run before
-// and after, are transposed in registers.
-void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
-    std::vector<LoopName> order;
-    LoopName run = "";
-    const std::vector<Axis> axes = W.state().def.axes;
-    for (const Axis &a : axes) {
-        if (a.name() == r.other) continue;
-        if (std::find(r.window.begin(), r.window.end(), a.name()) == r.window.end())
-            order.push_back(a.name());
-        else
-            run = run.name.empty() ? LoopName(a.name()) : LoopName(W.fuse(run, a.name(), run.name + a.name()));
-    }
-    if (lanes == 1 || run.name.empty()) return;
-    auto [fo, fi] = W.split(r.other, lanes);
-    auto [ro, ri] = W.split(run, lanes);
-    order.insert(order.end(), {fo, ro, ri, fi});
-    W.reorder(order).unroll(ri).vectorize(fi);
-}
-
-// What is read of an image, for each tile of pixels in one run.
-void pack_image(Schedule &s, StageHandle Y, const ConvRoles &r, const ConvFiltersParameters &p) {
-    const Stage &sum = *r.contraction.sum;
-    int64_t bytes = sum.type.bytes();
-    for (const std::string &a : {channels_of(r), r.row, r.vector}) bytes *= a.empty() ? 1 : extent_of(sum, a, 64);
-    std::vector<std::string> groups;
-    for (const std::string &a : r.outside) {
-        if (r.image.axes.count(a)) groups.push_back(a);
-    }
-    std::vector<std::string> layout = groups;
-    std::string window;
-    for (const std::string &w : r.window) window += (window.empty() ? "" : " ") + w;
-    groups.insert(groups.end(), {window, r.row + " " + r.vector});
-    const StageHandle by = s.reindex(r.image.tensor, Y.name(), groups);
-    StageHandle X = s.place_in(by.name(), smallest_level(s.machine(), bytes), Y.name(), r.outside.back());
-    const std::vector<Axis> axes = X.state().def.axes;
-    const std::string step = axes[axes.size() - 2].name(), pixel = axes.back().name(), run = std::to_string(p.pixels);
-    layout.insert(layout.end(), {pixel + "/" + run, step, pixel + "%" + run});
-    X.layout(layout);
-    auto [tiles, one] = X.split(pixel, p.pixels);
-    std::vector<LoopName> order;
-    for (size_t d = 0; d + 2 < axes.size(); d++) order.push_back(axes[d].name());
-    order.insert(order.end(), {tiles, step, one});
-    X.reorder(order);
-    if (p.pixels > 1) X.vectorize(one, p.pixels);
-    if (p.parallel) share_out(X, order, threads_of(s.machine()));
-}
-
 const std::string &window_axis(const ConvRoles &r, size_t from_last) {
     return r.window[r.window.size() - 1 - from_last];
 }
@@ -128,10 +69,16 @@ bool is_conv_by_filters(const Op &op) { return roles(op).has_value(); }
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine) {
     const ConvRoles r = *roles(op);
     const Stage &sum = *r.contraction.sum;
-    const int lanes = vector_lanes(machine, sum.type), registers = accumulator_registers(machine);
+    const int lanes = vector_lanes(machine, sum.type);
+    const bool narrow = is_narrow(op, r);
     const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
     const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
+    const auto ways = product_ways(r.contraction, op, r.image, r.weights, machine);
+    p.multiply = Choice(ways.front(), ways);
+    const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
+    // Products that an instruction adds up are added to the sum by another one, which takes registers between.
+    const int registers = accumulator_registers(machine) - (way.group > 1 && !sum.type.is_float() ? 2 : 0);
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     const bool rows_follow =
         !r.row.empty() && sum.axes[sum.axes.size() - 2].name() == r.row && constant_extent(*find_axis(sum, r.vector));
@@ -158,13 +105,17 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
     p.outer = Choice("filters", {"filters", "rows"});
     // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
-    std::vector<std::string> images = {"direct"};
-    if (r.padding.empty() && !r.outside.empty()) {
-        images.push_back("copied");
-        if (window == 1 && rows_follow) images.push_back("packed");
-    }
-    const bool pack = images.size() == 3 && (!r.dense || filters >= sharing_filters);
-    p.image = Choice(pack ? "packed" : !r.dense && window == 1 && images.size() == 2 ? "copied" : "direct", images);
+    // What is multiplied in another type is copied in any case.
+    std::vector<std::string> images;
+    if (way.instruction.empty()) images.push_back("direct");
+    if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");
+    if (r.padding.empty() && !r.outside.empty() && window == 1 && rows_follow) images.push_back("packed");
+    const auto offers = [&](const char *image) {
+        return std::find(images.begin(), images.end(), image) != images.end();
+    };
+    const bool pack = offers("packed") && (!r.dense || filters >= sharing_filters);
+    const bool copy = offers("copied") && ((!r.dense && window == 1) || p.multiply.is("widened"));
+    p.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
     p.weights = Choice("copied", {"copied", "ahead"});
     p.unroll = extent_of(sum, window_axis(r, 0), 64) > 1
                    ? Choice(extent_of(sum, window_axis(r, 0), 64) <= 11 ? "kx" : "none", {"none", "kx"})
@@ -176,10 +127,12 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
 Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p) {
     const ConvRoles r = *roles(op);
     const Stage &sum = *r.contraction.sum;
-    const int lanes = vector_lanes(machine, sum.type);
+    const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
+    const int lanes = way.lanes;
+    const FiltersPlan plan{r, p, way, p.vectors * lanes};
+    const int64_t wide = plan.wide;
     Schedule s(op, machine);
     StageHandle Y = s.stage(sum.name);
-    const int64_t wide = p.vectors * lanes;
     auto [filters, filter] = Y.split(r.other, wide);
     LoopName run = r.vector;
     if (p.through_rows) run = Y.fuse(r.row, r.vector, r.row + r.vector);
@@ -195,50 +148,35 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     if (!r.row.empty() && !p.through_rows) order.push_back(r.row);
     if (p.outer.is("rows")) order.push_back(filters);
     order.push_back(runs);
+    LoopName taken = "";
+    if (way.group > 1) std::tie(channel, taken) = Y.split(channel, way.group);
     if (p.unroll.is("channels") && !channels.empty()) std::tie(channel, copies) = Y.split(channel, 4);
     for (const std::string &w : r.window) order.push_back(w == channels ? channel : LoopName(w));
     if (!copies.name.empty()) order.push_back(copies);
     order.insert(order.end(), {pixel, filter});
-    Y.reorder(order).unroll(pixel);
+    if (way.group > 1) { // an instruction takes some steps of a vector of filters at once
+        auto [v, l] = Y.split(filter, lanes);
+        order.back() = v;
+        order.insert(order.end(), {l, taken});
+        Y.reorder(order).unroll(v);
+        filter = l;
+    } else {
+        Y.reorder(order);
+    }
+    Y.unroll(pixel);
     if (!copies.name.empty()) Y.unroll(copies);
     if (p.unroll.is("kx")) Y.unroll(window_axis(r, 0));
-    if (lanes > 1) Y.vectorize(filter, lanes);
+    if (lanes > 1 && way.group == 1) Y.vectorize(filter, lanes);
     if (p.parallel) share_out(Y, order, threads_of(machine));
     if (!r.padding.empty()) {
         StageHandle X = s.stage(r.padding);
         X.compute_root();
         const std::vector<Axis> axes = X.state().def.axes;
         if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
-        if (lanes > 1) X.vectorize(axes.back().name(), lanes);
+        if (lanes > 1) X.vectorize(axes.back().name(), vector_lanes(machine, X.state().def.type));
     }
-    if (p.image.is("packed")) pack_image(s, Y, r, p);
-    if (p.image.is("copied")) {
-        StageHandle X =
-            s.place_in(r.image.tensor, smallest_level(machine, image_bytes(r, sum)), Y.name(), r.outside.back());
-        if (lanes > 1) X.vectorize(X.state().def.axes.back().name(), lanes);
-    }
-    const std::string side_by_side = std::to_string(wide);
-    std::vector<std::string> layout;
-    int64_t bytes = sum.type.bytes();
-    for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
-        bytes *= constant_extent(a).value_or(64);
-        if (a.name() == r.other)
-            layout.push_back(r.other + "/" + side_by_side);
-        else
-            layout.push_back(a.name());
-    }
-    layout.push_back(r.other + "%" + side_by_side);
-    if (p.weights.is("ahead")) {
-        s.prepack(r.weights.tensor, layout);
-    } else if (!r.outside.empty()) { // once, outside of all that reads other weights
-        std::string at = r.outside.front();
-        for (const std::string &l : r.outside) {
-            if (r.weights.axes.count(l)) at = l;
-        }
-        StageHandle W = s.place_in(r.weights.tensor, smallest_level(machine, bytes), Y.name(), at);
-        W.layout(layout);
-        transpose_weights(W, r, lanes);
-    }
+    copy_image(s, Y, plan);
+    copy_weights(s, Y, plan);
     s.accumulate_in(Y.name(), "registers", runs);
     if (!block.name.empty() && (p.outer.is("filters") || !r.outside.empty())) {
         int64_t results = sum.type.bytes() * (p.outer.is("filters") ? wide : extent_of(sum, r.other, 64));
@@ -246,6 +184,7 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
         Y.wait_in(smallest_level(machine, results), p.outer.is("filters") ? filters : LoopName(r.outside.back()));
     }
     if (!r.contraction.consumer.empty()) Y.finish_in(r.contraction.consumer);
+    if (way.group > 1) Y.tensorize(filter, way.instruction);
     return s;
 }
 

@@ -16,9 +16,10 @@ struct ConvFiltersParameters {
         (Choice, outer),                       // what the outermost loop steps through: "filters" or "rows"
         // the image is read where it is: "direct"; or what is read of it stands together in a copy: "copied",
         // or in one by tiles of pixels: "packed"
-        (Choice, image), (Choice, weights), // brought into reading order by the kernel: "copied"; or "ahead" of it
-        (Choice, unroll),                   // "none", "kx" of the window, or four "channels"
-        (Flag, parallel));                  // spread the outermost loop over cores
+        (Choice, image), (Choice, multiply), // "plain"; "widened": copies hold the sum's type; or a tensor instruction
+        (Choice, weights),                   // brought into reading order by the kernel: "copied"; or "ahead" of it
+        (Choice, unroll),                    // "none", "kx" of the window, or four "channels"
+        (Flag, parallel));                   // spread the outermost loop over cores
 };
 
 bool is_conv_by_filters(const Op &op);

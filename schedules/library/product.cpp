@@ -19,6 +19,13 @@ bool casts_once(const Contraction &c) {
     return true;
 }
 
+// The type of an input, or of one that a stage pads; nothing of other stages.
+std::optional<Type> type_of(const Op &op, const std::string &tensor) {
+    if (const Input *in = op.find_input(tensor)) return in->type;
+    const Stage *s = op.find_stage(tensor);
+    return s && s->kind == Stage::Kind::Padding ? std::optional(s->type) : std::nullopt;
+}
+
 // Dot products of a few neighbours each: c(i) = sum over k of a(i, k) * b(i, k), every element in its own lane.
 bool is_dot_product(const Instruction &i) {
     const Stage &s = i.meaning.stages().front();
@@ -46,15 +53,15 @@ std::optional<std::pair<Type, Type>> types_in(const Instruction &i, Type sum, Ty
 std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                                       const Machine &machine) {
     const Type sum = c.sum->type;
-    const Input *x = op.find_input(a.tensor), *y = op.find_input(b.tensor);
-    if (!x || !y || !casts_once(c) || (x->type == sum && y->type == sum)) return {"plain"};
+    const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
+    if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return {"plain"};
     const auto shorter = [&](const Axis &axis, int than) {
         const auto n = constant_extent(axis);
         return n && *n < than;
     };
     std::vector<const Instruction *> fit;
     for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
-        if (!types_in(*i, sum, x->type, y->type)) continue;
+        if (!types_in(*i, sum, *x, *y)) continue;
         const Stage &s = i->meaning.stages().front();
         const Axis *along = nullptr; // the results' axis that lies along the lanes
         for (const Axis &axis : c.sum->axes) {
@@ -69,7 +76,7 @@ std::vector<std::string> product_ways(const Contraction &c, const Op &op, const 
                      [](const auto *i, const auto *j) { return i->operations() > j->operations(); });
     std::vector<std::string> ways;
     for (const Instruction *i : fit) ways.push_back(i->name);
-    if (has_all_values(sum, x->type) && has_all_values(sum, y->type)) ways.push_back("widened");
+    if (has_all_values(sum, *x) && has_all_values(sum, *y)) ways.push_back("widened");
     ways.push_back("plain");
     return ways;
 }
@@ -77,8 +84,8 @@ std::vector<std::string> product_ways(const Contraction &c, const Op &op, const 
 Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                 const Machine &machine) {
     const Type sum = c.sum->type;
-    const Input *x = op.find_input(a.tensor), *y = op.find_input(b.tensor);
-    Product p{"", x ? x->type : sum, y ? y->type : sum, 1, vector_lanes(machine, sum)};
+    const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
+    Product p{"", x.value_or(sum), y.value_or(sum), 1, vector_lanes(machine, sum)};
     if (way == "plain") return p;
     if (way == "widened") {
         p.a = p.b = sum;

@@ -221,7 +221,8 @@ const Primitive &reindex_primitive() {
         "for each group of the consumer's axes and holds what is read there. With place_in, a copy of that stage lies "
         "in the "
         "order in which it is read: the columns of a convolution's image, one after the other.",
-        "The consumer is no padding stage, and reads the tensor itself, at one place in each iteration; every axis that this place depends "
+        "The consumer is no padding stage, and reads the tensor itself, at one place in each iteration; every axis "
+        "that this place depends "
         "on "
         "stands in one group; all but the first of a group have extents that are numbers.",
         {{"tensor", ArgumentKind::Tensor, "the tensor"},

@@ -177,6 +177,9 @@ TEST_CASE("convolutions in vectors of filters") {
     check_op(ops::conv1d(f32, 2, 12, 60, 16, 3), "conv_filters");
     check_op(ops::conv3d(f32, 1, 3, 4, 6, 11, 8, 2, 3, 3), "conv_filters");
     check_op(ops::conv2d(i8, 1, 5, 14, 11, 8, 3, 3), "conv_filters");
+    check_op(ops::conv2d(i8, 1, 6, 14, 11, 24, 3, 3, ops::Conv2dOptions().padding(1)), "conv_filters", true, {}, 8);
+    check_op(ops::conv2d(i8, 2, 40, 14, 13, 144, 1, 1), "conv_filters", true, {}, 6);
+    check_op(ops::conv2d(bf16, 1, 6, 9, 11, 24, 3, 3, ops::Conv2dOptions().padding(1)), "conv_filters", false, {}, 6);
     check_op(ops::conv2d(f32, 1, 5, Size("H"), Size("W"), 16, 3, 3), "conv_filters", true, {{"H", 9}, {"W", 14}});
     const Op packed = ops::conv2d(f32, 1, 5, 12, 11, 20, 3, 3, ops::Conv2dOptions(o).padding(1));
     const auto space = library::find_template(packed)->make_space(packed, Machine::host());

@@ -1,0 +1,176 @@
+#include "schedules/library/conv_filters_copies.h"
+
+#include "machine/machine.h"
+
+namespace kumiko::library {
+
+// The nearest cache of which so many bytes leave half free; the memory where none has that room.
+std::string smallest_level(const Machine &machine, int64_t bytes) {
+    for (const char *cache : {"L2", "L3"}) {
+        if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;
+    }
+    return machine.memory.back().name;
+}
+
+namespace {
+
+Type type_of(const Schedule &s, const std::string &tensor) { return s.state().type_of(tensor); }
+
+// The steps of the channels that an instruction takes at once stand together, behind the other terms.
+std::vector<std::string> with_steps(std::vector<std::string> terms, const std::string &channels, int group) {
+    if (group == 1) return terms;
+    for (std::string &t : terms) {
+        if (t == channels) t += "/" + std::to_string(group);
+    }
+    terms.push_back(channels + "%" + std::to_string(group));
+    return terms;
+}
+
+// Lanes along `last`; the steps of a group are woven into each other as they are stored.
+void in_lanes(StageHandle X, std::vector<LoopName> order, const std::string &channels, const LoopName &last, int group,
+              int lanes) {
+    if (group > 1) {
+        auto [o, i] = X.split(channels, group);
+        for (LoopName &l : order) {
+            if (l.name == channels) l = o;
+        }
+        if (lanes > 1) {
+            auto [v, l] = X.split(last, lanes);
+            order.back() = v;
+            order.insert(order.end(), {i, l});
+            X.reorder(order).unroll(i).vectorize(l);
+        } else {
+            order.push_back(i);
+            X.reorder(order);
+        }
+        return;
+    }
+    X.reorder(order);
+    if (lanes > 1) X.vectorize(last, lanes);
+}
+
+// Of one image's elements that the window reads, as many as there may be.
+int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
+    int64_t bytes = sum.type.bytes();
+    for (const std::string &a : r.image.axes) {
+        if (std::find(r.outside.begin(), r.outside.end(), a) == r.outside.end()) bytes *= extent_of(sum, a, 64);
+    }
+    return bytes;
+}
+
+void share_loops(StageHandle X, int64_t threads) {
+    const std::vector<std::string> loops = X.state().order;
+    share_out(X, {loops.begin(), loops.end()}, threads);
+}
+
+// The image's axis of channels, where it is not shifted.
+std::string image_channels(const ConvRoles &r, const std::vector<Axis> &axes) {
+    for (size_t d = 0; d < axes.size(); d++) {
+        const auto *v = r.image.indices[d].as<Halide::Internal::Variable>();
+        if (v && v->name == channels_of(r)) return axes[d].name();
+    }
+    return "";
+}
+
+// Filters become neighbours: blocks of as many filters as a vector has lanes and as many of their weights, which lie in one run before
+// and after, are transposed in registers.
+void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
+    std::vector<LoopName> order;
+    LoopName run = "";
+    const std::vector<Axis> axes = W.state().def.axes;
+    for (const Axis &a : axes) {
+        if (a.name() == r.other) continue;
+        if (std::find(r.window.begin(), r.window.end(), a.name()) == r.window.end())
+            order.push_back(a.name());
+        else
+            run = run.name.empty() ? LoopName(a.name()) : LoopName(W.fuse(run, a.name(), run.name + a.name()));
+    }
+    if (lanes == 1 || run.name.empty()) return;
+    auto [fo, fi] = W.split(r.other, lanes);
+    auto [ro, ri] = W.split(run, lanes);
+    order.insert(order.end(), {fo, ro, ri, fi});
+    W.reorder(order).unroll(ri).vectorize(fi);
+}
+
+// What is read of an image, for each tile of pixels in one run.
+void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
+    const ConvRoles &r = plan.r;
+    const ConvFiltersParameters &p = plan.p;
+    const Stage &sum = plan.sum();
+    int64_t bytes = sum.type.bytes();
+    for (const std::string &a : {channels_of(r), r.row, r.vector}) bytes *= a.empty() ? 1 : extent_of(sum, a, 64);
+    std::vector<std::string> groups;
+    for (const std::string &a : r.outside) {
+        if (r.image.axes.count(a)) groups.push_back(a);
+    }
+    std::vector<std::string> layout = groups;
+    std::string window;
+    for (const std::string &w : r.window) window += (window.empty() ? "" : " ") + w;
+    groups.insert(groups.end(), {window, r.row + " " + r.vector});
+    const StageHandle by = s.reindex(r.image.tensor, Y.name(), groups);
+    StageHandle X = s.place_in(by.name(), smallest_level(s.machine(), bytes), Y.name(), r.outside.back());
+    const std::vector<Axis> axes = X.state().def.axes;
+    const std::string step = axes[axes.size() - 2].name(), pixel = axes.back().name(), run = std::to_string(p.pixels);
+    layout.insert(layout.end(), {pixel + "/" + run, step, pixel + "%" + run});
+    X.layout(with_steps(layout, step, plan.product.group));
+    if (plan.product.a != type_of(s, r.image.tensor)) X.hold_as(type_name(plan.product.a));
+    auto [tiles, one] = X.split(pixel, p.pixels);
+    std::vector<LoopName> order;
+    for (size_t d = 0; d + 2 < axes.size(); d++) order.push_back(axes[d].name());
+    order.insert(order.end(), {tiles, step, one});
+    in_lanes(X, order, step, one, plan.product.group, static_cast<int>(p.pixels));
+    if (p.parallel) share_loops(X, threads_of(s.machine()));
+}
+
+// What is read of an image, as it lies.
+void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
+    const ConvRoles &r = plan.r;
+    StageHandle X =
+        s.place_in(r.image.tensor, smallest_level(s.machine(), image_bytes(r, plan.sum())), Y.name(), r.outside.back());
+    if (plan.product.a != type_of(s, r.image.tensor)) X.hold_as(type_name(plan.product.a));
+    std::vector<std::string> terms;
+    std::vector<LoopName> order;
+    for (const Axis &a : X.state().def.axes) terms.push_back(a.name()), order.push_back(a.name());
+    const std::string channels = image_channels(r, s.state().axes_of(r.image.tensor));
+    if (plan.product.group > 1) X.layout(with_steps(terms, channels, plan.product.group));
+    in_lanes(X, order, channels, order.back(), plan.product.group, vector_lanes(s.machine(), plan.sum().type));
+    if (plan.p.parallel) share_loops(X, threads_of(s.machine()));
+}
+
+} // namespace
+
+void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
+    if (plan.p.image.is("packed"))
+        pack_image(s, Y, plan);
+    else if (plan.p.image.is("copied"))
+        gather_image(s, Y, plan);
+}
+
+void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
+    const ConvRoles &r = plan.r;
+    const std::string side_by_side = std::to_string(plan.wide);
+    std::vector<std::string> layout;
+    int64_t bytes = plan.product.b.bytes();
+    for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
+        bytes *= constant_extent(a).value_or(64);
+        layout.push_back(a.name() == r.other ? r.other + "/" + side_by_side : a.name());
+    }
+    layout.push_back(r.other + "%" + side_by_side);
+    layout = with_steps(layout, channels_of(r), plan.product.group);
+    const bool holds = plan.product.b != type_of(s, r.weights.tensor);
+    if (plan.p.weights.is("ahead")) {
+        StageHandle W = s.prepack(r.weights.tensor, layout);
+        if (holds) W.hold_as(type_name(plan.product.b));
+    } else if (!r.outside.empty()) { // once, outside of all that reads other weights
+        std::string at = r.outside.front();
+        for (const std::string &l : r.outside) {
+            if (r.weights.axes.count(l)) at = l;
+        }
+        StageHandle W = s.place_in(r.weights.tensor, smallest_level(s.machine(), bytes), Y.name(), at);
+        if (holds) W.hold_as(type_name(plan.product.b));
+        W.layout(layout);
+        if (plan.product.group == 1) transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
+    }
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,29 @@
+// The copies that schedules of convolutions in vectors of filters work on: images and weights in the order in which they are read, in
+// the type in which they are multiplied.
+#pragma once
+
+#include "schedules/library/conv_filters.h"
+#include "schedules/library/conv_roles.h"
+#include "schedules/library/product.h"
+
+namespace kumiko::library {
+
+struct FiltersPlan {
+    const ConvRoles &r;
+    const ConvFiltersParameters &p;
+    Product product;
+    int64_t wide; // filters side by side
+
+    const Stage &sum() const { return *r.contraction.sum; }
+};
+
+// The nearest cache of which so many bytes leave half free; the memory where none has that room.
+std::string smallest_level(const Machine &machine, int64_t bytes);
+
+// What is read of an image, as the parameters say; nothing where it is read in its place.
+void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan);
+
+// The weights of filters that are neighbours side by side, copied or ahead of time.
+void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan);
+
+} // namespace kumiko::library
