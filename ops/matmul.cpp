@@ -1,6 +1,8 @@
 #include "ops/matmul.h"
 
 #include "ops/elementwise.h"
+#include "ops/quantise.h"
+#include "support/error.h"
 
 namespace kumiko::ops {
 
@@ -52,7 +54,7 @@ Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptio
     axes.push_back(j);
     Expr value = sum(a * b, k);
     if (o.bias) {
-        Tensor bias = input("bias", out, {j});
+        Tensor bias = input("bias", o.requantise ? acc : out, {j});
         inputs.push_back(bias);
         value = value + widened(bias(j));
     }
@@ -61,7 +63,16 @@ Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptio
         inputs.push_back(residual);
         value = value + widened(residual.at(at(batch, i, j)));
     }
-    value = activated(o.activation, value);
+    if (o.requantise) {
+        if (acc != i32)
+            throw UserError("matmul requantises sums of i32, not " + type_name(acc) + "; legal are A and B of 8 bits");
+        if (o.residual) throw UserError("matmul with requantise takes no residual; legal is one of them");
+        Tensor scale = input("scale", f32, {j});
+        inputs.push_back(scale);
+        value = requantised("matmul", out, value, scale(j), o.zero_point, o.activation);
+    } else {
+        value = activated(o.activation, value);
+    }
     if (value.type() != out) value = cast(out, value);
     return Op("matmul", inputs, {compute("C", axes, value, {.strides = row_strides(batch, i, o.ldc)})});
 }

@@ -18,7 +18,11 @@ struct MatmulOptions {
     Type b_type;              // of B; the type of A unless stated
     Type accumulate;          // in which products are summed; accumulator_type(A) unless stated
     Type output;              // of C; a float type of A, else the accumulation type, unless stated
-    Expr lda, ldb, ldc;       // elements between rows as stored; dense unless stated
+    // The sum and its bias, both i32, become i8 or u8 as `output` says: times an input "scale" (j) of f32, behind the bias, then the
+    // activation, rounded and saturated as in ops/quantise.h. Without residual.
+    bool requantise = false;
+    int zero_point = 0;
+    Expr lda, ldb, ldc; // elements between rows as stored; dense unless stated
 
     static bool stated(Type t) { return t.bits() != 0; }
 };

@@ -23,4 +23,9 @@ Op dequantise(Type from, Type to, const Expr &N, const Quantisation &q = {});
 // zero_point, saturated to `to`; in f32, so |X| above 2²⁴ is rounded first. `scale` is the product of the operands' by the result's.
 Op requantise(Type to, const Expr &N, const Quantisation &q = {});
 
+// The expression of it, at the end of another formula: `x` is of i32, `scale` of f32. Throws UserError for another `to` than i8 and u8 and
+// for a zero point that it does not have; `op` is named there.
+Expr requantised(const char *op, Type to, const Expr &x, const Expr &scale, int zero_point,
+                 const std::string &activation = "");
+
 } // namespace kumiko::ops

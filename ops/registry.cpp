@@ -26,6 +26,7 @@ Op build_matmul(const Arguments &a) {
     o.activation = a.text("activation");
     o.b_type = a.type_or_same("b_type");
     o.output = a.type_or_same("output");
+    o.requantise = a.flag("requantise"), o.zero_point = a.integer("zero_point");
     if (a.flag("strided")) {
         o.lda = Size("lda");
         o.ldb = Size("ldb");
@@ -53,7 +54,9 @@ void add_products(Table &table) {
                {"strided", Kind::Flag, false, "rows of A, B and C are lda, ldb and ldc elements apart", {}, true},
                type(),
                {"b_type", Kind::Choice, "same", "type of B", types},
-               {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types}},
+               {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types},
+               flag("requantise", "C is i8 or u8: the sum and an i32 bias, times a scale for each column, rounded"),
+               integer("zero_point", 0, "added to what is rounded")},
               build_matmul);
     table.add("gemv", "y(i) = sum over k: A(i, k) * x(k)",
               {size("m", "rows"), size("k", "what is summed over"), type()},

@@ -97,6 +97,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     std::vector<std::string> copies = {"panel"};
     if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");
     if (machine.find_level("L3")) copies.push_back("blocks");
+    copies.push_back("ahead");
     p.pack_b = Choice(blocked ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", copies);
     p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
@@ -160,24 +161,30 @@ void copy_rows(Schedule &s, const Op &op, const Plan &plan, StageHandle A) {
     }
 }
 
-// Whole vectors of rows of B go to the copy; the steps that an instruction takes at once are interleaved.
-void copy_columns(Schedule &s, const Op &op, const Plan &plan, StageHandle B) {
+// B by panels as wide as the tile, the steps that an instruction takes at once side by side; one panel has no number.
+std::vector<std::string> columns_layout(const Plan &plan) {
     const Roles &r = plan.r;
-    const int lanes = plan.product.lanes, group = plan.product.group;
+    const int group = plan.product.group;
     const std::string wide = std::to_string(plan.columns), steps = std::to_string(group);
-    std::vector<LoopName> loops = batches_of(plan, r.b);
     std::vector<std::string> terms = {group > 1 ? r.k + "/" + steps : r.k};
     terms.push_back(plan.panels ? r.j : r.j + "%" + wide);
     if (!plan.panels) terms.insert(terms.begin(), r.j + "/" + wide);
     if (group > 1) terms.push_back(r.k + "%" + steps);
-    const std::vector<std::string> layout = layout_of(loops, terms);
+    return layout_of(batches_of(plan, r.b), terms);
+}
+
+// Whole vectors of rows of B go to the copy; the steps that an instruction takes at once are interleaved.
+void copy_columns(const Op &op, const Plan &plan, StageHandle B) {
+    const Roles &r = plan.r;
+    const int lanes = plan.product.lanes, group = plan.product.group;
+    std::vector<LoopName> loops = batches_of(plan, r.b);
     if (plan.product.b != op.find_input(r.b.tensor)->type) B.hold_as(type_name(plan.product.b));
     LoopName in = r.j, k = r.k, inner = "";
     if (!plan.panels) { // some panels at a time, so that whole pages of B's rows are read
         auto [o, rest] = B.split(r.j, 4 * plan.columns, {r.j + ".p", r.j + ".q"});
         loops.push_back(o);
         in = rest;
-        if (plan.p.parallel.is("rows") && plan.p.outer.is("depth")) B.parallel(o);
+        if (plan.p.parallel.is("rows") && plan.p.outer.is("depth") && !plan.p.pack_b.is("ahead")) B.parallel(o);
     }
     if (group > 1) std::tie(k, inner) = B.split(r.k, group, {r.k + ".p", r.k + ".g"});
     const bool whole = contiguous_in(r.b, r.j) && lanes > 1;
@@ -194,7 +201,6 @@ void copy_columns(Schedule &s, const Op &op, const Plan &plan, StageHandle B) {
         if (whole) B.vectorize(in, lanes);
         if (whole && !plan.panels) B.unroll(in.name + ".o");
     }
-    B.layout(layout);
 }
 
 } // namespace
@@ -235,7 +241,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     // depth leaves a rest, for which all tiles would stand in the code once more.
     plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, k));
     plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
-    plan.panels = !p.pack_b.is("blocks");
+    plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
     const int64_t run = lanes * group;
     plan.together = plan.copies_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % run == 0 ? run : group;
     LoopName step = ki, taken = "";
@@ -275,8 +281,13 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         C.parallel(ic);
 
     if (plan.copies_a) copy_rows(s, op, plan, s.place_in(r.a.tensor, "L2", C.name(), p.outer.is("rows") ? ko : ic));
-    if (plan.copies_b)
-        copy_columns(s, op, plan, s.place_in(r.b.tensor, plan.panels ? "L1" : "L3", C.name(), plan.panels ? jo : ko));
+    if (p.pack_b.is("ahead")) {
+        copy_columns(op, plan, s.prepack(r.b.tensor, columns_layout(plan)));
+    } else if (plan.copies_b) {
+        StageHandle B = s.place_in(r.b.tensor, plan.panels ? "L1" : "L3", C.name(), plan.panels ? jo : ko);
+        copy_columns(op, plan, B);
+        B.layout(columns_layout(plan));
+    }
     if (p.prefetch_c) C.prefetch(C.name(), io, 1);
     C.accumulate_in("registers", io, p.join ? "join" : "reload");
     if (!c.consumer.empty()) C.finish_in(c.consumer);

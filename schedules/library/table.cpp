@@ -38,6 +38,7 @@ std::string against_spills(int64_t accumulators, const Machine &machine) {
 }
 
 std::string against_matmul(const Op &, const Machine &machine, const MatmulParameters &p) {
+    if (p.pack_b.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
     return against_spills(p.rows * p.vectors, machine);
 }
 

@@ -103,6 +103,39 @@ TEST_CASE("products of matrices of every size and storage") {
     check_op(ops::matmul(i8, 20, 18, 24), "matmul");
 }
 
+TEST_CASE("products whose second operand was packed ahead of time") {
+    const auto ahead = [](const Op &op, const Sizes &sizes = {}) {
+        const auto space = library::find_template(op)->make_space(op, Machine::host());
+        Json point = space->to_json(space->default_point());
+        point["pack_b"] = "ahead";
+        CHECK(!space->reason_against(space->from_json(point)).empty());
+        const Schedule s = space->schedule(space->from_json(point));
+        CHECK(compile(s).nest().tensors[1].packed_from == "B");
+        check_schedule(s, sizes, true);
+    };
+    ops::MatmulOptions o;
+    o.bias = true, o.activation = "relu";
+    for (bool transposed : {false, true}) {
+        o.transpose_b = transposed;
+        ahead(ops::matmul(f32, 29, 40, 50, o));
+        ahead(ops::matmul(f32, 200, 70, 600, o));
+    }
+    ahead(ops::matmul(f32, Size("M"), 70, 33), {{"M", 21}});
+    ahead(ops::matmul(u8, 33, 40, 50, {.b_type = i8}));
+    ahead(ops::matmul(i8, 14, 19, 21));
+    ahead(ops::matmul(f32, 20, 18, 24, {.batch = 3}));
+}
+
+TEST_CASE("sums of bytes that are requantised at their end") {
+    for (Type to : {i8, u8}) {
+        ops::MatmulOptions o{
+            .bias = true, .activation = "relu", .b_type = i8, .output = to, .requantise = true, .zero_point = 7};
+        check_op(ops::matmul(u8, 33, 40, 50, o), "matmul", true, {}, 4);
+        check_op(ops::matmul(u8, 5, 7, 3, o), "matmul");
+        check_op(ops::matmul(u8, 1, 40, 70, o), "gemv");
+    }
+}
+
 TEST_CASE("products of a matrix with a vector") {
     for (bool transposed : {false, true}) {
         ops::MatmulOptions o;

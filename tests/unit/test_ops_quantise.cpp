@@ -81,3 +81,27 @@ TEST_CASE("requantise") {
         });
     }
 }
+
+TEST_CASE("matmul requantises its sums: bias, scale, activation, rounding, zero point") {
+    for (const Type to : {i8, u8}) {
+        const ops::MatmulOptions o{
+            .bias = true, .activation = "relu", .b_type = i8, .output = to, .requantise = true, .zero_point = 3};
+        const Op op = ops::matmul(u8, 4, 6, 9, o);
+        std::vector<Buffer<>> in = random_inputs(op);
+        fill_random(in[3], 9, 0.5, 40); // beyond what 8 bits hold, too
+        check_elements(op, in, {4, 6}, [&](const Index &i) {
+            double sum = at(in[2], {i[1]});
+            for (int64_t k = 0; k < 9; k++) sum += at(in[0], {i[0], k}) * at(in[1], {k, i[1]});
+            const float scaled = std::max(static_cast<float>(sum) * static_cast<float>(at(in[3], {i[1]})), 0.0f);
+            return saturated(static_cast<double>(std::nearbyintf(scaled) + 3), to.is_int());
+        });
+    }
+    CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .output = i32, .requantise = true}),
+                      doctest::Contains("matmul requantises to i8 or u8, not i32"));
+    CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.residual = true, .b_type = i8, .output = u8, .requantise = true}),
+                      doctest::Contains("takes no residual"));
+    CHECK_THROWS_WITH(ops::matmul(f32, 4, 4, 4, {.output = u8, .requantise = true}),
+                      doctest::Contains("matmul requantises sums of i32, not f32"));
+    CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .output = u8, .requantise = true, .zero_point = 300}),
+                      doctest::Contains("the zero point is 300; legal is a value of u8, 0 to 255"));
+}
