@@ -4,6 +4,8 @@
 #include "schedules/library/product.h"
 #include "support/error.h"
 
+#include <numeric>
+
 namespace kumiko::library {
 
 namespace {
@@ -28,6 +30,12 @@ bool contiguous_in(const Operand &o, const std::string &axis) {
     return o.indices.back().as<Halide::Internal::Variable>()->name == axis;
 }
 
+// How many of 64 sets of lines, a page of them, rows meet that lie so many bytes apart.
+int64_t lines_met(int64_t bytes) {
+    constexpr int64_t line = 64, sets = 64;
+    return bytes % line ? sets : sets / std::gcd(bytes / line, sets);
+}
+
 } // namespace
 
 bool is_matmul(const Op &op) { return roles(op).has_value(); }
@@ -46,7 +54,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int64_t needed = std::max<int64_t>(1, (N + lanes - 1) / lanes);
     const int64_t vectors = std::min<int64_t>(2, needed);
     std::vector<int64_t> row_choices, vector_choices;
-    const int64_t most_rows = std::min<int64_t>(registers / vectors, std::max<int64_t>(M, 1));
+    // Rows of A a page apart meet in the same few lines of the first cache, of which one is left to B.
+    const bool crowded = vectors == 1 && contiguous_in(r.a, r.k) && lines_met(K * type.bytes()) == 1;
+    const int64_t most_rows = std::min<int64_t>(crowded ? 7 : registers / vectors, std::max<int64_t>(M, 1));
     for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M, 1)}); n++) row_choices.push_back(n);
     for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
     p.rows = Tile::nearest(most_rows, row_choices);
@@ -93,7 +103,10 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // apart that they crowd each other out of the caches; columns are worth copying.
     p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
                     {false, true});
-    const bool pack = (M > 4 * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
+    // Rows of B that spread over the first cache by themselves are read as they lie, the better they do the more tiles may read them.
+    const int64_t met = contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * type.bytes()) : 1;
+    const int64_t readers = met >= 16 ? 32 : met >= 4 ? 12 : 4;
+    const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<std::string> copies = {"panel"};
     if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");
     if (machine.find_level("L3")) copies.push_back("blocks");
