@@ -8,8 +8,8 @@ namespace kumiko::library {
 namespace {
 
 constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
-constexpr int64_t most_pixels = 256, long_sum = 256; // of windows of one element
-constexpr int64_t sharing_filters = 128;             // that pay for a copy of an image in another order
+constexpr int64_t most_pixels = 256, long_sum = 64; // of windows of one element
+constexpr int64_t sharing_filters = 128;            // that pay for a copy of an image in another order
 
 // Operands of a type narrower than the sum's.
 bool is_narrow(const Op &op, const ConvRoles &r) {
@@ -22,9 +22,9 @@ std::optional<ConvRoles> roles(const Op &op) {
     if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
-    int64_t steps = 1; // short sums do not pay for results that go to their planes one by one
+    int64_t steps = 1; // short sums do not pay for results that have to be turned into rows of their planes
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
-    if (steps < fewest_steps) return std::nullopt;
+    if (steps < (r->dense ? fewest_steps : fewest_steps / 2)) return std::nullopt;
     // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
     int64_t results = 1;
     for (const Axis &a : sum.axes) {

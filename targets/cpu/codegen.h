@@ -8,7 +8,7 @@
 // Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
 //
 // The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
-// calls.cpp, math_*.cpp, memory.cpp, transpose.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp and kernel.cpp.
+// calls.cpp, math_*.cpp, memory.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp and kernel.cpp.
 #pragma once
 
 #include "targets/cpu/emit.h"
@@ -128,6 +128,10 @@ private:
     // ---- Transposes (transpose.cpp)
     void transpose_loads(const std::vector<const Halide::Internal::Store *> &stores);
     std::vector<Value *> transposed(const std::vector<Value *> &rows);
+
+    // ---- Stores by rows (transpose_stores.cpp)
+    std::set<const Halide::Internal::Store *> store_by_rows(const std::vector<const Halide::Internal::Store *> &run);
+    void store_columns(const std::vector<const Halide::Internal::Store *> &columns, const Halide::Internal::Ramp *at);
 
     // ---- Allocations (allocation.cpp)
     void allocate(const Halide::Internal::Allocate *op);

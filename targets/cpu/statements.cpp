@@ -128,7 +128,10 @@ void Codegen::statements(const std::vector<Stmt> &all) {
             continue;
         }
         transpose_loads(run);
-        for (const Store *store : run) statement(store);
+        const std::set<const Store *> stored = store_by_rows(run);
+        for (const Store *store : run) {
+            if (!stored.count(store)) statement(store);
+        }
         transposed_.clear();
         i += run.size();
     }

@@ -1,0 +1,60 @@
+// Stores with a stride that fill neighbouring columns leave by rows.
+#include "driver/kernel.h"
+#include "dsl/inout.h"
+#include "ops/ops.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+// Columns of the result in vectors along i, `together` of them side by side.
+Schedule by_columns(const Op &op, int lanes, int together) {
+    Schedule s(op);
+    StageHandle Y = s.stage(op.outputs()[0]);
+    auto [io, ii] = Y.split("i", lanes);
+    auto [jo, ji] = Y.split("j", together);
+    Y.reorder({io, jo, ji, ii}).unroll(ji).vectorize(ii, lanes);
+    return s;
+}
+
+Op scaled(Type t, int m, const Expr &n) {
+    Axis i("i", m), j("j", n);
+    Tensor A = input("A", t, {i}), B = input("B", t, {j});
+    return Op("outer", {A, B}, {compute("Y", {i, j}, A(i) * B(j))});
+}
+
+size_t count(const std::string &text, const std::string &what) {
+    size_t n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
+    return n;
+}
+
+} // namespace
+
+TEST_CASE("columns of every type and count, and of results that are no multiple") {
+    for (Type t : {i8, i16, i32, i64, f16, f32, f64}) {
+        for (int lanes : {4, 8, 16}) {
+            for (int together : {2, 3, 4, 6, 7, 8})
+                check_runs(by_columns(scaled(t, 3 * lanes + 1, 100 + together), lanes, together));
+        }
+    }
+    Size N("N");
+    for (int n : {0, 1, 5, 6, 70, 133}) check_runs(by_columns(scaled(f32, 17, N), 8, 6), {{"N", n}});
+    check_runs(by_columns(scaled(f32, 16, 6), 8, 6)); // rows so near that they are one run
+}
+
+TEST_CASE("columns leave by rows: no element is stored alone") {
+    const Op op = scaled(f32, 16, 400);
+    const Schedule s = by_columns(op, 8, 4);
+    const std::string text = compile(s, Target::named("x86-64-avx2")).assembly();
+    CHECK(count(text, "vextractps") == 0);
+    CHECK(count(text, "vunpcklps") + count(text, "vshufps") + count(text, "vunpcklpd") > 0);
+}
+
+TEST_CASE("columns of an array that is read meanwhile") {
+    Axis i("i", 16), j("j", 200);
+    Tensor X = inout("X", f32, {i, j});
+    const Op op("twice", {X}, {update(X, X(i, j) * 2.0f + 1.0f)});
+    check_runs(by_columns(op, 8, 4));
+}
