@@ -58,6 +58,39 @@ int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
     return bytes;
 }
 
+// The same for weights of which an instruction takes some channels at once: what lies in one run of each filter, some channels with
+// all their window, becomes vectors of filters that are woven into each other.
+void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
+    constexpr int64_t run = 16, largest = 32; // elements of a filter that are turned at once, about
+    const std::string channels = channels_of(r);
+    int64_t window = product.group;
+    for (const std::string &w : r.window) window *= w == channels ? 1 : extent_of(*r.contraction.sum, w, largest);
+    auto [steps, step] = W.split(channels, product.group);
+    auto [vectors, lane] = W.split(r.other, product.lanes);
+    std::vector<LoopName> order, unrolled;
+    for (const Axis &a : W.state().def.axes) {
+        const bool inside = std::find(r.window.begin(), r.window.end(), a.name()) != r.window.end();
+        if (a.name() != r.other && !inside) order.push_back(a.name());
+    }
+    order.insert(order.end(), {vectors, steps});
+    if (window < run) {
+        auto [blocks, block] = W.split(steps, run / window);
+        order.back() = blocks;
+        unrolled.push_back(block);
+    }
+    for (const std::string &w : r.window) {
+        if (w != channels) unrolled.push_back(w);
+    }
+    unrolled.push_back(step);
+    order.insert(order.end(), unrolled.begin(), unrolled.end());
+    order.push_back(lane);
+    W.reorder(order);
+    if (window <= largest) {
+        for (const LoopName &l : unrolled) W.unroll(l);
+    }
+    if (product.lanes > 1) W.vectorize(lane);
+}
+
 void share_loops(StageHandle X, int64_t threads) {
     const std::vector<std::string> loops = X.state().order;
     share_out(X, {loops.begin(), loops.end()}, threads);
@@ -169,7 +202,10 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
         StageHandle W = s.place_in(r.weights.tensor, smallest_level(s.machine(), bytes), Y.name(), at);
         if (holds) W.hold_as(type_name(plan.product.b));
         W.layout(layout);
-        if (plan.product.group == 1) transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
+        if (plan.product.group == 1)
+            transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
+        else
+            weave_weights(W, r, plan.product);
     }
 }
 
