@@ -8,19 +8,20 @@
 namespace kumiko::library {
 
 struct MatmulParameters {
-    BOOST_HANA_DEFINE_STRUCT(MatmulParameters, (Tile, rows), // rows of C in registers
-                             (Tile, vectors),                // vectors of columns of C in registers
-                             (Tile, depth),                  // steps of the reduction between visits to C
-                             (Tile, row_block),              // rows of A in the second cache
-                             (Flag, pack_a),                 // copy the block of A into reading order
-                             (Choice, pack_b),     // copy B: "panel" by panel, in "blocks" of all columns, "none"
-                             (Choice, outer),      // "rows": blocks of rows outside those of depth; or "depth"
-                             (Flag, join),         // add rounds of depth on leaving the tile
-                             (Flag, prefetch_c),   // ask for the next tile's partial results
-                             (Tile, unroll_depth), // copies of the innermost step
-                             (Choice,
-                              multiply), // "plain"; "widened": copies hold the sum's type; or a tensor instruction
-                             (Choice, parallel)); // spread "rows" or "columns" over cores, or "none"
+    BOOST_HANA_DEFINE_STRUCT(
+        MatmulParameters, (Tile, rows), // rows of C in registers
+        (Tile, vectors),                // vectors of columns of C in registers
+        (Tile, depth),                  // steps of the reduction between visits to C
+        (Tile, row_block),              // rows of A in the second cache
+        (Flag, pack_a),                 // copy the block of A into reading order
+        (Choice, pack_b),               // copy B: "panel" by panel, in "blocks" of all columns, "none"
+        (Choice, outer),                // "rows": blocks of rows outside those of depth; or "depth"
+        (Flag, join),                   // add rounds of depth on leaving the tile
+        (Flag, prefetch_c),             // ask for the next tile's partial results
+        (Tile, unroll_depth),           // copies of the innermost step
+        // "plain"; "widened": copies hold the sum's type; or a tensor instruction. One that multiplies
+        // tiles in memory looks at vectors, row_block and parallel only.
+        (Choice, multiply), (Choice, parallel)); // spread "rows" or "columns" over cores, or "none"
 };
 
 bool is_matmul(const Op &op);
