@@ -78,6 +78,18 @@ TEST_CASE("what hold_as refuses") {
     CHECK_NOTHROW(s.stage("B.L2").hold_as("i32").hold_as("i64"));
 }
 
+TEST_CASE("a specialised schedule packs ahead in the same type") {
+    const Size M("M");
+    const Op op = product(i16, i16, M, 16, 16);
+    Schedule s(op), special(op);
+    s.prepack("B", {"j", "k"});
+    special.prepack("B", {"j", "k"}).hold_as("i32");
+    CHECK_THROWS_WITH_AS(s.specialize(M >= 8, special),
+                         doctest::Contains("the specialised schedule prepacks B as {j, k} held as i32 and the schedule "
+                                           "around it B as {j, k}"),
+                         UserError);
+}
+
 TEST_CASE("products of narrow types of every size and storage") {
     for (const auto &[a, b] : {std::pair(u8, i8), std::pair(i8, u8), std::pair(u8, u8), std::pair(i8, i8),
                                std::pair(i16, i16), std::pair(bf16, bf16), std::pair(f16, f16), std::pair(f16, bf16)}) {
