@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dsl/buffers.h"
+#include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
@@ -30,7 +31,8 @@ public:
         Directive d;
         d.primitive = name;
         stage_ = &s_.stages[r_.below(s_.stages.size())];
-        if (name == "interleave" || name == "rfactor" || name == "accumulate_in" || name == "finish_in") {
+        if (name == "scatter" || name == "interleave" || name == "rfactor" || name == "accumulate_in" ||
+            name == "finish_in") {
             std::vector<const StageState *> reductions;
             for (const StageState &s : s_.stages) {
                 if (s.def.is_reduction()) reductions.push_back(&s);
@@ -91,6 +93,7 @@ private:
             }
             if (!copied.empty()) return pick(r_, copied);
         }
+        if (const auto at = scattered(s.def); primitive == "scatter" && at && s.has_loop(at->axis)) return at->axis;
         if (primitive == "rfactor" || primitive == "interleave") {
             std::vector<std::string> reducing;
             for (const std::string &l : s.order) {
@@ -140,6 +143,9 @@ private:
                 loops = {loops.begin() + first, loops.begin() + first + n};
             } else {
                 r_.shuffle(loops);
+                if (scattered(stage_->def) && r_.chance(0.7)) // so that steps may visit single elements
+                    std::stable_partition(loops.begin(), loops.end(),
+                                          [&](const std::string &l) { return stage_->loop(l).reduction; });
             }
             count_ = loops.size();
             a = loops;
