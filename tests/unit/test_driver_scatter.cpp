@@ -39,6 +39,33 @@ TEST_CASE("values go to the elements that the index names, and nowhere where it 
     }
 }
 
+TEST_CASE("the interpreter looks steps up, to the bits of visiting every element") {
+    Axis a("a", 6), n("n", 35), v("v", 11), d("d", 40), w("w", 3);
+    Tensor ids = input("ids", i32, {a, n}), G = input("G", f32, {a, n, d}), X = input("X", f16, {a, n});
+    const auto same = [&](const auto &form, const std::vector<Axis> &axes, const std::vector<Tensor> &inputs) {
+        const Expr named = ids(a, n) == v, spelled = !(ids(a, n) != v);
+        const Op looked("looked", inputs, {compute("Y", axes, form(named))}),
+            visited("visited", inputs, {compute("Y", axes, form(spelled))});
+        REQUIRE(scattered(looked.stages().front()));
+        REQUIRE_FALSE(scattered(visited.stages().front()));
+        std::vector<Buffer<>> in = random_inputs(looked);
+        fill_random_integers(in[0], 9, -2, 12);
+        CHECK(difference(Buffer<>(interpret(looked, in)), Buffer<>(interpret(visited, in))) == "");
+        const Bounded x = interpret_with_bound(looked, in), y = interpret_with_bound(visited, in);
+        for_each_index(Buffer<>(x.values[0]).extents(), [&](const Index &i) {
+            CHECK(std::abs(at(x.values[0], i) - at(y.values[0], i)) <= at(x.bounds[0], i) + at(y.bounds[0], i));
+        });
+    };
+    const auto zero = [](const Expr &e) { return Halide::Internal::make_zero(e.type()); };
+    const auto chosen = [&](const Expr &c, const Expr &e) { return Halide::select(c, e, zero(e)); };
+    same([&](const Expr &c) { return sum(chosen(c, G(a, n, d)), {a, n}); }, {v, d}, {ids, G});
+    same([&](const Expr &c) { return sum(chosen(c, G(a, n, d)), {a, n}); }, {d, v}, {ids, G});
+    same([&](const Expr &c) { return sum(chosen(c, G(a, n, d) * cast<float>(v + w)), {a, n}); }, {w, v, d}, {ids, G});
+    same([&](const Expr &c) { return sum(chosen(c, X(a, n)), {a, n}); }, {v}, {ids, X});
+    // By an index that depends on another axis of the result, every element is visited.
+    same([&](const Expr &c) { return sum(chosen(c, G(a, n, d)), n); }, {a, v, d}, {ids, G});
+}
+
 TEST_CASE("it folds with any combiner, by an index over several axes, and reads as a reduction") {
     const Op op = gradient(6, 4, 3);
     CHECK(op.to_string() == "gradient(ids, G) -> dW\n"
