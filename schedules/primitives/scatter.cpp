@@ -50,6 +50,9 @@ std::string broken(const ScheduleState &state, const StageState &stage, const st
     for (const Peel &p : stage.peels) {
         if (p.loop == loop) return "loop " + loop + " is peeled";
     }
+    for (const Prefetch &p : stage.prefetches) {
+        if (p.loop == loop) return "loop " + loop + " prefetches for later iterations, of which there are none";
+    }
     for (const StageState &p : state.stages) {
         if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() &&
             stage.has_loop(p.placement.loop) && stage.position(p.placement.loop) >= stage.position(loop))

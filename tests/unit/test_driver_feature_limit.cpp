@@ -89,6 +89,9 @@ TEST_CASE("what is compiled under a limit computes the same and stays within it"
             check_runs(s);
             check_within(compile(s).assembly(), level.bits);
         }
+        CompileOptions halide; // asks the same
+        halide.through_halide = true;
+        check_runs(Schedule(ops::matmul(f32, 9, 10, 11)), {}, halide);
     }
 }
 
