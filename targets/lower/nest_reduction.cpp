@@ -63,7 +63,8 @@ Stmt NestBuilder::finish(Frame &f, size_t depth) {
 
 Stmt NestBuilder::reduction(Frame &f) {
     const StageState &s = f.stage();
-    const size_t first = s.first_reduction();
+    size_t first = s.first_reduction();
+    if (s.tensorize) first = std::min(first, s.position(s.tensorize->loop)); // blocks hold steps only
     const bool finishes = !s.finished_into.empty();
     if (s.accumulate) {
         const size_t depth = s.position(s.accumulate->loop) + 1;

@@ -205,6 +205,26 @@ TEST_CASE("small products leave tiles alone") {
     CHECK(way(product(f32, f32, 64, 64, 64)) == "plain");
 }
 
+TEST_CASE("a block may be the whole reduction") {
+    Axis i("i", 16), j("j", 16), k("k", 16), g("g", 2);
+    Tensor A = input("A", bf16, {i, k, g}), B = input("B", bf16, {k, j, g});
+    const Element sums = sum(cast(f32, A(i, k, g)) * cast(f32, B(k, j, g)), {k, g});
+    Schedule s(Op("tile", {A, B}, {compute("C", {i, j}, sums)}), amx());
+    s.stage("C").tensorize("i", "amx.tdpbf16ps");
+    check_runs(s, {}, emulated());
+    Schedule ended(Op("ended", {A, B}, {compute("C", {i, j}, sums * 2.f + 1.f)}), amx());
+    ended.stage("C.sum").tensorize("i", "amx.tdpbf16ps").finish_in("C");
+    check_runs(ended, {}, emulated());
+    // Of registers too.
+    Axis l("l", 8), p("p", 2);
+    Tensor X = input("X", i16, {l, p}), Y = input("Y", i16, {l, p});
+    const Op pairs("pairs", {X, Y}, {compute("Z", {l}, sum(cast(i32, X(l, p)) * cast(i32, Y(l, p)), p))});
+    Schedule t(pairs, Machine::named("x86-64-avx2"));
+    t.stage("Z").tensorize("l", "avx2.vpmaddwd");
+    CHECK(body_of(t).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
+    if (Machine::host().has("avx2")) check_runs(t);
+}
+
 TEST_CASE("without AMX it is refused") {
     Axis o("o", 3), i("i", 16), j("j", 16), k("k", 16), g("g", 2);
     Tensor A = input("A", bf16, {i, o, k, g}), B = input("B", bf16, {o, k, j, g}), D = input("D", bf16, {o, g, k, j});
