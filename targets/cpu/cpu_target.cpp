@@ -89,6 +89,12 @@ std::string CpuTarget::missing_on(const CpuTarget &machine) const {
         }
         at = end + 1;
     }
+    // What the processor's name implies may be in the code as well.
+    const uint64_t lacking = required_features() & ~machine.required_features();
+    const auto &known = known_features(architecture());
+    for (size_t i = 0; i < known.size(); i++) {
+        if (lacking >> i & 1) return known[i];
+    }
     return "";
 }
 

@@ -22,7 +22,7 @@ struct CpuTarget {
     std::string architecture() const;
     // How many vector registers there are: 32, or 16 on x86 before AVX-512.
     int vector_registers() const;
-    // The first feature that this target switches on and `machine` lacks ("" when machine runs its code). Another
+    // The first feature that this target switches on, or its processor's name implies, and `machine` lacks ("" when machine runs its code). Another
     // architecture counts as a missing feature.
     std::string missing_on(const CpuTarget &machine) const;
     // What a processor must have to run code for this target, as a set of runtime/cpu_features.h's bits: what the feature string

@@ -127,6 +127,13 @@ TEST_CASE("what the limit takes away is refused, by name") {
                       wide);
         CHECK_NOTHROW(compile(op, Target::named("x86-64-sse4.2")));
     }
+    if (here("x86-64-avx2")) { // what the level's processor implies may be in the code as well
+        kumiko_set_cpu_features([](uint64_t detected) { return detected & ~kumiko_cpu_feature("movbe"); });
+        const std::string implied = refusal([&] { compile(op, Target::named("x86-64-avx2")); });
+        kumiko_set_cpu_features(nullptr);
+        CHECK_MESSAGE(implied.find("cannot run code for x86-64-avx2: it lacks movbe") != std::string::npos, implied);
+        CHECK_NOTHROW(compile(op, Target::named("x86-64-avx2")));
+    }
     // What is not there to begin with, no limit gives.
     for (const char *level : {"x86-64-avx512", "x86-64-amx"}) {
         if (here(level)) continue;
