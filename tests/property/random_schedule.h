@@ -21,6 +21,9 @@ public:
 
     // Nothing when the state offers no argument of some kind.
     std::optional<Directive> propose() {
+        if (r_.chance(0.2)) {
+            if (const auto d = scattering()) return d;
+        }
         const auto &table = primitives();
         const Primitive *p = table[r_.below(table.size())];
         const std::string name = p->name;
@@ -73,6 +76,22 @@ private:
     Random &r_;
     const StageState *stage_ = nullptr;
     size_t count_ = 0;
+
+    // Brings a scatter into the form in which steps visit single elements, then asks for that.
+    std::optional<Directive> scattering() {
+        std::vector<const StageState *> all;
+        for (const StageState &s : s_.stages) {
+            const auto at = scattered(s.def);
+            if (at && s.scattered.empty() && s.has_loop(at->axis)) all.push_back(&s);
+        }
+        if (all.empty()) return std::nullopt;
+        const StageState &s = *all[r_.below(all.size())];
+        const std::string axis = scattered(s.def)->axis;
+        std::vector<std::string> order = s.order;
+        std::stable_partition(order.begin(), order.end(), [&](const std::string &l) { return s.loop(l).reduction; });
+        if (order != s.order) return Directive{"reorder", {{"stage", s.name()}, {"loops", order}}, {}};
+        return Directive{"scatter", {{"stage", s.name()}, {"loop", axis}}, {}};
+    }
 
     bool leave_out(const std::string &primitive, const Parameter &q) {
         const std::string name = q.name;
