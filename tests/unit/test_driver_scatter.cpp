@@ -260,6 +260,7 @@ TEST_CASE("what scatter refuses") {
         "loop v is unrolled, but of its iterations each step runs only the one that the index names");
     has(later([](StageHandle dW) { dW.reorder({"v", "n", "d"}); }), "stands inside loop v");
     has(later([](StageHandle dW) { dW.peel("v", 1, 0); }), "loop v is peeled");
+    has(later([](StageHandle dW) { dW.interleave("n", 5); }), "the term of dW is not a value at one index along v");
     has(later([](StageHandle dW) { dW.prefetch("G", "v", 1); }), "loop v prefetches for later iterations");
     has(told(example_op("matmul"),
              [](Schedule &s) {
