@@ -62,6 +62,19 @@ TEST_CASE("a copy of a copy, a packed input and a bare read may be held too") {
     check_runs(bare);
 }
 
+TEST_CASE("what is held as a float wraps where it is cast") {
+    Axis i("i", 40);
+    Tensor x = input("x", i8, {i});
+    for (const Type t : {u8, u16, u32, u64, i8, i32, f32}) {
+        for (const char *held : {"f32", "f64", "i16"}) {
+            Schedule s(Op("cast_to", {x}, {compute("y", {i}, cast(t, x(i)) * 2)}));
+            s.stage("y").split("i", 10);
+            s.place_in("x", "L1", "y", "i.o").hold_as(held);
+            check_runs(s);
+        }
+    }
+}
+
 TEST_CASE("what hold_as refuses") {
     Schedule s(example_op("matmul_i16"), Machine::named("x86-64-avx2"));
     s.stage("C").reorder({"k", "i", "j"});
