@@ -4,6 +4,7 @@
 
 #include "support/error.h"
 #include "support/names.h"
+#include "targets/cpu/cpu_target.h"
 
 #include <cerrno>
 #include <csignal>
@@ -53,6 +54,11 @@ int main(int argc, char **argv) {
     CLI::App app("Kumiko: write an operator as a formula, schedule it, tune it, and ship it as a C library.", "kumiko");
     app.require_subcommand(1);
     app.get_formatter()->column_width(34);
+    app.add_option_function<std::string>(
+           "--limit", [](const std::string &level) { limit_features(level); },
+           "as if this processor had no more than a level: x86-64-avx2; `kumiko machine --list` lists them")
+        ->type_name("LEVEL")
+        ->trigger_on_parse();
     cli::add_ops(app);
     cli::add_show(app);
     cli::add_run(app);

@@ -74,10 +74,26 @@ bool in_c_library(const std::string &symbol) {
 
 // A kernel must not take a name that the library or the C library needs.
 void check_symbol(const LibraryDescription &library, const std::string &symbol) {
-    for (const char *taken :
-         {"abi_version", "parallel_for", "set_parallel_for", "default_parallel_for", "set_num_threads", "num_threads",
-          "shutdown_threads", "malloc", "free", "set_memory", "trim_memory", "cpu_features", "cpu_feature",
-          "set_cpu_features", "require_features", "fail", "error", "clear_error", "status"}) {
+    for (const char *taken : {"abi_version",
+                              "parallel_for",
+                              "set_parallel_for",
+                              "default_parallel_for",
+                              "set_num_threads",
+                              "num_threads",
+                              "shutdown_threads",
+                              "malloc",
+                              "free",
+                              "set_memory",
+                              "trim_memory",
+                              "cpu_features",
+                              "cpu_feature",
+                              "set_cpu_features",
+                              "request_tiles",
+                              "require_features",
+                              "fail",
+                              "error",
+                              "clear_error",
+                              "status"}) {
         if (symbol == library.name + "_" + taken) {
             throw UserError("the function would be called " + symbol +
                             ", as one of the library's own; give the kernel another name");

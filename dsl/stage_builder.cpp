@@ -26,6 +26,14 @@ struct FreeVariables : IRGraphVisitor {
 Expr lowest(Type t) { return t.is_float() ? FloatImm::make(t, -std::numeric_limits<double>::infinity()) : t.min(); }
 Expr highest(Type t) { return t.is_float() ? FloatImm::make(t, std::numeric_limits<double>::infinity()) : t.max(); }
 
+} // namespace
+
+Expr fold_identity(const std::string &kind, Type t) {
+    return kind == "sum" ? make_zero(t) : kind == "product" ? make_one(t) : kind == "maximum" ? lowest(t) : highest(t);
+}
+
+namespace {
+
 Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
 Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
 
@@ -37,13 +45,13 @@ void define_components(Stage &stage, const ReductionTerm &r, const std::vector<E
         stage.components = {{stage.name, t, identity, e, combined}};
     };
     if (r.kind == "sum") {
-        one(make_zero(t), acc(t) + term(t));
+        one(fold_identity(r.kind, t), acc(t) + term(t));
     } else if (r.kind == "product") {
-        one(make_one(t), acc(t) * term(t));
+        one(fold_identity(r.kind, t), acc(t) * term(t));
     } else if (r.kind == "maximum") {
-        one(lowest(t), Max::make(acc(t), term(t)));
+        one(fold_identity(r.kind, t), Max::make(acc(t), term(t)));
     } else if (r.kind == "minimum") {
-        one(highest(t), Min::make(acc(t), term(t)));
+        one(fold_identity(r.kind, t), Min::make(acc(t), term(t)));
     } else if (r.kind == "reduce") {
         for (size_t c = 0; c < terms.size(); c++) {
             const std::string name = c ? stage.name + "." + std::to_string(c) : stage.name;

@@ -56,4 +56,7 @@ std::vector<Expr> row_major(const std::vector<Axis> &axes);
 // Whether it is an array that the caller passes for reading.
 bool is_input(const TensorContents &c);
 
+// What a "sum", "product", "maximum" or "minimum" starts from.
+Expr fold_identity(const std::string &kind, Type t);
+
 } // namespace kumiko

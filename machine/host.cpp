@@ -1,9 +1,10 @@
 // The machine that this program runs on.
 //
-// x86: CPUID says what the processor can do, XGETBV which registers the operating system saves at a task switch; an
-// instruction set needs both (Intel SDM vol. 1 ch. 13, AMD APM vol. 3 appendix E). AMX needs a permission besides, which
-// Linux gives a process on request. Cache sizes come from the system's table where it has one, else from CPUID.
+// What instruction sets there are is the runtime's to say, which libraries ask too: runtime/cpu_features.c asks the processor and the
+// operating system, and a limit may be set. Cache sizes come from the system's table where it has one, else from CPUID.
 #include "machine/machine.h"
+
+#include "runtime/kumiko_runtime.h"
 
 #include <fmt/format.h>
 
@@ -16,14 +17,10 @@
 
 #if defined(__linux__)
 #include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #endif
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#endif
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
 #endif
 
 namespace kumiko {
@@ -84,6 +81,14 @@ std::map<int, Cache> caches_of_system() {
     return out;
 }
 
+// Features by the names that Linux uses, and LLVM's, which the runtime knows.
+[[maybe_unused]] void add_known(Machine &m, std::initializer_list<std::pair<const char *, const char *>> names) {
+    const uint64_t have = kumiko_cpu_features();
+    for (const auto &[name, known] : names) {
+        if (have & kumiko_cpu_feature(known)) m.features.insert(name);
+    }
+}
+
 #if defined(__x86_64__) || defined(__i386__)
 
 struct Registers {
@@ -97,21 +102,6 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
 }
 
 bool bit(unsigned word, int n) { return (word >> n) & 1; }
-
-uint64_t saved_registers() {
-    unsigned low = 0, high = 0;
-    if (bit(cpuid(1).c, 27)) __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (uint64_t(high) << 32) | low;
-}
-
-bool may_use_amx() {
-#if defined(__linux__) && defined(SYS_arch_prctl)
-    constexpr int request_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-    return false;
-#endif
-}
 
 std::string brand() {
     std::string out;
@@ -147,40 +137,33 @@ std::map<int, Cache> caches_of_processor(bool amd) {
 std::map<int, Cache> identify(Machine &m) {
     m.architecture = "x86-64";
     m.description = brand();
-    Registers vendor = cpuid(0), one = cpuid(1), seven = cpuid(7), seven_one = cpuid(7, 1),
-              extended = cpuid(0x80000001u);
+    const Registers vendor = cpuid(0), one = cpuid(1);
     bool amd = vendor.b == 0x68747541u || vendor.b == 0x6f677948u; // "Auth"enticAMD, "Hygo"nGenuine
-    uint64_t saved = saved_registers();
-    bool ymm = (saved & 0x6) == 0x6, zmm = ymm && (saved & 0xe0) == 0xe0, tiles = (saved & 0x60000) == 0x60000;
-    auto add = [&](const char *name, bool present) {
-        if (present) m.features.insert(name);
-    };
-    add("sse2", bit(one.d, 26));
-    add("ssse3", bit(one.c, 9));
-    add("sse4.1", bit(one.c, 19));
-    add("sse4.2", bit(one.c, 20));
-    add("popcnt", bit(one.c, 23));
-    add("bmi2", bit(seven.b, 8));
-    add("lzcnt", bit(extended.c, 5));
-    add("avx", ymm && bit(one.c, 28));
-    add("fma", ymm && bit(one.c, 12));
-    add("f16c", ymm && bit(one.c, 29));
-    add("avx2", ymm && bit(seven.b, 5));
-    add("avx_vnni", ymm && bit(seven_one.a, 4));
-    add("avx512f", zmm && bit(seven.b, 16));
-    add("avx512dq", zmm && bit(seven.b, 17));
-    add("avx512cd", zmm && bit(seven.b, 28));
-    add("avx512bw", zmm && bit(seven.b, 30));
-    add("avx512vl", zmm && bit(seven.b, 31));
-    add("avx512_vbmi", zmm && bit(seven.c, 1));
-    add("avx512_vnni", zmm && bit(seven.c, 11));
-    add("avx512_bf16", zmm && bit(seven_one.a, 5));
-    add("avx512_fp16", zmm && bit(seven.d, 23));
-    if (tiles && bit(seven.d, 24) && may_use_amx()) {
-        add("amx_tile", true);
-        add("amx_bf16", bit(seven.d, 22));
-        add("amx_int8", bit(seven.d, 25));
-    }
+    if (bit(one.d, 26)) m.features.insert("sse2");
+    kumiko_request_tiles();
+    add_known(m, {{"ssse3", "ssse3"},
+                  {"sse4.1", "sse4.1"},
+                  {"sse4.2", "sse4.2"},
+                  {"popcnt", "popcnt"},
+                  {"bmi2", "bmi2"},
+                  {"lzcnt", "lzcnt"},
+                  {"avx", "avx"},
+                  {"fma", "fma"},
+                  {"f16c", "f16c"},
+                  {"avx2", "avx2"},
+                  {"avx_vnni", "avxvnni"},
+                  {"avx512f", "avx512f"},
+                  {"avx512dq", "avx512dq"},
+                  {"avx512cd", "avx512cd"},
+                  {"avx512bw", "avx512bw"},
+                  {"avx512vl", "avx512vl"},
+                  {"avx512_vbmi", "avx512vbmi"},
+                  {"avx512_vnni", "avx512vnni"},
+                  {"avx512_bf16", "avx512bf16"},
+                  {"avx512_fp16", "avx512fp16"},
+                  {"amx_tile", "amx-tile"},
+                  {"amx_bf16", "amx-bf16"},
+                  {"amx_int8", "amx-int8"}});
     bool wide = m.has("avx512f") && m.has("avx512vl");
     m.vector_bits = wide ? 512 : m.has("avx2") ? 256 : 128;
     m.vector_registers = wide ? 32 : 16;
@@ -202,19 +185,12 @@ std::map<int, Cache> identify(Machine &m) {
     m.vector_bits = 128;
     m.vector_registers = 32;
     m.fmas_per_cycle = 2;
-    m.features.insert("neon");
-#if defined(__linux__)
-    // Bits of the kernel's interface, arch/arm64 HWCAP and HWCAP2.
-    unsigned long one = getauxval(AT_HWCAP), two = getauxval(AT_HWCAP2);
-    auto add = [&](const char *name, bool present) {
-        if (present) m.features.insert(name);
-    };
-    add("fp16", (one >> 10) & 1);
-    add("dotprod", (one >> 20) & 1);
-    add("sve", (one >> 22) & 1);
-    add("i8mm", (two >> 13) & 1);
-    add("bf16", (two >> 14) & 1);
-#endif
+    add_known(m, {{"neon", "neon"},
+                  {"fp16", "fullfp16"},
+                  {"dotprod", "dotprod"},
+                  {"sve", "sve"},
+                  {"i8mm", "i8mm"},
+                  {"bf16", "bf16"}});
     return {};
 }
 

@@ -58,6 +58,23 @@ Instruction dot_product(const std::string &name, const std::string &description,
              {"b", b_type, groups * depth, {depth, 1}}}};
 }
 
+// c(i, j) += Σ_k,g a(i, k, g) · b(k, j, g): AMX's tiles of 16 rows of 64 bytes. Neighbouring steps stand together in b, as many as fill
+// 32 bits.
+Instruction tile_product(const std::string &name, const std::string &description, const std::string &feature,
+                         Type a_type, Type b_type, Type wide) {
+    const int group = 32 / a_type.bits();
+    Axis i("i", 16), j("j", 16), k("k", 16), g("g", group);
+    Tensor a = input("a", a_type, {i, k, g});
+    Tensor b = input("b", b_type, {k, j, g});
+    Tensor c = compute("c", {i, j}, sum(cast(wide, a(i, k, g)) * cast(wide, b(k, j, g)), {k, g}));
+    Instruction made(name, description, {"amx_tile", feature}, Op("tile_product", {a, b}, {c}),
+                     {{"c", wide, 256, {16, 1}, true},
+                      {"a", a_type, 256 * group, {16 * group, group, 1}},
+                      {"b", b_type, 256 * group, {16 * group, group, 1}}});
+    made.in_memory = true;
+    return made;
+}
+
 // y(i) += Σ_k W(i, k) · x(k): the chip's matrix unit, its face W times the vector of four neighbouring elements.
 Instruction face_times_vector(const std::string &name, const std::string &description, int rows, int columns, Type t) {
     Axis i("i", rows), k("k", columns);
@@ -179,6 +196,15 @@ const InstructionSet &InstructionSet::builtin() {
         // meaning holds for normal numbers.
         s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,
                           bf16, bf16, f32));
+        // Even and odd steps are two chains of rounded multiply-adds, whose sums are added to c; denormals are as above.
+        s.add(tile_product("amx.tdpbf16ps", "a 16 x 32 by 32 x 16 product of tiles of bfloat16", "amx_bf16", bf16, bf16,
+                           f32));
+        for (const auto &[name, a, b] : {std::tuple("amx.tdpbssd", i8, i8), std::tuple("amx.tdpbsud", i8, u8),
+                                         std::tuple("amx.tdpbusd", u8, i8), std::tuple("amx.tdpbuud", u8, u8)})
+            s.add(tile_product(name,
+                               std::string("a 16 x 64 by 64 x 16 product of tiles of bytes, ") +
+                                   (a == i8 ? "signed" : "unsigned") + " by " + (b == i8 ? "signed" : "unsigned"),
+                               "amx_int8", a, b, i32));
         s.add(face_times_vector("mfma.f16", "a 16 x 16 matrix times a vector, in fp16 with fp32 sums", 16, 16, f16));
         s.add(face_times_vector("mfma.f32", "an 8 x 8 matrix times a vector, in fp32", 8, 8, f32));
         return s;

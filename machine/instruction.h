@@ -46,6 +46,9 @@ struct Instruction {
     std::shared_ptr<const void> emitter;
     // The target lays the operands out for it: tensorize proves what they are, not where they lie.
     bool placed = false;
+    // Its operands are addresses, not registers. What the outermost axis of an operand (the one of the most lanes a step) steps
+    // over may lie at any fixed distance, which the instruction is given too; the rest is dense as its lanes are.
+    bool in_memory = false;
 
     Instruction(std::string name, std::string description, std::vector<std::string> features, Op meaning,
                 std::vector<InstructionOperand> operands, std::shared_ptr<const void> emitter = nullptr)
@@ -101,6 +104,8 @@ KUMIKO_FEATURE(avx512f);
 KUMIKO_FEATURE(avx512_vnni);
 KUMIKO_FEATURE(avx512_bf16);
 KUMIKO_FEATURE(amx_tile);
+KUMIKO_FEATURE(amx_bf16);
+KUMIKO_FEATURE(amx_int8);
 KUMIKO_FEATURE(neon);
 KUMIKO_FEATURE(dotprod);
 #undef KUMIKO_FEATURE

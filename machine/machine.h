@@ -48,7 +48,8 @@ struct Machine {
         features; // as Linux names them: "avx2", "fma", "avx512_vnni", "amx_tile"; on Arm "neon", "dotprod"
 
     // This processor, as its identification instructions and the operating system report it: an instruction set counts
-    // only if the system saves its registers. Sizes that are not reported are typical ones.
+    // only if the system saves its registers, and if no limit is set (kumiko_set_cpu_features of runtime/kumiko_runtime.h). Sizes that
+    // are not reported are typical ones.
     static Machine host();
     // A typical machine of a named level, for compiling elsewhere; "host" too. Throws UserError with a suggestion.
     static Machine named(const std::string &name);

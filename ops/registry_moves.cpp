@@ -19,6 +19,12 @@ void add_moves(Table &table) {
               [](const Arguments &a) {
                   return embedding(a.type("type"), a.size("b"), a.size("s"), a.size("n"), a.size("w"));
               });
+    table.add("embedding_gradient", "dtable(token(b, s), j) += dY(b, s, j)",
+              {size("b", "sequences"), size("s", "tokens of one"), size("n", "rows of the table"), size("w", "columns"),
+               type()},
+              [](const Arguments &a) {
+                  return embedding_gradient(a.type("type"), a.size("b"), a.size("s"), a.size("n"), a.size("w"));
+              });
     const Parameter shape = sizes("shape", "extents of the input, outermost first");
     table.add("pad", "an array with a number around it",
               {shape, integers("before", "how far it reaches beyond the input's begin, along each axis; none: 0"),

@@ -1,7 +1,9 @@
 #include "ops/reorder.h"
 
 #include "dsl/padding.h"
+#include "dsl/scatter.h"
 #include "dsl/types.h"
+#include "ops/elementwise.h"
 #include "support/error.h"
 
 #include <cmath>
@@ -36,6 +38,17 @@ Op embedding(Type t, const Expr &B, const Expr &S, const Expr &N, const Expr &W)
     Axis b("b", B), s("s", S), j("j", W), row("row", N);
     Tensor table = input("table", t, {row, j}), token = input("token", Int(32), {b, s});
     return Op("embedding", {table, token}, {compute("Y", {b, s, j}, table(clamp(token(b, s), 0, N - 1), j))});
+}
+
+Op embedding_gradient(Type t, const Expr &B, const Expr &S, const Expr &N, const Expr &W) {
+    need_rows("embedding_gradient", N);
+    Axis b("b", B), s("s", S), j("j", W), row("row", N);
+    Tensor dY = input("dY", t, {b, s, j}), token = input("token", Int(32), {b, s});
+    const Type acc = accumulator_type(t);
+    const Element d = acc == t ? dY(b, s, j) : cast(acc, dY(b, s, j));
+    const Element sums = scatter(sum, d, row, clamp(token(b, s), 0, N - 1), {b, s});
+    const bool narrow = t.is_float() && acc != t;
+    return Op("embedding_gradient", {dY, token}, {compute("dtable", {row, j}, narrow ? cast(t, sums) : sums)});
 }
 
 namespace {

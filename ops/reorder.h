@@ -16,6 +16,10 @@ Op gather(Type t, const Expr &M, const Expr &N, const Expr &W);
 // Y(b, s, j) = table(token(b, s), j): the same for B sequences of S tokens.
 Op embedding(Type t, const Expr &B, const Expr &S, const Expr &N, const Expr &W);
 
+// dtable(row, j) = the sum of dY(b, s, j) over the tokens that embedding takes from that row: what dY is to the table. Types as in a
+// reduction's sum: f16 and bf16 are summed in f32 and rounded at the end, 8- and 16-bit integers become i32.
+Op embedding_gradient(Type t, const Expr &B, const Expr &S, const Expr &N, const Expr &W);
+
 // Y(i of order[0], i of order[1], …) = X(i0, i1, …): X's axes, of these extents, in another order. `order` has each position once;
 // throws UserError otherwise.
 Op permute(Type t, const std::vector<Expr> &extents, const std::vector<int> &order);

@@ -1,4 +1,5 @@
 /* What this processor has. Asked once; the answer never changes, so that threads may find it out at the same time. */
+#define _GNU_SOURCE /* syscall */
 #include "cpu_features.h"
 #include "kumiko_runtime.h"
 
@@ -6,6 +7,10 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
 #include <sys/auxv.h>
 #endif
@@ -31,6 +36,37 @@ static unsigned saved_state(void) {
     if (!__get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3]) || !(r[2] >> 27 & 1)) return 0; /* no XGETBV */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
+}
+
+enum { WITH_AVX = 0x6, WITH_AVX512 = 0xe6, WITH_TILES = 0x60000 }; /* the states that features need */
+
+static uint64_t all_with(unsigned state) {
+    uint64_t set = 0;
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
+        if (table[i].state == state) set |= (uint64_t)1 << i;
+    }
+    return set;
+}
+
+/* Without what rests on a feature that is not there. */
+static uint64_t closed(uint64_t set) {
+    const uint64_t wide = kumiko_cpu_feature("avx2") | kumiko_cpu_feature("fma") | kumiko_cpu_feature("f16c") |
+                          kumiko_cpu_feature("avx512f");
+    if (!(set & kumiko_cpu_feature("avx"))) set &= ~all_with(WITH_AVX);
+    if ((set & wide) != wide) set &= ~all_with(WITH_AVX512);
+    if (!(set & kumiko_cpu_feature("amx-tile"))) set &= ~all_with(WITH_TILES);
+    return set;
+}
+
+static uint64_t tile_features(void) { return all_with(WITH_TILES); }
+
+/* Linux keeps the tile registers of those processes only that have asked for them: ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA. */
+static int may_use_tiles(void) {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+#else
+    return 0;
+#endif
 }
 
 static uint64_t detect(void) {
@@ -65,6 +101,10 @@ static const feature table[] = {KUMIKO_RISCV_FEATURES(ROW)};
 static const feature table[] = {{"", 0, 0}};
 #endif
 
+static uint64_t closed(uint64_t set) { return set; }
+static uint64_t tile_features(void) { return 0; }
+static int may_use_tiles(void) { return 0; }
+
 static uint64_t detect(void) {
     uint64_t found = 0;
 #if defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
@@ -82,16 +122,29 @@ static uint64_t detect(void) {
 
 static _Atomic(kumiko_features_hook) hook;
 static _Atomic uint64_t detected;
+static _Atomic uint64_t granted; /* of the features with tiles, once asked for */
 
 uint64_t kumiko_cpu_features(void) {
     const kumiko_features_hook h = atomic_load_explicit(&hook, memory_order_acquire);
     uint64_t found = atomic_load_explicit(&detected, memory_order_relaxed);
     if (!found) {
-        found = detect() | known;
+        found = (detect() & ~tile_features()) | known;
         atomic_store_explicit(&detected, found, memory_order_relaxed);
     }
     found &= ~known;
-    return h ? h(found) : found;
+    return h ? closed(h(found)) : found;
+}
+
+int kumiko_request_tiles(void) {
+    uint64_t got = atomic_load_explicit(&granted, memory_order_relaxed);
+    if (!got) { /* threads that ask at the same time are all told the same */
+        const uint64_t there = detect() & tile_features();
+        got = (there && may_use_tiles() ? there : 0) | known;
+        (void)kumiko_cpu_features();
+        atomic_fetch_or_explicit(&detected, got, memory_order_relaxed);
+        atomic_store_explicit(&granted, got, memory_order_relaxed);
+    }
+    return got != known;
 }
 
 kumiko_features_hook kumiko_set_cpu_features(kumiko_features_hook h) { return atomic_exchange(&hook, h); }

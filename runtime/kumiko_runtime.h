@@ -31,6 +31,7 @@
 #define kumiko_cpu_features KUMIKO_JOIN(KUMIKO_PREFIX, cpu_features)
 #define kumiko_cpu_feature KUMIKO_JOIN(KUMIKO_PREFIX, cpu_feature)
 #define kumiko_set_cpu_features KUMIKO_JOIN(KUMIKO_PREFIX, set_cpu_features)
+#define kumiko_request_tiles KUMIKO_JOIN(KUMIKO_PREFIX, request_tiles)
 #define kumiko_require_features KUMIKO_JOIN(KUMIKO_PREFIX, require_features)
 #define kumiko_fail KUMIKO_JOIN(KUMIKO_PREFIX, fail)
 #define kumiko_error KUMIKO_JOIN(KUMIKO_PREFIX, error)
@@ -102,7 +103,8 @@ void kumiko_trim_memory(void);
 
 /* ---- Processor ----------------------------------------------------------------------------------------------------- */
 
-/* What the processor and the system let programs use: a set of bits, one a feature, as kumiko_cpu_feature() names them.
+/* What the processor and the system let programs use: a set of bits, one a feature, as kumiko_cpu_feature() names them. AMX is
+ * among them once kumiko_request_tiles() was granted.
  * Kernels of libraries ask before they run, and refuse with KUMIKO_MISSING_FEATURE what would end in an illegal
  * instruction; where a library holds a kernel for several processors, the best that may run does. */
 uint64_t kumiko_cpu_features(void);
@@ -110,9 +112,14 @@ uint64_t kumiko_cpu_features(void);
 /* The bit of a feature, by LLVM's name ("avx2", "avx512f", "dotprod"); 0 for one that is not known. */
 uint64_t kumiko_cpu_feature(const char *name);
 
+/* Asks the system, once, for AMX's tile registers, which Linux gives a process only on request. 1 when they may be used; 0 where there
+ * are none, or the system refuses. Kernels of libraries ask by themselves, and only those that have code for AMX. */
+int kumiko_request_tiles(void);
+
 /* Has kumiko_cpu_features() return what the hook makes of the features that were detected: less, to keep kernels from
- * using something; or more, without an operating system that could be asked. NULL: what was detected. Returns the hook that
- * was set before. Set it while no kernel runs. */
+ * using something; or more, without an operating system that could be asked. On x86 what rests on a feature that is not there goes
+ * with it: without avx2 there is no avx512f. NULL: what was detected. Returns the hook that was set before. Set it while no
+ * kernel runs. */
 typedef uint64_t (*kumiko_features_hook)(uint64_t detected);
 kumiko_features_hook kumiko_set_cpu_features(kumiko_features_hook hook);
 

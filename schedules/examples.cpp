@@ -1,5 +1,6 @@
 #include "schedules/examples.h"
 
+#include "dsl/scatter.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -62,6 +63,13 @@ Op chain() {
     return Op("chain", {X}, {Y});
 }
 
+Op embedding_gradient() {
+    Axis n("n", 200), v("v", 64), d("d", 32);
+    Tensor ids = input("ids", i32, {n}), G = input("G", f32, {n, d});
+    Tensor dW = compute("dW", {v, d}, scatter(sum, G(n, d), v, ids(n), n));
+    return Op("embedding_gradient", {ids, G}, {dW});
+}
+
 struct Row {
     const char *name;
     Op (*make)();
@@ -76,6 +84,7 @@ const Row rows[] = {
     {"add", add},
     {"rowsum", rowsum},
     {"chain", chain},
+    {"embedding_gradient", embedding_gradient},
 };
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/print.h"
+#include "dsl/scatter.h"
 #include "schedules/parts.h"
 #include "support/error.h"
 
@@ -22,6 +23,8 @@ std::string loop_text(const StageState &s, const std::string &name) {
     text += name + " in 0.." + expr_text(l.extent);
     if (l.kind == LoopKind::Bound) text += " over " + l.unit;
     if (l.reduction) text += " (reduction)";
+    if (const auto at = scattered(s.def); at && s.scattered == name)
+        text += " (each step: " + to_string(at->index) + ")";
     for (const Relation &r : s.relations) {
         if (const auto *split = std::get_if<SplitRelation>(&r);
             split && split->inner == name && split->tail != Tail::Auto) {

@@ -133,6 +133,7 @@ StageHandle StageHandle::rfactor(LoopName loop, Place where) {
     throw InternalError("rfactor made no stage");
 }
 
+StageHandle &StageHandle::scatter(LoopName loop, Place where) { return apply("scatter", {{"loop", loop.name}}, where); }
 StageHandle StageHandle::interleave(LoopName loop, int64_t n, Place where) {
     std::set<std::string> names;
     for (const StageState &s : schedule_->state().stages) names.insert(s.name());

@@ -72,6 +72,8 @@ public:
     // Returns the new stage "<stage>.rf", which keeps the loop as an axis.
     StageHandle rfactor(LoopName loop, Place where = Place::current());
     StageHandle interleave(LoopName loop, int64_t n, Place where = Place::current());
+    // Of a scatter (dsl/scatter.h): each step visits the one element that its index names.
+    StageHandle &scatter(LoopName loop, Place where = Place::current());
 
     // memory
     StageHandle &place_in(const std::string &level, Place where = Place::current());

@@ -117,6 +117,7 @@ struct StageState {
     std::vector<Prefetch> prefetches;
     std::vector<Peel> peels;
     std::optional<Tensorize> tensorize;
+    std::string scattered; // the axis of which each step visits the one element that its index names; "": every element
     std::string write_back; // results leave while the next iteration of this loop is computed; "": at once
     int buffers = 1;        // copies kept in turn: each is filled so many iterations less one before its own
     std::optional<Part> part;

@@ -231,6 +231,10 @@ private:
                        ", which is not an axis";
             lane[v->name] = o.lane_strides[d];
         }
+        std::string rows; // the axis whose steps may lie at any distance
+        for (const auto &[axis, lanes] : lane) {
+            if (instruction_.in_memory && (rows.empty() || lanes > lane.at(rows))) rows = axis;
+        }
         const Expr raw = block_.offset(out.read);
         std::map<std::string, int64_t> step; // axis → elements a step
         if (raw.defined()) {
@@ -238,7 +242,12 @@ private:
             for (const MeaningAxis &a : axes_) {
                 const std::string &loop = loop_of_.at(a.name);
                 const Expr next = substitute(loop, Variable::make(Int(32), loop) + 1, offset);
-                const auto s = as_const_int(simplify(next - offset));
+                const Expr distance = simplify(next - offset);
+                if (a.name == rows && fixed(distance)) {
+                    out.row = distance;
+                    continue;
+                }
+                const auto s = as_const_int(distance);
                 if (!s)
                     return "the address of " + text_of(out.read) + ", operand " + o.tensor +
                            ", does not move by a fixed step with loop " + loop;
@@ -247,12 +256,13 @@ private:
         } else {
             for (const MeaningAxis &a : axes_) step[a.name] = lane.count(a.name) ? lane.at(a.name) : 0;
         }
+        if (instruction_.in_memory) step[rows] = lane.at(rows);
         // Axes along which the block's operand stands still are repeated; the others must be dense in the register's order.
         std::vector<const MeaningAxis *> moving;
         for (const MeaningAxis &a : axes_) {
             if (!lane.count(a.name)) {
                 if (step.at(a.name)) return stride_text(o, a, 0, step.at(a.name), out.read);
-            } else if (step.at(a.name) || o.accumulator) {
+            } else if (step.at(a.name) || o.accumulator || instruction_.in_memory) {
                 moving.push_back(&a);
             }
         }
@@ -277,6 +287,12 @@ private:
             }
         }
         return "";
+    }
+
+    // The same in every iteration of the block's loops.
+    bool fixed(const Expr &e) const {
+        return std::none_of(block_.loops.begin(), block_.loops.end(),
+                            [&](const BlockLoop &l) { return expr_uses_var(e, l.variable); });
     }
 
     std::string stride_text(const InstructionOperand &o, const MeaningAxis &a, int64_t wanted, int64_t have,

@@ -27,6 +27,7 @@ struct TensorOperand {
     Expr read;              // the block's
     std::vector<int> lanes; // for each lane of the register, which of the elements from the first on
     int elements = 0;       // how many follow each other in memory; fewer than the lanes where they are repeated
+    Expr row;               // of an operand in memory: the distance of the outermost axis's steps, in elements
     bool repeated() const { return elements != static_cast<int>(lanes.size()); }
 };
 

@@ -220,6 +220,7 @@ int main(int argc, char **argv) {
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the tuner may be killed at any moment */
     kumiko_set_num_threads(atoi(argv[1]));
+    kumiko_request_tiles(); /* the objects are kernels without the entries that ask */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     if (atol(argv[2]) > 0) {
         const struct rlimit limit = {(rlim_t)atol(argv[2]) << 20, (rlim_t)atol(argv[2]) << 20};

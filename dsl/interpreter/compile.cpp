@@ -1,5 +1,6 @@
 // Expressions to the flat programs of program.h.
 #include "dsl/interpreter/program.h"
+#include "dsl/interpreter/scatter.h"
 #include "dsl/print.h"
 #include "dsl/scan.h"
 #include "dsl/types.h"
@@ -439,9 +440,9 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     // Lanes run along the cheapest pure axis, or along the innermost reduction axis when that is much cheaper.
     int row_axis = -1;
     double best = std::numeric_limits<double>::infinity();
-    const std::string ordered = scanned_axis(stage);
+    const std::string ordered = scanned_axis(stage), named = named_axis(stage);
     for (size_t d = extents.size(); d-- > 0;) {
-        if (stage.axes[d].name() == ordered) continue;
+        if (stage.axes[d].name() == ordered || stage.axes[d].name() == named) continue;
         const double cost = row_cost(total, extents[d], d + 1 == extents.size() ? 1 : 3);
         if (cost < best) {
             best = cost;
@@ -464,7 +465,7 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
             simple(c.as<Max>(), Code::Max);
         }
         const double cost = row_cost(total, reduction_extents.back(), fold == Code::Move ? 60 : 3);
-        p.fold_lanes = row_axis < 0 || cost < best;
+        p.fold_lanes = named.empty() && (row_axis < 0 || cost < best);
     }
     // Loops: pure ones, the row's last among them, then the reduction's in the order of the formula.
     for (size_t d = 0; d < extents.size(); d++) {

@@ -1,6 +1,7 @@
 // The loops around a program.
 #include "dsl/interpreter/bounds.h"
 #include "dsl/interpreter/machine.h"
+#include "dsl/interpreter/scatter.h"
 #include "support/error.h"
 
 #include <cmath>
@@ -24,6 +25,10 @@ public:
             }
             strides_.push_back(by_level);
         }
+        const std::string named = named_axis(stage);
+        for (size_t l = 0; l < p_.loops.size() && !named.empty(); l++) {
+            if (p_.loops[l].name == named) named_level_ = static_cast<int>(l) + 1;
+        }
         sum_bounds_ = bounds && stage.is_reduction() && stage.reduction_kind == "sum" && stage.type.is_float();
     }
 
@@ -33,6 +38,12 @@ public:
             if (p_.loops[l - 1].extent > 0) continue;
             if (l <= pure) return; // no element at all
             empty_ = true;         // every element is the identity
+        }
+        if (named_level_ && !empty_) {
+            std::vector<int64_t> extents;
+            for (size_t l = p_.first_reduction_level - 1; l < p_.loops.size(); l++)
+                extents.push_back(p_.loops[l].extent);
+            steps_ = named_steps(context_, stage_, p_.loops[named_level_ - 1].extent, extents);
         }
         m_.execute(p_.code[0]);
         outer(1);
@@ -45,6 +56,8 @@ private:
     const std::vector<int> &targets_;
     Machine m_;
     bool bounds_, sum_bounds_ = false, empty_ = false;
+    int named_level_ = 0; // of a scatter: the loop over the elements that steps name
+    Steps steps_;
     std::vector<std::vector<int64_t>> strides_; // by component and level
     std::vector<double> term_errors_, term_sizes_;
     double n_terms_ = 0;
@@ -69,9 +82,22 @@ private:
             term_sizes_.assign(row_lanes, 0);
             n_terms_ = 0;
         }
-        if (!empty_) inner(level);
+        if (!empty_) named_level_ ? visit(level) : inner(level);
         if (sum_bounds_) finish_sum();
         store(p_.accumulators);
+    }
+
+    // The steps that name the element.
+    void visit(int level) {
+        const int last = static_cast<int>(p_.loops.size());
+        for (int64_t step : steps_[static_cast<size_t>(m_.value[named_level_])]) {
+            for (int l = last; l >= level; l--) {
+                m_.value[l] = step % p_.loops[l - 1].extent;
+                step /= p_.loops[l - 1].extent;
+            }
+            for (int l = level; l <= last; l++) m_.execute(p_.code[l]);
+            inner(last + 1);
+        }
     }
 
     void inner(int level) {

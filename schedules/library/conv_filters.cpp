@@ -74,7 +74,10 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
     const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
-    const auto ways = product_ways(r.contraction, op, r.image, r.weights, machine);
+    auto ways = product_ways(r.contraction, op, r.image, r.weights, machine);
+    std::erase_if(ways, [&](const std::string &w) { // tiles are of matrices
+        return product(w, r.contraction, op, r.image, r.weights, machine).tiles();
+    });
     p.multiply = Choice(ways.front(), ways);
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
     // Products that an instruction adds up are added to the sum by another one, which takes registers between.

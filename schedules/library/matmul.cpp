@@ -216,6 +216,41 @@ void copy_columns(const Op &op, const Plan &plan, StageHandle B) {
     }
 }
 
+// By products of tiles: the instruction adds to C where it lies, at every step. A panel of B, as deep as the reduction, is copied into
+// the order that the tiles take; A serves as it lies where its rows follow the reduction.
+Schedule schedule_tiles(const Op &op, const Machine &machine, Plan plan) {
+    const Roles &r = plan.r;
+    const Product &t = plan.product;
+    const std::string i = r.i, j = r.j, k = r.k;
+    Schedule s(op, machine);
+    StageHandle C = s.stage(r.contraction.sum->name);
+    std::vector<LoopName> order;
+    for (const std::string &b : r.batches) order.push_back(b);
+    LoopName rows = i;
+    if (plan.p.parallel.is("rows")) {
+        const int64_t block = (plan.p.row_block + t.rows - 1) / t.rows * t.rows;
+        auto [outer, inner] = C.split(i, block, {i + ".c", i + ".t"});
+        order.push_back(outer);
+        C.parallel(outer);
+        rows = inner;
+    }
+    auto [io, ii] = C.split(rows, t.rows, {i + ".o", i + ".i"});
+    auto [jo, jt] = C.split(j, plan.columns, {j + ".o", j + ".t"});
+    auto [jv, jl] = C.split(jt, t.lanes, {j + ".v", j + ".l"});
+    auto [ko, ks] = C.split(k, int64_t(t.groups) * t.group, {k + ".o", k + ".s"});
+    auto [kp, kg] = C.split(ks, t.group, {k + ".p", k + ".g"});
+    order.insert(order.end(), {jo, io, ko, jv, ii, jl, kp, kg});
+    C.reorder(order);
+    if (plan.p.parallel.is("columns")) C.parallel(jo);
+    plan.panels = true;
+    copy_columns(s, op, plan, s.place_in(r.b.tensor, "L2", C.name(), jo));
+    if (!contiguous_in(r.a, k))
+        s.place_in(r.a.tensor, "L1", C.name(), io).layout(layout_of(batches_of(plan, r.a), {i, k}));
+    if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
+    C.tensorize(ii, t.instruction);
+    return s;
+}
+
 } // namespace
 
 Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p) {
@@ -225,9 +260,15 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     const int lanes = plan.product.lanes, group = plan.product.group;
     const bool wider_a = plan.product.a != op.find_input(r.a.tensor)->type;
     const bool wider_b = plan.product.b != op.find_input(r.b.tensor)->type;
+    plan.columns = p.vectors * lanes;
+    if (plan.product.tiles()) {
+        if (p.pack_b.is("ahead"))
+            throw Unsupported("pack_b=ahead with multiply=" + plan.product.instruction +
+                              ", whose panels have an order of their own; take \"none\", or another way to multiply");
+        return schedule_tiles(op, machine, plan);
+    }
     Schedule s(op, machine);
     StageHandle C = s.stage(c.sum->name);
-    plan.columns = p.vectors * lanes;
     const std::string i = r.i, j = r.j, k = r.k;
 
     // Blocks: rows for the second cache, columns for threads, depth for the first cache.

@@ -19,9 +19,9 @@ struct MatmulParameters {
         (Flag, join),                      // add rounds of depth on leaving the tile
         (Flag, prefetch_c),                // ask for the next tile's partial results
         (Tile, unroll_depth),              // copies of the innermost step
-        (Choice,
-         multiply),          // "plain"; "widened": copies hold the sum's type; or a tensor instruction
-        (Choice, parallel)); // spread "rows" or "columns" over cores, or "none"
+        // "plain"; "widened": copies hold the sum's type; or a tensor instruction. One that multiplies
+        // tiles in memory looks at vectors, row_block and parallel only.
+        (Choice, multiply), (Choice, parallel)); // spread "rows" or "columns" over cores, or "none"
 };
 
 bool is_matmul(const Op &op);

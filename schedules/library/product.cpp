@@ -38,14 +38,36 @@ bool is_dot_product(const Instruction &i) {
     return *groups > 1;
 }
 
+// Tiles of rows and columns, in memory: c(i, j) = sum over k, g of a(i, k, g) * b(k, j, g), all row-major.
+bool is_tile_product(const Instruction &i) {
+    const Stage &s = i.meaning.stages().front();
+    if (!i.in_memory || i.operands.size() != 3 || s.axes.size() != 2 || s.reduction_axes.size() != 2) return false;
+    const int columns = int(*as_const_int(s.axes[1].extent())),
+              groups = int(*as_const_int(s.reduction_axes[0].extent())),
+              group = int(*as_const_int(s.reduction_axes[1].extent()));
+    return i.operands[0].lane_strides == std::vector<int>{columns, 1} &&
+           i.operands[1].lane_strides == std::vector<int>{groups * group, group, 1} &&
+           i.operands[2].lane_strides == std::vector<int>{columns * group, group, 1};
+}
+
 // The operands' types in the instruction where it computes this product; nothing where it does not.
 std::optional<std::pair<Type, Type>> types_in(const Instruction &i, Type sum, Type a, Type b) {
-    if (!is_dot_product(i) || i.operands[0].type != sum) return std::nullopt;
+    if (i.operands[0].type != sum) return std::nullopt;
+    if (is_tile_product(i) && i.operands[1].type == a && i.operands[2].type == b) return std::pair(a, b);
+    if (!is_dot_product(i)) return std::nullopt;
     for (const auto &[first, second] : {std::pair(1, 2), std::pair(2, 1)}) {
         const Type x = i.operands[size_t(first)].type, y = i.operands[size_t(second)].type;
         if (has_all_values(x, a) && has_all_values(y, b)) return std::pair(x, y);
     }
     return std::nullopt;
+}
+
+Product shape_of(const Instruction &i) {
+    const Stage &s = i.meaning.stages().front();
+    const auto extent = [](const Axis &axis) { return int(*as_const_int(axis.extent())); };
+    Product p{.instruction = i.name, .group = extent(s.reduction_axes.back()), .lanes = extent(s.axes.back())};
+    if (is_tile_product(i)) p.rows = extent(s.axes[0]), p.groups = extent(s.reduction_axes[0]);
+    return p;
 }
 
 } // namespace
@@ -62,14 +84,14 @@ std::vector<std::string> product_ways(const Contraction &c, const Op &op, const 
     std::vector<const Instruction *> fit;
     for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
         if (!types_in(*i, sum, *x, *y)) continue;
-        const Stage &s = i->meaning.stages().front();
-        const Axis *along = nullptr; // the results' axis that lies along the lanes
+        const Product p = shape_of(*i);
+        const Axis *along = nullptr, *across = nullptr; // the results' axes that lie along the lanes, and the rows
         for (const Axis &axis : c.sum->axes) {
             if (b.axes.count(axis.name()) && !a.axes.count(axis.name())) along = &axis;
+            if (a.axes.count(axis.name()) && !b.axes.count(axis.name())) across = &axis;
         }
-        const int lanes = int(*as_const_int(s.axes[0].extent())),
-                  group = int(*as_const_int(s.reduction_axes[0].extent()));
-        if (!along || shorter(*along, lanes) || shorter(c.sum->reduction_axes[0], group)) continue;
+        if (!along || shorter(*along, p.lanes) || shorter(c.sum->reduction_axes[0], p.groups * p.group)) continue;
+        if (p.tiles() && (!across || shorter(*across, p.rows))) continue;
         fit.push_back(i);
     }
     std::stable_sort(fit.begin(), fit.end(),
@@ -93,9 +115,9 @@ Product product(const std::string &way, const Contraction &c, const Op &op, cons
     }
     const Instruction &i = InstructionSet::builtin().get(way);
     const auto types = types_in(i, sum, p.a, p.b);
-    const Stage &s = i.meaning.stages().front();
-    return {way, types->first, types->second, int(*as_const_int(s.reduction_axes[0].extent())),
-            int(*as_const_int(s.axes[0].extent()))};
+    p = shape_of(i);
+    p.a = types->first, p.b = types->second;
+    return p;
 }
 
 } // namespace kumiko::library

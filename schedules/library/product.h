@@ -11,6 +11,9 @@ struct Product {
     Type a, b;               // in which the operands are read: their own, or one that has all their values
     int group = 1;           // steps of the reduction that are taken at once
     int lanes = 1;           // neighbouring results that are computed at once
+    int rows = 1;            // rows of results that are computed at once
+    int groups = 1;          // groups of steps that are taken at once
+    bool tiles() const { return rows > 1; }
     bool holds(Type of_a, Type of_b) const { return a != of_a || b != of_b; } // some copy is in another type
 };
 

@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/scan.h"
+#include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/library/attention.h"
 #include "schedules/library/chip_conv.h"
@@ -21,6 +22,7 @@
 #include "schedules/library/matmul.h"
 #include "schedules/library/reduce.h"
 #include "schedules/library/rows.h"
+#include "schedules/library/scatter.h"
 #include "schedules/library/structure.h"
 #include "schedules/library/transpose.h"
 #include "schedules/library/winograd.h"
@@ -77,6 +79,8 @@ std::string against_chip_conv(const Op &op, const Machine &machine, const ChipCo
 
 const std::vector<LibraryTemplate> &templates() {
     static const std::vector<LibraryTemplate> table = {
+        make_template<ScatterParameters>("scatter", "values added to the elements that an index names", is_scatter,
+                                         scatter_parameters, schedule_scatter),
         make_template<GemvParameters>("gemv", "products of a matrix with a vector", is_gemv, gemv_parameters,
                                       schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
@@ -155,6 +159,9 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scan along " + axis +
                               "; the chip has no scans");
+        if (const auto scatter = scattered(s))
+            throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scatter along " + scatter->axis +
+                              "; the chip writes to no address that is read");
         for (const Axis &k : s.reduction_axes) {
             if (constant_extent(k) == 0)
                 throw Unsupported("stage " + s.name + " of op " + op.name() + " reduces over axis " + k.name() +

@@ -8,7 +8,8 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Reads of `tensor` yield what they did: a cast takes the held value itself.
+// Reads of `tensor` yield what they did: a cast takes the held value itself, where it makes the same of it. An integer that is held as a
+// float would saturate in an integer type that has not all of its values, not wrap.
 Expr with_held_reads(const Expr &e, const std::string &tensor, Type held) {
     struct Rewrite : IRGraphMutator {
         using IRGraphMutator::visit;
@@ -25,7 +26,9 @@ Expr with_held_reads(const Expr &e, const std::string &tensor, Type held) {
         }
         Expr visit(const Cast *op) override {
             const Call *c = read(op->value);
-            if (!c) return IRGraphMutator::visit(op);
+            const bool wraps = c && held.is_float() && !c->type.is_float() && !op->type.is_float() &&
+                               !op->type.is_bool() && !has_all_values(op->type, c->type);
+            if (!c || wraps) return IRGraphMutator::visit(op);
             const Expr value = made(c);
             return op->type == held ? value : Cast::make(op->type, value);
         }

@@ -1,3 +1,4 @@
+#include "dsl/types.h"
 #include "machine/machine.h"
 #include "schedules/condition.h"
 #include "schedules/facts.h"
@@ -17,7 +18,8 @@ std::set<std::string> packed(const ScheduleState &state) {
         if (!s.prepacked) continue;
         std::string text = s.copied + " as {";
         for (const LayoutTerm &t : s.layout) text += (&t == &s.layout.front() ? "" : ", ") + t.to_string();
-        all.insert(text + "}");
+        const Type type = s.def.type, own = state.op.find_input(s.copied)->type;
+        all.insert(text + "}" + (type == own ? "" : " held as " + type_name(type)));
     }
     return all;
 }

@@ -238,7 +238,8 @@ const Primitive &tensorize_primitive() {
         "instruction means: the "
         "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still "
         "along an axis is "
-        "repeated in its register. A last, partial block is computed by plain loops.",
+        "repeated in its register; one that the instruction takes in memory has rows at any fixed distance. A last, "
+        "partial block is computed by plain loops.",
         "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and "
         "exactly those of the "
         "instruction; nothing is computed inside them; the machine has the instruction.",

@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/scan.h"
+#include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "support/error.h"
 #include "targets/chip/micro/micro_op.h"
@@ -191,6 +192,9 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                               " is made by an extern function, which the chip cannot call");
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " is a scan along " + axis + "; the chip has no scans");
+        if (const auto scatter = scattered(s))
+            throw Unsupported("stage " + s.name + " is a scatter along " + scatter->axis +
+                              "; the chip writes to no address that is read");
         for (const Axis &k : s.reduction_axes) {
             if (evaluate_size(k.extent(), {}) == 0)
                 throw Unsupported("stage " + s.name + " reduces over axis " + k.name() +

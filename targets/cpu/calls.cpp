@@ -91,6 +91,15 @@ Value *Codegen::prefetch(const Call *op) {
     return ir_.getInt32(0);
 }
 
+// Of an operand that an instruction takes in memory.
+Value *Codegen::address_of(const Load *element) {
+    const Array *array = arrays_.find(element->name);
+    if (!array || !array->pointer)
+        throw Unsupported("kernel " + kernel_ + ": an instruction that takes " + element->name +
+                          " in memory, which is in registers; keep it in a cache level");
+    return this->element(array->pointer, array->type, index(element->index));
+}
+
 Value *Codegen::instruction(const Call *op) {
     std::string name = op->name.substr(instruction_prefix.size());
     const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
@@ -102,9 +111,12 @@ Value *Codegen::instruction(const Call *op) {
     }
     std::vector<Value *> args;
     for (const Expr &arg : op->args) {
-        args.push_back(value(arg));
+        const auto *address = arg.as<Call>();
+        const bool in_memory = address && address->name == address_call_name;
+        args.push_back(in_memory ? address_of(address->args[0].as<Load>()) : value(arg));
     }
     Value *result = (*emitter)(ir_, args);
+    if (declared && declared->in_memory) return ir_.getInt32(0);
     if (!result || result->getType() != type(op->type)) {
         throw UserError("the emitter of instruction \"" + name +
                         "\" did not return a value of the type that the nest states");

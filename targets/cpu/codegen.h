@@ -98,6 +98,7 @@ private:
     Value *if_then_else(const Expr &condition, const Expr &a, const Expr &b);
     Value *prefetch(const Halide::Internal::Call *op);
     Value *opaque(const Halide::Internal::Call *op);
+    Value *address_of(const Halide::Internal::Load *element);
     Value *instruction(const Halide::Internal::Call *op);
     Value *extern_call(const Halide::Internal::Call *op); // extern.cpp
 

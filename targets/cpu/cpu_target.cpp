@@ -1,11 +1,15 @@
 #include "targets/cpu/cpu_target.h"
 
 #include "runtime/cpu_features.h"
+#include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/Triple.h>
 #include <llvm/TargetParser/X86TargetParser.h>
+
+#include <atomic>
 
 namespace kumiko {
 
@@ -85,6 +89,12 @@ std::string CpuTarget::missing_on(const CpuTarget &machine) const {
         }
         at = end + 1;
     }
+    // What the processor's name implies may be in the code as well.
+    const uint64_t lacking = required_features() & ~machine.required_features();
+    const auto &known = known_features(architecture());
+    for (size_t i = 0; i < known.size(); i++) {
+        if (lacking >> i & 1) return known[i];
+    }
     return "";
 }
 
@@ -125,10 +135,17 @@ CpuTarget CpuTarget::host() {
     target.cpu = llvm::sys::getHostCPUName().str();
     // Features that the processor model has but this machine hides (virtual machines do that) must be switched off by
     // name, so absent ones are listed too.
-    std::set<std::string> sorted;
-    for (const auto &feature : llvm::sys::getHostCPUFeatures()) {
-        sorted.insert((feature.second ? "+" : "-") + feature.first().str());
+    auto features = llvm::sys::getHostCPUFeatures();
+    kumiko_request_tiles();
+    const uint64_t have = kumiko_cpu_features();
+    const bool x86 = target.architecture() == "x86_64";
+    for (const std::string &name : known_features(target.architecture())) {
+        if (have & kumiko_cpu_feature(name.c_str())) continue;
+        if (x86) llvm::X86::updateImpliedFeatures(name, false, features); // and what rests on it
+        features[name] = false;
     }
+    std::set<std::string> sorted;
+    for (const auto &feature : features) sorted.insert((feature.second ? "+" : "-") + feature.first().str());
     target.features = fmt::format("{}", fmt::join(sorted, ","));
     target.vector_bits = target.has("avx512f") && target.has("avx512vl") ? 512 : target.has("avx2") ? 256 : 128;
     return target;
@@ -159,6 +176,30 @@ std::vector<std::string> CpuTarget::level_names() {
         names.push_back(level.name);
     }
     return names;
+}
+
+uint64_t CpuTarget::feature_bit(const std::string &architecture, std::string_view feature) {
+    const auto &known = known_features(architecture);
+    const auto found = std::find(known.begin(), known.end(), feature);
+    return found == known.end() ? 0 : uint64_t(1) << (found - known.begin());
+}
+
+namespace {
+std::atomic<uint64_t> limit; // what kumiko_cpu_features() may report
+}
+
+void limit_features(const std::string &level) {
+    if (level == "host") {
+        kumiko_set_cpu_features(nullptr);
+        return;
+    }
+    const CpuTarget most = CpuTarget::level(level);
+    const std::string here = llvm::Triple(llvm::sys::getProcessTriple()).getArchName().str();
+    if (most.architecture() != here)
+        throw UserError("features cannot be limited to " + level + ": that is of " + most.architecture() +
+                        ", this processor of " + here);
+    limit = most.required_features();
+    kumiko_set_cpu_features([](uint64_t detected) { return detected & limit; });
 }
 
 std::string CpuTarget::to_json() const {

@@ -22,7 +22,7 @@ struct CpuTarget {
     std::string architecture() const;
     // How many vector registers there are: 32, or 16 on x86 before AVX-512.
     int vector_registers() const;
-    // The first feature that this target switches on and `machine` lacks ("" when machine runs its code). Another
+    // The first feature that this target switches on, or its processor's name implies, and `machine` lacks ("" when machine runs its code). Another
     // architecture counts as a missing feature.
     std::string missing_on(const CpuTarget &machine) const;
     // What a processor must have to run code for this target, as a set of runtime/cpu_features.h's bits: what the feature string
@@ -33,12 +33,15 @@ struct CpuTarget {
     // True for triples without an operating system: no libc is assumed beyond memset, memcpy and the runtime's hooks.
     bool freestanding() const;
 
-    // The processor that this program runs on, detected at run time.
+    // The processor that this program runs on, detected at run time: what kumiko_cpu_features() says (runtime/kumiko_runtime.h), so
+    // less where a limit is set.
     static CpuTarget host();
     // A named level, for compiling elsewhere: see level_names(). "<level>-freestanding" is the same without an operating
     // system. Throws UserError for an unknown name, listing the known ones.
     static CpuTarget level(const std::string &name);
     static std::vector<std::string> level_names();
+    // The bit of runtime/cpu_features.h for a feature of an architecture ("x86_64", "amx-tile"); 0 for one that is not there.
+    static uint64_t feature_bit(const std::string &architecture, std::string_view feature);
 
     // One JSON object; from_json(to_json()) is equal. Throws UserError on text that is not such an object.
     std::string to_json() const;
@@ -46,5 +49,11 @@ struct CpuTarget {
 
     bool operator==(const CpuTarget &) const = default;
 };
+
+// From here on this process takes its processor for one that has no more than a level has: Machine::host(), CpuTarget::host(), what
+// may be compiled and run in the process, and `kumiko` code that asks at run time. "host" takes the limit away. It is a hook of
+// kumiko_set_cpu_features and replaces another one; set it while nothing is compiled. Kernels that are compiled already stay.
+// Throws UserError for a level of another architecture.
+void limit_features(const std::string &level);
 
 } // namespace kumiko

@@ -42,6 +42,18 @@ Value *vdpbf16ps(IRBuilder<> &ir, const std::vector<Value *> &args) {
                               {args[0], ir.CreateBitCast(args[1], pairs), ir.CreateBitCast(args[2], pairs)});
 }
 
+// (c, distance of its rows in bytes, a, distance, b, distance): tiles of 16 rows of 64 bytes. LLVM writes the configuration.
+template<llvm::Intrinsic::ID id>
+Value *tile_product(IRBuilder<> &ir, const std::vector<Value *> &args) {
+    Value *rows = ir.getInt16(16), *bytes = ir.getInt16(64);
+    const auto load = [&](size_t n) {
+        return ir.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64_internal, {}, {rows, bytes, args[n], args[n + 1]});
+    };
+    Value *c = load(0), *a = load(2), *b = load(4);
+    Value *sum = ir.CreateIntrinsic(id, {}, {rows, bytes, bytes, c, a, b});
+    return ir.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64_internal, {}, {rows, bytes, args[0], args[1], sum});
+}
+
 } // namespace
 
 EmitterRegistry EmitterRegistry::builtin() {
@@ -54,6 +66,11 @@ EmitterRegistry EmitterRegistry::builtin() {
     registry.add("neon.sdot", neon_dot<llvm::Intrinsic::aarch64_neon_sdot>);
     registry.add("neon.udot", neon_dot<llvm::Intrinsic::aarch64_neon_udot>);
     registry.add("avx512.vdpbf16ps", vdpbf16ps);
+    registry.add("amx.tdpbf16ps", tile_product<llvm::Intrinsic::x86_tdpbf16ps_internal>);
+    registry.add("amx.tdpbssd", tile_product<llvm::Intrinsic::x86_tdpbssd_internal>);
+    registry.add("amx.tdpbsud", tile_product<llvm::Intrinsic::x86_tdpbsud_internal>);
+    registry.add("amx.tdpbusd", tile_product<llvm::Intrinsic::x86_tdpbusd_internal>);
+    registry.add("amx.tdpbuud", tile_product<llvm::Intrinsic::x86_tdpbuud_internal>);
     return registry;
 }
 

@@ -2,7 +2,9 @@
 //
 // A call named "kumiko.inst.<name>" in a nest is emitted by the function registered here under <name>. Its arguments are
 // the call's arguments, evaluated: vectors for loaded operands, with f16 and bf16 elements as 16-bit integers; a Handle
-// argument arrives as a pointer. The function returns the call's value, in the LLVM type of the call's type.
+// argument arrives as a pointer. The function returns the call's value, in the LLVM type of the call's type. Of an instruction
+// whose operands are in memory the arguments are, for each, the address of its first element and the distance of its rows in
+// bytes, as i64; what it returns is not looked at.
 #pragma once
 
 #include "machine/instruction.h"
@@ -32,6 +34,7 @@ public:
     //   "fma"             (a, b, c) → a*b + c, any float type, rounded once
     //   "avx2.vpmaddwd"   (acc i32×8, a i16×16, b i16×16)     → acc[i] += Σ₂ a[2i+k]·b[2i+k]
     //   "avx512.vpdpbusd" (acc i32×16, a u8×64, b i8×64)      → acc[i] += Σ₄ a[4i+k]·b[4i+k]
+    //   "amx.tdpbf16ps"   (c, row, a, row, b, row)            → tiles in memory: c[i][j] += Σ a[i][2k+g]·b[k][2j+g]
     //   "avx512.vdpbf16ps" (acc f32×16, a bf16×32, b bf16×32) → acc[i] += Σ₂ a[2i+k]·b[2i+k]
     static EmitterRegistry builtin();
 

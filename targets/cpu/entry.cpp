@@ -28,7 +28,7 @@ public:
         for (size_t i = 0; i < types.size(); i++) f->getArg(unsigned(i))->setName(entry.parameters[i].name);
         llvm::Value *have = nullptr;
         for (const EntryWay &way : entry.ways) {
-            if (way.features && !have) have = ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {}));
+            if (way.features && !have) have = features(entry);
             if (!way.features && way.equals.empty()) { // always open: nothing comes after it
                 take(way, entry, f, result);
                 return packed(entry, f);
@@ -63,6 +63,14 @@ private:
     const CpuTarget &target_;
     std::string prefix_;
     llvm::IRBuilder<> ir_;
+
+    // What the processor has; where a way needs AMX, with the tile registers asked for.
+    llvm::Value *features(const Entry &entry) {
+        const uint64_t tiles = CpuTarget::feature_bit(target_.architecture(), "amx-tile");
+        if (std::any_of(entry.ways.begin(), entry.ways.end(), [&](const EntryWay &w) { return w.features & tiles; }))
+            ir_.CreateCall(hook("request_tiles", ir_.getInt32Ty(), {}));
+        return ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {}));
+    }
 
     llvm::Type *type_of(const EntryParameter &p) { return p.pointer ? (llvm::Type *)ir_.getPtrTy() : ir_.getInt64Ty(); }
 

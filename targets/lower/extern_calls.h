@@ -10,6 +10,9 @@ namespace kumiko {
 // buffer's name, the number of its axes, their extents, their strides in elements as int64}.
 inline constexpr const char *extern_call_name = "kumiko.extern_call";
 
+// Of an instruction's operand in memory: "kumiko.address" of a load of its first element.
+inline constexpr const char *address_call_name = "kumiko.address";
+
 struct ExternUse {
     std::string stage, symbol; // the symbol under which code calls it: its own, or one made from its address
     ExternFunction function;

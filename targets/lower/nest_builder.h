@@ -92,6 +92,7 @@ private:
     ForType for_type(const Frame &f, size_t position, bool pure) const;
     Stmt walk(Frame &f, size_t depth, const Walk &w);
     Stmt one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent);
+    Stmt named_element(Frame &f, size_t depth, const Walk &w);
     void note_tensorized(const Frame &f, const std::string &variable);
     void record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent);
     Stmt inside(Frame &f, size_t depth, const Walk &w);

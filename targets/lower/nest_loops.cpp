@@ -1,6 +1,7 @@
 // The walk over the loops of a stage: which of them are copied, vectors or parallel, and what stands inside.
 #include "targets/lower/nest_builder.h"
 
+#include "dsl/scatter.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -67,6 +68,7 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     const std::string &name = s.order[depth];
     if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
     if (f.pinned(name)) return inside(f, depth, w);
+    if (name == s.scattered && !w.skip_reductions) return named_element(f, depth, w);
 
     // Peel: full blocks, then the partial one in a copy of its own.
     for (size_t r = 0; r < s.relations.size(); r++) {
@@ -136,6 +138,27 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     bounds_.pop(variable);
     if (!is_no_op(loop)) record(s, f, depth, type, extent);
     return loop;
+}
+
+// The one iteration of the loop that the step's index names, where it is of the region.
+Stmt NestBuilder::named_element(Frame &f, size_t depth, const Walk &w) {
+    const std::string name = f.stage().order[depth], variable = f.prefix() + name, read = variable + ".index";
+    const Expr index = at(f, scattered(f.stage().def)->index), named = Variable::make(index.type(), read);
+    size_t d = 0;
+    while (f.stage().def.axes[d].name() != name) d++;
+    const Expr first = f.region().min[d], extent = f.extent(name);
+    bounds_.push(variable, Interval(0, simplify(extent - 1)));
+    Frame one = f;
+    one.pin(name, Variable::make(Int(32), variable));
+    Stmt body = inside(one, depth, w);
+    bounds_.pop(variable);
+    record(f.stage(), f, depth, ForType::Serial, 1);
+    body = LetStmt::make(variable, simplify(cast<int32_t>(named) - first), body);
+    // In 64 bits, which hold every index and every end.
+    const auto wide = [](const Expr &e) { return cast<int64_t>(e); };
+    Expr is_inside = wide(named) >= wide(first) && wide(named) < wide(first) + wide(extent);
+    if (index.type() == UInt(64)) is_inside = is_inside && named < make_const(UInt(64), INT64_MAX);
+    return LetStmt::make(read, index, IfThenElse::make(is_inside, body));
 }
 
 void NestBuilder::note_tensorized(const Frame &f, const std::string &variable) {

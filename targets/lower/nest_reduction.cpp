@@ -1,4 +1,5 @@
 // Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
+#include "dsl/scatter.h"
 #include "schedules/storage.h"
 #include "targets/lower/nest_builder.h"
 
@@ -30,6 +31,7 @@ Stmt NestBuilder::step(Frame &f) {
     const Stage &def = f.stage().def;
     std::vector<Expr> terms;
     for (const Component &c : def.components) terms.push_back(at(f, c.term));
+    if (!f.stage().scattered.empty()) terms = {at(f, scattered(def)->value)};
     std::vector<Expr> after = combined(def, read(f, buffers_), terms);
     for (size_t c = 0; c < after.size(); c++) after[c] = padded(f, after[c], def.components[c].identity);
     return store(f, after);
@@ -61,7 +63,8 @@ Stmt NestBuilder::finish(Frame &f, size_t depth) {
 
 Stmt NestBuilder::reduction(Frame &f) {
     const StageState &s = f.stage();
-    const size_t first = s.first_reduction();
+    size_t first = s.first_reduction();
+    if (s.tensorize) first = std::min(first, s.position(s.tensorize->loop)); // blocks hold steps only
     const bool finishes = !s.finished_into.empty();
     if (s.accumulate) {
         const size_t depth = s.position(s.accumulate->loop) + 1;

@@ -104,6 +104,7 @@ std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relat
     const size_t outer = s.position(split.outer);
     const LoopKind kind = s.loop(split.outer).kind;
     if ((kind != LoopKind::Serial && kind != LoopKind::Parallel) || must_unroll(s, outer)) return {};
+    if (s.tensorize && outer >= s.position(s.tensorize->loop)) return {}; // blocks are whole
     for (size_t r = 0; r < s.relations.size(); r++) {
         const auto *above = std::get_if<SplitRelation>(&s.relations[r]);
         if (!above || above->inner != split.parent || above->tail != Tail::Auto || above->factor % split.factor != 0)

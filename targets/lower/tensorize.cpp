@@ -5,6 +5,7 @@
 // reduce as lanes, inside the others: each element still takes its steps in order.
 #include "schedules/tensor_match.h"
 #include "support/error.h"
+#include "targets/lower/extern_calls.h"
 #include "targets/lower/lowering.h"
 
 namespace kumiko {
@@ -57,6 +58,20 @@ private:
         if (!result.defined()) result = IRMutator::visit(op);
         bounds_.pop(op->name);
         return result;
+    }
+
+    // For each operand the address of its first element and the distance of its rows in bytes.
+    Stmt on_memory(const TensorUse &use, const TensorMatch &m, const std::map<std::string, Expr> &first) const {
+        std::vector<Expr> args;
+        for (const TensorOperand &o : m.operands) {
+            const Load *read = o.read.as<Load>();
+            const Expr at = simplify_index(substitute(first, read->index), bounds_);
+            const Expr element = Load::make(read->type, read->name, at, Halide::Buffer<>(), Halide::Parameter(),
+                                            const_true(), ModulusRemainder());
+            args.push_back(Call::make(Halide::Handle(), address_call_name, {element}, Call::PureExtern));
+            args.push_back(simplify(cast<int64_t>(o.row) * Expr(int64_t(read->type.bytes()))));
+        }
+        return Evaluate::make(Call::make(Int(32), "kumiko.inst." + use.instruction.name, args, Call::Extern));
     }
 
     // The loops of a block that is not whole; lanes of which only the run knows how many are masked. Undefined when something but
@@ -128,6 +143,10 @@ private:
         if (!m.difference.empty()) {
             throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
                             ": the block is not what the instruction means: " + m.difference);
+        }
+        if (use.instruction.in_memory) {
+            replaced[use.stage]++;
+            return on_memory(use, m, first);
         }
         std::vector<Expr> args;
         for (const TensorOperand &o : m.operands) args.push_back(register_of(o, first, bounds_));

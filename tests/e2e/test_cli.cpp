@@ -90,6 +90,23 @@ TEST_CASE("run checks and times") {
     CHECK(has(text.out, "a call"));
 }
 
+TEST_CASE("a limit makes this processor a lesser one") {
+    const Json full = json_of(run("machine --json -"))["machine"];
+    if (full["architecture"] != "x86-64") return;
+    const Json less = json_of(run("--limit x86-64-sse4.2 machine --json -"))["machine"];
+    CHECK(less["vector"]["bits"] == 128);
+    for (const Json &f : less["features"]) CHECK(f.get<std::string>().find("avx") == std::string::npos);
+    const Outcome code = run("--limit x86-64-sse4.2 show matmul --shape m=16,n=16,k=16 --stage asm");
+    REQUIRE_MESSAGE(code.status == 0, code.err);
+    CHECK(has(code.out, "%xmm"));
+    CHECK_FALSE(has(code.out, "%ymm"));
+    CHECK(json_of(run("--limit x86-64-sse4.2 run matmul --shape m=20,n=20,k=20 --seconds 0.01 --json -"))["checked"] ==
+          "equal bits");
+    const Outcome other = run("--limit aarch64 machine");
+    CHECK(other.status == 1);
+    CHECK(has(other.err, "features cannot be limited to aarch64: that is of aarch64, this processor of x86_64"));
+}
+
 TEST_CASE("bench reports ratios, or says what is missing") {
     const Json rows = json_of(run("bench gemm-f32 --shape m=64,n=64,k=64 --seconds 0.01 --quiet --json -"));
     REQUIRE(rows.size() == 1);

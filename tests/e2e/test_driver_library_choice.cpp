@@ -123,6 +123,65 @@ int main(void) {
         contains(symbols, std::string(" T ") + level);
 }
 
+TEST_CASE("with less and less of the processor, each lesser kernel is entered in turn, and none above") {
+    if (runtime_architecture() != "x86_64") return;
+    const fs::path folder = scratch("masks");
+    const std::vector<std::string> levels = {"x86-64-sse4.2",      "x86-64-avx2",        "x86-64-avx512",
+                                             "x86-64-avx512-vnni", "x86-64-avx512-bf16", "x86-64-amx"};
+    std::string targets;
+    for (const std::string &l : levels) targets += (targets.empty() ? "\"" : ", \"") + l + "\"";
+    build_library(description(R"({"name": "mk", "targets": [)" + targets + R"(], "kernels": [
+            {"name": "mm", "op": "matmul", "type": "bf16", "parameters": {"m": 40, "n": 32, "k": 64}}]})"),
+                  folder);
+    // Functions of the program stand in for the kernels, so that it may say that the processor has what it has not.
+    const std::string text = output_of(folder, "mk", R"(
+#include "mk.h"
+#include <stdio.h>
+static int ran;
+#define KERNEL(n, level) \
+    int fake##n(void); \
+    int fake##n(void) { ran = n; return 0; } \
+    __asm__(".globl \"mk_mm." level "\"\n.set \"mk_mm." level "\", fake" #n);
+KERNEL(1, "x86-64-sse4.2")
+KERNEL(2, "x86-64-avx2")
+KERNEL(3, "x86-64-avx512")
+KERNEL(4, "x86-64-avx512-vnni")
+KERNEL(5, "x86-64-avx512-bf16")
+KERNEL(6, "x86-64-amx")
+static uint64_t without;
+static uint64_t all_but(uint64_t detected) { (void)detected; return ~(uint64_t)0 >> 1 & ~without; }
+static uint16_t a[40 * 64], b[64 * 32], c[40 * 32];
+int main(void) {
+    if (mk_mm(a, b, c)) return 1;
+    if (ran > 5 && !(mk_cpu_features() & mk_cpu_feature("amx-bf16"))) return 2;
+    if (ran > 2 && !__builtin_cpu_supports("avx512f")) return 3;
+    if (ran > 1 && !__builtin_cpu_supports("avx2")) return 4;
+    const char *names[] = {"", "amx-tile", "avx512bf16", "avx512vnni", "avx512f", "avx2", "sse4.2"};
+    mk_set_cpu_features(all_but);
+    for (int i = 0; i < 7; i++) {
+        without |= mk_cpu_feature(names[i]);
+        ran = 0;
+        const int code = mk_mm(a, b, c);
+        printf("%s:%d ", names[i], code ? -code : ran);
+    }
+    return 0;
+}
+)");
+    CHECK(text == ":6 amx-tile:5 avx512bf16:4 avx512vnni:3 avx512f:2 avx2:1 sse4.2:-9 ");
+    // What stands in each of them.
+    for (size_t l = 0; l < levels.size(); l++) {
+        std::string code;
+        const std::string object = "mm." + levels[l] + ".o";
+        REQUIRE(run("cd " + folder.string() + " && ar x libmk.a " + object + " && objdump -d " + object, code) == 0);
+        INFO(levels[l]);
+        CHECK((code.find("%zmm") != std::string::npos) == (l >= 2));
+        if (l < 2) CHECK((code.find("%ymm") != std::string::npos) == (l == 1));
+        CHECK((code.find("tdpbf16ps") != std::string::npos) == (l == 5));
+        CHECK((code.find("vdpbf16ps") != std::string::npos) == (l == 4));
+        if (l == 0) CHECK(code.find("\tv") == std::string::npos);
+    }
+}
+
 TEST_CASE("the code that chooses runs on any processor") {
     if (runtime_architecture() != "x86_64") return;
     const fs::path folder = scratch("plain");

@@ -15,7 +15,7 @@ ROOMS = {
     "support": [],
     "runtime": [],
     "dsl": ["support"],
-    "machine": ["dsl"],
+    "machine": ["dsl", "runtime"],
     "ops": ["dsl"],
     "schedules": ["dsl", "machine"],
     "schedules/library": ["schedules", "ops"],

@@ -20,7 +20,9 @@ public:
         }
         for (int t = 0; t < 5; t++) add("tail", tail_name(static_cast<Tail>(t)));
         for (const MemoryLevel &l : machine.memory) add("level", l.name);
-        for (const Instruction *i : InstructionSet::builtin().available_on(machine)) add("instruction", i->name);
+        for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
+            if (!i->in_memory) add("instruction", i->name);
+        }
         for (Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64}) add("type", type_name(t));
         for (const char *k : {"pointwise", "scan", "padding", "sum", "product", "maximum", "minimum", "argmax",
                               "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})

@@ -27,7 +27,9 @@ struct RandomOp {
 class OpGenerator {
 public:
     OpGenerator(uint64_t seed, const Machine &machine)
-        : random_(seed), instructions_(InstructionSet::builtin().available_on(machine)) {}
+        : random_(seed), instructions_(InstructionSet::builtin().available_on(machine)) {
+        std::erase_if(instructions_, [](const Instruction *i) { return i->in_memory; }); // of tiles, not of a vector
+    }
 
     RandomOp run() {
         symbolic_ = random_.chance(0.25);
@@ -503,6 +505,14 @@ private:
         if (!wraps(t) && !fits(t, v.lo * n, v.hi * n)) v = reduced(v, 3);
         if (!wraps(t) && !fits(t, v.lo * n, v.hi * n)) { // bf16 over many elements
             v = {Halide::select(v.e > number(t, 0), number(t, n > 256 ? 0 : 1), number(t, 0)), 0, n > 256 ? 0.0 : 1.0};
+        }
+        const bool scatters = !outer.empty() && random_.chance(0.2);
+        const Ranged at = scatters ? random_.pick(outer) : scope.back();
+        if (scatters) { // to what an index names, which may lie outside, and does not depend on the axis
+            std::vector<Ranged> others = scope;
+            std::erase_if(others, [&](const Ranged &r) { return r.axis.name() == at.axis.name(); });
+            const Value index = reduced(to(i32, leaf(i32, others, 0)), at.n);
+            v.e = Halide::select(index.e == at.axis, v.e, number(t, 0));
         }
         return ranged(kumiko::sum(v.e, axes), std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dsl/buffers.h"
+#include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
@@ -20,6 +21,9 @@ public:
 
     // Nothing when the state offers no argument of some kind.
     std::optional<Directive> propose() {
+        if (r_.chance(0.2)) {
+            if (const auto d = scattering()) return d;
+        }
         const auto &table = primitives();
         const Primitive *p = table[r_.below(table.size())];
         const std::string name = p->name;
@@ -30,7 +34,8 @@ public:
         Directive d;
         d.primitive = name;
         stage_ = &s_.stages[r_.below(s_.stages.size())];
-        if (name == "interleave" || name == "rfactor" || name == "accumulate_in" || name == "finish_in") {
+        if (name == "scatter" || name == "interleave" || name == "rfactor" || name == "accumulate_in" ||
+            name == "finish_in") {
             std::vector<const StageState *> reductions;
             for (const StageState &s : s_.stages) {
                 if (s.def.is_reduction()) reductions.push_back(&s);
@@ -80,6 +85,22 @@ private:
     const StageState *stage_ = nullptr;
     size_t count_ = 0;
 
+    // Brings a scatter into the form in which steps visit single elements, then asks for that.
+    std::optional<Directive> scattering() {
+        std::vector<const StageState *> all;
+        for (const StageState &s : s_.stages) {
+            const auto at = scattered(s.def);
+            if (at && s.scattered.empty() && s.has_loop(at->axis)) all.push_back(&s);
+        }
+        if (all.empty()) return std::nullopt;
+        const StageState &s = *all[r_.below(all.size())];
+        const std::string axis = scattered(s.def)->axis;
+        std::vector<std::string> order = s.order;
+        std::stable_partition(order.begin(), order.end(), [&](const std::string &l) { return s.loop(l).reduction; });
+        if (order != s.order) return Directive{"reorder", {{"stage", s.name()}, {"loops", order}}, {}};
+        return Directive{"scatter", {{"stage", s.name()}, {"loop", axis}}, {}};
+    }
+
     bool leave_out(const std::string &primitive, const Parameter &q) {
         const std::string name = q.name;
         if (name == "outer" || name == "inner" || name == "fused") return r_.chance(0.9);
@@ -99,6 +120,7 @@ private:
             }
             if (!copied.empty()) return pick(r_, copied);
         }
+        if (const auto at = scattered(s.def); primitive == "scatter" && at && s.has_loop(at->axis)) return at->axis;
         if (primitive == "rfactor" || primitive == "interleave") {
             std::vector<std::string> reducing;
             for (const std::string &l : s.order) {
@@ -150,6 +172,9 @@ private:
                 loops = {loops.begin() + first, loops.begin() + first + n};
             } else {
                 r_.shuffle(loops);
+                if (scattered(stage_->def) && r_.chance(0.7)) // so that steps may visit single elements
+                    std::stable_partition(loops.begin(), loops.end(),
+                                          [&](const std::string &l) { return stage_->loop(l).reduction; });
             }
             count_ = loops.size();
             a = loops;

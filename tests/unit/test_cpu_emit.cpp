@@ -64,7 +64,9 @@ TEST_CASE("a user's instruction") {
         CHECK(c[i] == expected[i]);
     }
     CHECK_THROWS_WITH_AS(JitModule({dot("dot5", Int(32, 4), UInt(8, 16), Int(8, 16))}, options),
-                         "kernel dot: no emitter is registered for the instruction \"dot5\"", Unsupported);
+                         "kernel dot: no emitter is registered for the instruction \"dot5\"; give it one with "
+                         "Instruction::emit, or in CompileOptions::emitters",
+                         Unsupported);
     registry->add("narrow", [](llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) { return args[1]; });
     CHECK_THROWS_AS(JitModule({dot("narrow", Int(32, 4), UInt(8, 16), Int(8, 16))}, options), UserError);
 }

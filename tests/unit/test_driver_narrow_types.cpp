@@ -62,6 +62,19 @@ TEST_CASE("a copy of a copy, a packed input and a bare read may be held too") {
     check_runs(bare);
 }
 
+TEST_CASE("what is held as a float wraps where it is cast") {
+    Axis i("i", 40);
+    Tensor x = input("x", i8, {i});
+    for (const Type t : {u8, u16, u32, u64, i8, i32, f32}) {
+        for (const char *held : {"f32", "f64", "i16"}) {
+            Schedule s(Op("cast_to", {x}, {compute("y", {i}, cast(t, x(i)) * 2)}));
+            s.stage("y").split("i", 10);
+            s.place_in("x", "L1", "y", "i.o").hold_as(held);
+            check_runs(s);
+        }
+    }
+}
+
 TEST_CASE("what hold_as refuses") {
     Schedule s(example_op("matmul_i16"), Machine::named("x86-64-avx2"));
     s.stage("C").reorder({"k", "i", "j"});
@@ -76,6 +89,18 @@ TEST_CASE("what hold_as refuses") {
     refused("B.L2", "bf16", "not every value of i16 is one of bf16");
     refused("B.L2", "int", "unknown type");
     CHECK_NOTHROW(s.stage("B.L2").hold_as("i32").hold_as("i64"));
+}
+
+TEST_CASE("a specialised schedule packs ahead in the same type") {
+    const Size M("M");
+    const Op op = product(i16, i16, M, 16, 16);
+    Schedule s(op), special(op);
+    s.prepack("B", {"j", "k"});
+    special.prepack("B", {"j", "k"}).hold_as("i32");
+    CHECK_THROWS_WITH_AS(s.specialize(M >= 8, special),
+                         doctest::Contains("the specialised schedule prepacks B as {j, k} held as i32 and the schedule "
+                                           "around it B as {j, k}"),
+                         UserError);
 }
 
 TEST_CASE("products of narrow types of every size and storage") {

@@ -1,0 +1,91 @@
+#include "dsl/scatter.h"
+
+#include "dsl/stage_builder.h"
+#include "dsl/type_range.h"
+#include "dsl/types.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// Integers up to 32 bits compare as i32 or u32, wider ones as they are; axes are never negative.
+Expr along(const Axis &at, Type index) {
+    return index.bits() <= 32 && index.is_int() ? Expr(at) : cast(index, Expr(at));
+}
+
+bool uses(const Expr &e, const std::string &name) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::string *name;
+        bool found = false;
+        void visit(const Variable *v) override { found = found || v->name == *name; }
+    } find;
+    find.name = &name;
+    e.accept(&find);
+    return find.found;
+}
+
+// The axis that an expression is, under casts that keep every index.
+const Variable *plain_variable(const Expr &e) {
+    const auto *cast = e.as<Cast>();
+    return cast && has_all_values(cast->type, Int(32))               ? cast->value.as<Variable>()
+           : cast && cast->type.is_uint() && cast->type.bits() >= 32 ? cast->value.as<Variable>()
+                                                                     : e.as<Variable>();
+}
+
+// x ^ 0 and x | 0, which the simplifier leaves as they are.
+Expr without_zero_bits(const Expr &e) {
+    const auto *op = e.as<Call>();
+    if (!op || !(op->is_intrinsic(Call::bitwise_xor) || op->is_intrinsic(Call::bitwise_or))) return e;
+    return is_const_zero(op->args[1]) ? op->args[0] : is_const_zero(op->args[0]) ? op->args[1] : e;
+}
+
+} // namespace
+
+Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes) {
+    if (!e.defined() || !index.defined()) throw UserError("scatter of an undefined expression or index");
+    if (!index.type().is_int() && !index.type().is_uint())
+        throw UserError("scatter is given an index of type " + type_name(index.type()) + "; legal are integers");
+    if (index.type().is_bool()) throw UserError("scatter is given an index of type bool; cast it to i32");
+    const Expr folded = fold(e, axes);
+    const auto *call = folded.as<Call>();
+    const ReductionTerm whole = call && is_reduction(call) ? decode_reduction(call) : ReductionTerm{};
+    if (whole.terms.size() != 1 || whole.kind == "argmax" || whole.kind == "argmin")
+        throw UserError(
+            "scatter folds one value; legal are sum, product, maximum, minimum, and a reduce(…) of one value");
+    const Expr identity = whole.identities.empty() ? fold_identity(whole.kind, e.type()) : whole.identities[0];
+    const Expr number = index.type().bits() < 32 ? cast<int32_t>(index) : index;
+    return fold(Select::make(EQ::make(number, along(at, number.type())), e, identity), axes);
+}
+
+std::optional<Scattered> scattered(const Stage &stage) {
+    if (!stage.is_reduction() || stage.components.size() != 1) return std::nullopt;
+    const Component &c = stage.components.front();
+    const auto *choice = c.term.as<Select>();
+    const auto *equal_to = choice ? choice->condition.as<EQ>() : nullptr;
+    if (!equal_to || !equal(choice->false_value, c.identity)) return std::nullopt;
+    for (const Axis &a : stage.axes) {
+        for (const auto &[axis, index] : {std::pair(equal_to->a, equal_to->b), std::pair(equal_to->b, equal_to->a)}) {
+            const Variable *v = plain_variable(axis);
+            if (v && v->name == a.name() && !uses(index, a.name()))
+                return Scattered{a.name(), index, choice->true_value};
+        }
+    }
+    return std::nullopt;
+}
+
+bool identity_is_neutral(const Stage &stage) {
+    const Component &c = stage.components.front();
+    const std::string &kind = stage.reduction_kind;
+    if (kind == "sum" || kind == "product") return true;
+    if (!c.type.is_int() && !c.type.is_uint()) return false;
+    if (kind == "maximum" || kind == "minimum") return true;
+    const Expr before = Variable::make(c.type, accumulator_variable(0));
+    const Expr after = simplify(substitute({{term_variable(0), c.identity}}, c.combined));
+    return equal(without_zero_bits(after), before);
+}
+
+} // namespace kumiko

@@ -1,0 +1,103 @@
+#include "dsl/scatter.h"
+
+#include "dsl/print.h"
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+// The variables of an expression that are axes of the stage.
+std::set<std::string> axes_in(const Expr &e) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::set<std::string> names;
+        void visit(const Variable *v) override { names.insert(v->name); }
+    } find;
+    e.accept(&find);
+    return find.names;
+}
+
+// Why the steps of the stage cannot visit the one element that the index names; "" when they can.
+std::string broken(const ScheduleState &state, const StageState &stage, const std::string &loop) {
+    const std::optional<Scattered> s = scattered(stage.def);
+    if (!s || s->axis != loop)
+        return "the term of " + stage.name() + " is not a value at one index along " + loop +
+               " and the identity elsewhere: select(index == " + loop + ", value, identity)";
+    if (!identity_is_neutral(stage.def))
+        return "the combiner of " + stage.name() +
+               " is not known to leave every value as it is where it folds the identity in, as sums, products and "
+               "integers do";
+    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
+    if (stage.loop(loop).kind != LoopKind::Serial)
+        return "loop " + loop + " is " + kind_name(stage.loop(loop).kind) +
+               ", but of its iterations each step runs only the one that the index names";
+    std::set<std::string> outside = axes_in(s->index);
+    for (const Axis &a : stage.def.reduction_axes) outside.insert(a.name());
+    for (size_t l = stage.position(loop) + 1; l < stage.order.size(); l++) {
+        for (const std::string &axis : stage.axes_of(stage.order[l])) {
+            if (outside.count(axis))
+                return "loop " + stage.order[l] + ", on which the index " + to_string(s->index) +
+                       " or the order of the steps depends, stands inside loop " + loop;
+        }
+    }
+    if (stage.accumulate && stage.accumulate->level == "registers" &&
+        stage.position(stage.accumulate->loop) < stage.position(loop))
+        return stage.name() + " accumulates in registers, which have no index";
+    if (stage.tensorize) return "stage " + stage.name() + " is tensorized";
+    for (const Peel &p : stage.peels) {
+        if (p.loop == loop) return "loop " + loop + " is peeled";
+    }
+    for (const Prefetch &p : stage.prefetches) {
+        if (p.loop == loop) return "loop " + loop + " prefetches for later iterations, of which there are none";
+    }
+    for (const StageState &p : state.stages) {
+        if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() &&
+            stage.has_loop(p.placement.loop) && stage.position(p.placement.loop) >= stage.position(loop))
+            return "stage " + p.name() + " is computed inside of loop " + loop;
+    }
+    return "";
+}
+
+void apply(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    if (!stage.scattered.empty())
+        refuse(state, d, "stage " + stage.name() + " scatters along " + stage.scattered + " already", &stage, loop.name,
+               "one scatter of a stage");
+    if (const std::string why = broken(state, stage, loop.name); !why.empty()) {
+        const auto s = scattered(stage.def);
+        refuse(state, d, why, &stage, loop.name,
+               s ? "loop " + s->axis + ", serial and whole, inside of the loops that reduce"
+                 : "a stage made by scatter(…)");
+    }
+    stage.scattered = loop.name;
+    state.obligations.push_back(
+        {index, [name = stage.name(), l = loop.name](const ScheduleState &s) { return broken(s, *s.find(name), l); }});
+}
+
+} // namespace
+
+const Primitive &scatter_primitive() {
+    static const Primitive record = {
+        "scatter",
+        "stages",
+        "Has each step of a scatter visit the one element that its index names, instead of all elements along the "
+        "axis with the identity for those that it does not name. A step whose index lies outside of the axis does "
+        "nothing. Loops over other axes may be lanes or parallel; the steps keep their order. To spread them over "
+        "threads, rfactor makes private results first.",
+        "The stage is a reduction whose term is select(index == axis, value, identity), by a combiner that leaves "
+        "values as they are where it folds the identity in; the loop over the axis is whole and serial, inside of the "
+        "loops that reduce and of those on which the index depends.",
+        {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop over the axis"}},
+        apply,
+        {"embedding_gradient",
+         {{"reorder", {{"stage", "dW"}, {"loops", {"n", "v", "d"}}}, {}}},
+         {"scatter", {{"stage", "dW"}, {"loop", "v"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko

@@ -1,0 +1,273 @@
+// Products of tiles: AMX's instructions by their meaning. Where there is no AMX a function stands for the instruction, which shows
+// that the right tiles reach it, and the code for AMX is looked at.
+#include "driver/target.h"
+#include "machine/instruction.h"
+#include "ops/ops.h"
+#include "schedules/library/matmul.h"
+#include "targets/cpu/emit.h"
+#include "targets/cpu/object.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+const Machine &amx() {
+    static const Machine machine = Machine::named("x86-64-amx");
+    return machine;
+}
+
+Op product(Type a, Type b, const Expr &m, const Expr &n, const Expr &k, ops::MatmulOptions o = {}) {
+    o.b_type = b;
+    return ops::matmul(a, m, n, k, o);
+}
+
+struct Kind {
+    const char *name;
+    Type a, b;
+};
+const std::vector<Kind> kinds = {{"amx.tdpbf16ps", bf16, bf16},
+                                 {"amx.tdpbssd", i8, i8},
+                                 {"amx.tdpbsud", i8, u8},
+                                 {"amx.tdpbusd", u8, i8},
+                                 {"amx.tdpbuud", u8, u8}};
+
+float widened(uint16_t bits) {
+    const uint32_t word = uint32_t(bits) << 16;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+}
+
+// What the processor's manual says of rows of 64 bytes; sums of small whole numbers have no order.
+template<typename A, typename B, typename C>
+void tile_product(C *c, int64_t c_row, const A *a, int64_t a_row, const B *b, int64_t b_row) {
+    constexpr int group = 4 / sizeof(A);
+    const auto at = [](auto *base, int64_t row, int64_t bytes) {
+        return reinterpret_cast<decltype(base)>(reinterpret_cast<uintptr_t>(base) + uintptr_t(row * bytes));
+    };
+    const auto number = [](auto x) {
+        if constexpr (sizeof x == 2)
+            return widened(x);
+        else
+            return C(x);
+    };
+    for (int m = 0; m < 16; m++) {
+        for (int k = 0; k < 16; k++) {
+            for (int n = 0; n < 16; n++) {
+                for (int g = 0; g < group; g++)
+                    at(c, m, c_row)[n] +=
+                        number(at(a, m, a_row)[group * k + g]) * number(at(b, k, b_row)[group * n + g]);
+            }
+        }
+    }
+}
+
+template<typename A, typename B, typename C>
+Emitter calling() {
+    return [](llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) -> llvm::Value * {
+        std::vector<llvm::Type *> types;
+        for (llvm::Value *v : args) types.push_back(v->getType());
+        auto *type = llvm::FunctionType::get(ir.getVoidTy(), types, false);
+        auto *address = ir.getInt64(reinterpret_cast<uintptr_t>(&tile_product<A, B, C>));
+        return ir.CreateCall(type, ir.CreateIntToPtr(address, ir.getPtrTy()), args);
+    };
+}
+
+// Functions in the instructions' place.
+CompileOptions emulated() {
+    auto registry = std::make_shared<EmitterRegistry>(EmitterRegistry::builtin());
+    registry->add("amx.tdpbf16ps", calling<uint16_t, uint16_t, float>());
+    registry->add("amx.tdpbssd", calling<int8_t, int8_t, int32_t>());
+    registry->add("amx.tdpbsud", calling<int8_t, uint8_t, int32_t>());
+    registry->add("amx.tdpbusd", calling<uint8_t, int8_t, int32_t>());
+    registry->add("amx.tdpbuud", calling<uint8_t, uint8_t, int32_t>());
+    CompileOptions options;
+    options.emitters = registry;
+    return options;
+}
+
+Schedule tiled(const Op &op, const std::string &way, const std::string &parallel = "none") {
+    library::MatmulParameters p = library::matmul_parameters(op, amx());
+    CHECK(std::string(p.multiply) == way);
+    for (const char *each : {"none", "rows", "columns"}) {
+        if (parallel == each) p.parallel = Choice(each, {"none", "rows", "columns"});
+    }
+    return library::schedule_matmul(op, amx(), p);
+}
+
+} // namespace
+
+TEST_CASE("the meaning of the tiles' products is theirs") {
+    for (const Kind &kind : kinds) {
+        const Instruction &i = InstructionSet::builtin().get(kind.name);
+        INFO(i.name);
+        CHECK(i.operations() == 2.0 * 16 * 16 * (kind.a == bf16 ? 32 : 64));
+        CHECK(i.available_on(amx()));
+        CHECK_FALSE(i.available_on(Machine::named("x86-64-avx512-bf16")));
+        std::vector<Buffer<>> in;
+        for (const Input &operand : i.meaning.inputs()) {
+            in.push_back(make_input(operand, {}));
+            fill_random_integers(in.back(), in.size(), operand.type.is_uint() ? 0 : -9, 9);
+        }
+        const Buffer<> meant(interpret(i.meaning, in));
+        Buffer<> c = make_output(i.meaning, "c", {});
+        memset(c.data(), 0, 256 * 4);
+        const int64_t row = 64;
+        const auto run = [&](auto f) { f(c.data(), in[0].data(), in[1].data()); };
+        if (kind.a == bf16)
+            run([&](void *c, const void *a, const void *b) {
+                tile_product(static_cast<float *>(c), row, static_cast<const uint16_t *>(a), row,
+                             static_cast<const uint16_t *>(b), row);
+            });
+        else if (kind.a == i8 && kind.b == i8)
+            run([&](void *c, const void *a, const void *b) {
+                tile_product(static_cast<int32_t *>(c), row, static_cast<const int8_t *>(a), row,
+                             static_cast<const int8_t *>(b), row);
+            });
+        else if (kind.a == i8)
+            run([&](void *c, const void *a, const void *b) {
+                tile_product(static_cast<int32_t *>(c), row, static_cast<const int8_t *>(a), row,
+                             static_cast<const uint8_t *>(b), row);
+            });
+        else if (kind.b == i8)
+            run([&](void *c, const void *a, const void *b) {
+                tile_product(static_cast<int32_t *>(c), row, static_cast<const uint8_t *>(a), row,
+                             static_cast<const int8_t *>(b), row);
+            });
+        else
+            run([&](void *c, const void *a, const void *b) {
+                tile_product(static_cast<int32_t *>(c), row, static_cast<const uint8_t *>(a), row,
+                             static_cast<const uint8_t *>(b), row);
+            });
+        CHECK(difference(c, meant) == "");
+    }
+}
+
+TEST_CASE("the library's products hand the right tiles to the instruction") {
+    for (const Kind &kind : kinds) {
+        for (const auto &[m, n, k] : {std::tuple(32, 32, 64), std::tuple(48, 16, 128), std::tuple(33, 50, 150),
+                                      std::tuple(16, 16, 64), std::tuple(70, 100, 65)}) {
+            const Op op = product(kind.a, kind.b, m, n, k);
+            CAPTURE(op.to_string());
+            const Schedule s = tiled(op, kind.name);
+            CHECK(body_of(s).find(std::string("kumiko.inst.") + kind.name) != std::string::npos);
+            check_runs(s, {}, emulated());
+        }
+    }
+}
+
+TEST_CASE("batches, transposes, fused ends, sizes at run time, threads") {
+    for (bool ta : {false, true}) {
+        for (bool tb : {false, true}) {
+            ops::MatmulOptions o;
+            o.transpose_a = ta, o.transpose_b = tb;
+            check_runs(tiled(product(u8, i8, 40, 36, 70, o), "amx.tdpbusd"), {}, emulated());
+            o.batch = 2;
+            check_runs(tiled(product(bf16, bf16, 36, 40, 70, o), "amx.tdpbf16ps"), {}, emulated());
+        }
+    }
+    ops::MatmulOptions fused;
+    fused.bias = true;
+    fused.activation = "relu";
+    check_runs(tiled(product(bf16, bf16, 40, 50, 64, fused), "amx.tdpbf16ps"), {}, emulated());
+    const Op open = product(u8, i8, Size("M"), Size("N"), Size("K"));
+    for (const Sizes &sizes : {Sizes{{"M", 40}, {"N", 37}, {"K", 130}}, Sizes{{"M", 16}, {"N", 16}, {"K", 64}},
+                               Sizes{{"M", 1}, {"N", 3}, {"K", 2}}})
+        check_runs(tiled(open, "amx.tdpbusd"), sizes, emulated());
+    for (const char *parallel : {"rows", "columns"})
+        check_runs(tiled(product(i8, i8, 70, 100, 200), "amx.tdpbssd", parallel), {}, emulated());
+}
+
+TEST_CASE("the code for a processor with AMX multiplies tiles") {
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-amx");
+    for (const Kind &kind : kinds) {
+        const std::string text =
+            compile_assembly({lower(tiled(product(kind.a, kind.b, 64, 64, 128), kind.name))}, options);
+        INFO(text);
+        for (const char *part : {"ldtilecfg", "tileloadd", "tilestored", kind.name + 4})
+            CHECK(text.find(part) != std::string::npos);
+    }
+    // And code for a lesser one does not.
+    options.target = CpuTarget::level("x86-64-avx512-bf16");
+    const Machine less = Machine::named("x86-64-avx512-bf16");
+    const Op op = product(bf16, bf16, 64, 64, 128);
+    CHECK(compile_assembly({lower(library::matmul(op, less))}, options).find("tile") == std::string::npos);
+}
+
+TEST_CASE("small products leave tiles alone") {
+    const auto way = [](const Op &op) { return std::string(library::matmul_parameters(op, amx()).multiply); };
+    CHECK(way(product(bf16, bf16, 15, 64, 64)) == "avx512.vdpbf16ps");
+    CHECK(way(product(bf16, bf16, 64, 15, 64)) == "widened");
+    CHECK(way(product(bf16, bf16, 64, 64, 31)) == "avx512.vdpbf16ps");
+    CHECK(way(product(u8, i8, 64, 64, 63)) == "avx512.vpdpbusd");
+    CHECK(way(product(f32, f32, 64, 64, 64)) == "plain");
+}
+
+TEST_CASE("a block may be the whole reduction") {
+    Axis i("i", 16), j("j", 16), k("k", 16), g("g", 2);
+    Tensor A = input("A", bf16, {i, k, g}), B = input("B", bf16, {k, j, g});
+    const Element sums = sum(cast(f32, A(i, k, g)) * cast(f32, B(k, j, g)), {k, g});
+    Schedule s(Op("tile", {A, B}, {compute("C", {i, j}, sums)}), amx());
+    s.stage("C").tensorize("i", "amx.tdpbf16ps");
+    check_runs(s, {}, emulated());
+    Schedule ended(Op("ended", {A, B}, {compute("C", {i, j}, sums * 2.f + 1.f)}), amx());
+    ended.stage("C.sum").tensorize("i", "amx.tdpbf16ps").finish_in("C");
+    check_runs(ended, {}, emulated());
+    // Of registers too.
+    Axis l("l", 8), p("p", 2);
+    Tensor X = input("X", i16, {l, p}), Y = input("Y", i16, {l, p});
+    const Op pairs("pairs", {X, Y}, {compute("Z", {l}, sum(cast(i32, X(l, p)) * cast(i32, Y(l, p)), p))});
+    Schedule t(pairs, Machine::named("x86-64-avx2"));
+    t.stage("Z").tensorize("l", "avx2.vpmaddwd");
+    CHECK(body_of(t).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
+    if (Machine::host().has("avx2")) check_runs(t);
+}
+
+TEST_CASE("without AMX it is refused") {
+    Axis o("o", 3), i("i", 16), j("j", 16), k("k", 16), g("g", 2);
+    Tensor A = input("A", bf16, {i, o, k, g}), B = input("B", bf16, {o, k, j, g}), D = input("D", bf16, {o, g, k, j});
+    const auto product = [&](const Tensor &b, const Element &read) {
+        const Element sums = sum(cast(f32, A(i, o, k, g)) * cast(f32, read), {o, k, g});
+        return Op("tiles", {A, b}, {compute("C", {i, j}, sums)});
+    };
+    const Op op = product(B, B(o, k, j, g));
+    const std::vector<LoopName> order = {"o", "i", "j", "k", "g"};
+    Schedule s(op, Machine::named("x86-64-avx2"));
+    s.stage("C").reorder(order);
+    const std::string told = refusal([&] { s.stage("C").tensorize("i", "amx.tdpbf16ps"); });
+    CHECK_MESSAGE(told.find("machine x86-64-avx2 does not have the instruction") != std::string::npos, told);
+    CHECK(told.find("legal here: avx2.vpmaddwd") != std::string::npos);
+    // As it lies, and not where the pairs stand apart.
+    Schedule plain(op, amx());
+    plain.stage("C").reorder(order).tensorize("i", "amx.tdpbf16ps");
+    check_runs(plain, {}, emulated());
+    Schedule t(product(D, D(o, g, k, j)), amx());
+    t.stage("C").reorder(order);
+    const std::string addresses = refusal([&] { t.stage("C").tensorize("i", "amx.tdpbf16ps"); });
+    CHECK_MESSAGE(addresses.find("the addresses differ: one step of g moves operand b of the instruction by 1 element; "
+                                 "one step of loop g moves D(o, g, k, j) by 256") != std::string::npos,
+                  addresses);
+    if (!Machine::host().has("amx_tile")) {
+        const std::string here = refusal([&] { compile(op, Target::named("x86-64-amx")); });
+        CHECK_MESSAGE(here.find("this processor cannot run code for x86-64-amx: it lacks ") != std::string::npos, here);
+    }
+}
+
+TEST_CASE("products of tiles run where AMX is") {
+    const Machine host = Machine::host();
+    for (const Kind &kind : kinds) {
+        if (!InstructionSet::builtin().get(kind.name).available_on(host)) {
+            MESSAGE("this processor has no ", std::string(kind.name), ": its code is looked at only");
+            continue;
+        }
+        for (const auto &[m, n, k] : {std::tuple(32, 32, 64), std::tuple(33, 50, 150), std::tuple(128, 96, 256)}) {
+            const Op op = product(kind.a, kind.b, m, n, k);
+            CAPTURE(op.to_string());
+            library::MatmulParameters p = library::matmul_parameters(op, host);
+            CHECK(std::string(p.multiply) == kind.name);
+            check_runs(library::schedule_matmul(op, host, p));
+        }
+    }
+}
