@@ -128,8 +128,10 @@ void Codegen::statements(const std::vector<Stmt> &all) {
             continue;
         }
         transpose_loads(run);
+        find_reaches(run);
         for (const Store *store : run) statement(store);
         transposed_.clear();
+        reaches_.clear();
         i += run.size();
     }
 }
