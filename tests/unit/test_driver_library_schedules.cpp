@@ -210,6 +210,19 @@ TEST_CASE("depthwise convolutions in vectors along rows") {
     for (const int w : {2, 9, 30}) check_op(any, "depthwise", true, {{"C", 3}, {"H", 11}, {"W", w}});
 }
 
+TEST_CASE("matrices of a few rows or columns, transposed") {
+    for (const Type t : {Float(32), Int(8), Float(64)}) {
+        for (const int few : {2, 3}) {
+            for (const int many : {5, 8, 100}) {
+                check_op(ops::transpose(t, few, many), "transpose");
+                check_op(ops::transpose(t, many, few), "transpose");
+            }
+        }
+    }
+    check_op(ops::transpose(f32, Size("M"), 3), "transpose", true, {{"M", 37}});
+    check_op(ops::transpose(f32, 2, Size("N")), "transpose", true, {{"N", 5}});
+}
+
 TEST_CASE("convolutions over sequences and volumes, and transposed ones") {
     for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
         ops::ConvOptions o;
