@@ -32,9 +32,8 @@ Lanes exp_f32(const Mad &mad, Lanes x, bool may_be_positive = true) {
     Lanes n = shifted - magic;
     Lanes r = mad(n, n.f(-2 * 0.693359375), x);
     r = mad(n, n.f(2 * 2.12194440e-4), r); // |r| <= ln 2
-    Lanes p =
-        mad.polynomial(r, {2.15851972243e-5, 2.61523341652e-4, 2.60427444431e-3, 2.08331504763e-2, 1.24999983576e-1});
-    p = mad(p, r * r, r * r.f(0.5)) + r.f(1);
+    Lanes p = mad.polynomial(
+        r, {2.15851972243e-5, 2.61523341652e-4, 2.60427444431e-3, 2.08331504763e-2, 1.24999983576e-1, 0.5, 1});
     Lanes bits = shifted.bits();
     Lanes root = p * (bits.shl(23) + bits.i(0x3f800000)).floats(); // what stands above n falls out at the left
     return root * root;
