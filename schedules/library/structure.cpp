@@ -1,5 +1,7 @@
 #include "schedules/library/structure.h"
 
+#include "schedules/library/functions.h"
+
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
@@ -149,7 +151,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     }
     order.push_back(lane);
     P.reorder(order);
-    if (vectors > 1) {
+    if (vectors > 1 && !calls_functions(P.state().def)) {
         P.vectorize(lane, lanes);
         P.unroll(lane + ".o");
     } else {
