@@ -111,7 +111,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
-    p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? 1 : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
+    const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
+    p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
                                                               : "columns",
