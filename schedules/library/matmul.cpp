@@ -58,7 +58,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         const bool whole = needed == 3 && registers >= 12;
         if (whole) p.vectors = Tile::nearest(3, vector_choices);
         const int64_t rows = whole ? registers / 3 : needed == 1 ? most_rows : (registers - 2) / vectors;
-        p.rows = Tile::nearest(even_block(M, rows, 1), row_choices);
+        int64_t tile = even_block(M, rows, 1);
+        if (N % lanes == 0 && M % tile != 0 && tile > 4 && M % (tile - 1) == 0) tile--; // no shorter one at the end
+        p.rows = Tile::nearest(tile, row_choices);
     }
 
     // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits

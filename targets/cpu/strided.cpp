@@ -18,6 +18,8 @@ using namespace Halide::Internal;
 
 namespace {
 
+constexpr size_t most_groups = 64; // each new load is compared with all
+
 // A load of every few elements that is done whatever the values are.
 struct Strided {
     const Load *load;
@@ -89,10 +91,10 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
             return true;
         });
         c.first = c.place + from * stride, c.last = c.place + to * stride;
-        if (same == groups.end())
-            groups.push_back({c});
-        else
+        if (same != groups.end())
             same->push_back(c);
+        else if (groups.size() < most_groups)
+            groups.push_back({c});
     }
     for (std::vector<Strided> &g : groups) {
         std::stable_sort(g.begin(), g.end(), [](const Strided &a, const Strided &b) { return a.first < b.first; });
