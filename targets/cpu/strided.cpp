@@ -70,6 +70,12 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
         if (is_const_one(s->predicate)) s->value.accept(&all);
         stored.insert(s->name);
     }
+    size_t accumulators = 0; // where they fill most registers, lines that wait for another load would crowd them out
+    for (const std::string &name : stored) {
+        const Array *array = arrays_.find(name);
+        if (array && array->in_registers) accumulators += array->pieces.size();
+    }
+    if (2 * accumulators > size_t(options_.target.vector_registers())) return;
     std::vector<std::vector<Strided>> groups; // of one array, at places with a known distance
     for (Strided &c : all.found) {
         const Array *array = arrays_.find(c.load->name);
@@ -118,7 +124,8 @@ Value *Codegen::load_within(const Array &array, const std::string &name, Type t,
     if (reach.first <= from && from + n - 1 <= reach.last)
         return load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(from)), nullptr, align);
     const int64_t last = reach.last - n + 1, at = std::clamp(from, reach.first, std::max(reach.first, last));
-    const bool masks = options_.target.has("avx2") && t.bits() >= 32;
+    const bool some_off = std::find(on.begin(), on.end(), false) != on.end();
+    const bool masks = some_off && options_.target.has("avx2") && t.bits() >= 32;
     if (masks || last < reach.first) {
         std::vector<llvm::Constant *> wanted;
         for (int i = 0; i < n; i++)
