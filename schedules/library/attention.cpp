@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "schedules/library/functions.h"
 #include "schedules/library/structure.h"
 
 #include <bit>
@@ -127,7 +128,8 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
             T.reorder(after(r.outside, {io, r.j, ii})).vectorize(ii, lanes);
             s.accumulate_in(T.name(), "registers", io);
         } else {
-            T.vectorize(r.i, lanes);
+            const bool functions = calls_functions(stage) && find_axis(stage, r.j);
+            T.vectorize(r.i, std::min<int64_t>(functions ? vectors_of_functions * lanes : lanes, p.rows));
         }
     }
 }

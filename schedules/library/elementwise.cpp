@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 
@@ -46,19 +47,6 @@ bool dense_last_axis(const Stage &s) {
     v.axis = s.axes.back().name();
     for (const Expr &e : s.expressions()) e.accept(&v);
     return v.dense;
-}
-
-bool calls_functions(const Stage &s) {
-    struct Visitor : Halide::Internal::IRVisitor {
-        using IRVisitor::visit;
-        bool found = false;
-        void visit(const Halide::Internal::Call *op) override {
-            found = found || op->call_type == Halide::Internal::Call::PureExtern;
-            IRVisitor::visit(op);
-        }
-    } v;
-    for (const Expr &e : s.expressions()) e.accept(&v);
-    return v.found;
 }
 
 // Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
@@ -126,9 +114,10 @@ void schedule_scan(StageHandle S, const Stage &stage, int lanes, const Elementwi
 
 bool is_elementwise(const Op &) { return true; }
 
-ElementwiseParameters elementwise_parameters(const Op &, const Machine &machine) {
+ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machine) {
     ElementwiseParameters p;
-    p.unroll = Tile(2, {1, 2, 4, 8});
+    const bool functions = std::any_of(op.stages().begin(), op.stages().end(), calls_functions);
+    p.unroll = Tile(functions ? vectors_of_functions : 2, {1, 2, 4, 8});
     p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
     return p;
 }
@@ -174,7 +163,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
-                if (calls_functions(stage)) { // their steps wait for each other: several vectors take them in turn
+                if (calls_functions(stage)) {
                     S.vectorize(i);
                 } else {
                     S.vectorize(i, lanes);

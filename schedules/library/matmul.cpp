@@ -61,6 +61,17 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
     p.rows = Tile::nearest(most_rows, row_choices);
     p.vectors = Tile::nearest(vectors, vector_choices);
+    // A matrix of a few tiles: tiles of equal height, three vectors wide where that is all there is; otherwise a row less, which
+    // leaves registers to the steps that are unrolled.
+    const bool few = r.M && r.N && r.K && M <= 6 * most_rows && needed <= 4 && product.group == 1;
+    if (few) {
+        const bool whole = needed == 3 && registers >= 12;
+        if (whole) p.vectors = Tile::nearest(3, vector_choices);
+        const int64_t rows = whole ? registers / 3 : needed == 1 ? most_rows : (registers - 2) / vectors;
+        int64_t tile = even_block(M, rows, 1);
+        if (N % lanes == 0 && M % tile != 0 && tile > 4 && M % (tile - 1) == 0) tile--; // no shorter one at the end
+        p.rows = Tile::nearest(tile, row_choices);
+    }
 
     // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits
     // to it cost more than reading the panel from the second cache.
@@ -116,7 +127,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
-    p.unroll_depth = Tile(!pack ? 1 : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
+    const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
+    p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
     p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
                         : by_rows                             ? "rows"
                                                               : "columns",

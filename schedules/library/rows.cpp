@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 
@@ -151,10 +152,12 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
         } else if (stage.axes.size() > r.leading.size()) {
             StageHandle S = s.stage(stage.name);
             const std::string last = stage.axes.back().name();
-            const int64_t block = lanes * p.unroll;
+            const int64_t block = lanes * p.unroll, turns = lanes * vectors_of_functions;
             const auto extent = constant_extent(stage.axes.back());
             if (lanes > 1 && (!extent || *extent >= lanes)) {
-                if (p.unroll > 1 && (!extent || *extent >= 2 * block)) {
+                if (calls_functions(stage) && p.unroll == 1 && (!extent || *extent >= 2 * turns)) {
+                    S.vectorize(S.split(last, turns).second);
+                } else if (p.unroll > 1 && (!extent || *extent >= 2 * block)) {
                     auto [o, i] = S.split(last, block);
                     S.vectorize(i, lanes);
                     S.unroll(i.name + ".o");

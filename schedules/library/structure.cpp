@@ -1,5 +1,7 @@
 #include "schedules/library/structure.h"
 
+#include "schedules/library/functions.h"
+
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
@@ -122,13 +124,23 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
 
 void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
     StageHandle R = s.stage(name);
-    const size_t reduced = R.state().def.reduction_axes.size();
-    const Axis axis = R.state().def.reduction_axes.back();
-    const auto extent = constant_extent(axis);
-    const int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
-    const int64_t least = reduced > 1 ? lanes : 2 * lanes; // steps along other axes add to the same vectors
+    const std::vector<Axis> axes = R.state().def.reduction_axes;
+    size_t reduced = axes.size();
+    LoopName along = axes.back().name();
+    auto extent = constant_extent(axes.back());
+    // Axes that are short by themselves, as those of small images, are one: its elements follow each other where theirs do.
+    for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && *extent < lanes;) {
+        const auto outer = constant_extent(axes[d]);
+        if (!outer) break;
+        along = R.fuse(axes[d].name(), along);
+        extent = *outer * *extent;
+        reduced--;
+    }
+    int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
+    if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // few lanes beyond the end
+    const int64_t least = reduced > 1 ? lanes : 2 * lanes;         // steps along other axes add to the same vectors
     if (lanes < 2 || (extent && *extent < least)) return;
-    auto [o, i] = R.split(axis.name(), lanes * vectors);
+    auto [o, i] = R.split(along, lanes * vectors);
     StageHandle P = R.rfactor(i); // partial results
     const std::string lane = P.state().def.axes.back().name();
     if (P.state().def.axes.size() > 1)
@@ -139,7 +151,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     }
     order.push_back(lane);
     P.reorder(order);
-    if (vectors > 1) {
+    if (vectors > 1 && !calls_functions(P.state().def)) {
         P.vectorize(lane, lanes);
         P.unroll(lane + ".o");
     } else {

@@ -17,6 +17,7 @@
 #include "schedules/library/chip_transpose.h"
 #include "schedules/library/conv.h"
 #include "schedules/library/conv_filters.h"
+#include "schedules/library/depthwise.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
@@ -58,6 +59,10 @@ std::string against_winograd(const Op &, const Machine &machine, const WinogradP
     return against_spills(p.tiles * p.vectors, machine);
 }
 
+std::string against_depthwise(const Op &, const Machine &machine, const DepthwiseParameters &p) {
+    return p.order.is("taps") ? against_spills(p.image_rows, machine) : "";
+}
+
 // What the chip's planner would refuse, as far as the estimate of cycles knows it.
 std::string against_cycles(double cycles) { return std::isfinite(cycles) ? "" : "more than the chip's memories hold"; }
 
@@ -85,6 +90,8 @@ const std::vector<LibraryTemplate> &templates() {
                                       schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
                                         matmul_parameters, schedule_matmul, against_matmul),
+        make_template<DepthwiseParameters>("depthwise", "convolutions of each channel, in vectors along rows",
+                                           is_depthwise, depthwise_parameters, schedule_depthwise, against_depthwise),
         make_template<ConvFiltersParameters>("conv_filters", "direct convolutions in vectors of filters",
                                              is_conv_by_filters, conv_filters_parameters, schedule_conv_filters,
                                              against_conv_filters),

@@ -13,10 +13,12 @@ namespace {
 
 constexpr int64_t line = 64; // bytes
 
-// The axis that the output's elements follow, and the one that those of an input follow.
+// The axis that the output's elements follow, and the one that those of an input follow. Where one of them is shorter than four
+// elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image.
 struct Roles {
     const Stage *output = nullptr;
-    std::string along, across;
+    std::string along, across, few;
+    const std::string &many() const { return few == along ? across : along; }
 };
 
 std::optional<Roles> roles(const Op &op) {
@@ -37,8 +39,10 @@ std::optional<Roles> roles(const Op &op) {
             if (last != r.along && runs && r.across.empty()) r.across = last;
         }
     }
-    if (r.across.empty() || extent_of(r.along).value_or(4) < 4 || extent_of(r.across).value_or(4) < 4)
-        return std::nullopt;
+    if (r.across.empty()) return std::nullopt;
+    const int64_t along = extent_of(r.along).value_or(4), across = extent_of(r.across).value_or(4);
+    if (std::min(along, across) < 2 || std::max(along, across) < 4) return std::nullopt;
+    if (std::min(along, across) < 4) r.few = along < across ? r.along : r.across;
     return r;
 }
 
@@ -60,17 +64,22 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     const auto along = constant_extent(*find_axis(*r.output, r.along)),
                across = constant_extent(*find_axis(*r.output, r.across));
     TransposeParameters p;
+    p.block = Tile(1024 / bytes, {256 / bytes, 512 / bytes, 1024 / bytes, 2048 / bytes, 4096 / bytes});
+    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
     const auto up_to = [](int64_t most) {
         std::vector<int64_t> all;
         for (int64_t n = 2; n <= most; n *= 2) all.push_back(n);
         return all;
     };
+    if (!r.few.empty()) {
+        p.lanes = Tile::nearest(std::max<int64_t>(native, 2), up_to(line / bytes));
+        p.columns = Tile(*constant_extent(*find_axis(*r.output, r.few)));
+        return p;
+    }
     p.lanes = Tile::nearest(dividing(along, std::min<int64_t>(native, 8), line / bytes), up_to(line / bytes));
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
-    p.block = Tile(1024 / bytes, {256 / bytes, 512 / bytes, 1024 / bytes, 2048 / bytes, 4096 / bytes});
-    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
     return p;
 }
 
@@ -82,14 +91,23 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     const auto tail = [&](const std::string &axis, int64_t block) {
         return constant_extent(*find_axis(*r.output, axis)).value_or(0) >= block ? Tail::Shift : Tail::Auto;
     };
-    auto [runs, lane] = Y.split(r.along, p.lanes, {.tail = tail(r.along, p.lanes)});
-    auto [groups, column] = Y.split(r.across, p.columns, {.tail = tail(r.across, p.columns)});
-    auto [blocks, group] = Y.split(groups, std::max<int64_t>(1, p.block / p.columns));
     std::vector<LoopName> order;
     for (const Axis &a : r.output->axes) {
         if (a.name() != r.along && a.name() != r.across) order.push_back(a.name());
     }
-    order.insert(order.end(), {blocks, runs, group, column, lane});
+    LoopName column = r.few, lane = "", group = "";
+    if (r.few.empty()) {
+        auto [runs, in_run] = Y.split(r.along, p.lanes, {.tail = tail(r.along, p.lanes)});
+        auto [groups, in_group] = Y.split(r.across, p.columns, {.tail = tail(r.across, p.columns)});
+        auto [blocks, in_block] = Y.split(groups, std::max<int64_t>(1, p.block / p.columns));
+        lane = in_run, column = in_group, group = in_block;
+        order.insert(order.end(), {blocks, runs, group, column, lane});
+    } else {
+        auto [runs, in_run] = Y.split(r.many(), p.lanes, {.tail = tail(r.many(), p.lanes)});
+        auto [blocks, in_block] = Y.split(runs, std::max<int64_t>(1, p.block / p.lanes));
+        lane = in_run, group = in_block;
+        order.insert(order.end(), {blocks, group, column, lane});
+    }
     Y.reorder(order).unroll(column).vectorize(lane);
     if (p.parallel) {
         for (const LoopName &l : order) {

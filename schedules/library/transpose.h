@@ -1,5 +1,5 @@
 // Pointwise ops that read along another axis than they write: matrices transposed, axes permuted. Blocks of both axes are read by rows
-// and transposed in registers.
+// and transposed in registers; two or three columns or rows are taken apart, or put together, by shuffles.
 #pragma once
 
 #include "schedules/library/space.h"

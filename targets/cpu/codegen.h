@@ -8,7 +8,8 @@
 // Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
 //
 // The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
-// calls.cpp, math_*.cpp, memory.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp and kernel.cpp.
+// calls.cpp, math_*.cpp, memory.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp and
+// kernel.cpp.
 #pragma once
 
 #include "targets/cpu/emit.h"
@@ -49,6 +50,7 @@ struct Array {
     bool in_registers = false;
     Type type;
     std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
+    bool in_turn = false;                                  // lanes stand in the order of strided loads (lane_order.cpp)
     bool streamed = false;                                 // stores of aligned vectors pass the caches by
 };
 
@@ -116,7 +118,6 @@ private:
     Value *load_dense(const Array &array, const std::string &name, Type type, Value *base, Value *mask, unsigned align);
     void store_dense(const Array &array, const std::string &name, Type type, Value *base, Value *v, Value *mask,
                      unsigned align);
-    Value *load_strided(const Array &array, const std::string &name, Type type, Value *base, int64_t stride);
     Value *load_register(const Array &array, const std::string &name, Type type, const Expr &index);
     void store_register(const Array &array, const std::string &name, Type type, const Expr &index, Value *v);
     std::pair<Value *, Value *> base_and_offsets(const Expr &index);
@@ -125,6 +126,19 @@ private:
     void tag(Value *access, const std::string &name);
     Value *to_memory(Value *v, Type type);
     Value *from_memory(Value *v, Type type);
+
+    // ---- Strided loads (strided.cpp)
+    struct Reach { // elements that may be read beside one load, counted from its base
+        int64_t first, last;
+    };
+    Value *load_strided(const Array &array, const std::string &name, Type type, Value *base, int64_t stride,
+                        Value *mask, std::optional<Reach> reach);
+    Value *load_within(const Array &array, const std::string &name, Type type, Value *base, int64_t from,
+                       const Reach &reach, const std::vector<bool> &on, bool &zeros);
+    void find_reaches(const std::vector<const Halide::Internal::Store *> &stores);
+
+    bool takes_turns(const Halide::Internal::Allocate *op) const; // lane_order.cpp
+    static std::vector<int> lane_turns();
 
     // ---- Transposes (transpose.cpp)
     void transpose_loads(const std::vector<const Halide::Internal::Store *> &stores);
@@ -189,6 +203,7 @@ private:
     int native_lanes(Type t) const;
     bool has_fma() const;
     bool has_f16_conversion() const;
+    bool has_lane_masks() const; // masked accesses cost what others do
 
     llvm::LLVMContext &context_;
     const CodegenOptions &options_;
@@ -205,8 +220,10 @@ private:
     std::vector<Value *> workspaces_; // heap blocks that are live here, to be freed on every exit
     std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_; // array → alias.scope, noalias
     std::map<const Halide::Internal::Load *, Value *> transposed_; // loads that are at hand as columns of rows
-    bool streaming_ = false;                                       // stores may pass the caches by
-    std::set<std::string> passed_by_;                              // arrays of which some do
+    std::map<const Halide::Internal::Load *, Reach> reaches_;      // of strided loads
+    bool in_turn_ = false;   // the value at hand goes to an array whose lanes stand in the order of strided loads
+    bool streaming_ = false; // stores may pass the caches by
+    std::set<std::string> passed_by_; // arrays of which some do
 };
 
 } // namespace kumiko::cpu

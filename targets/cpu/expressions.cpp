@@ -1,5 +1,6 @@
 // Arithmetic, comparisons, vectors.
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/zero_lanes.h"
 
 #include "support/error.h"
 
@@ -386,6 +387,7 @@ Value *Codegen::value(const Expr &e) {
         return ir_.CreateNot(value(e.as<Not>()->a));
     case IRNodeType::Select: {
         const auto *op = e.as<Select>();
+        if (const Expr loaded = loaded_or_zero(op); loaded.defined()) return value(loaded);
         Value *c = condition(op->condition), *a = value(op->true_value);
         return select(c, a, value(op->false_value));
     }

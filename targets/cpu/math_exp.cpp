@@ -1,10 +1,10 @@
 // exp, log and what is made of them, on f32 lanes: tanh, sigmoid, erf, pow. Branch-free; within 4 units in the last place
 // over the whole range, subnormal numbers, infinities and NaN included (tests/unit/test_cpu_math.cpp measures it).
 //
-// Range reduction and coefficients of log and tanh: S. Moshier, Cephes mathematical library, single precision (logf.c,
-// tanhf.c, 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
-// Functions" (1980). The polynomials of exp, 2^t and erf are fitted by us for the least relative error (3e-9,
-// 1e-7 and 2e-9), by weighted least squares as in Lawson's algorithm (1961). pow: log2
+// Range reduction and coefficients of log: S. Moshier, Cephes mathematical library, single precision (logf.c,
+// 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
+// Functions" (1980). The polynomials of exp, 2^t, e^v - 1 and erf are fitted by us for the least relative error (3e-9,
+// 1e-7, 1e-8 and 2e-9), by weighted least squares as in Lawson's algorithm (1961). pow: log2
 // by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
@@ -24,17 +24,16 @@ const double infinity = std::numeric_limits<double>::infinity();
 // The square of e^(x/2) = 2^n e^(r/2), n = x / (2 ln 2) to the nearest integer, read off the last bits of
 // x / (2 ln 2) + 1.5 * 2^23: so one factor 2^n serves results of all sizes, and subnormal ones round once. The bounds keep n
 // in range (beyond them the result is 0 or infinite all the same); a NaN passes through both selections.
-Lanes exp_f32(const Mad &mad, Lanes x) {
-    x = pick(x > x.f(89.0), x.f(89.0), x);
+Lanes exp_f32(const Mad &mad, Lanes x, bool may_be_positive = true) {
+    if (may_be_positive) x = pick(x > x.f(89.0), x.f(89.0), x);
     x = pick(x < x.f(-104.0), x.f(-104.0), x);
     Lanes magic = x.f(12582912.0);
     Lanes shifted = mad(x, x.f(0.5 * M_LOG2E), magic);
     Lanes n = shifted - magic;
     Lanes r = mad(n, n.f(-2 * 0.693359375), x);
     r = mad(n, n.f(2 * 2.12194440e-4), r); // |r| <= ln 2
-    Lanes p =
-        mad.polynomial(r, {2.15851972243e-5, 2.61523341652e-4, 2.60427444431e-3, 2.08331504763e-2, 1.24999983576e-1});
-    p = mad(p, r * r, r * r.f(0.5)) + r.f(1);
+    Lanes p = mad.polynomial(
+        r, {2.15851972243e-5, 2.61523341652e-4, 2.60427444431e-3, 2.08331504763e-2, 1.24999983576e-1, 0.5, 1});
     Lanes bits = shifted.bits();
     Lanes root = p * (bits.shl(23) + bits.i(0x3f800000)).floats(); // what stands above n falls out at the left
     return root * root;
@@ -73,19 +72,24 @@ Lanes exp2_f32(const Mad &mad, Lanes t) {
     return (p.bits() + shifted.bits().shl(23)).floats();
 }
 
+// e^(2a) - 1 = 2^n e^v - 1 = 2^n (e^v - 1) + (2^n - 1) of a = |x|, v = 2a - n ln 2 up to ln 2 / 2, from which tanh is a quotient. The
+// error of n ln 2 in one part fades with 2^-n. A NaN passes through the bound, beyond which tanh rounds to 1.
 Lanes tanh_f32(const Mad &mad, Lanes x) {
-    Lanes a = x.abs(), z = x * x;
-    Lanes p = mad.polynomial(
-        z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
-    Lanes small = mad(p * z, x, x);
-    Lanes bounded = pick(a > a.f(10.0), a.f(10.0), a); // beyond, tanh rounds to 1
-    Lanes large = x.f(1) - x.f(2) / (exp2_f32(mad, bounded * x.f(2 * M_LOG2E)) + x.f(1));
-    return pick(a >= a.f(0.625), large, small).copysign(x); // NaN: small is NaN
+    Lanes a = x.abs();
+    a = pick(a > a.f(10.0), a.f(10.0), a);
+    Lanes magic = x.f(12582912.0);
+    Lanes shifted = mad(a, x.f(2 * M_LOG2E), magic);
+    Lanes h = mad(shifted - magic, x.f(-0.5 * M_LN2), a); // v / 2
+    Lanes p = mad.polynomial(h, {8.88479675355e-2, 2.67732701917e-1, 6.66675263298e-1, 1.33332341464, 1.99999992531});
+    Lanes q = mad(h * h, p, h + h);
+    Lanes scale = (shifted.bits().shl(23) + shifted.bits().i(0x3f800000)).floats();
+    Lanes e = mad(scale, q, scale - x.f(1));
+    return (e / (e + x.f(2))).copysign(x);
 }
 
 // With e = exp(-|x|): 1 / (1 + e) above zero and e / (1 + e) below, which neither overflows nor cancels.
 Lanes sigmoid_f32(const Mad &mad, Lanes x) {
-    Lanes e = exp_f32(mad, -x.abs());
+    Lanes e = exp_f32(mad, -x.abs(), false);
     return pick(x >= x.f(0), x.f(1), e) / (x.f(1) + e);
 }
 

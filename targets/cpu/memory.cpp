@@ -1,6 +1,7 @@
 // Loads and stores. Every one carries the alias scope of its array and the list of all others, so that LLVM may move them
 // past each other; dense vector accesses of internal arrays carry the alignment that their index proves.
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/lane_runs.h"
 #include "targets/cpu/narrow_index.h"
 
 #include "support/error.h"
@@ -150,31 +151,20 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
         }
         return;
     }
+    if (const auto runs = runs_of(mask); runs && !has_lane_masks()) {
+        for (const LaneRun &run : *runs) {
+            Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(run.first)));
+            tag(ir_.CreateAlignedStore(slice(v, run.first, run.count), address, alignment_at(align, run.first, t)),
+                name);
+        }
+        return;
+    }
     for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
         if (is_empty(part_of_mask)) return;
         Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
         Value *part = widened(slice(v, first, count), width);
         tag(ir_.CreateMaskedStore(part, address, alignment_at(align, first, t), part_of_mask), name);
     });
-}
-
-// Every stride-th of (n-1)*stride + 1 elements: read as `stride` dense pieces, the last one ending with the last element
-// so that nothing beyond it is touched, then shuffled.
-Value *Codegen::load_strided(const Array &array, const std::string &name, Type t, Value *base, int64_t stride) {
-    int n = t.lanes();
-    int64_t span = int64_t(n - 1) * stride + 1;
-    std::vector<Value *> pieces;
-    std::vector<int64_t> starts;
-    for (int64_t k = 0; k < stride; k++) {
-        starts.push_back(std::min<int64_t>(k * n, span - n));
-        pieces.push_back(load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(starts.back())), nullptr, bytes_of(t)));
-    }
-    std::vector<int> taken;
-    for (int i = 0; i < n; i++) {
-        int64_t at = i * stride, piece = std::min<int64_t>(at / n, stride - 1);
-        taken.push_back(int(piece * n + at - starts[piece]));
-    }
-    return lanes_of(concat(pieces), taken);
 }
 
 // Splits a vector index into an i64 that all lanes share and offsets that differ (null when they are all zero), so that
@@ -223,6 +213,7 @@ Value *Codegen::load(const Load *op) {
     Type t = op->type;
     if (array.in_registers) {
         Value *v = load_register(array, op->name, t, op->index);
+        if (array.in_turn && !in_turn_) v = lanes_of(v, lane_turns());
         return always(op->predicate)
                    ? v
                    : ir_.CreateSelect(condition(op->predicate), v, llvm::Constant::getNullValue(type(t)));
@@ -254,16 +245,18 @@ Value *Codegen::load(const Load *op) {
         Type scalar = t.element_of();
         return broadcast(load_dense(array, op->name, scalar, index(b->value), nullptr, bytes_of(scalar)), t.lanes());
     }
-    if (const auto *r = op->index.as<Ramp>(); r && !mask && r->base.type().is_scalar()) {
+    if (const auto *r = op->index.as<Ramp>(); r && r->base.type().is_scalar() && (!mask || lanes_on(mask))) {
         if (const auto *stride = r->stride.as<IntImm>(); stride) {
             if (stride->value >= 2 && stride->value <= 4) {
-                return load_strided(array, op->name, t, index(r->base), stride->value);
+                const auto found = reaches_.find(op);
+                return load_strided(array, op->name, t, index(r->base), stride->value, mask,
+                                    found == reaches_.end() ? std::nullopt : std::optional(found->second));
             }
-            if (stride->value >= -4 && stride->value <= -1) { // from the last lane up, then reversed
+            if (stride->value >= -4 && stride->value <= -1 && !mask) { // from the last lane up, then reversed
                 int64_t s = -stride->value;
                 Value *first = ir_.CreateNSWSub(index(r->base), i64((t.lanes() - 1) * s));
                 Value *v = s == 1 ? load_dense(array, op->name, t, first, nullptr, bytes_of(t))
-                                  : load_strided(array, op->name, t, first, s);
+                                  : load_strided(array, op->name, t, first, s, nullptr, {});
                 std::vector<int> reversed;
                 for (int i = t.lanes(); i-- > 0;) {
                     reversed.push_back(i);
@@ -292,7 +285,9 @@ void Codegen::store(const Store *op) {
     const Array &array = *found;
     Type t = op->value.type();
     if (array.in_registers) {
+        in_turn_ = array.in_turn;
         Value *v = value(op->value);
+        in_turn_ = false;
         if (!always(op->predicate)) {
             Value *mask = condition(op->predicate);
             v = ir_.CreateSelect(mask, v, load_register(array, op->name, t, op->index));

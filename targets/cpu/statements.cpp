@@ -128,11 +128,13 @@ void Codegen::statements(const std::vector<Stmt> &all) {
             continue;
         }
         transpose_loads(run);
+        find_reaches(run);
         const std::set<const Store *> stored = store_by_rows(run);
         for (const Store *store : run) {
             if (!stored.count(store)) statement(store);
         }
         transposed_.clear();
+        reaches_.clear();
         i += run.size();
     }
 }

@@ -7,8 +7,8 @@
 //   for y in n-1..n: …               the same
 //
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
-// it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in, and
-// borders no further, so the code grows by two bodies a loop. A parallel loop is not cut into three; it tests where it is.
+// it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in. In
+// a border the next loop is split too, whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut into three; it tests where it is.
 //
 // Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior. Such a loop is cut wherever
 // a bound begins or ceases to hold, or to fail, if that is known and makes a few pieces:
@@ -186,6 +186,16 @@ public:
 private:
     using IRMutator::visit;
     Bounds known_;
+    bool in_border_ = false;
+
+    // The body of a border: its loops are split, but their borders not.
+    Stmt border(const Stmt &body) {
+        if (in_border_) return body;
+        in_border_ = true;
+        const Stmt result = mutate(body);
+        in_border_ = false;
+        return result;
+    }
 
     Stmt visit(const For *op) override {
         known_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
@@ -308,8 +318,8 @@ private:
         }
         std::vector<Stmt> pieces;
         const Expr start = simplify_index(min(first, last), known_), stop = simplify_index(min(end, last), known_);
-        for (const Stmt &s :
-             {piece(op->min, start, op->body), piece(start, stop, mutate(interior)), piece(stop, last, op->body)}) {
+        for (const Stmt &s : {piece(op->min, start, border(op->body)), piece(start, stop, mutate(interior)),
+                              piece(stop, last, border(op->body))}) {
             if (s.defined()) pieces.push_back(s);
         }
         return Block::make(pieces);

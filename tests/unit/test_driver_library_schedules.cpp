@@ -227,6 +227,39 @@ TEST_CASE("convolutions in vectors of filters") {
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 24, 1, 1))->name, "conv");  // rows are one run
 }
 
+TEST_CASE("depthwise convolutions in vectors along rows") {
+    for (const int stride : {1, 2, 3}) {
+        for (const int side : {5, 7, 14, 19, 33}) {
+            const Op op =
+                ops::depthwise_conv2d(f32, 1, 6, side, side + 1, 3, 3, ops::Conv2dOptions().stride(stride).padding(1));
+            CHECK_EQ(library::find_template(op)->name, "depthwise");
+            check_op(op, "depthwise");
+        }
+    }
+    ops::Conv2dOptions fused;
+    fused.bias = true, fused.activation = "relu";
+    check_op(ops::depthwise_conv2d(f32, 2, 5, 16, 40, 5, 5, fused.padding(2).stride(2)), "depthwise", true, {}, 6);
+    check_op(ops::depthwise_conv2d(f64, 1, 3, 15, 17, 3, 3, ops::Conv2dOptions().stride(2)), "depthwise");
+    check_op(ops::depthwise_conv2d(i8, 1, 3, 15, 37, 3, 3, ops::Conv2dOptions().padding(1).stride(2)), "depthwise");
+    check_op(ops::depthwise_conv2d(f32, 1, 3, 15, 17, 3, 3, ops::Conv2dOptions().padding(2).dilation(2)), "depthwise");
+    const Op any =
+        ops::depthwise_conv2d(f32, 1, Size("C"), Size("H"), Size("W"), 3, 3, ops::Conv2dOptions().padding(1));
+    for (const int w : {2, 9, 30}) check_op(any, "depthwise", true, {{"C", 3}, {"H", 11}, {"W", w}});
+}
+
+TEST_CASE("matrices of a few rows or columns, transposed") {
+    for (const Type t : {Float(32), Int(8), Float(64)}) {
+        for (const int few : {2, 3}) {
+            for (const int many : {5, 8, 100}) {
+                check_op(ops::transpose(t, few, many), "transpose");
+                check_op(ops::transpose(t, many, few), "transpose");
+            }
+        }
+    }
+    check_op(ops::transpose(f32, Size("M"), 3), "transpose", true, {{"M", 37}});
+    check_op(ops::transpose(f32, 2, Size("N")), "transpose", true, {{"N", 5}});
+}
+
 TEST_CASE("convolutions over sequences and volumes, and transposed ones") {
     for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
         ops::ConvOptions o;

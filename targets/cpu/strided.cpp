@@ -1,0 +1,196 @@
+// Every second to fourth element of memory: dense pieces are read and shuffled.
+//
+// A load with stride s takes element p of each s elements of a window that is read whole, p being a choice: windows of loads that
+// lie beside each other, as the taps of a convolution with a stride do, begin at one place where they can, and are read once.
+// Nothing is read beyond what the load reads itself and, among stores that follow each other, what lies between the
+// elements that they read for certain.
+#include "targets/cpu/codegen.h"
+#include "targets/cpu/lane_runs.h"
+#include "targets/cpu/narrow_index.h"
+
+#include <llvm/IR/Constants.h>
+
+#include <numeric>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr size_t most_groups = 64; // each new load is compared with all
+
+// A load of every few elements that is done whatever the values are.
+struct Strided {
+    const Load *load;
+    const Ramp *ramp;
+    int64_t place = 0; // of its base, from that of the first of its group
+    int64_t first = 0, last = 0;
+};
+
+bool has_variables(const Expr &e) {
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        void visit(const Variable *) override { found = true; }
+        void visit(const Load *) override { found = true; }
+    } find;
+    e.accept(&find);
+    return find.found;
+}
+
+bool is_few(const Expr &stride) {
+    const auto *s = stride.as<IntImm>();
+    return s && s->value >= 2 && s->value <= 4;
+}
+
+struct FindStrided : IRVisitor {
+    using IRVisitor::visit;
+    std::vector<Strided> found;
+    void visit(const Let *op) override { op->value.accept(this); }
+    void visit(const Call *op) override {
+        if (!op->is_intrinsic(Call::if_then_else)) return IRVisitor::visit(op);
+        op->args[0].accept(this);
+    }
+    void visit(const Load *op) override {
+        const auto *r = op->index.as<Ramp>();
+        const bool known = !op->predicate.defined() || !has_variables(op->predicate);
+        if (known && r && is_few(r->stride) && r->base.type().is_scalar()) found.push_back({op, r});
+        IRVisitor::visit(op);
+    }
+};
+
+} // namespace
+
+// What may be read beside each strided load of these stores.
+void Codegen::find_reaches(const std::vector<const Store *> &stores) {
+    FindStrided all;
+    std::set<std::string> stored;
+    for (const Store *s : stores) {
+        if (is_const_one(s->predicate)) s->value.accept(&all);
+        stored.insert(s->name);
+    }
+    size_t accumulators = 0; // where they fill most registers, lines that wait for another load would crowd them out
+    for (const std::string &name : stored) {
+        const Array *array = arrays_.find(name);
+        if (array && array->in_registers) accumulators += array->pieces.size();
+    }
+    if (2 * accumulators > size_t(options_.target.vector_registers())) return;
+    std::vector<std::vector<Strided>> groups; // of one array, at places with a known distance
+    for (Strided &c : all.found) {
+        const Array *array = arrays_.find(c.load->name);
+        if (!array || array->in_registers || stored.count(c.load->name)) continue;
+        int from = 0, to = c.ramp->lanes - 1;
+        if (c.load->predicate.defined() && !is_const_one(c.load->predicate)) {
+            const auto on = lanes_on(condition(c.load->predicate));
+            if (!on) continue;
+            while (from <= to && !(*on)[size_t(from)]) from++;
+            while (to >= from && !(*on)[size_t(to)]) to--;
+            if (from > to) continue;
+        }
+        const int64_t stride = *as_const_int(c.ramp->stride);
+        const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Strided> &g) {
+            if (g[0].load->name != c.load->name) return false;
+            const Expr apart = simplify(narrow_index(c.ramp->base) - narrow_index(g[0].ramp->base));
+            if (!as_const_int(apart)) return false;
+            c.place = *as_const_int(apart);
+            return true;
+        });
+        c.first = c.place + from * stride, c.last = c.place + to * stride;
+        if (same != groups.end())
+            same->push_back(c);
+        else if (groups.size() < most_groups)
+            groups.push_back({c});
+    }
+    for (std::vector<Strided> &g : groups) {
+        std::stable_sort(g.begin(), g.end(), [](const Strided &a, const Strided &b) { return a.first < b.first; });
+        for (size_t first = 0; first < g.size();) { // those that overlap
+            int64_t last = g[first].last;
+            size_t end = first + 1;
+            for (; end < g.size() && g[end].first <= last + 1; end++) last = std::max(last, g[end].last);
+            for (size_t i = first; i < end; i++) reaches_[g[i].load] = {g[first].first - g[i].place, last - g[i].place};
+            first = end;
+        }
+    }
+}
+
+// A dense vector from `from` on, of which the elements within the reach whose lane is on are wanted; the others are zero where
+// `zeros` comes back true.
+Value *Codegen::load_within(const Array &array, const std::string &name, Type t, Value *base, int64_t from,
+                            const Reach &reach, const std::vector<bool> &on, bool &zeros) {
+    const int n = t.lanes();
+    const unsigned align = unsigned(t.element_of().bytes());
+    zeros = false;
+    if (reach.first <= from && from + n - 1 <= reach.last)
+        return load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(from)), nullptr, align);
+    const int64_t last = reach.last - n + 1, at = std::clamp(from, reach.first, std::max(reach.first, last));
+    const bool some_off = std::find(on.begin(), on.end(), false) != on.end();
+    const bool masks = some_off && options_.target.has("avx2") && t.bits() >= 32;
+    if (masks || last < reach.first) {
+        std::vector<llvm::Constant *> wanted;
+        for (int i = 0; i < n; i++)
+            wanted.push_back(ir_.getInt1(on[size_t(i)] && reach.first <= from + i && from + i <= reach.last));
+        zeros = true;
+        return load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(from)), llvm::ConstantVector::get(wanted), align);
+    }
+    Value *v = load_dense(array, name, t, ir_.CreateNSWAdd(base, i64(at)), nullptr, align);
+    std::vector<int> moved;
+    for (int i = 0; i < n; i++) {
+        const int64_t lane = from + i - at;
+        moved.push_back(lane >= 0 && lane < n ? int(lane) : -1);
+    }
+    return lanes_of(v, moved);
+}
+
+// Lanes that the mask, of constants, switches off are zero.
+Value *Codegen::load_strided(const Array &array, const std::string &name, Type t, Value *base, int64_t stride,
+                             Value *mask, std::optional<Reach> reach) {
+    const int n = t.lanes();
+    std::vector<bool> on(size_t(n), true);
+    if (mask) on = *lanes_on(mask);
+    const auto first_on = std::find(on.begin(), on.end(), true);
+    if (first_on == on.end()) return llvm::Constant::getNullValue(type(t));
+    const int64_t first = (first_on - on.begin()) * stride;
+    const int64_t last = (on.rend() - std::find(on.rbegin(), on.rend(), true) - 1) * stride;
+    Reach all = reach.value_or(Reach{first, last});
+
+    // The place p of the first element in its window, by what of the window cannot be read whole.
+    const auto needed = [&](int64_t p, int k) { // some lane that is on
+        for (int i = 0; i < n; i++) {
+            if (on[size_t(i)] && (i * stride + p) / n == k) return true;
+        }
+        return false;
+    };
+    int64_t p = 0;
+    int least = 0;
+    for (int64_t candidate = 0; candidate < stride; candidate++) {
+        int cost = (-candidate - all.first) % stride == 0 ? 0 : 1; // windows are shared from the first element on
+        for (int k = 0; k < stride; k++) {
+            const int64_t from = int64_t(k) * n - candidate, to = from + n - 1;
+            if (needed(candidate, k) && (from < all.first || to > all.last)) cost += 2;
+        }
+        if (candidate == 0 || cost < least) p = candidate, least = cost;
+    }
+
+    std::vector<Value *> pieces;
+    std::vector<bool> zeros; // whether a piece has zeros where lanes are off
+    for (int k = 0; k < stride; k++) {
+        std::vector<bool> wanted;
+        for (int i = 0; i < n; i++) wanted.push_back(on[size_t((k * n + i) / stride)]);
+        bool none = true;
+        pieces.push_back(needed(p, k) ? load_within(array, name, t, base, int64_t(k) * n - p, all, wanted, none)
+                                      : llvm::Constant::getNullValue(type(t)));
+        zeros.push_back(none);
+    }
+    bool clear = true;
+    for (int i = 0; i < n; i++) clear = clear && (on[size_t(i)] || zeros[size_t((i * stride + p) / n)]);
+    std::vector<int> order(size_t(n), 0), taken;
+    std::iota(order.begin(), order.end(), 0);
+    if (in_turn_) order = lane_turns();
+    for (const int i : order) taken.push_back(int(i * stride + p));
+    Value *v = lanes_of(concat(pieces), taken);
+    if (mask && in_turn_) mask = lanes_of(mask, order);
+    return !clear ? ir_.CreateSelect(mask, v, llvm::Constant::getNullValue(type(t))) : v;
+}
+
+} // namespace kumiko::cpu
