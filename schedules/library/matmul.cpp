@@ -255,7 +255,9 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, Plan plan) {
     C.reorder(order);
     if (plan.p.parallel.is("columns")) C.parallel(jo);
     plan.panels = true;
-    copy_columns(s, op, plan, s.place_in(r.b.tensor, "L2", C.name(), jo));
+    StageHandle B = s.place_in(r.b.tensor, "L2", C.name(), jo);
+    copy_columns(op, plan, B);
+    B.layout(columns_layout(plan));
     if (!contiguous_in(r.a, k))
         s.place_in(r.a.tensor, "L1", C.name(), io).layout(layout_of(batches_of(plan, r.a), {i, k}));
     if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
