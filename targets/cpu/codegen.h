@@ -145,8 +145,9 @@ private:
     std::vector<Value *> transposed(const std::vector<Value *> &rows);
 
     // ---- Stores by rows (transpose_stores.cpp)
-    std::set<const Halide::Internal::Store *> store_by_rows(const std::vector<const Halide::Internal::Store *> &run);
-    void store_columns(const std::vector<const Halide::Internal::Store *> &columns, const Halide::Internal::Ramp *at);
+    std::map<const Halide::Internal::Store *, std::vector<const Halide::Internal::Store *>>
+    stores_by_rows(const std::vector<const Halide::Internal::Store *> &run);
+    void store_columns(const std::vector<const Halide::Internal::Store *> &columns);
 
     // ---- Allocations (allocation.cpp)
     void allocate(const Halide::Internal::Allocate *op);

@@ -129,9 +129,14 @@ void Codegen::statements(const std::vector<Stmt> &all) {
         }
         transpose_loads(run);
         find_reaches(run);
-        const std::set<const Store *> stored = store_by_rows(run);
+        const auto by_rows = stores_by_rows(run);
+        std::set<const Store *> waiting;
+        for (const auto &[last, columns] : by_rows) waiting.insert(columns.begin(), columns.end());
         for (const Store *store : run) {
-            if (!stored.count(store)) statement(store);
+            if (const auto columns = by_rows.find(store); columns != by_rows.end())
+                store_columns(columns->second);
+            else if (!waiting.count(store))
+                statement(store);
         }
         transposed_.clear();
         reaches_.clear();

@@ -20,11 +20,12 @@ constexpr int fewest_lanes = 4, most_lanes = 64;
 struct ColumnStore {
     const Store *store;
     const Ramp *ramp;
+    size_t at;         // in the run
     int64_t place = 0; // of the column, from the first one's
 };
 
-// The arrays that the stores' values read.
-std::set<std::string> arrays_read(const std::vector<const Store *> &stores) {
+// The arrays that a store's value and index read.
+std::set<std::string> arrays_read(const Store *s) {
     struct Reads : IRVisitor {
         using IRVisitor::visit;
         std::set<std::string> names;
@@ -33,31 +34,53 @@ std::set<std::string> arrays_read(const std::vector<const Store *> &stores) {
             IRVisitor::visit(op);
         }
     } reads;
-    for (const Store *s : stores) {
-        s->value.accept(&reads);
-        s->index.accept(&reads);
-    }
+    s->value.accept(&reads);
+    s->index.accept(&reads);
     return std::move(reads.names);
+}
+
+using Columns = std::vector<ColumnStore>;
+
+// Whether the columns may all be stored where the last of them stands: what stands between writes nothing that they read, does not
+// read what they write, and writes other places of their array, as `all` of the same rows say.
+bool may_wait(const Columns &columns, const Columns &all, const std::vector<const Store *> &run,
+              const std::vector<std::set<std::string>> &reads) {
+    size_t first = run.size(), last = 0;
+    for (const ColumnStore &c : columns) first = std::min(first, c.at), last = std::max(last, c.at);
+    const std::string &name = columns[0].store->name;
+    std::set<int64_t> places;
+    for (size_t i = first; i <= last; i++) {
+        if (reads[i].count(name)) return false;
+        for (const ColumnStore &c : columns) {
+            if (reads[c.at].count(run[i]->name)) return false;
+        }
+        if (run[i]->name != name) continue;
+        const auto known =
+            std::find_if(all.begin(), all.end(), [&](const ColumnStore &c) { return c.store == run[i]; });
+        if (known == all.end() || !places.insert(known->place).second) return false;
+    }
+    return true;
 }
 
 } // namespace
 
-// Stores the run's columns by rows, and says which those were. Nothing that the run stores may be read in it, so that its order
-// does not matter.
-std::set<const Store *> Codegen::store_by_rows(const std::vector<const Store *> &run) {
-    const std::set<std::string> read = arrays_read(run);
-    std::vector<std::vector<ColumnStore>> groups; // of the same rows
-    for (const Store *s : run) {
+// The run's columns that go to memory by rows, each list by its last store in the run, where it is stored.
+std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(const std::vector<const Store *> &run) {
+    std::vector<std::set<std::string>> reads;
+    for (const Store *s : run) reads.push_back(arrays_read(s));
+    std::vector<Columns> groups; // of the same rows
+    for (size_t i = 0; i < run.size(); i++) {
+        const Store *s = run[i];
         const auto *r = s->index.as<Ramp>();
         const Array *array = arrays_.find(s->name);
         const auto stride = r ? as_const_int(r->stride) : std::nullopt;
         const bool far = r && (!stride || *stride > most_lanes || *stride < -most_lanes);
-        if (!far || !array || array->in_registers || read.count(s->name) || !is_const_one(s->predicate) ||
-            !r->base.type().is_scalar() || r->lanes < fewest_lanes || r->lanes > most_lanes ||
-            !std::has_single_bit(uint64_t(r->lanes)) || s->value.type().bits() < 8)
+        if (!far || !array || array->in_registers || !is_const_one(s->predicate) || !r->base.type().is_scalar() ||
+            r->lanes < fewest_lanes || r->lanes > most_lanes || !std::has_single_bit(uint64_t(r->lanes)) ||
+            s->value.type().bits() < 8)
             continue;
-        ColumnStore c{s, r};
-        const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<ColumnStore> &g) {
+        ColumnStore c{s, r, i};
+        const auto same = std::find_if(groups.begin(), groups.end(), [&](const Columns &g) {
             if (g[0].store->name != s->name || g[0].store->value.type() != s->value.type() ||
                 !equal(g[0].ramp->stride, r->stride))
                 return false;
@@ -70,29 +93,32 @@ std::set<const Store *> Codegen::store_by_rows(const std::vector<const Store *> 
         else
             same->push_back(c);
     }
-    std::set<const Store *> done;
-    for (std::vector<ColumnStore> &g : groups) {
+    std::map<const Store *, std::vector<const Store *>> found;
+    for (Columns &g : groups) {
         std::stable_sort(g.begin(), g.end(),
                          [](const ColumnStore &a, const ColumnStore &b) { return a.place < b.place; });
-        const Type t = g[0].store->value.type();
-        const size_t most = size_t(std::max(2, native_lanes(t)));
-        for (size_t first = 0; first < g.size();) {
-            size_t end = first + 1;
+        const size_t most = size_t(std::max(2, native_lanes(g[0].store->value.type())));
+        for (size_t first = 0, end; first < g.size(); first = end) {
+            end = first + 1;
             while (end < g.size() && end - first < most && g[end].place == g[end - 1].place + 1) end++;
-            if (end - first >= 2) {
-                std::vector<const Store *> columns;
-                for (size_t k = first; k < end; k++) columns.push_back(g[k].store), done.insert(g[k].store);
-                store_columns(columns, g[first].ramp);
+            const Columns columns(g.begin() + first, g.begin() + end);
+            if (columns.size() < 2 || !may_wait(columns, g, run, reads)) continue;
+            std::vector<const Store *> stores;
+            const ColumnStore *last = &columns[0];
+            for (const ColumnStore &c : columns) {
+                stores.push_back(c.store);
+                if (c.at > last->at) last = &c;
             }
-            first = end;
+            found[last->store] = stores;
         }
     }
-    return done;
+    return found;
 }
 
-// Neighbouring columns, the first at `at`.
-void Codegen::store_columns(const std::vector<const Store *> &columns, const Ramp *at) {
+// Neighbouring columns, in order.
+void Codegen::store_columns(const std::vector<const Store *> &columns) {
     const Store *first = columns[0];
+    const Ramp *at = first->index.as<Ramp>();
     const Type t = first->value.type();
     const Array &array = *arrays_.find(first->name);
     std::vector<Value *> values;

@@ -58,3 +58,44 @@ TEST_CASE("columns of an array that is read meanwhile") {
     const Op op("twice", {X}, {update(X, X(i, j) * 2.0f + 1.0f)});
     check_runs(by_columns(op, 8, 4));
 }
+
+TEST_CASE("columns of sums whose last steps stand beside the stores") {
+    for (int channels : {61, 62, 63, 64, 65}) { // a rest of the channels, cut by four, is copied without a loop
+        for (int stride : {1, 2}) {
+            ops::Conv2dOptions o;
+            o.stride(stride);
+            const Op op = ops::conv2d(f32, 1, channels, 20, 20, 24, 1, 1, o);
+            Schedule s(op);
+            StageHandle Y = s.stage("Y");
+            auto [oo, oi] = Y.split("o", 8);
+            LoopName run = Y.fuse("y", "x", "yx");
+            auto [ro, ri] = Y.split(run, 6);
+            auto [co, ci] = Y.split("c", 4);
+            Y.reorder({"n", oo, ro, co, "ky", "kx", ci, ri, oi}).unroll(ci).unroll(ri).vectorize(oi, 8);
+            s.accumulate_in("Y", "registers", ro);
+            check_runs(s);
+        }
+    }
+    const Op few = ops::conv2d(f32, 1, 3, 12, 12, 16, 1, 1); // all of the sum stands beside the stores
+    Schedule s(few);
+    StageHandle Y = s.stage("Y");
+    auto [oo, oi] = Y.split("o", 8);
+    auto [xo, xi] = Y.split("x", 4);
+    Y.reorder({"n", oo, "y", xo, "c", "ky", "kx", xi, oi}).unroll("c").unroll(xi).vectorize(oi, 8);
+    check_runs(s);
+    s.accumulate_in("Y", "registers", xo);
+    check_runs(s);
+}
+
+TEST_CASE("columns that are stored twice keep their order") {
+    Axis i("i", 16), j("j", 100), k("k", 3);
+    Tensor A = input("A", f32, {i, j, k});
+    const auto last = [](Expr, Expr now) { return now; };
+    const Op op("last", {A}, {compute("Y", {i, j}, reduce(last, 0.0f, A(i, j, k), k))});
+    Schedule s(op);
+    StageHandle Y = s.stage("Y");
+    auto [io, ii] = Y.split("i", 8);
+    auto [jo, ji] = Y.split("j", 4);
+    Y.reorder({io, jo, "k", ji, ii}).unroll("k").unroll(ji).vectorize(ii, 8);
+    check_runs(s);
+}
