@@ -55,7 +55,9 @@ double error_between(const Buffer<> &a, const Buffer<> &b) {
     const auto *x = reinterpret_cast<const float *>(a.data()), *y = reinterpret_cast<const float *>(b.data());
     double difference = 0, largest = 0;
     for (size_t i = 0; i < a.number_of_elements(); i++) {
-        difference = std::max(difference, std::abs(double(x[i]) - double(y[i])));
+        const double d = std::abs(double(x[i]) - double(y[i]));
+        if (std::isnan(d)) return NAN;
+        difference = std::max(difference, d);
         largest = std::max(largest, std::abs(double(y[i])));
     }
     return largest > 0 ? difference / largest : 0;
@@ -67,9 +69,12 @@ void add_ours(Contest &contest, const Target &target, const BenchOptions &option
     try {
         const Schedule plain = plain_schedule(contest.op(), target.machine);
         contest.add_ours("default", plain);
-        if (const auto op = by_winograd(contest.bench_case()); op && options.database.empty() && !options.halide) {
+        const auto op = by_winograd(contest.bench_case());
+        if (op && options.database.empty() && !options.halide) {
             contest.add_ours("Winograd", plain_schedule(*op, target.machine));
             winograd = true;
+        } else if (op) {
+            row.remarks.push_back("convolutions by direct sums only, as a database or Halide's generator is asked for");
         }
         std::optional<Schedule> best;
         if (!options.database.empty()) {
@@ -164,7 +169,7 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     if (ours) {
         row.seconds = timings[ours].median;
         row.ours = amount / timings[ours].median;
-        row.untuned = amount / timings[1].median;
+        row.untuned = amount / timings[winograd ? ours : 1].median;
         row.spread = timings[ours].spread();
         if (winograd) {
             row.direct = amount / timings[1].median;

@@ -35,9 +35,10 @@ Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, co
 
 // conv2d with a window of 3 × 3 by Winograd's minimal filtering, F(tile × tile, 3 × 3), tile 2 or 4: 16 products for 4 results or 36 for
 // 16, where the direct sum takes 9 for each. X, W, Y, bias, residual and activation as in conv2d, NCHW, f32 or f64; stride, dilation and
-// groups 1. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding:
+// groups 1. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
+// sum S, before bias, residual and activation, is Aᵀ (Σc (G w Gᵀ) ⊙ (Bᵀ x B)) A for each tile, and with |·| of every entry
 //
-//   |Y − exact| ≤ (C + 32) · u · Aᵀ|(Σc |Gᵃ| |w| |Gᵃ|ᵀ ⊙ |Bᵃ|ᵀ |x| |Bᵃ|)| A, all entries of the transforms taken absolute,
+//   |S − exact| ≤ (C + 32) · u · |Aᵀ| (Σc (|G| |w| |Gᵀ|) ⊙ (|Bᵀ| |x| |B|)) |A|
 //
 // to first order in the unit roundoff u (2^-24 for f32); for values around 1 some 10^-6 of the largest result with tile 2 and 10^-5
 // with tile 4. Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.

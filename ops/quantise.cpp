@@ -87,7 +87,7 @@ Op requantise(Type to, const Expr &N, const Quantisation &q) {
 
 Expr requantised(const char *op, Type to, const Expr &x, const Expr &scale, int zero_point,
                  const std::string &activation) {
-    check_type(op, "requantises to", to, is_byte(to), "i8 or u8");
+    check_type(op, "requantises to", to, is_byte(to), "i8 or u8 (its output)");
     check(op, to, {.zero_point = zero_point});
     return rounded(to, activated(activation, cast(f32, Element(x)) * scale), zero_point);
 }

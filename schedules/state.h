@@ -108,7 +108,7 @@ struct StageState {
     Placement placement;
     std::string level;    // memory level that keeps it; "" leaves the choice to lowering
     bool is_copy = false; // made by place_in: holds a region of another tensor as it is
-    std::string copied;   // the tensor that it copies
+    std::string copied;   // the tensor that it copies, or where prepacked computes from
     std::optional<Accumulate> accumulate;
     std::optional<Waiting> waiting; // unset: between rounds, partial results wait where the stage is kept
     std::string finished_into;      // the consumer that this reduction's end computes
@@ -121,7 +121,7 @@ struct StageState {
     std::string write_back; // results leave while the next iteration of this loop is computed; "": at once
     int buffers = 1;        // copies kept in turn: each is filled so many iterations less one before its own
     std::optional<Part> part;
-    bool prepacked = false; // made by prepack: a copy that the caller makes ahead of time
+    bool prepacked = false; // by prepack: a copy, or a stage, that the caller makes ahead of time
     bool streamed = false;  // an output whose stores pass the caches by
 
     const std::string &name() const { return def.name; }

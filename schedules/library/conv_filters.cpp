@@ -75,8 +75,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
     auto ways = product_ways(r.contraction, op, r.image, r.weights, machine);
-    std::erase_if(ways, [&](const std::string &w) { // tiles are of matrices
-        return product(w, r.contraction, op, r.image, r.weights, machine).tiles();
+    std::erase_if(ways, [&](const std::string &w) { // tiles are of matrices, and groups are of channels
+        const Product by = product(w, r.contraction, op, r.image, r.weights, machine);
+        return by.tiles() || (by.group > 1 && extent_of(sum, channels_of(r), by.group) < by.group);
     });
     p.multiply = Choice(ways.front(), ways);
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);

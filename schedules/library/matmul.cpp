@@ -55,7 +55,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int64_t vectors = std::min<int64_t>(2, needed);
     std::vector<int64_t> row_choices, vector_choices;
     // Rows of A a page apart meet in the same few lines of the first cache, of which one is left to B.
-    const bool crowded = vectors == 1 && contiguous_in(r.a, r.k) && lines_met(K * type.bytes()) == 1;
+    const bool crowded =
+        vectors == 1 && contiguous_in(r.a, r.k) && lines_met(K * op.find_input(r.a.tensor)->type.bytes()) == 1;
     const int64_t most_rows = std::min<int64_t>(crowded ? 7 : registers / vectors, std::max<int64_t>(M, 1));
     for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M, 1)}); n++) row_choices.push_back(n);
     for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
@@ -115,7 +116,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
                     {false, true});
     // Rows of B that spread over the first cache by themselves are read as they lie, the better they do the more tiles may read them.
-    const int64_t met = contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * type.bytes()) : 1;
+    const int64_t met =
+        contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * op.find_input(r.b.tensor)->type.bytes()) : 1;
     const int64_t readers = met >= 16 ? 32 : met >= 4 ? 12 : 4;
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<std::string> copies = {"panel"};

@@ -8,7 +8,7 @@ namespace {
 std::string only_input(const ScheduleState &state, const StageState &stage, const Directive &d) {
     const auto no = [&](const std::string &why) {
         refuse(state, d, stage.name() + " cannot be computed ahead of time: " + why, &stage, "",
-               "inputs, and stages that are one expression of one input that nothing else reads");
+               "inputs, and stages at the root that are one expression of one input, which no other stage reads");
     };
     if (state.op.is_output(stage.name())) no("it is an output");
     if (stage.def.kind != Stage::Kind::Pointwise) no("it is no expression of single elements");
@@ -19,10 +19,25 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     const std::string input = *read.begin();
     if (!state.is_input(input)) no("it reads stage " + input);
     if (state.readers(input).size() != 1) no("another stage reads " + input + " too");
+    if (!stage.level.empty()) no("it is kept in " + stage.level);
+    if (!stage.layout.empty()) no("it has a layout, and prepack says the order");
+    for (const Relation &r : stage.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (split && split->tail == Tail::Pad)
+            no("loop " + split->parent + " pads, and the caller's array ends with the axis");
+    }
+    // Whoever packs knows the sizes that the input's shape says.
+    const auto uses = [](const Expr &e, const std::string &size) { return Halide::Internal::expr_uses_var(e, size); };
+    for (const std::string &size : state.op.sizes()) {
+        bool needed = uses(stage.def.value, size), said = false;
+        for (const Axis &a : stage.def.axes) needed = needed || uses(a.extent(), size);
+        for (const Axis &a : state.op.find_input(input)->axes) said = said || uses(a.extent(), size);
+        if (needed && !said) no("it depends on size " + size + ", which the shape of " + input + " does not say");
+    }
     return input;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply(ScheduleState &state, const Directive &d, size_t) {
     const std::string tensor = text_argument(d, "tensor");
     tensor_argument(state, d);
     StageState *stage = state.find(tensor);
@@ -52,7 +67,6 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     made.layout = order(made);
     for (StageState &s : state.stages) redirect_reads(s, tensor, made.name());
     state.stages.insert(state.stages.begin(), std::move(made));
-    (void)index;
 }
 
 } // namespace

@@ -12,7 +12,8 @@ using namespace Halide::Internal;
 std::string not_divided(const ScheduleState &state, const std::string &name) {
     const StageState &s = *state.find(name);
     const std::string who = "stage " + name;
-    if (s.is_copy || s.prepacked) return who + " is a copy";
+    if (s.is_copy) return who + " is a copy";
+    if (s.prepacked) return who + " is computed ahead of time";
     if (s.placement.kind == Placement::Kind::At)
         return who + " is computed at loop " + s.placement.loop + " of " + s.placement.consumer;
     if (s.placement.kind == Placement::Kind::Inline) return who + " is inlined";

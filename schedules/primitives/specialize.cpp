@@ -16,7 +16,7 @@ std::set<std::string> packed(const ScheduleState &state) {
     std::set<std::string> all;
     for (const StageState &s : state.stages) {
         if (!s.prepacked) continue;
-        std::string text = s.copied + " as {";
+        std::string text = s.copied + " as " + s.name() + " {";
         for (const LayoutTerm &t : s.layout) text += (&t == &s.layout.front() ? "" : ", ") + t.to_string();
         const Type type = s.def.type, own = state.op.find_input(s.copied)->type;
         all.insert(text + "}" + (type == own ? "" : " held as " + type_name(type)));

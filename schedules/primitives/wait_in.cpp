@@ -8,6 +8,7 @@ namespace {
 // Why partial results cannot wait below `loop`; "" when they can.
 std::string not_below(const StageState &s, const std::string &loop) {
     if (!s.has_loop(loop)) return "loop " + loop + " of stage " + s.name() + " no longer stands";
+    if (s.accumulate && s.accumulate->join) return s.name() + " joins its rounds where the result is";
     if (!s.accumulate) return s.name() + " has no rounds: its partial results are kept nowhere in between";
     const size_t at = s.position(loop);
     if (s.position(s.accumulate->loop) <= at)
@@ -31,10 +32,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                "a serial or parallel loop");
     if (const std::string why = not_below(stage, loop.name); !why.empty())
         refuse(state, d, why, &stage, loop.name,
-               "accumulate_in first, at a loop that this one and all reduction loops stand around or inside of");
-    if (stage.accumulate->join)
-        refuse(state, d, stage.name() + " joins its rounds where the result is", &stage, loop.name,
-               "accumulate_in with rounds = \"reload\"");
+               "accumulate_in first, with rounds = \"reload\", at a loop inside of this one; and this one outside of "
+               "all reduction loops");
     stage.waiting = Waiting{level, loop.name};
     state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) -> std::string {
                                      return not_below(*s.find(name), l);

@@ -192,7 +192,7 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
                               " is made by an extern function, which the chip cannot call");
         if (const std::string axis = scanned_axis(s); !axis.empty())
             throw Unsupported("stage " + s.name + " is a scan along " + axis + "; the chip has no scans");
-        if (const auto scatter = scattered(s))
+        if (const auto scatter = scattered(s); scatter && !tensors_read(scatter->index).empty())
             throw Unsupported("stage " + s.name + " is a scatter along " + scatter->axis +
                               "; the chip writes to no address that is read");
         for (const Axis &k : s.reduction_axes) {

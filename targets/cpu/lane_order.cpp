@@ -34,7 +34,7 @@ private:
     // What has each lane from the lanes of the same number.
     bool by_lanes(const Expr &e) {
         const auto both = [&](const auto *op) { return by_lanes(op->a) && by_lanes(op->b); };
-        if (e.as<Broadcast>()) return true;
+        if (const auto *b = e.as<Broadcast>()) return b->value.type().is_scalar();
         if (e.type().lanes() != width || e.type().bits() != 32) return false;
         if (const auto *op = e.as<Add>()) return both(op);
         if (const auto *op = e.as<Sub>()) return both(op);
@@ -67,7 +67,8 @@ private:
         return !find.found;
     }
     void visit(const Store *op) override {
-        if (op->name != name_) return IRVisitor::visit(op);
+        IRVisitor::visit(op);
+        if (op->name != name_) return;
         own = own && is_dense(op->index) && is_const_one(op->predicate) && by_lanes(op->value);
     }
     void visit(const Load *op) override {

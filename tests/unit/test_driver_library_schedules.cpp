@@ -212,6 +212,14 @@ TEST_CASE("convolutions in vectors of filters") {
     check_op(ops::conv2d(i8, 1, 5, 14, 11, 8, 3, 3), "conv_filters");
     check_op(ops::conv2d(i8, 1, 6, 14, 11, 24, 3, 3, ops::Conv2dOptions().padding(1)), "conv_filters", true, {}, 8);
     check_op(ops::conv2d(i8, 2, 40, 14, 13, 144, 1, 1), "conv_filters", true, {}, 6);
+    for (int c : {33, 65, 66, 67}) // a rest of the channels; planes that are stored by rows
+        check_op(ops::conv2d(f32, 1, c, 20, 20, 40, 1, 1, ops::Conv2dOptions(o).stride(2)), "conv_filters");
+    check_op(ops::conv2d(f32, 1, 66, 14, 14, 64, 1, 1), "conv_filters");
+    Axis n("n", 1), f("f", 64), y("y", 15), x("x", 15), ky("ky", 6), kx("kx", 6);
+    Tensor X = input("X", i8, {n, Axis("yi", 20), Axis("xi", 20)}), W = input("W", i8, {f, ky, kx}); // no channels
+    check_op(Op("windows", {X, W},
+                {compute("Y", {n, f, y, x}, sum(cast(i32, X(n, y + ky, x + kx)) * cast(i32, W(f, ky, kx)), {ky, kx}))}),
+             "conv_filters", true, {}, 4);
     check_op(ops::conv2d(bf16, 1, 6, 9, 11, 24, 3, 3, ops::Conv2dOptions().padding(1)), "conv_filters", false, {}, 6);
     check_op(ops::conv2d(f32, 1, 5, Size("H"), Size("W"), 16, 3, 3), "conv_filters", true, {{"H", 9}, {"W", 14}});
     const Op packed = ops::conv2d(f32, 1, 5, 12, 11, 20, 3, 3, ops::Conv2dOptions(o).padding(1));

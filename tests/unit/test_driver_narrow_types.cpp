@@ -97,10 +97,11 @@ TEST_CASE("a specialised schedule packs ahead in the same type") {
     Schedule s(op), special(op);
     s.prepack("B", {"j", "k"});
     special.prepack("B", {"j", "k"}).hold_as("i32");
-    CHECK_THROWS_WITH_AS(s.specialize(M >= 8, special),
-                         doctest::Contains("the specialised schedule prepacks B as {j, k} held as i32 and the schedule "
-                                           "around it B as {j, k}"),
-                         UserError);
+    CHECK_THROWS_WITH_AS(
+        s.specialize(M >= 8, special),
+        doctest::Contains("the specialised schedule prepacks B as B.packed {j, k} held as i32 and the schedule "
+                          "around it B as B.packed {j, k}"),
+        UserError);
 }
 
 TEST_CASE("products of narrow types of every size and storage") {

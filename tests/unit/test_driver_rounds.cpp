@@ -78,6 +78,7 @@ TEST_CASE("wait_in refuses what it cannot do") {
     joined.stage("C").reorder({"i", "k.o", "j", "k.i"});
     joined.accumulate_in("C", "registers", "j", "join");
     CHECK_THROWS_WITH(joined.stage("C").wait_in("L1", "i"), doctest::Contains("joins its rounds"));
+    CHECK_THROWS_WITH(s.accumulate_in("C", "registers", jo, "join"), doctest::Contains("takes away what wait_in"));
 }
 
 TEST_CASE("reindex: the columns of a convolution's image, one after the other") {

@@ -187,6 +187,18 @@ TEST_CASE("a stage of one input is computed ahead of time") {
     CHECK_THROWS_WITH(Schedule(s).prepack("C", {"i"}),
                       doctest::Contains("C cannot be computed ahead of time: it is an output"));
 
+    Schedule padded(s.op());
+    padded.stage("twice").split("k", 4, {.tail = Tail::Pad});
+    CHECK_THROWS_WITH(padded.prepack("twice", {"i", "k"}), doctest::Contains("loop k pads"));
+    Schedule laid(s.op());
+    laid.stage("twice").layout({"k", "i"});
+    CHECK_THROWS_WITH(laid.prepack("twice", {"i", "k"}), doctest::Contains("it has a layout"));
+    Axis m("m", Size("M"));
+    Tensor times = compute("times", {m, k}, B(k) * cast(f32, m));
+    Schedule sized(Op("sized", {B}, {compute("F", {m}, sum(times(m, k), k))}));
+    CHECK_THROWS_WITH(sized.prepack("times", {"m", "k"}),
+                      doctest::Contains("it depends on size M, which the shape of B does not say"));
+
     Schedule two(Op("two", {A, B}, {compute("D", {i}, sum(both(i, k), k))}));
     CHECK_THROWS_WITH(two.prepack("both", {"i", "k"}),
                       doctest::Contains("both cannot be computed ahead of time: it reads 2 tensors"));

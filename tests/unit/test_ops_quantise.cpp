@@ -97,9 +97,11 @@ TEST_CASE("matmul requantises its sums: bias, scale, activation, rounding, zero 
         });
     }
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .output = i32, .requantise = true}),
-                      doctest::Contains("matmul requantises to i8 or u8, not i32"));
+                      doctest::Contains("matmul requantises to i8 or u8 (its output), not i32"));
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.residual = true, .b_type = i8, .output = u8, .requantise = true}),
                       doctest::Contains("takes no residual"));
+    CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .zero_point = 3}),
+                      doctest::Contains("zero_point is for requantise"));
     CHECK_THROWS_WITH(ops::matmul(f32, 4, 4, 4, {.output = u8, .requantise = true}),
                       doctest::Contains("matmul requantises sums of i32, not f32"));
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .output = u8, .requantise = true, .zero_point = 300}),
