@@ -16,18 +16,6 @@ Expr along(const Axis &at, Type index) {
     return index.bits() <= 32 && index.is_int() ? Expr(at) : cast(index, Expr(at));
 }
 
-bool uses(const Expr &e, const std::string &name) {
-    struct Find : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const std::string *name;
-        bool found = false;
-        void visit(const Variable *v) override { found = found || v->name == *name; }
-    } find;
-    find.name = &name;
-    e.accept(&find);
-    return find.found;
-}
-
 // The axis that an expression is, under casts that keep every index.
 const Variable *plain_variable(const Expr &e) {
     const auto *cast = e.as<Cast>();
@@ -70,7 +58,7 @@ std::optional<Scattered> scattered(const Stage &stage) {
     for (const Axis &a : stage.axes) {
         for (const auto &[axis, index] : {std::pair(equal_to->a, equal_to->b), std::pair(equal_to->b, equal_to->a)}) {
             const Variable *v = plain_variable(axis);
-            if (v && v->name == a.name() && !uses(index, a.name()))
+            if (v && v->name == a.name() && !expr_uses_var(index, a.name()))
                 return Scattered{a.name(), index, choice->true_value};
         }
     }

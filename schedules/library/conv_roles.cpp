@@ -105,10 +105,6 @@ std::vector<int64_t> up_to(int64_t n, int64_t extent) {
     return all;
 }
 
-int64_t threads_of(const Machine &machine) {
-    return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
-}
-
 void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads) {
     int64_t most = 1;
     std::string best;

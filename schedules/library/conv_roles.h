@@ -32,7 +32,6 @@ std::string channels_of(const ConvRoles &r);
 int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise);
 // 1 … n, as far as the extent reaches.
 std::vector<int64_t> up_to(int64_t n, int64_t extent);
-int64_t threads_of(const Machine &machine);
 // Spreads one of the loops that come before reductions over cores: the first that has an iteration for each, else the longest.
 void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads);
 

@@ -60,10 +60,6 @@ Roles required_roles(const Op &op) {
                     op.to_string());
 }
 
-int64_t threads_of(const Machine &machine) {
-    return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
-}
-
 // Each result by itself, its sum in several vectors.
 void schedule_dots(Schedule &s, const Roles &r, int lanes, const Machine &machine, const GemvParameters &p) {
     StageHandle C = s.stage(r.contraction.sum->name);

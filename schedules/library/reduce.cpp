@@ -67,8 +67,7 @@ ReduceParameters reduce_parameters(const Op &op, const Machine &machine) {
     std::vector<int64_t> blocks;
     for (int64_t n = 8 * lanes; n <= std::max(fits, 8 * lanes); n *= 2) blocks.push_back(n);
     p.block = Tile::nearest(fits, blocks);
-    const bool cores = !r.whole && machine.find_unit("core") && machine.units_in_all("core") > 1;
-    p.parallel = cores ? Flag(true) : Flag(false);
+    p.parallel = Flag(!r.whole && threads_of(machine) > 1);
     return p;
 }
 

@@ -44,8 +44,6 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
-int64_t cores(const Machine &machine) { return machine.find_unit("core") ? machine.units_in_all("core") : 1; }
-
 } // namespace
 
 bool is_scatter(const Op &op) { return roles(op).has_value(); }
@@ -59,9 +57,9 @@ ScatterParameters scatter_parameters(const Op &op, const Machine &machine) {
     for (int64_t n = lanes; n < columns; n *= 2) blocks.push_back(n);
     blocks.push_back((columns + lanes - 1) / lanes * lanes);
     ScatterParameters p;
-    const int64_t threads = cores(machine), each = (columns + threads - 1) / threads;
+    const int64_t threads = threads_of(machine), each = (columns + threads - 1) / threads;
     p.block = Tile::nearest(threads > 1 ? std::max(each, 4 * lanes) : columns, blocks);
-    p.parallel = threads > 1 && columns > p.block ? Flag(true) : Flag(false);
+    p.parallel = Flag(threads > 1 && columns > p.block);
     return p;
 }
 

@@ -117,6 +117,10 @@ int accumulator_registers(const Machine &machine) {
     return machine.vector_registers >= 32 ? 28 : machine.vector_registers >= 16 ? 12 : 6;
 }
 
+int64_t threads_of(const Machine &machine) {
+    return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
+}
+
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise) {
     const MemoryLevel *l = machine.find_level(level);
     return l && l->bytes > 0 ? l->bytes : otherwise;

@@ -56,16 +56,6 @@ private:
         strided = strided || second;
         return second;
     }
-    static bool is_constant(const Expr &predicate) {
-        struct Find : IRVisitor {
-            using IRVisitor::visit;
-            bool found = false;
-            void visit(const Variable *) override { found = true; }
-            void visit(const Load *) override { found = true; }
-        } find;
-        predicate.accept(&find);
-        return !find.found;
-    }
     void visit(const Store *op) override {
         IRVisitor::visit(op);
         if (op->name != name_) return;

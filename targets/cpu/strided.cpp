@@ -6,7 +6,8 @@
 // elements that they read for certain.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
-#include "targets/cpu/narrow_index.h"
+#include "targets/cpu/neighbours.h"
+#include "targets/cpu/zero_lanes.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -24,51 +25,29 @@ constexpr size_t most_groups = 64; // each new load is compared with all
 struct Strided {
     const Load *load;
     const Ramp *ramp;
-    int64_t place = 0; // of its base, from that of the first of its group
-    int64_t first = 0, last = 0;
+    int64_t place = 0;           // of its base, from that of the first of its group
+    int64_t first = 0, last = 0; // of its elements that are on
 };
-
-bool has_variables(const Expr &e) {
-    struct Find : IRVisitor {
-        using IRVisitor::visit;
-        bool found = false;
-        void visit(const Variable *) override { found = true; }
-        void visit(const Load *) override { found = true; }
-    } find;
-    e.accept(&find);
-    return find.found;
-}
 
 bool is_few(const Expr &stride) {
     const auto *s = stride.as<IntImm>();
     return s && s->value >= 2 && s->value <= 4;
 }
 
-struct FindStrided : IRVisitor {
-    using IRVisitor::visit;
-    std::vector<Strided> found;
-    void visit(const Let *op) override { op->value.accept(this); }
-    void visit(const Call *op) override {
-        if (!op->is_intrinsic(Call::if_then_else)) return IRVisitor::visit(op);
-        op->args[0].accept(this);
-    }
-    void visit(const Load *op) override {
-        const auto *r = op->index.as<Ramp>();
-        const bool known = !op->predicate.defined() || !has_variables(op->predicate);
-        if (known && r && is_few(r->stride) && r->base.type().is_scalar()) found.push_back({op, r});
-        IRVisitor::visit(op);
-    }
-};
-
 } // namespace
 
 // What may be read beside each strided load of these stores.
 void Codegen::find_reaches(const std::vector<const Store *> &stores) {
-    FindStrided all;
+    std::vector<Strided> all;
     std::set<std::string> stored;
     for (const Store *s : stores) {
-        if (is_const_one(s->predicate)) s->value.accept(&all);
         stored.insert(s->name);
+        if (!is_const_one(s->predicate)) continue;
+        for_each_certain_load(s->value, [&](const Load *op) {
+            const auto *r = op->index.as<Ramp>();
+            const bool known = !op->predicate.defined() || is_constant(op->predicate);
+            if (known && r && is_few(r->stride) && r->base.type().is_scalar()) all.push_back({op, r});
+        });
     }
     size_t accumulators = 0; // where they fill most registers, lines that wait for another load would crowd them out
     for (const std::string &name : stored) {
@@ -76,8 +55,8 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
         if (array && array->in_registers) accumulators += array->pieces.size();
     }
     if (2 * accumulators > size_t(options_.target.vector_registers())) return;
-    std::vector<std::vector<Strided>> groups; // of one array, at places with a known distance
-    for (Strided &c : all.found) {
+    std::vector<Strided> inside;
+    for (Strided &c : all) {
         const Array *array = arrays_.find(c.load->name);
         if (!array || array->in_registers || stored.count(c.load->name)) continue;
         int from = 0, to = c.ramp->lanes - 1;
@@ -89,20 +68,12 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
             if (from > to) continue;
         }
         const int64_t stride = *as_const_int(c.ramp->stride);
-        const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Strided> &g) {
-            if (g[0].load->name != c.load->name) return false;
-            const Expr apart = simplify(narrow_index(c.ramp->base) - narrow_index(g[0].ramp->base));
-            if (!as_const_int(apart)) return false;
-            c.place = *as_const_int(apart);
-            return true;
-        });
-        c.first = c.place + from * stride, c.last = c.place + to * stride;
-        if (same != groups.end())
-            same->push_back(c);
-        else if (groups.size() < most_groups)
-            groups.push_back({c});
+        c.first = from * stride, c.last = to * stride;
+        inside.push_back(c);
     }
-    for (std::vector<Strided> &g : groups) {
+    const auto alike = [](const Strided &a, const Strided &b) { return a.load->name == b.load->name; };
+    for (std::vector<Strided> &g : neighbours(inside, alike, most_groups)) {
+        for (Strided &c : g) c.first += c.place, c.last += c.place;
         std::stable_sort(g.begin(), g.end(), [](const Strided &a, const Strided &b) { return a.first < b.first; });
         for (size_t first = 0; first < g.size();) { // those that overlap
             int64_t last = g[first].last;

@@ -3,7 +3,7 @@
 // Store k of a run takes element k of each of n rows, X[base + k + stride * lane]. Together the stores read blocks of the rows that
 // are dense, so the rows are loaded and their columns made by shuffles, instead of a gather for each store.
 #include "targets/cpu/codegen.h"
-#include "targets/cpu/narrow_index.h"
+#include "targets/cpu/neighbours.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -26,26 +26,17 @@ struct Column {
     int64_t place = 0; // of its rows' elements, from those of the first column
 };
 
-// Those that are read whatever the values are, at places that hold outside of the expression.
-struct FindColumns : IRVisitor {
-    using IRVisitor::visit;
-    std::vector<Column> found;
-    void visit(const Let *op) override { op->value.accept(this); }
-    void visit(const Call *op) override {
-        if (!op->is_intrinsic(Call::if_then_else)) return IRVisitor::visit(op);
-        op->args[0].accept(this);
-    }
-    void visit(const Load *op) override {
-        const auto *r = op->index.as<Ramp>();
-        const bool all = !op->predicate.defined() || is_const_one(op->predicate);
-        const auto stride = r ? as_const_int(r->stride) : std::nullopt;
-        const bool far = r && (!stride || *stride > 4 || *stride < -4); // nearer ones are dense loads and a shuffle
-        if (all && far && r->base.type().is_scalar() && is_power_of_two(r->lanes) && r->lanes <= most_rows &&
-            op->type.bits() >= 8)
-            found.push_back({op, r});
-        IRVisitor::visit(op);
-    }
-};
+// Whether a load is a column of rows that lie apart; nearer ones are dense loads and a shuffle.
+const Ramp *column_of(const Load *op) {
+    const auto *r = op->index.as<Ramp>();
+    const bool all = !op->predicate.defined() || is_const_one(op->predicate);
+    const auto stride = r ? as_const_int(r->stride) : std::nullopt;
+    const bool far = r && (!stride || *stride > 4 || *stride < -4);
+    return all && far && r->base.type().is_scalar() && is_power_of_two(r->lanes) && r->lanes <= most_rows &&
+                   op->type.bits() >= 8
+               ? r
+               : nullptr;
+}
 
 // Lanes of a and b in turn, from the first or the second half of each segment.
 std::vector<int> in_turn(int lanes, int segment, bool second) {
@@ -121,32 +112,21 @@ std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
 
 // Emits the rows of what these stores read by columns, and keeps the columns for load().
 void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
-    FindColumns all;
+    std::vector<Column> all;
     std::set<std::string> stored;
+    for (const Store *s : stores) stored.insert(s->name);
     for (const Store *s : stores) {
         if (!is_const_one(s->predicate)) return;
-        s->value.accept(&all);
-        stored.insert(s->name);
-    }
-    std::vector<std::vector<Column>> groups; // of the same rows
-    for (Column &c : all.found) {
-        const Array *array = arrays_.find(c.load->name);
-        if (!array || array->in_registers || stored.count(c.load->name)) continue;
-        const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<Column> &g) {
-            if (g[0].load->name != c.load->name || g[0].load->type != c.load->type ||
-                !equal(g[0].ramp->stride, c.ramp->stride))
-                return false;
-            const auto place = as_const_int(simplify(narrow_index(c.ramp->base) - narrow_index(g[0].ramp->base)));
-            c.place = place.value_or(0);
-            return place.has_value();
+        for_each_certain_load(s->value, [&](const Load *op) {
+            const Array *array = arrays_.find(op->name);
+            const Ramp *ramp = column_of(op);
+            if (ramp && array && !array->in_registers && !stored.count(op->name)) all.push_back({op, ramp});
         });
-        if (same == groups.end())
-            groups.push_back({c});
-        else
-            same->push_back(c);
     }
-    for (std::vector<Column> &g : groups) {
-        std::stable_sort(g.begin(), g.end(), [](const Column &a, const Column &b) { return a.place < b.place; });
+    const auto alike = [](const Column &a, const Column &b) {
+        return a.load->name == b.load->name && a.load->type == b.load->type && equal(a.ramp->stride, b.ramp->stride);
+    };
+    for (const std::vector<Column> &g : neighbours(all, alike)) {
         const Type t = g[0].load->type;
         const int most = std::max(2, 2 * native_lanes(t));
         for (size_t first = 0; first < g.size();) {

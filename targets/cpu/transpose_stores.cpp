@@ -3,7 +3,7 @@
 // Store k of a run puts its lanes to X[base + k + stride * lane]: element k of each of n rows. So of the convolutions whose lanes are
 // filters, which write a few pixels of as many planes.
 #include "targets/cpu/codegen.h"
-#include "targets/cpu/narrow_index.h"
+#include "targets/cpu/neighbours.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -68,7 +68,7 @@ bool may_wait(const Columns &columns, const Columns &all, const std::vector<cons
 std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(const std::vector<const Store *> &run) {
     std::vector<std::set<std::string>> reads;
     for (const Store *s : run) reads.push_back(arrays_read(s));
-    std::vector<Columns> groups; // of the same rows
+    Columns all;
     for (size_t i = 0; i < run.size(); i++) {
         const Store *s = run[i];
         const auto *r = s->index.as<Ramp>();
@@ -79,24 +79,14 @@ std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(cons
             r->lanes < fewest_lanes || r->lanes > most_lanes || !std::has_single_bit(uint64_t(r->lanes)) ||
             s->value.type().bits() < 8)
             continue;
-        ColumnStore c{s, r, i};
-        const auto same = std::find_if(groups.begin(), groups.end(), [&](const Columns &g) {
-            if (g[0].store->name != s->name || g[0].store->value.type() != s->value.type() ||
-                !equal(g[0].ramp->stride, r->stride))
-                return false;
-            const auto place = as_const_int(simplify(narrow_index(r->base) - narrow_index(g[0].ramp->base)));
-            c.place = place.value_or(0);
-            return place.has_value();
-        });
-        if (same == groups.end())
-            groups.push_back({c});
-        else
-            same->push_back(c);
+        all.push_back({s, r, i});
     }
+    const auto alike = [](const ColumnStore &a, const ColumnStore &b) {
+        return a.store->name == b.store->name && a.store->value.type() == b.store->value.type() &&
+               equal(a.ramp->stride, b.ramp->stride);
+    };
     std::map<const Store *, std::vector<const Store *>> found;
-    for (Columns &g : groups) {
-        std::stable_sort(g.begin(), g.end(),
-                         [](const ColumnStore &a, const ColumnStore &b) { return a.place < b.place; });
+    for (const Columns &g : neighbours(all, alike)) {
         const size_t most = size_t(std::max(2, native_lanes(g[0].store->value.type())));
         for (size_t first = 0, end; first < g.size(); first = end) {
             end = first + 1;

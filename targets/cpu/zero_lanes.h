@@ -8,6 +8,18 @@
 
 namespace kumiko::cpu {
 
+// Whether an expression reads nothing: neither a variable nor memory.
+inline bool is_constant(const Expr &e) {
+    struct Find : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        void visit(const Halide::Internal::Variable *) override { found = true; }
+        void visit(const Halide::Internal::Load *) override { found = true; }
+    } find;
+    e.accept(&find);
+    return !find.found;
+}
+
 // The lanes of a condition on constants; nothing for any other.
 inline std::optional<std::vector<int64_t>> constant_condition(const Expr &e) {
     using namespace Halide::Internal;
