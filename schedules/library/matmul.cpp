@@ -4,6 +4,7 @@
 #include "schedules/library/product.h"
 #include "support/error.h"
 
+#include <fmt/format.h>
 #include <numeric>
 
 namespace kumiko::library {
@@ -34,6 +35,53 @@ bool contiguous_in(const Operand &o, const std::string &axis) {
 int64_t lines_met(int64_t bytes) {
     constexpr int64_t line = 64, sets = 64;
     return bytes % line ? sets : sets / std::gcd(bytes / line, sets);
+}
+
+// How many rows, columns and parts of the reduction go to cores of their own.
+struct Pieces {
+    int64_t rows = 1, columns = 1, depth = 1;
+    std::string way() const {
+        return depth > 1                 ? "depth"
+               : rows > 1 && columns > 1 ? "grid"
+               : rows > 1                ? "rows"
+               : columns > 1             ? "columns"
+                                         : "none";
+    }
+};
+
+// As many pieces as threads. Rows first, while they leave each core some tiles; then the pieces that read the least of A and B, a
+// grid only of equal ones, whose ends no tile tests; and where tiles are fewer than cores, the reduction in parts, if these are long.
+Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns) {
+    constexpr int64_t worth = 1 << 18,
+                      long_part = 256; // products that pay for waking cores; steps that pay for a sum more
+    constexpr int64_t few = 4;         // cores that rows alone serve
+    if (threads == 1 || M * N * K < worth) return {};
+    const int64_t down = (M + tile_rows - 1) / tile_rows, across = (N + tile_columns - 1) / tile_columns;
+    if (down * across < threads && K >= threads * long_part) return {.depth = threads};
+    if (threads <= few && M >= 2 * threads * tile_rows) return {.rows = threads};
+    Pieces best;
+    int64_t least = 0;
+    for (int64_t rows = 1; rows <= threads; rows++) {
+        const int64_t columns = threads / rows;
+        const bool equal = M % rows == 0 && N % (columns * tile_columns) == 0;
+        if (threads % rows || (rows > 1 && columns > 1 && !equal)) continue;
+        const int64_t tall = (down + rows - 1) / rows * tile_rows,
+                      wide = (across + columns - 1) / columns * tile_columns;
+        const int64_t time =
+            tall * wide * K + (tall + wide) * K; // products of the core that has most, and what it reads
+        if (least == 0 || time < least) best = {.rows = rows, .columns = columns}, least = time;
+    }
+    return best;
+}
+
+// Into how many equal parts the reduction may be cut, at most so many: 1 where the parts' sums may not be added afterwards.
+int64_t parts_of_depth(const Roles &r, const Product &product, int64_t most) {
+    const Stage &sum = *r.contraction.sum;
+    if (!r.K || product.group > 1 || product.tiles() || !sum.properties.associative || !sum.properties.commutative)
+        return 1;
+    int64_t parts = std::max<int64_t>(1, std::min(most, *r.K));
+    while (*r.K % parts) parts--;
+    return parts;
 }
 
 } // namespace
@@ -92,7 +140,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         machine.find_level("L3") && depth * (r.N ? N : 0) * product.b.bytes() <= cache_bytes(machine, "L3", 0);
     const bool large = M >= 384 && N >= 256 && K > depth && third;
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
-    const int64_t threads = std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
+    const int64_t threads = threads_of(machine);
     std::vector<int64_t> blocks;
     for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
         const int64_t block = even_block(M, (M + pieces - 1) / pieces, p.rows);
@@ -108,9 +156,16 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
     if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
-    const bool by_rows = threads > 1 && M >= 2 * threads * p.rows;
-    if (by_rows) wish = std::min(wish, (M + threads - 1) / threads);
-    p.row_block = Tile::nearest(r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits), blocks);
+    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns);
+    if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
+    if (pieces.rows > 1 && pieces.columns > 1) { // equal blocks
+        while (M % wish) wish--;
+        blocks.insert(std::lower_bound(blocks.begin(), blocks.end(), wish), wish);
+        blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    } else {
+        wish = r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits);
+    }
+    p.row_block = Tile::nearest(wish, blocks);
     // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them or they are so far
     // apart that they crowd each other out of the caches; columns are worth copying.
     p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
@@ -131,10 +186,13 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
     const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
     p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
-    p.parallel = Choice(threads == 1 || M * N * K < (1 << 18) ? "none"
-                        : by_rows                             ? "rows"
-                                                              : "columns",
-                        {"none", "rows", "columns"});
+    std::vector<std::string> shares = {"none", "rows", "columns"};
+    if (!product.tiles()) shares.push_back("grid");
+    const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
+    if (parts) shares.push_back("depth");
+    const std::string wished = pieces.way();
+    const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();
+    p.parallel = Choice(has ? wished : M >= N ? "rows" : "columns", shares);
     return p;
 }
 
@@ -211,7 +269,8 @@ void copy_columns(const Op &op, const Plan &plan, StageHandle B) {
         auto [o, rest] = B.split(r.j, 4 * plan.columns, {r.j + ".p", r.j + ".q"});
         loops.push_back(o);
         in = rest;
-        if (plan.p.parallel.is("rows") && plan.p.outer.is("depth") && !plan.p.pack_b.is("ahead")) B.parallel(o);
+        const bool all = plan.p.parallel.is("rows") || plan.p.parallel.is("grid"); // cores read all of it
+        if (all && plan.p.outer.is("depth") && !plan.p.pack_b.is("ahead")) B.parallel(o);
     }
     if (group > 1) std::tie(k, inner) = B.split(r.k, group, {r.k + ".p", r.k + ".g"});
     const bool whole = contiguous_in(r.b, r.j) && lanes > 1;
@@ -228,6 +287,29 @@ void copy_columns(const Op &op, const Plan &plan, StageHandle B) {
         if (whole) B.vectorize(in, lanes);
         if (whole && !plan.panels) B.unroll(in.name + ".o");
     }
+}
+
+// The stage of the sums of parts of the reduction, so many steps each; C adds them in their order.
+StageHandle parts_of_sums(Schedule &s, StageHandle C, const Plan &plan, int64_t steps) {
+    const Roles &r = plan.r;
+    StageHandle parts = C.rfactor(C.split(r.k, steps, {r.k + ".part", r.k + ".rest"}).first);
+    std::vector<std::string> stored, axes;
+    for (const Axis &a : parts.state().def.axes) axes.push_back(a.name());
+    stored.push_back(axes.back());
+    stored.insert(stored.end(), axes.begin(), axes.end() - 1);
+    parts.compute_root().layout(stored);
+    if (plan.product.lanes > 1) {
+        auto [o, in] = C.split(r.j, plan.product.lanes);
+        std::vector<LoopName> order;
+        for (const std::string &l : C.state().order) {
+            if (l != in.name) order.push_back(l);
+        }
+        order.push_back(in);
+        C.reorder(order).vectorize(in);
+        s.accumulate_in(C.name(), "registers", o);
+    }
+    if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
+    return parts;
 }
 
 // By products of tiles: the instruction adds to C where it lies, at every step. A panel of B, as deep as the reduction, is copied into
@@ -281,28 +363,51 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         if (p.pack_b.is("ahead"))
             throw Unsupported("pack_b=ahead with multiply=" + plan.product.instruction +
                               ", whose panels have an order of their own; take \"none\", or another way to multiply");
+        if (p.parallel.is("grid") || p.parallel.is("depth"))
+            throw Unsupported("parallel=" + std::string(p.parallel) + " with multiply=" + plan.product.instruction +
+                              "; take \"rows\", \"columns\" or \"none\", or another way to multiply");
         return schedule_tiles(op, machine, plan);
     }
     Schedule s(op, machine);
     StageHandle C = s.stage(c.sum->name);
-    const std::string i = r.i, j = r.j, k = r.k;
+    const std::string i = r.i, j = r.j;
+    std::string k = r.k;
 
-    // Blocks: rows for the second cache, columns for threads, depth for the first cache.
-    const bool by_columns = p.parallel.is("columns");
+    // Blocks: rows for the second cache, rows or columns for threads, depth for the first cache.
+    const bool by_rows = p.parallel.is("rows"), by_columns = p.parallel.is("columns"), by_grid = p.parallel.is("grid");
+    const int64_t threads = std::max<int64_t>(2, threads_of(machine));
     std::vector<LoopName> order;
     for (const std::string &b : r.batches) order.push_back(b);
+    if (p.parallel.is("depth")) {
+        C = parts_of_sums(s, C, plan, *r.K / parts_of_depth(r, plan.product, threads));
+        k = C.state().def.reduction_axes.back().name();
+        order.push_back(C.state().def.axes.back().name());
+        C.parallel(order.back());
+    }
     auto [ic, it] = C.split(i, p.row_block, {i + ".c", i + ".t"});
     auto [io, ii] = C.split(it, p.rows, {i + ".o", i + ".i"});
     LoopName jt = j, jc = "";
-    if (by_columns) {
-        const int64_t threads = std::max<int64_t>(2, machine.find_unit("core") ? machine.units_in_all("core") : 2);
-        const int64_t block = r.N ? even_block(*r.N, (*r.N + threads - 1) / threads, plan.columns) : plan.columns * 8;
+    if (by_columns || by_grid) {
+        const int64_t down = by_grid && r.M ? std::min(threads, (*r.M + p.row_block - 1) / p.row_block) : 1;
+        const int64_t across = (threads + down - 1) / down;
+        const int64_t block = r.N ? even_block(*r.N, (*r.N + across - 1) / across, plan.columns) : plan.columns * 8;
         auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
         jc = outer, jt = inner;
-        order.push_back(jc);
+        if (by_grid && group > 1 && r.N && *r.N % block)
+            throw Unsupported(
+                fmt::format("parallel=grid with multiply={}, where blocks of {} columns leave a rest of {}; "
+                            "take \"rows\" or \"columns\", or another way to multiply",
+                            plan.product.instruction, block, *r.N % block));
     }
     auto [jo, ji] = C.split(jt, plan.columns, {j + ".o", j + ".i"});
-    auto [ko, ki] = C.split(k, p.depth, {k + ".o", k + ".i"});
+    auto [ko, ki] = C.split(k, p.depth, {r.k + ".o", r.k + ".i"});
+    LoopName shared = ic; // by the cores
+    if (by_columns) order.push_back(shared = jc);
+    if (by_grid) {
+        std::vector<LoopName> all = order;
+        all.insert(all.end(), {jc, ic, io, ii, jo, ji, ko, ki});
+        shared = ic = C.reorder(all).fuse(jc, ic, "blocks");
+    }
     if (p.outer.is("rows"))
         order.insert(order.end(), {ic, ko, jo, io, ki});
     else
@@ -316,19 +421,19 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     plan.together = plan.copies_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % run == 0 ? run : group;
     LoopName step = ki, taken = "";
     if (plan.together > group) {
-        auto [kb, km] = C.split(ki, plan.together, {k + ".b", k + ".m"});
+        auto [kb, km] = C.split(ki, plan.together, {r.k + ".b", r.k + ".m"});
         order.back() = kb;
         order.push_back(step = km);
     }
     const int64_t copies =
         plan.together > group ? std::min<int64_t>(plan.together / group, p.unroll_depth) : int64_t(p.unroll_depth);
     if (copies > 1) {
-        auto [ks, ku] = C.split(step, copies * group, {k + ".s", k + ".u"});
+        auto [ks, ku] = C.split(step, copies * group, {r.k + ".s", r.k + ".u"});
         order.back() = ks;
         order.push_back(step = ku);
     }
     if (group > 1) {
-        auto [kp, kg] = C.split(step, group, {k + ".p", k + ".g"});
+        auto [kp, kg] = C.split(step, group, {r.k + ".p", r.k + ".g"});
         order.back() = step = kp;
         taken = kg;
     }
@@ -345,10 +450,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     }
     if (copies > 1) C.unroll(step);
     C.unroll(ii);
-    if (by_columns)
-        C.parallel(jc);
-    else if (p.parallel.is("rows"))
-        C.parallel(ic);
+    if (by_rows || by_columns || by_grid) C.parallel(shared);
 
     if (plan.copies_a) copy_rows(s, op, plan, s.place_in(r.a.tensor, "L2", C.name(), p.outer.is("rows") ? ko : ic));
     if (p.pack_b.is("ahead")) {
@@ -360,7 +462,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     }
     if (p.prefetch_c) C.prefetch(C.name(), io, 1);
     C.accumulate_in("registers", io, p.join ? "join" : "reload");
-    if (!c.consumer.empty()) C.finish_in(c.consumer);
+    if (!c.consumer.empty() && !p.parallel.is("depth")) C.finish_in(c.consumer);
     if (group > 1) C.tensorize(ji, plan.product.instruction);
     return s;
 }

@@ -21,7 +21,9 @@ struct MatmulParameters {
         (Tile, unroll_depth),              // copies of the innermost step
         // "plain"; "widened": copies hold the sum's type; or a tensor instruction. One that multiplies
         // tiles in memory looks at vectors, row_block and parallel only.
-        (Choice, multiply), (Choice, parallel)); // spread "rows" or "columns" over cores, or "none"
+        (Choice, multiply),
+        // spread "rows", "columns", a "grid" of both or parts of the "depth" over cores, or "none"
+        (Choice, parallel));
 };
 
 bool is_matmul(const Op &op);

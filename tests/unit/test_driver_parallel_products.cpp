@@ -1,0 +1,109 @@
+// Products of matrices spread over cores in every way: the interpreter's bits on integers, and the same bits of floats for any
+// number of threads.
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "ops/ops.h"
+#include "runtime/kumiko_runtime.h"
+#include "schedules/library/matmul.h"
+#include "schedules/library/table.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+Machine host_of(int64_t cores) {
+    Machine machine = Machine::host();
+    for (UnitLevel &u : machine.units) {
+        if (u.name == "core") u.count = cores;
+    }
+    return machine;
+}
+
+std::string way(const Op &op, int64_t cores) { return library::matmul_parameters(op, host_of(cores)).parallel; }
+
+Schedule spread(const Op &op, const Machine &machine, const std::string &parallel, const Json &others = {}) {
+    const auto space = library::find_template(op)->make_space(op, machine);
+    Json point = space->to_json(space->default_point());
+    point["parallel"] = parallel;
+    for (const auto &[name, value] : others.items()) point[name] = value;
+    return space->schedule(space->from_json(point));
+}
+
+struct Threads {
+    explicit Threads(int n) { kumiko_set_num_threads(n); }
+    ~Threads() { kumiko_set_num_threads(0); }
+};
+
+void check(const Op &op, const Schedule &s) {
+    CAPTURE(s.to_cpp());
+    const Kernel kernel = compile(s);
+    for (const bool whole : {true, false}) {
+        std::vector<Buffer<>> inputs;
+        for (const Input &in : op.inputs()) {
+            inputs.push_back(make_input(in, {}));
+            if (whole)
+                fill_random_integers(inputs.back(), inputs.size(), -3, 3);
+            else
+                fill_random(inputs.back(), inputs.size(), -1, 1);
+        }
+        Buffer<> one;
+        for (const int n : {1, 2, 3, 7}) {
+            const Threads threads(n);
+            std::vector<Buffer<>> all = inputs;
+            all.push_back(make_output(op, op.outputs()[0], {}));
+            fill_unwritten(all.back());
+            kernel(all);
+            if (whole) CHECK_EQ(difference(all.back(), interpret(op, inputs).front()), "");
+            if (n == 1) one = all.back();
+            CHECK_EQ(difference(all.back(), one), "");
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("the ways follow from shape and cores") {
+    CHECK(way(ops::matmul(f32, 512, 512, 512), 1) == "none");
+    CHECK(way(ops::matmul(f32, 512, 512, 512), 2) == "rows");
+    CHECK(way(ops::matmul(f32, 8, 4096, 512), 2) == "columns");
+    CHECK(way(ops::matmul(f32, 512, 512, 512), 16) == "grid");
+    CHECK(way(ops::matmul(f32, 8, 16, 65536), 16) == "depth");
+    CHECK(way(ops::matmul(f32, 8, 16, 65537), 16) != "depth"); // a prime: no equal parts
+    CHECK(way(ops::matmul(f32, 20, 20, 20), 16) == "none");    // waking cores takes longer
+}
+
+TEST_CASE("products spread over cores in every way") {
+    ops::MatmulOptions o;
+    o.bias = true, o.activation = "relu";
+    for (const int64_t cores : {2, 6, 16}) {
+        const Machine machine = host_of(cores);
+        for (const char *parallel : {"none", "rows", "columns", "grid", "depth"}) {
+            const Op op = ops::matmul(f32, 70, 90, 96, o);
+            check(op, spread(op, machine, parallel));
+        }
+        for (const char *packed : {"none", "panel", "blocks"}) {
+            for (const char *outer : {"rows", "depth"}) {
+                const Op op = ops::matmul(f32, 100, 200, 300);
+                check(op, spread(op, machine, "grid", {{"pack_b", packed}, {"outer", outer}, {"depth", 150}}));
+            }
+        }
+    }
+    const Machine machine = host_of(6);
+    o.transpose_a = o.transpose_b = true, o.batch = 2;
+    for (const char *parallel : {"grid", "depth"}) {
+        const Op op = ops::matmul(f32, 40, 50, 60, o);
+        check(op, spread(op, machine, parallel));
+    }
+    for (const int rows : {5, 40, 41, 42, 100}) {
+        const Op narrow = ops::matmul(u8, rows, 96, 64, {.b_type = i8});
+        check(narrow, spread(narrow, machine, "grid"));
+    }
+}
+
+TEST_CASE("what cannot be spread so is refused") {
+    const Op bytes = ops::matmul(u8, 8, 16, 4096, {.b_type = i8});
+    CHECK_THROWS_WITH_AS(spread(bytes, host_of(4), "depth"), doctest::Contains("parallel"), UserError);
+}
