@@ -15,6 +15,10 @@ endif()
 set(KUMIKO_SANITIZE "" CACHE STRING "Comma-separated sanitizers, for example address,undefined")
 if(KUMIKO_SANITIZE)
   target_compile_options(kumiko_options INTERFACE -fsanitize=${KUMIKO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  if(KUMIKO_SANITIZE MATCHES "undefined") # these double the code; null and foreign objects fault or are found as addresses
+    target_compile_options(kumiko_options INTERFACE
+      -fno-sanitize=null,vptr,object-size,pointer-overflow,nonnull-attribute,returns-nonnull-attribute)
+  endif()
   target_link_options(kumiko_options INTERFACE -fsanitize=${KUMIKO_SANITIZE})
 endif()
 

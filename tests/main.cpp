@@ -1,3 +1,38 @@
-// The entry point of every test executable: doctest's own, which takes filters and options such as `--test-case=NAME`.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// The entry point of every test executable: doctest's own, which takes filters and options such as `--test-case=NAME`. A filter
+// that no test case passes is an error.
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+#include <cstdio>
+
+namespace {
+
+unsigned cases = 0; // that passed the filters
+
+struct Count : doctest::IReporter {
+    explicit Count(const doctest::ContextOptions &) {}
+    void report_query(const doctest::QueryData &) override {}
+    void test_run_start() override {}
+    void test_run_end(const doctest::TestRunStats &s) override { cases = s.numTestCasesPassingFilters; }
+    void test_case_start(const doctest::TestCaseData &) override {}
+    void test_case_reenter(const doctest::TestCaseData &) override {}
+    void test_case_end(const doctest::CurrentTestCaseStats &) override {}
+    void test_case_exception(const doctest::TestCaseException &) override {}
+    void subcase_start(const doctest::SubcaseSignature &) override {}
+    void subcase_end() override {}
+    void log_assert(const doctest::AssertData &) override {}
+    void log_message(const doctest::MessageData &) override {}
+    void test_case_skipped(const doctest::TestCaseData &) override {}
+};
+
+} // namespace
+
+REGISTER_LISTENER("count", 1, Count);
+
+int main(int argc, char **argv) {
+    doctest::Context context(argc, argv);
+    const int result = context.run();
+    if (context.shouldExit() || result) return result; // queries, as --list-test-cases, run nothing
+    if (!cases) std::fputs("no test case passes these filters\n", stderr);
+    return cases ? 0 : 1;
+}

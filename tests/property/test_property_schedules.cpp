@@ -8,6 +8,7 @@
 // costs one pair (not with --here, for debuggers); a pair that fails is shrunk by leaving out directives, and printed with
 // its formula and its schedule, with --verbose also with the code for it. --coverage prints what was drawn.
 // Timeout: 1200
+// Sanitized: --pairs 100
 #include "support/error.h"
 #include "tests/property/check_pair.h"
 #include "tests/property/coverage.h"

@@ -1,5 +1,6 @@
 // The simulator against a second implementation of every operation's meaning, on random programs.
 // Timeout: 900
+// Sanitized: --test-case=some*
 #include "tests/sim/random_program.h"
 #include "tests/sim/reference.h"
 
@@ -122,9 +123,14 @@ void check(uint64_t seed, const Config &c) {
 
 } // namespace
 
-TEST_CASE("random programs do what the reference does, on all host instructions") {
-    const Config tiny = tiny_config();
-    for (uint64_t seed = 1; seed <= 250; seed++) check(seed, tiny);
-    const Config small = Config::load("small");
-    for (uint64_t seed = 1; seed <= 60; seed++) check(seed, small);
+TEST_CASE("some random programs do what the reference does, on all host instructions") {
+    const Config tiny = tiny_config(), small = Config::load("small");
+    for (uint64_t seed = 1; seed <= 30; seed++) check(seed, tiny);
+    for (uint64_t seed = 1; seed <= 5; seed++) check(seed, small);
+}
+
+TEST_CASE("many more") {
+    const Config tiny = tiny_config(), small = Config::load("small");
+    for (uint64_t seed = 31; seed <= 250; seed++) check(seed, tiny);
+    for (uint64_t seed = 6; seed <= 60; seed++) check(seed, small);
 }

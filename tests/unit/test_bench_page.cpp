@@ -1,5 +1,6 @@
 // Means of suites, the page and its pictures, from rows whose numbers are known.
 // Links: bench
+// Sanitized: no
 #include "bench/page.h"
 #include "bench/plot.h"
 #include "bench/summary.h"

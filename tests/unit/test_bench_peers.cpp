@@ -1,4 +1,5 @@
 // The peers compute what the cases say: otherwise a ratio to them means nothing. A missing peer is passed over.
+// Sanitized: no
 #include "bench/peers.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
 // The timer and the measured peaks.
+// Sanitized: no
 #include "bench/peak.h"
 #include "bench/timer.h"
 

@@ -1,5 +1,6 @@
 // Convolutions on the chip's matrix units: windows share the elements of a tile, zeros around the image are padding.
 // Links: schedules/library ops
+// Sanitized: --test-case=1x1,*every*second*,*f32*,*says*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_conv.h"

@@ -1,5 +1,6 @@
 // What moves elements on the chip, and what is the same for a channel: transposes, permutations, gathers, batch norm, windows, against the formulas.
 // Links: schedules/library ops
+// Sanitized: --test-case=*table*,*NaN*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/table.h"

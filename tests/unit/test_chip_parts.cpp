@@ -1,5 +1,6 @@
 // pipeline and region on the simulated chip: the same bits as the formula, and no more cycles than what they replace.
 // Links: ops schedules/library
+// Sanitized: --test-case=*two*stages*,*does*not*run*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"

@@ -1,5 +1,6 @@
 // Reductions along any axes on the chip, against the formulas.
 // Links: schedules/library ops
+// Sanitized: --test-case=products*,*no*results*,means*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/table.h"

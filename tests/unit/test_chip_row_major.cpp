@@ -1,6 +1,6 @@
 // Products of matrices whose operands and result lie row-major in DRAM.
 // Links: ops schedules/library
-// Labels: long
+// Sanitized: --test-case=*columns*across*,*by*hand*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"

@@ -1,5 +1,6 @@
 // The library's schedules with their defaults, and at random points of their spaces: equal bits with the interpreter on
 // integers, within the propagated bound for what is not exact.
+// Sanitized: --test-case=*requantised*,*transposed
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
 #include "ops/ops.h"

@@ -1,5 +1,6 @@
 // Products of narrow types: copies that hold another type, tensor instructions chosen by the types and the machine, stores that
 // interleave. Values are the interpreter's; for machines that are not here the code is looked at.
+// Sanitized: --test-case=*copy*,*refuses,*extremes*
 #include "driver/target.h"
 #include "ops/ops.h"
 #include "schedules/examples.h"

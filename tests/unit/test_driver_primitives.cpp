@@ -1,4 +1,5 @@
 // Every primitive, run: the scheduled kernel computes what the formula means, and a saved schedule replays to the same nest.
+// Sanitized: --test-case=assume*,*whole*blocks*,*padding*,*copy*
 #include "runtime/kumiko_runtime.h"
 #include "schedules/examples.h"
 #include "tests/unit/check_runs.h"

@@ -1,5 +1,6 @@
 // Products of tiles: AMX's instructions by their meaning. Where there is no AMX a function stands for the instruction, which shows
 // that the right tiles reach it, and the code for AMX is looked at.
+// Sanitized: --test-case=*refused,*whole*reduction
 #include "driver/target.h"
 #include "machine/instruction.h"
 #include "ops/ops.h"

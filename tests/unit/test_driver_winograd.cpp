@@ -1,4 +1,5 @@
 // Convolutions by Winograd's products: what conv2d means, within the bound of the rounding that ops/conv.h states.
+// Sanitized: --test-case=*refuses*,*ahead*
 #include "driver/default_schedule.h"
 #include "schedules/library/table.h"
 #include "tests/unit/check_runs.h"
