@@ -172,7 +172,7 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     const int64_t near =
         cache_bytes(machine, "L1", 32 << 10) / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
     p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {32, 64, 128, 256, 512, 1024});
-    p.parallel = machine.find_unit("core") && machine.units_in_all("core") > 1 ? Flag(true) : Flag(false);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

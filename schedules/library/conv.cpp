@@ -46,7 +46,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
         p.unroll = Choice("channels", {"none", "channels"});
     else
         p.unroll = Choice(r.other.empty() ? "ky kx" : "kx", {"none", "kx", "ky kx"});
-    p.parallel = threads_of(machine) > 1 ? Flag(true) : Flag(false);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

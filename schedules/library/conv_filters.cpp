@@ -124,7 +124,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     p.unroll = extent_of(sum, window_axis(r, 0), 64) > 1
                    ? Choice(extent_of(sum, window_axis(r, 0), 64) <= 11 ? "kx" : "none", {"none", "kx"})
                    : Choice("channels", {"none", "channels"});
-    p.parallel = Flag(threads_of(machine) > 1);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

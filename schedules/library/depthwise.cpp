@@ -51,7 +51,7 @@ DepthwiseParameters depthwise_parameters(const Op &op, const Machine &machine) {
     const int64_t pixels = std::max<int64_t>(1, rows * columns);
     p.channels = Tile::nearest(std::clamp<int64_t>(4096 / pixels, 1, std::max<int64_t>(1, channels / tasks)),
                                Tile::sizes(channels, 1, 64));
-    p.parallel = threads_of(machine) > 1 ? Flag(true) : Flag(false);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

@@ -118,7 +118,7 @@ ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machin
     ElementwiseParameters p;
     const bool functions = std::any_of(op.stages().begin(), op.stages().end(), calls_functions);
     p.unroll = Tile(functions ? vectors_of_functions : 2, {1, 2, 4, 8});
-    p.parallel = Flag(threads_of(machine) > 1);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

@@ -67,7 +67,7 @@ ReduceParameters reduce_parameters(const Op &op, const Machine &machine) {
     std::vector<int64_t> blocks;
     for (int64_t n = 8 * lanes; n <= std::max(fits, 8 * lanes); n *= 2) blocks.push_back(n);
     p.block = Tile::nearest(fits, blocks);
-    p.parallel = Flag(!r.whole && threads_of(machine) > 1);
+    p.parallel = Flag(!r.whole && pays_to_share(op, machine));
     return p;
 }
 

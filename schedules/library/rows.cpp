@@ -115,7 +115,7 @@ RowsParameters rows_parameters(const Op &op, const Machine &machine) {
     }
     const int64_t together = std::clamp<int64_t>((1 << 16) / elements, 1, 16);
     p.rows = known ? Tile::nearest(together, Tile::sizes(rows, 1, 64)) : Tile(16, {1, 4, 16, 64});
-    p.parallel = Flag(threads_of(machine) > 1);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

@@ -59,7 +59,7 @@ ScatterParameters scatter_parameters(const Op &op, const Machine &machine) {
     ScatterParameters p;
     const int64_t threads = threads_of(machine), each = (columns + threads - 1) / threads;
     p.block = Tile::nearest(threads > 1 ? std::max(each, 4 * lanes) : columns, blocks);
-    p.parallel = Flag(threads > 1 && columns > p.block);
+    p.parallel = Flag(pays_to_share(op, machine) && columns > p.block);
     return p;
 }
 

@@ -121,6 +121,24 @@ int64_t threads_of(const Machine &machine) {
     return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
 }
 
+bool pays_to_share(const Op &op, const Machine &machine) {
+    constexpr int64_t worth = 1 << 16; // some microseconds
+    int64_t steps = 0;
+    for (const Stage &s : op.stages()) {
+        int64_t of_stage = 1;
+        for (const std::vector<Axis> *axes : {&s.axes, &s.reduction_axes}) {
+            for (const Axis &a : *axes) {
+                const auto extent = constant_extent(a);
+                if (!extent) return threads_of(machine) > 1;
+                of_stage *= std::min<int64_t>(*extent, worth);
+                of_stage = std::min<int64_t>(of_stage, worth);
+            }
+        }
+        steps += of_stage;
+    }
+    return threads_of(machine) > 1 && steps >= worth;
+}
+
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise) {
     const MemoryLevel *l = machine.find_level(level);
     return l && l->bytes > 0 ? l->bytes : otherwise;

@@ -52,6 +52,9 @@ int vector_lanes(const Machine &machine, Type type);
 // How many accumulators of one vector each fit the registers, leaving room for operands.
 int accumulator_registers(const Machine &machine);
 int64_t threads_of(const Machine &machine); // cores, at least 1
+// Whether an op is spread over cores: there are several, and it has enough steps, or as many as only a run knows, to pay for waking
+// them.
+bool pays_to_share(const Op &op, const Machine &machine);
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
 
 // The reduction of a row, along the stage's last reduction axis, in vectors of partial results that are joined at the end. `at`:

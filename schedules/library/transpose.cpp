@@ -65,7 +65,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
                across = constant_extent(*find_axis(*r.output, r.across));
     TransposeParameters p;
     p.block = Tile(1024 / bytes, {256 / bytes, 512 / bytes, 1024 / bytes, 2048 / bytes, 4096 / bytes});
-    p.parallel = Flag(threads_of(machine) > 1);
+    p.parallel = Flag(pays_to_share(op, machine));
     const auto up_to = [](int64_t most) {
         std::vector<int64_t> all;
         for (int64_t n = 2; n <= most; n *= 2) all.push_back(n);

@@ -46,7 +46,7 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const bool once = points * channels * filters * bytes > third / 2;
     p.rows = Tile::nearest(once ? down : largest_divisor(down, third / 8 / std::max<int64_t>(row, 1)), up_to(64, down));
     p.weights = Choice("transformed", {"transformed", "ahead"});
-    p.parallel = Flag(threads_of(machine) > 1);
+    p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
 

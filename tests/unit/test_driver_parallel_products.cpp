@@ -103,6 +103,33 @@ TEST_CASE("products spread over cores in every way") {
     }
 }
 
+TEST_CASE("what takes a few microseconds stays on one core, what takes longer does not") {
+    const Machine machine = host_of(16);
+    const auto spreads = [&](const Op &op) {
+        const auto space = library::find_template(op)->make_space(op, machine);
+        const Schedule s = space->schedule(space->default_point());
+        for (const StageState &stage : s.state().stages) {
+            for (const LoopState &l : stage.loops) {
+                if (l.kind == LoopKind::Parallel) return true;
+            }
+        }
+        return false;
+    };
+    ops::Conv2dOptions each;
+    each.groups = 8;
+    for (const int n : {1, 32}) {
+        CHECK(spreads(ops::softmax(f32, 8 * n, 100 * n)) == (n > 1));
+        CHECK(spreads(ops::transpose(f32, 20 * n, 30 * n)) == (n > 1));
+        CHECK(spreads(ops::unary("relu", f32, 800 * n * n)) == (n > 1));
+        CHECK(spreads(ops::reduction("sum", f32, {40 * n, 20 * n}, {1})) == (n > 1));
+        CHECK(spreads(ops::conv2d(f32, 1, 3, 6 * n, 6 * n, 8, 3, 3)) == (n > 1));
+        CHECK(spreads(ops::conv2d(f32, 1, 8, 6 * n, 6 * n, 8, 3, 3, each)) == (n > 1));
+        CHECK(spreads(ops::attention(f32, 1, 1, 8 * n, 8 * n, 16)) == (n > 1));
+        CHECK(spreads(ops::matmul(f32, 8 * n, 8 * n, 8 * n)) == (n > 1));
+    }
+    CHECK(spreads(ops::softmax(f32, Size("M"), Size("N"))));
+}
+
 TEST_CASE("what cannot be spread so is refused") {
     const Op bytes = ops::matmul(u8, 8, 16, 4096, {.b_type = i8});
     CHECK_THROWS_WITH_AS(spread(bytes, host_of(4), "depth"), doctest::Contains("parallel"), UserError);
