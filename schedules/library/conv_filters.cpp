@@ -62,6 +62,20 @@ const std::string &window_axis(const ConvRoles &r, size_t from_last) {
     return r.window[r.window.size() - 1 - from_last];
 }
 
+// Of one channel of an image, padded.
+int64_t plane_bytes(const Op &op, const ConvRoles &r) {
+    const Stage *padded = op.find_stage(r.image.tensor);
+    const auto &axes = padded ? padded->axes : op.find_input(r.image.tensor)->axes;
+    int64_t bytes = r.contraction.sum->type.bytes();
+    for (size_t d = 0; d < axes.size(); d++) {
+        for (const std::string &along : {r.row, r.vector}) {
+            if (!along.empty() && Halide::Internal::expr_uses_var(r.image.indices[d], along))
+                bytes *= constant_extent(axes[d]).value_or(64);
+        }
+    }
+    return bytes;
+}
+
 } // namespace
 
 bool is_conv_by_filters(const Op &op) { return roles(op).has_value(); }
@@ -101,9 +115,12 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
         window *= extent_of(sum, w, 1);
         rows = std::max(rows, extent_of(sum, w, 1));
     }
+    // So do these channels of the image, where at least some do, for the next filters.
     const int64_t bytes = (window * vectors * lanes + rows * row) * sum.type.bytes();
+    const int64_t plane = plane_bytes(op, r);
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10);
     const int64_t most = window == 1 ? cache_bytes(machine, "L1", 32 << 10) / (vectors * lanes * sum.type.bytes())
-                                     : std::max<int64_t>(16, cache_bytes(machine, "L2", 512 << 10) / 8 / bytes);
+                                     : std::max<int64_t>(16, std::min(second / 8 / bytes, second / 2 / plane));
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
