@@ -60,6 +60,9 @@ void interleave_stores(Lowering &); // interleave.cpp
 void simplify_indices(Lowering &);  // simplify.cpp
 void rename_loops(Lowering &);      // rename.cpp
 
+// Remainders of neighbours as neighbours: (6 x + 1) % 12 as (6 x) % 12 + 1.
+Expr split_remainders(const Expr &index); // simplify.cpp
+
 // Throws InternalError: a variable without definition, two nested loops of one name, a leftover vector or unrolled loop, an
 // access that provably leaves its buffer.
 void verify(const Lowering &); // verify.cpp

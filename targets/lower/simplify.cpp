@@ -28,6 +28,20 @@ bool is_index(const Expr &e) {
     return v.plain;
 }
 
+// What is left of a division of neighbours: (6 x + 1) % 12 is (6 x) % 12 + 1.
+class SplitRemainders : public IRMutator {
+    using IRMutator::visit;
+    Expr visit(const Mod *op) override {
+        const Expr a = mutate(op->a);
+        const auto m = as_const_int(op->b);
+        if (!m || *m <= 0 || !op->type.is_scalar()) return Mod::make(a, op->b);
+        const ModulusRemainder known = modulus_remainder(a);
+        if (known.remainder <= 0 || known.modulus <= 1 || *m % known.modulus) return Mod::make(a, op->b);
+        const Expr rest = make_const(op->type, known.remainder);
+        return simplify((a - rest) % op->b) + rest;
+    }
+};
+
 class SimplifyIndices : public IRMutator {
 public:
     explicit SimplifyIndices(const Lowering &l) : bounds_(l.facts.bounds()) {}
@@ -38,7 +52,7 @@ private:
 
     Expr offset(const Expr &e) {
         const Expr inner = IRMutator::mutate(e); // loads inside an index (a gather)
-        return is_index(inner) ? simplify(inner, true, bounds_) : inner;
+        return is_index(inner) ? simplify(split_remainders(inner), true, bounds_) : inner;
     }
     Expr condition(const Expr &e) { return offset(e); }
 
@@ -91,6 +105,8 @@ private:
 };
 
 } // namespace
+
+Expr split_remainders(const Expr &index) { return SplitRemainders().mutate(index); }
 
 void simplify_indices(Lowering &l) { l.nest.body = SimplifyIndices(l).mutate(l.nest.body); }
 

@@ -40,7 +40,7 @@ Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators)
         Elements found;
         static std::string text(const Load *load) {
             std::ostringstream text;
-            text << load->name << simplify(load->index);
+            text << load->name << simplify(split_remainders(load->index));
             return text.str();
         }
         void visit(const Broadcast *op) override {

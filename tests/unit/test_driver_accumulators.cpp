@@ -91,6 +91,11 @@ TEST_CASE("unrolled copies read shared elements again where accumulators fill th
     CHECK(count(body_of(by_filters(op, 6, false)), "kumiko.opaque") > 0); // 12 accumulators of 16 registers
     CHECK(count(body_of(by_filters(op, 2, false)), "kumiko.opaque") == 0);
     check_runs(by_filters(op, 6, false));
+    // Runs that no row's end cuts: their neighbours are the same elements, whatever the remainders say.
+    const Schedule whole = by_filters(conv(4, 12, 32, 3), 6, true);
+    CHECK(count(body_of(whole), "kumiko.opaque") > 0);
+    CHECK(body_of(whole).find("1) % 12") == std::string::npos);
+    check_runs(whole);
 }
 
 TEST_CASE("offsets are of 32 bits where the array's last one is") {
