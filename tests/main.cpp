@@ -32,7 +32,8 @@ REGISTER_LISTENER("count", 1, Count);
 int main(int argc, char **argv) {
     doctest::Context context(argc, argv);
     const int result = context.run();
-    if (context.shouldExit() || result) return result; // queries, as --list-test-cases, run nothing
-    if (!cases) std::fputs("no test case passes these filters\n", stderr);
-    return cases ? 0 : 1;
+    if (context.shouldExit() || result || cases || argc == 1)
+        return result; // queries, as --list-test-cases, run nothing
+    std::fputs("no test case passes these filters\n", stderr);
+    return 1;
 }

@@ -1,5 +1,6 @@
 // Functions on the chip's vectors: every fp16 input, simulated, against double and against the host's evaluation of the same program.
 // Links: schedules/library ops
+// Sanitized: --test-case=operations*,casts*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_elementwise.h"

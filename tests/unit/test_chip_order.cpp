@@ -1,6 +1,6 @@
 // Products, convolutions, sums and softmax on the chip equal the host's evaluation in the machine's order, bit for bit.
 // Links: schedules/library ops
-// Sanitized: --test-case=convolutions
+// Sanitized: no
 #include "dsl/elements.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"

@@ -1,5 +1,6 @@
 // Reductions, softmax and norms on the chip, against the formulas.
 // Links: schedules/library ops
+// Sanitized: --test-case=softmax,sums*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_rows.h"

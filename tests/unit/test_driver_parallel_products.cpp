@@ -1,5 +1,6 @@
 // Products of matrices spread over cores in every way: the interpreter's bits on integers, and the same bits of floats for any
 // number of threads.
+// Sanitized: --test-case=*refused,*stays*
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
 #include "ops/ops.h"

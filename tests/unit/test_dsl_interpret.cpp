@@ -1,3 +1,4 @@
+// Sanitized: --test-case-exclude=real*
 #include "dsl/interpret.h"
 #include "dsl/print.h"
 
