@@ -21,7 +21,10 @@ struct MatmulParameters {
         (Tile, unroll_depth),              // copies of the innermost step
         // "plain"; "widened": copies hold the sum's type; or a tensor instruction. One that multiplies
         // tiles in memory looks at vectors, row_block and parallel only.
-        (Choice, multiply), (Choice, parallel)); // spread "rows" or "columns" over cores, or "none"
+        (Choice, multiply), (Choice, parallel), // spread "rows" or "columns" over cores, or "none"
+        // a second kernel, by an instruction that is exact for small values of one operand only, which is looked at in each call;
+        // not with pack_b "ahead", as there is one packed form
+        (Flag, narrow));
 };
 
 bool is_matmul(const Op &op);
