@@ -27,5 +27,6 @@
 #include "schedules/library/matmul.h"
 #include "schedules/library/rows.h"
 #include "schedules/schedule.h"
+#include "schedules/values.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"

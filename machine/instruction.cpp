@@ -58,6 +58,16 @@ Instruction dot_product(const std::string &name, const std::string &description,
              {"b", b_type, groups * depth, {depth, 1}}}};
 }
 
+// Pairs of products of bytes, summed in 16 bits that saturate, and the pairs of those in 32 bits. With b of 7 bits no sum leaves 16 bits:
+// 2 · 255 · 64 = 32640.
+Instruction byte_pairs(const std::string &name, const std::string &feature, int groups) {
+    Instruction made = dot_product(
+        name, std::to_string(groups) + " dot products of four bytes, unsigned by signed ones within [-64, 64]",
+        {feature}, groups, 4, u8, i8, i32);
+    made.ranges = {{"b", -64, 64}};
+    return made;
+}
+
 // c(i, j) += Σ_k,g a(i, k, g) · b(k, j, g): AMX's tiles of 16 rows of 64 bytes. Neighbouring steps stand together in b, as many as fill
 // 32 bits.
 Instruction tile_product(const std::string &name, const std::string &description, const std::string &feature,
@@ -176,6 +186,12 @@ void Instruction::check() const {
         if (covered != o.lanes)
             fail(fmt::format("operand '{}' has {} elements, but {} lanes", o.tensor, covered, o.lanes));
     }
+    for (const OperandRange &r : ranges) {
+        const auto is = [&](const InstructionOperand &o) { return o.tensor == r.tensor && !o.accumulator; };
+        if (std::none_of(operands.begin(), operands.end(), is))
+            fail("operand '" + r.tensor + "', whose values are limited, is none that it reads");
+        if (r.min > r.max) fail("operand '" + r.tensor + "' is left without a value");
+    }
 }
 
 const InstructionSet &InstructionSet::builtin() {
@@ -192,6 +208,8 @@ const InstructionSet &InstructionSet::builtin() {
                           i32));
         s.add(dot_product("avx512.vpdpbusd", "16 dot products of four bytes, unsigned by signed",
                           {"avx512f", "avx512_vnni"}, 16, 4, u8, i8, i32));
+        s.add(byte_pairs("avx2.vpmaddubsw", "avx2", 8));
+        s.add(byte_pairs("avx512.vpmaddubsw", "avx512bw", 16));
         // It rounds as the formula does, but takes denormal bfloat16 for zero and flushes denormal results: the declared
         // meaning holds for normal numbers.
         s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,

@@ -36,6 +36,12 @@ struct InstructionOperand {
     bool accumulator = false;      // read and written: the result is added to what it holds
 };
 
+// What the values of an operand have to be.
+struct OperandRange {
+    std::string tensor;
+    int64_t min = 0, max = 0;
+};
+
 struct Instruction {
     std::string name;                         // "avx512.vpdpbusd": the emitter's name
     std::string description;                  // one line for people
@@ -49,6 +55,8 @@ struct Instruction {
     // Its operands are addresses, not registers. What the outermost axis of an operand (the one of the most lanes a step) steps
     // over may lie at any fixed distance, which the instruction is given too; the rest is dense as its lanes are.
     bool in_memory = false;
+    // It computes its meaning for such values of its operands; for others it may saturate. `tensorize` proves that they are such.
+    std::vector<OperandRange> ranges;
 
     Instruction(std::string name, std::string description, std::vector<std::string> features, Op meaning,
                 std::vector<InstructionOperand> operands, std::shared_ptr<const void> emitter = nullptr)

@@ -1,5 +1,6 @@
 #include "schedules/condition.h"
 
+#include "schedules/values.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -34,8 +35,11 @@ std::string text_of(const Expr &e, int level) {
     if (const auto *op = e.as<Not>()) return "!" + text_of(op->a, 6);
     if (const auto *op = e.as<Min>()) return "min(" + text_of(op->a, 1) + ", " + text_of(op->b, 1) + ")";
     if (const auto *op = e.as<Max>()) return "max(" + text_of(op->a, 1) + ", " + text_of(op->b, 1) + ")";
+    if (const auto w = values_condition(e))
+        return fmt::format("within(\"{}\", {}, {})", w->input, w->range.min, w->range.max);
     throw UserError(
-        "a condition may use sizes, numbers, + - * / %, min, max, comparisons, && || and !, but nothing else");
+        "a condition may use sizes, numbers, + - * / %, min, max, comparisons, within(input, min, max), && || and "
+        "!, but nothing else");
 }
 
 class Parser {
@@ -126,6 +130,25 @@ private:
             e = sign == '*' ? Mul::make(e, r) : sign == '/' ? Div::make(e, r) : Mod::make(e, r);
         }
     }
+    // What follows "within": (input, smallest, largest).
+    Expr values() {
+        if (!take("(")) fail("\"(\" is missing");
+        if (!take("\"")) fail("the name of an input in quotes is needed");
+        const size_t end = text_.find('"', at_);
+        if (end == std::string::npos) fail("the quote is not closed");
+        ValuesWithin w{text_.substr(at_, end - at_), {}};
+        at_ = end + 1;
+        for (int64_t *bound : {&w.range.min, &w.range.max}) {
+            if (!take(",")) fail("\",\" is missing");
+            const Expr e = simplify(additive());
+            const auto n = as_const_int(e);
+            if (!n) fail("a number is needed");
+            *bound = *n;
+        }
+        if (!take(")")) fail("\")\" is missing");
+        if (const std::string why = values_refused(op_, w); !why.empty()) fail(why);
+        return within(w.input, w.range.min, w.range.max);
+    }
     Expr atom() {
         skip();
         if (take("(")) {
@@ -154,6 +177,10 @@ private:
         if (name == "true" || name == "false") {
             at_ = end;
             return name == "true" ? const_true() : const_false();
+        }
+        if (name == "within") {
+            at_ = end;
+            return values();
         }
         if (name == "min" || name == "max") {
             at_ = end;

@@ -1,4 +1,4 @@
-// Conditions over the sizes of an op, as text and back: how assume and specialize are saved.
+// Conditions over the sizes of an op, and over the values of its inputs (schedules/values.h), as text and back: how assume and specialize are saved.
 #pragma once
 
 #include "dsl/op.h"
@@ -8,7 +8,7 @@ namespace kumiko {
 // "M % 14 == 0 && N > 1". Reads back by parse_condition to an equal expression.
 std::string condition_text(const Expr &condition);
 
-// Numbers, names of sizes, + − * / %, comparisons, && || !, parentheses, min(a, b), max(a, b).
+// Numbers, names of sizes, + − * / %, comparisons, && || !, parentheses, min(a, b), max(a, b), within("B", -64, 64).
 // Throws UserError with the place in the text.
 Expr parse_condition(const Op &op, const std::string &text);
 

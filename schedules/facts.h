@@ -3,7 +3,7 @@
 //   M % 14 == 0   M becomes 14 * "M/14", a new size
 //   M == 7        M becomes 7;   M == 2 * N: M becomes 2 * N
 //   M >= 16       the range of M
-// A condition of another form is still checked when the kernel is called, but proves nothing.
+// A condition of another form, and one over values, is still checked when the kernel is called, but proves nothing.
 #pragma once
 
 #include "schedules/frame.h"

@@ -16,20 +16,38 @@ bool is_narrow(const Op &op, const ConvRoles &r) {
     return op.find_input(r.weights.tensor)->type != r.contraction.sum->type && !r.outside.empty();
 }
 
+// How many results share the weights of a filter.
+int64_t pixels_of(const Stage &sum, const ConvRoles &r) {
+    int64_t results = 1;
+    for (const Axis &a : sum.axes) {
+        if (!r.weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
+    }
+    return results;
+}
+
+// With channels last, the columns of the image take the part of the vector axis, and the filters that of the other one. Nothing where
+// either is an axis of both operands, as groups are.
+std::optional<ConvRoles> with_filters_across(ConvRoles r) {
+    std::swap(r.vector, r.other);
+    const auto of_image = [&](const std::string &a) { return r.image.axes.count(a) && !r.weights.axes.count(a); };
+    if (!of_image(r.vector) || (!r.row.empty() && !of_image(r.row)) || r.image.axes.count(r.other)) return std::nullopt;
+    r.dense = is_dense(r.image, r.vector);
+    return r;
+}
+
 std::optional<ConvRoles> roles(const Op &op) {
     auto r = conv_roles(op);
-    if (!r || r->nhwc || r->other.empty() || !r->weights_padding.empty()) return std::nullopt;
+    if (r && r->nhwc) r = with_filters_across(*r);
+    if (!r || r->other.empty() || !r->weights_padding.empty()) return std::nullopt;
     if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
-    int64_t steps = 1; // short sums do not pay for results that have to be turned into rows of their planes
+    if (r->nhwc) return r; // results lie in vectors of filters as they are computed
+    int64_t steps = 1;     // short sums do not pay for results that have to be turned into rows of their planes
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
     if (steps < (r->dense ? fewest_steps : fewest_steps / 2)) return std::nullopt;
     // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
-    int64_t results = 1;
-    for (const Axis &a : sum.axes) {
-        if (!r->weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
-    }
+    const int64_t results = pixels_of(sum, *r);
     if (is_narrow(op, *r)) return r; // copies hold what is multiplied, in any order
     if (r->fusable) { // where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end
         if (results > most_pixels || steps < long_sum) return std::nullopt;
@@ -58,22 +76,19 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
-const std::string &window_axis(const ConvRoles &r, size_t from_last) {
-    return r.window[r.window.size() - 1 - from_last];
+// The axis of the window's columns, which is the last one before or after the channels.
+const std::string &window_columns(const ConvRoles &r) {
+    const size_t last = r.window.size() - 1;
+    return r.nhwc && last > 0 && r.window[last] == channels_of(r) ? r.window[last - 1] : r.window[last];
 }
 
-// Of one channel of an image, padded.
-int64_t plane_bytes(const Op &op, const ConvRoles &r) {
-    const Stage *padded = op.find_stage(r.image.tensor);
-    const auto &axes = padded ? padded->axes : op.find_input(r.image.tensor)->axes;
-    int64_t bytes = r.contraction.sum->type.bytes();
-    for (size_t d = 0; d < axes.size(); d++) {
-        for (const std::string &along : {r.row, r.vector}) {
-            if (!along.empty() && Halide::Internal::expr_uses_var(r.image.indices[d], along))
-                bytes *= constant_extent(axes[d]).value_or(64);
-        }
+// The axis of rows, and after it that of columns, follow each other among the results.
+bool rows_follow(const Stage &sum, const ConvRoles &r) {
+    for (size_t d = 0; d + 1 < sum.axes.size(); d++) {
+        if (sum.axes[d].name() == r.row)
+            return sum.axes[d + 1].name() == r.vector && constant_extent(sum.axes[d + 1]).has_value();
     }
-    return bytes;
+    return false;
 }
 
 } // namespace
@@ -95,14 +110,15 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     });
     p.multiply = Choice(ways.front(), ways);
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
-    // Products that an instruction adds up are added to the sum by another one, which takes registers between.
-    const int registers = accumulator_registers(machine) - (way.group > 1 && !sum.type.is_float() ? 2 : 0);
+    // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.
+    const int64_t columns = extent_of(sum, window_columns(r), 64);
+    const bool through_window = columns > 1 && !r.nhwc, in_two = way.group > 1 && !sum.type.is_float();
+    const int registers = accumulator_registers(machine) - (in_two && through_window ? 2 : 0);
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    const bool rows_follow =
-        !r.row.empty() && sum.axes[sum.axes.size() - 2].name() == r.row && constant_extent(*find_axis(sum, r.vector));
+    const bool follow = rows_follow(sum, r);
     // Runs of results that go on in the next row waste less, and neighbours in them share no element that would have to be kept.
-    const int64_t tile = registers / vectors, height = rows_follow ? extent_of(sum, r.row, 64) : 1;
-    p.through_rows = rows_follow ? Flag(true) : Flag(false, {false});
+    const int64_t tile = registers / vectors, height = follow ? extent_of(sum, r.row, 64) : 1;
+    p.through_rows = follow ? Flag(true) : Flag(false, {false});
     p.pixels =
         Tile::nearest(best_run(row * height, std::min(row * height, tile), vectors).pixels, up_to(16, row * height));
     // The weights of a tile, and the rows of the image that it reads, are met again at the next run of pixels, and stay in the
@@ -115,12 +131,12 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
         window *= extent_of(sum, w, 1);
         rows = std::max(rows, extent_of(sum, w, 1));
     }
-    // So do these channels of the image, where at least some do, for the next filters.
-    const int64_t bytes = (window * vectors * lanes + rows * row) * sum.type.bytes();
-    const int64_t plane = plane_bytes(op, r);
-    const int64_t second = cache_bytes(machine, "L2", 512 << 10);
-    const int64_t most = window == 1 ? cache_bytes(machine, "L1", 32 << 10) / (vectors * lanes * sum.type.bytes())
-                                     : std::max<int64_t>(16, std::min(second / 8 / bytes, second / 2 / plane));
+    // A window that skips elements shares no rows with the next one that would be worth keeping: both stay in the first cache.
+    const int64_t read = r.dense ? row : 2 * row;
+    const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
+    const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
+    const int64_t most = window == 1 ? first / (vectors * lanes * sum.type.bytes())
+                                     : std::max<int64_t>(16, (r.dense ? second / 8 : first * 5 / 8) / bytes);
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
@@ -130,17 +146,20 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     std::vector<std::string> images;
     if (way.instruction.empty()) images.push_back("direct");
     if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");
-    if (r.padding.empty() && !r.outside.empty() && window == 1 && rows_follow) images.push_back("packed");
+    if (r.padding.empty() && !r.outside.empty() && window == 1 && follow) images.push_back("packed");
     const auto offers = [&](const char *image) {
         return std::find(images.begin(), images.end(), image) != images.end();
     };
-    const bool pack = offers("packed") && (!r.dense || filters >= sharing_filters);
-    const bool copy = offers("copied") && ((!r.dense && window == 1) || p.multiply.is("widened"));
+    const bool pack = offers("packed") && !r.nhwc && (!r.dense || filters >= sharing_filters);
+    const bool copy = offers("copied") && ((!r.dense && window == 1 && !r.nhwc) || p.multiply.is("widened"));
     p.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
-    p.weights = Choice("copied", {"copied", "ahead"});
-    p.unroll = extent_of(sum, window_axis(r, 0), 64) > 1
-                   ? Choice(extent_of(sum, window_axis(r, 0), 64) <= 11 ? "kx" : "none", {"none", "kx"})
-                   : Choice("channels", {"none", "channels"});
+    // Weights with filters last may be read as they lie, which pays where few results share them.
+    std::vector<std::string> orders = {"copied", "ahead"};
+    const bool in_place = r.nhwc && way.group == 1 && way.b == op.find_input(r.weights.tensor)->type;
+    if (in_place) orders.push_back("direct");
+    p.weights = Choice(in_place && pixels_of(sum, r) < fewest_results ? "direct" : "copied", orders);
+    p.unroll = through_window ? Choice(columns <= 11 ? "kx" : "none", {"none", "kx"})
+                              : Choice(way.group > 1 ? "none" : "channels", {"none", "channels"});
     p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
@@ -171,7 +190,8 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     order.push_back(runs);
     LoopName taken = "";
     if (way.group > 1) std::tie(channel, taken) = Y.split(channel, way.group);
-    if (p.unroll.is("channels") && !channels.empty()) std::tie(channel, copies) = Y.split(channel, 4);
+    const int64_t steps = channels.empty() ? 1 : std::min<int64_t>(4, extent_of(sum, channels, 64) / way.group);
+    if (p.unroll.is("channels") && steps > 1) std::tie(channel, copies) = Y.split(channel, steps);
     for (const std::string &w : r.window) order.push_back(w == channels ? channel : LoopName(w));
     if (!copies.name.empty()) order.push_back(copies);
     order.insert(order.end(), {pixel, filter});
@@ -186,7 +206,7 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     }
     Y.unroll(pixel);
     if (!copies.name.empty()) Y.unroll(copies);
-    if (p.unroll.is("kx")) Y.unroll(window_axis(r, 0));
+    if (p.unroll.is("kx")) Y.unroll(window_columns(r));
     if (lanes > 1 && way.group == 1) Y.vectorize(filter, lanes);
     if (p.parallel) share_out(Y, order, threads_of(machine));
     if (!r.padding.empty()) {

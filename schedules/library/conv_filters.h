@@ -1,6 +1,6 @@
-// Direct convolutions of images with channels before rows, in vectors of filters: each element of the image is spread over a
-// vector, the weights of a few vectors of filters are read side by side, and the results go to their planes one by one, which
-// costs little once all is summed. Strides and windows of the image cost nothing then, as no vector lies along it.
+// Direct convolutions in vectors of filters: each element of the image is spread over a vector, and the weights of a few vectors of
+// filters are read side by side. With channels before rows the results go to their planes one by one, which costs little once all is
+// summed; with channels last they lie as they are computed. Strides and windows of the image cost nothing then, as no vector lies along it.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -17,8 +17,8 @@ struct ConvFiltersParameters {
         // the image is read where it is: "direct"; or what is read of it stands together in a copy: "copied",
         // or in one by tiles of pixels: "packed"
         (Choice, image), (Choice, multiply), // "plain"; "widened": copies hold the sum's type; or a tensor instruction
-        (Choice, weights),                   // brought into reading order by the kernel: "copied"; or "ahead" of it
-        (Choice, unroll),                    // "none", "kx" of the window, or four "channels"
+        // brought into reading order by the kernel: "copied"; or "ahead" of it; with filters last also read as they lie: "direct"
+        (Choice, weights), (Choice, unroll), // "none", "kx" of the window, or four "channels"
         (Flag, parallel));                   // spread the outermost loop over cores
 };
 

@@ -91,6 +91,13 @@ void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
     if (product.lanes > 1) W.vectorize(lane);
 }
 
+// Filters that are neighbours already, in whole vectors; the channels that an instruction takes at once are woven into each other.
+void copy_filters_last(StageHandle W, const ConvRoles &r, const Product &product, int lanes) {
+    std::vector<LoopName> order;
+    for (const Axis &a : W.state().def.axes) order.push_back(a.name());
+    in_lanes(W, order, channels_of(r), r.other, product.group, lanes);
+}
+
 void share_loops(StageHandle X, int64_t threads) {
     const std::vector<std::string> loops = X.state().order;
     share_out(X, {loops.begin(), loops.end()}, threads);
@@ -166,7 +173,9 @@ void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     for (const Axis &a : X.state().def.axes) terms.push_back(a.name()), order.push_back(a.name());
     const std::string channels = image_channels(r, s.state().axes_of(r.image.tensor));
     if (plan.product.group > 1) X.layout(with_steps(terms, channels, plan.product.group));
-    in_lanes(X, order, channels, order.back(), plan.product.group, vector_lanes(s.machine(), plan.sum().type));
+    const int steps =
+        order.back().name == channels ? 1 : plan.product.group; // channels that come last stand together already
+    in_lanes(X, order, channels, order.back(), steps, vector_lanes(s.machine(), plan.sum().type));
     if (plan.p.parallel) share_loops(X, threads_of(s.machine()));
 }
 
@@ -181,12 +190,16 @@ void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
 
 void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const ConvRoles &r = plan.r;
+    if (plan.p.weights.is("direct")) return;
     const std::string side_by_side = std::to_string(plan.wide);
     std::vector<std::string> layout;
     int64_t bytes = plan.product.b.bytes();
     for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
         bytes *= constant_extent(a).value_or(64);
-        layout.push_back(a.name() == r.other ? r.other + "/" + side_by_side : a.name());
+        if (a.name() != r.other)
+            layout.push_back(a.name());
+        else
+            layout.insert(r.nhwc ? layout.begin() : layout.end(), r.other + "/" + side_by_side);
     }
     layout.push_back(r.other + "%" + side_by_side);
     layout = with_steps(layout, channels_of(r), plan.product.group);
@@ -202,7 +215,9 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
         StageHandle W = s.place_in(r.weights.tensor, smallest_level(s.machine(), bytes), Y.name(), at);
         if (holds) W.hold_as(type_name(plan.product.b));
         W.layout(layout);
-        if (plan.product.group == 1)
+        if (r.nhwc)
+            copy_filters_last(W, r, plan.product, vector_lanes(s.machine(), plan.sum().type));
+        else if (plan.product.group == 1)
             transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
         else
             weave_weights(W, r, plan.product);

@@ -18,6 +18,14 @@ bool is_variable(Expr e, const std::string &name, const Stage &sum) {
 
 } // namespace
 
+bool is_dense(const Operand &o, const std::string &axis) {
+    return std::all_of(o.indices.begin(), o.indices.end(), [&](const Expr &e) {
+        const Expr next = Halide::Internal::substitute(axis, Halide::Internal::Variable::make(Int(32), axis) + 1, e);
+        const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - e));
+        return step && *step <= 1;
+    });
+}
+
 bool shifts(const Operand &o, const std::string &axis) {
     return std::any_of(o.indices.begin(), o.indices.end(), [&](const Expr &e) {
         return Halide::Internal::expr_uses_var(e, axis) && !e.as<Halide::Internal::Variable>();
@@ -48,12 +56,7 @@ std::optional<ConvRoles> conv_roles(const Op &op) {
         if (s) (o == &r.image ? r.padding : r.weights_padding) = s->name;
     }
     r.vector = sum.axes.back().name();
-    for (const Expr &e : r.image.indices) {
-        const Expr next =
-            Halide::Internal::substitute(r.vector, Halide::Internal::Variable::make(Int(32), r.vector) + 1, e);
-        const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - e));
-        r.dense = r.dense && step && *step <= 1;
-    }
+    r.dense = is_dense(r.image, r.vector);
     r.nhwc = !r.image.axes.count(r.vector) || r.weights.axes.count(r.vector);
     if (r.nhwc) { // n, y, x, o; without y for sequences
         const size_t rows = sum.axes.size() == 3 ? 0 : 1;

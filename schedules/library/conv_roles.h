@@ -22,6 +22,9 @@ struct ConvRoles {
 // Nothing when the op is no convolution.
 std::optional<ConvRoles> conv_roles(const Op &op);
 
+// Whether neighbours along the axis read neighbours of every axis of the operand, or the same elements.
+bool is_dense(const Operand &o, const std::string &axis);
+
 // Whether some index uses the axis beside others.
 bool shifts(const Operand &o, const std::string &axis);
 

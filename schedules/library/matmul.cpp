@@ -193,6 +193,11 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const std::string wished = pieces.way();
     const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();
     p.parallel = Choice(has ? wished : M >= N ? "rows" : "columns", shares);
+    // Looking at an operand costs about as much as a few rows of products with it.
+    constexpr int64_t enough_rows = 32;
+    const bool narrow = narrow_way(r.contraction, op, r.a, r.b, machine).has_value() && !p.multiply.is("plain");
+    p.narrow = Flag(narrow && r.M.value_or(0) >= enough_rows && r.N.value_or(0) >= enough_rows,
+                    narrow ? std::vector<bool>{false, true} : std::vector<bool>{false});
     return p;
 }
 
@@ -349,12 +354,11 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, Plan plan) {
     return s;
 }
 
-} // namespace
-
-Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p) {
-    const Roles r = *roles(op);
+// One way to multiply; `needs` is what the values have to be for it.
+Schedule schedule_one(const Op &op, const Machine &machine, const Roles &r, const MatmulParameters &p,
+                      const std::string &way, const std::optional<ValuesWithin> &needs) {
     const Contraction &c = r.contraction;
-    Plan plan{.r = r, .p = p, .product = product(p.multiply, c, op, r.a, r.b, machine)};
+    Plan plan{.r = r, .p = p, .product = product(way, c, op, r.a, r.b, machine)};
     const int lanes = plan.product.lanes, group = plan.product.group;
     const bool wider_a = plan.product.a != op.find_input(r.a.tensor)->type;
     const bool wider_b = plan.product.b != op.find_input(r.b.tensor)->type;
@@ -369,6 +373,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
         return schedule_tiles(op, machine, plan);
     }
     Schedule s(op, machine);
+    if (needs) s.assume(within(needs->input, needs->range.min, needs->range.max));
     StageHandle C = s.stage(c.sum->name);
     const std::string i = r.i, j = r.j;
     std::string k = r.k;
@@ -465,6 +470,17 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     if (!c.consumer.empty() && !p.parallel.is("depth")) C.finish_in(c.consumer);
     if (group > 1) C.tensorize(ji, plan.product.instruction);
     return s;
+}
+
+} // namespace
+
+Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p) {
+    const Roles r = *roles(op);
+    Schedule s = schedule_one(op, machine, r, p, p.multiply, std::nullopt);
+    if (!p.narrow || p.pack_b.is("ahead")) return s;
+    const NarrowWay way = *narrow_way(r.contraction, op, r.a, r.b, machine);
+    return s.specialize(within(way.needs.input, way.needs.range.min, way.needs.range.max),
+                        schedule_one(op, machine, r, p, way.instruction, way.needs));
 }
 
 Schedule matmul(const Op &op, const Machine &machine) {

@@ -23,7 +23,10 @@ struct MatmulParameters {
         // tiles in memory looks at vectors, row_block and parallel only.
         (Choice, multiply),
         // spread "rows", "columns", a "grid" of both or parts of the "depth" over cores, or "none"
-        (Choice, parallel));
+        (Choice, parallel),
+        // a second kernel, by an instruction that is exact for small values of one operand only, which is looked at in each call;
+        // not with pack_b "ahead", as there is one packed form
+        (Flag, narrow));
 };
 
 bool is_matmul(const Op &op);

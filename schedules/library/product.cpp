@@ -50,16 +50,34 @@ bool is_tile_product(const Instruction &i) {
            i.operands[2].lane_strides == std::vector<int>{columns * group, group, 1};
 }
 
-// The operands' types in the instruction where it computes this product; nothing where it does not.
-std::optional<std::pair<Type, Type>> types_in(const Instruction &i, Type sum, Type a, Type b) {
+// Which operands of the instruction the sum's are, as types in which they are read.
+struct Fit {
+    int a = 0, b = 0; // among the instruction's operands
+    Type of_a, of_b;
+};
+
+// Nothing where the instruction does not compute this product.
+std::optional<Fit> fit_of(const Instruction &i, Type sum, Type a, Type b) {
     if (i.operands[0].type != sum) return std::nullopt;
-    if (is_tile_product(i) && i.operands[1].type == a && i.operands[2].type == b) return std::pair(a, b);
+    if (is_tile_product(i) && i.operands[1].type == a && i.operands[2].type == b) return Fit{1, 2, a, b};
     if (!is_dot_product(i)) return std::nullopt;
     for (const auto &[first, second] : {std::pair(1, 2), std::pair(2, 1)}) {
         const Type x = i.operands[size_t(first)].type, y = i.operands[size_t(second)].type;
-        if (has_all_values(x, a) && has_all_values(y, b)) return std::pair(x, y);
+        if (has_all_values(x, a) && has_all_values(y, b)) return Fit{first, second, x, y};
     }
     return std::nullopt;
+}
+
+// What has to hold of the operands' values beyond their types for the instruction to be exact.
+std::vector<ValuesWithin> needs_of(const Instruction &i, const Fit &fit, const Op &op, const Operand &a,
+                                   const Operand &b) {
+    std::vector<ValuesWithin> needs;
+    for (const OperandRange &r : i.ranges) {
+        const Operand &o = i.operands[size_t(fit.a)].tensor == r.tensor ? a : b;
+        const auto values = values_of(*type_of(op, o.tensor));
+        if (!values || !values->within({r.min, r.max})) needs.push_back({o.tensor, {r.min, r.max}});
+    }
+    return needs;
 }
 
 Product shape_of(const Instruction &i) {
@@ -72,35 +90,70 @@ Product shape_of(const Instruction &i) {
 
 } // namespace
 
-std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                      const Machine &machine) {
+namespace {
+
+// The instructions that compute the product, the one with the most operations first.
+std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                         const Machine &machine) {
     const Type sum = c.sum->type;
     const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
-    if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return {"plain"};
+    std::vector<const Instruction *> fit;
+    if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return fit;
     const auto shorter = [&](const Axis &axis, int than) {
         const auto n = constant_extent(axis);
         return n && *n < than;
     };
-    std::vector<const Instruction *> fit;
     for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
-        if (!types_in(*i, sum, *x, *y)) continue;
+        if (!fit_of(*i, sum, *x, *y)) continue;
         const Product p = shape_of(*i);
         const Axis *along = nullptr, *across = nullptr; // the results' axes that lie along the lanes, and the rows
         for (const Axis &axis : c.sum->axes) {
             if (b.axes.count(axis.name()) && !a.axes.count(axis.name())) along = &axis;
             if (a.axes.count(axis.name()) && !b.axes.count(axis.name())) across = &axis;
         }
-        if (!along || shorter(*along, p.lanes) || shorter(c.sum->reduction_axes[0], p.groups * p.group)) continue;
+        const bool short_sums = std::all_of(c.sum->reduction_axes.begin(), c.sum->reduction_axes.end(),
+                                            [&](const Axis &axis) { return shorter(axis, p.groups * p.group); });
+        if (!along || shorter(*along, p.lanes) || short_sums) continue;
         if (p.tiles() && (!across || shorter(*across, p.rows))) continue;
         fit.push_back(i);
     }
     std::stable_sort(fit.begin(), fit.end(),
                      [](const auto *i, const auto *j) { return i->operations() > j->operations(); });
+    return fit;
+}
+
+std::vector<ValuesWithin> needs_of(const Instruction &i, const Contraction &c, const Op &op, const Operand &a,
+                                   const Operand &b) {
+    return needs_of(i, *fit_of(i, c.sum->type, *type_of(op, a.tensor), *type_of(op, b.tensor)), op, a, b);
+}
+
+} // namespace
+
+std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                      const Machine &machine) {
+    const Type sum = c.sum->type;
+    const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
+    if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return {"plain"};
     std::vector<std::string> ways;
-    for (const Instruction *i : fit) ways.push_back(i->name);
+    for (const Instruction *i : fitting(c, op, a, b, machine)) {
+        if (needs_of(*i, c, op, a, b).empty()) ways.push_back(i->name);
+    }
     if (has_all_values(sum, *x) && has_all_values(sum, *y)) ways.push_back("widened");
     ways.push_back("plain");
     return ways;
+}
+
+std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                    const Machine &machine) {
+    std::vector<const Instruction *> best = fitting(c, op, a, b, machine);
+    std::erase_if(best, [&](const Instruction *i) { return i->operations() < best.front()->operations(); });
+    std::optional<NarrowWay> found;
+    for (const Instruction *i : best) {
+        const std::vector<ValuesWithin> needs = needs_of(*i, c, op, a, b);
+        if (needs.empty()) return std::nullopt; // as good, for all values
+        if (!found && needs.size() == 1 && values_refused(op, needs[0]).empty()) found = NarrowWay{i->name, needs[0]};
+    }
+    return found;
 }
 
 Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
@@ -114,9 +167,9 @@ Product product(const std::string &way, const Contraction &c, const Op &op, cons
         return p;
     }
     const Instruction &i = InstructionSet::builtin().get(way);
-    const auto types = types_in(i, sum, p.a, p.b);
+    const auto fit = fit_of(i, sum, p.a, p.b);
     p = shape_of(i);
-    p.a = types->first, p.b = types->second;
+    p.a = fit->of_a, p.b = fit->of_b;
     return p;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedules/library/structure.h"
+#include "schedules/values.h"
 
 namespace kumiko::library {
 
@@ -17,12 +18,21 @@ struct Product {
     bool holds(Type of_a, Type of_b) const { return a != of_a || b != of_b; } // some copy is in another type
 };
 
-// The ways by name, the best first: instructions that the machine has, "widened" (copies hold the sum's type) where the operands
+// The ways by name, the best first: instructions that the machine has and that are exact for all values of the types, "widened" (copies hold the sum's type) where the operands
 // are narrower, "plain". `a` and `b`: operands of the rows and of the columns.
 std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                                       const Machine &machine);
 // One of them.
 Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                 const Machine &machine);
+
+// An instruction that takes more steps at once than the best of all ways, but is exact only while the values of an input are few; nothing
+// where there is none.
+struct NarrowWay {
+    std::string instruction;
+    ValuesWithin needs;
+};
+std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                    const Machine &machine);
 
 } // namespace kumiko::library

@@ -42,7 +42,9 @@ const Primitive &assume_primitive() {
         "with "
         "M % 16 == 0 a "
         "split of M by 16 leaves no tail, with M == 8 loops over M may be unrolled.",
-        "The condition is over the op's sizes, and does not contradict what is assumed already. Equalities (M == 8, M "
+        "The condition is over the op's sizes, or over the values of an input: within(\"B\", -64, 64), for which all "
+        "of B is "
+        "looked at in each call. It does not contradict what is assumed already. Equalities (M == 8, M "
         "== 2 "
         "* N), remainders "
         "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked. The formula reads nothing "

@@ -82,11 +82,13 @@ const Primitive &specialize_primitive() {
     static const Primitive record = {
         "specialize",
         "facts",
-        "Runs another schedule of the same op where a condition over the sizes holds. Inside it the condition is a "
+        "Runs another schedule of the same op where a condition holds, over the sizes or over values. Inside it the "
+        "condition is a "
         "fact, "
         "as with assume. "
         "Conditions are tried in the order of the directives; the schedule around them takes the rest.",
-        "The condition is over the op's sizes; holds for some that are assumed, and the formula reads nothing outside "
+        "The condition is over the op's sizes, or over the values of an input, as that of assume; holds for some that "
+        "are assumed, and the formula reads nothing outside "
         "of "
         "its tensors there; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
         {{"condition", ArgumentKind::Condition, "when"},

@@ -4,6 +4,7 @@
 #include "schedules/primitives/table.h"
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
+#include "schedules/values.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -128,6 +129,24 @@ std::string never_whole(const StageState &s, const Frame &frame, const std::stri
     return "";
 }
 
+// Why an operand may have values for which the instruction does not compute its meaning; "" when it has none.
+std::string values_outside(const ScheduleState &state, const Instruction &instruction, const TensorMatch &match) {
+    for (size_t o = 0; o < instruction.operands.size(); o++) {
+        for (const OperandRange &r : instruction.ranges) {
+            if (r.tensor != instruction.operands[o].tensor) continue;
+            const std::string &tensor = match.operands[o].read.as<Call>()->name;
+            const auto values = values_of(state, tensor);
+            if (values && values->within({r.min, r.max})) continue;
+            const StageState *s = state.find(tensor);
+            const std::string from = s && s->is_copy ? s->copied : tensor;
+            return fmt::format("it is exact while {} is within [{}, {}], and {} is not known to be so; assume "
+                               "within(\"{}\", {}, {}) first, if it holds",
+                               r.tensor, r.min, r.max, from, from, r.min, r.max);
+        }
+    }
+    return "";
+}
+
 // The first difference between the block inside `loop`, where the stage runs over `box`, and the instruction; "" when there is none.
 std::string mismatch_in(const ScheduleState &known, const StageState &s, const std::string &loop,
                         const Instruction &instruction, const Region &box, Bounds bounds) {
@@ -164,7 +183,8 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
         c.combined);
     const Offsets offsets(known, s, frame, bounds);
     block.offset = [&](const Expr &read) { return instruction.placed ? Expr() : offsets.of(read); };
-    return match_tensor(instruction, block).difference;
+    const TensorMatch match = match_tensor(instruction, block);
+    return match.difference.empty() ? values_outside(known, instruction, match) : match.difference;
 }
 
 // The same wherever the stage runs.
@@ -238,7 +258,10 @@ const Primitive &tensorize_primitive() {
         "instruction means: the "
         "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still "
         "along an axis is "
-        "repeated in its register; one that the instruction takes in memory has rows at any fixed distance. A last, "
+        "repeated in its register; one that the instruction takes in memory has rows at any fixed distance. Where it "
+        "is exact for some values of an "
+        "operand only, those "
+        "of its type, or what assume says of an input, have to be such. A last, "
         "partial block is computed by plain loops.",
         "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and "
         "exactly those of the "

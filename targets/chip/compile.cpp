@@ -4,6 +4,7 @@
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
+#include "schedules/values.h"
 #include "support/error.h"
 #include "targets/chip/micro/micro_op.h"
 #include "targets/chip/stage/gather.h"
@@ -203,6 +204,10 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     }
     if (!schedule.specializations().empty())
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
+    for (const Assume &a : schedule.state().assumptions) {
+        if (is_about_values(a.condition))
+            throw Unsupported("the assumption " + a.text + ": a program of the chip looks at no values before it runs");
+    }
     for (const StageState &s : schedule.state().stages) {
         if (s.prepacked && !s.is_copy)
             throw Unsupported("stage " + s.name() + " is computed ahead of time; on the chip copies of inputs are");

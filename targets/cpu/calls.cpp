@@ -1,4 +1,5 @@
 // Calls: Halide's intrinsics, math functions, tensor instructions, prefetches.
+#include "schedules/values.h"
 #include "targets/cpu/codegen.h"
 #include "targets/lower/extern_calls.h"
 
@@ -137,6 +138,9 @@ Value *Codegen::call(const Call *op) {
     }
     if (op->name == "kumiko.prefetch") {
         return prefetch(op);
+    }
+    if (op->name == within_call_name) {
+        return within(op);
     }
     if (op->name == extern_call_name) {
         return extern_call(op);

@@ -8,8 +8,8 @@
 // Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
 //
 // The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
-// calls.cpp, math_*.cpp, memory.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp and
-// kernel.cpp.
+// calls.cpp, math_*.cpp, memory.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp,
+// values.cpp and kernel.cpp.
 #pragma once
 
 #include "targets/cpu/emit.h"
@@ -103,6 +103,7 @@ private:
     Value *address_of(const Halide::Internal::Load *element);
     Value *instruction(const Halide::Internal::Call *op);
     Value *extern_call(const Halide::Internal::Call *op); // extern.cpp
+    Value *within(const Halide::Internal::Call *op);      // values.cpp
 
     // ---- Math (math.cpp and math_*.cpp): on f32 scalars and vectors
     Value *math(const std::string &function, Type type, std::vector<Value *> args);

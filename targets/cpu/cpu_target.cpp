@@ -144,6 +144,8 @@ CpuTarget CpuTarget::host() {
         if (x86) llvm::X86::updateImpliedFeatures(name, false, features); // and what rests on it
         features[name] = false;
     }
+    // Its instructions have the encoding of SSE alone, and cost hundreds of cycles while a register's upper half is in use.
+    if (x86) features["sse4a"] = false;
     std::set<std::string> sorted;
     for (const auto &feature : features) sorted.insert((feature.second ? "+" : "-") + feature.first().str());
     target.features = fmt::format("{}", fmt::join(sorted, ","));

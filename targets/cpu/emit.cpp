@@ -24,6 +24,13 @@ Value *vpmaddwd_512(IRBuilder<> &ir, const std::vector<Value *> &args) {
     return ir.CreateAdd(args[0], ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {}, {args[1], args[2]}));
 }
 
+// Pairs of products in 16 bits, which are added to each other as products with one.
+template<llvm::Intrinsic::ID bytes, llvm::Intrinsic::ID words>
+Value *vpmaddubsw(IRBuilder<> &ir, const std::vector<Value *> &args) {
+    Value *pairs = ir.CreateIntrinsic(bytes, {}, {args[1], args[2]});
+    return ir.CreateAdd(args[0], ir.CreateIntrinsic(words, {}, {pairs, llvm::ConstantInt::get(pairs->getType(), 1)}));
+}
+
 // LLVM 19 declares the byte operands as vectors of 32-bit groups; the narrower form has one name with and without AVX-512.
 template<llvm::Intrinsic::ID id>
 Value *vpdpbusd(IRBuilder<> &ir, const std::vector<Value *> &args) {
@@ -61,6 +68,10 @@ EmitterRegistry EmitterRegistry::builtin() {
     registry.add("fma", fma);
     registry.add("avx2.vpmaddwd", vpmaddwd);
     registry.add("avx512.vpmaddwd", vpmaddwd_512);
+    registry.add("avx2.vpmaddubsw",
+                 vpmaddubsw<llvm::Intrinsic::x86_avx2_pmadd_ub_sw, llvm::Intrinsic::x86_avx2_pmadd_wd>);
+    registry.add("avx512.vpmaddubsw",
+                 vpmaddubsw<llvm::Intrinsic::x86_avx512_pmaddubs_w_512, llvm::Intrinsic::x86_avx512_pmaddw_d_512>);
     registry.add("avx512.vpdpbusd", vpdpbusd<llvm::Intrinsic::x86_avx512_vpdpbusd_512>);
     registry.add("avx_vnni.vpdpbusd", vpdpbusd<llvm::Intrinsic::x86_avx512_vpdpbusd_256>);
     registry.add("neon.sdot", neon_dot<llvm::Intrinsic::aarch64_neon_sdot>);

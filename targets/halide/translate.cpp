@@ -1,5 +1,6 @@
 #include "targets/halide/translate.h"
 
+#include "schedules/values.h"
 #include "support/error.h"
 #include "targets/lower/extern_calls.h"
 
@@ -28,6 +29,8 @@ class Translate : public IRMutator {
             throw Unsupported("the tensor instruction " + op->name.substr(12) +
                               " through Halide; compile with our own generator");
         }
+        if (is_about_values(op))
+            throw Unsupported("a condition about values through Halide; compile with our own generator");
         const Expr e = IRMutator::visit(op);
         op = e.as<Call>();
         if (op->is_intrinsic(Call::abs) && op->type.is_float()) { // also of -0

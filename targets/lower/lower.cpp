@@ -1,6 +1,7 @@
 #include "targets/lower/lower.h"
 
 #include "schedules/storage.h"
+#include "schedules/values.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -77,6 +78,29 @@ void set_facts(Lowering &l, const ScheduleState &state, const std::vector<Expr> 
     l.state = l.facts.apply(state);
 }
 
+// Conditions about values name the array in which those are, and how many.
+Expr with_arrays(const Nest &head, const Expr &condition) {
+    struct Name : Halide::Internal::IRMutator {
+        using IRMutator::visit;
+        const Nest *head;
+        Expr visit(const Halide::Internal::Call *op) override {
+            const auto values = values_condition(op);
+            if (!values) return IRMutator::visit(op);
+            for (const TensorArgument &t : head->tensors) {
+                if (t.name != values->input && t.packed_from != values->input) continue;
+                Expr elements = 1;
+                for (const Expr &e : t.extents) elements = elements * e;
+                return Halide::Internal::Call::make(
+                    op->type, op->name, {t.name, op->args[1], op->args[2], Halide::Internal::simplify(elements)},
+                    op->call_type);
+            }
+            throw InternalError("values of " + values->input + ", which the kernel does not take");
+        }
+    } name;
+    name.head = &head;
+    return name.mutate(condition);
+}
+
 // A schedule and, in front of it, those specialised for conditions. Each is lowered by itself.
 Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions,
                    const LowerOptions &options) {
@@ -90,11 +114,12 @@ Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector
         Expr condition = special[s].condition;
         inside.push_back(condition);
         for (const Assume &a : special[s].schedule->state().assumptions) { // its own are part of the condition
+            if (Halide::Internal::equal(a.condition, special[s].condition)) continue;
             inside.push_back(a.condition);
             condition = condition && a.condition;
         }
         Lowering one = lower_all(head, *special[s].schedule, inside, options);
-        l.nest.body = Halide::Internal::IfThenElse::make(condition, one.nest.body, l.nest.body);
+        l.nest.body = Halide::Internal::IfThenElse::make(with_arrays(head, condition), one.nest.body, l.nest.body);
         for (LoopRow &row : one.nest.loops) l.nest.loops.push_back(row);
         for (BufferRow &row : one.nest.buffers) l.nest.buffers.push_back(row);
     }
@@ -128,6 +153,7 @@ Nest pack_nest(const Nest &kernel, const Schedule &schedule, const StageState &p
     std::vector<Expr> conditions;
     for (const Assume &a : schedule.state().assumptions) {
         const std::set<std::string> about = variables_of({a.condition});
+        if (is_about_values(a.condition)) continue; // the kernel looks at what it is given
         if (!std::includes(names.begin(), names.end(), about.begin(), about.end())) continue;
         conditions.push_back(a.condition);
         l.nest.assumptions.push_back({a.condition, a.text});
@@ -174,7 +200,7 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
         std::vector<Expr> conditions;
         for (const Requirement &r : op.requirements()) head.assumptions.push_back({r.condition, r.text});
         for (const Assume &a : schedule.state().assumptions) {
-            head.assumptions.push_back({a.condition, a.text});
+            head.assumptions.push_back({with_arrays(head, a.condition), a.text});
             conditions.push_back(a.condition);
         }
         Lowering l = lower_all(head, schedule, conditions, options);

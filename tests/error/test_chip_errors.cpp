@@ -2,6 +2,7 @@
 // Links: schedules/library ops
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
+#include "schedules/values.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
 
@@ -252,6 +253,16 @@ stage C.sum: under halves of the L1Bs, 2048 LW of L1BM are left for operands and
     narrow.sizes.l2bm = 8192;
     CHECK(told([&] { compile_chip(library::schedule_chip_matmul(little, machine, parameters), narrow); }) == R"(
 stage C.sum: under halves of the L1Bs, 8192 LW of L2BM are left for operands and results on their way, which take 12288; smaller tiles of rows leave more
+)");
+}
+
+TEST_CASE("the chip looks at no values before a program runs") {
+    Axis i("i", 64);
+    Tensor A = input("A", i32, {i});
+    Schedule s(Op("more", {A}, {compute("B", {i}, A(i) + 1)}), chip_machine(small()));
+    s.assume(within("A", 0, 9));
+    CHECK(told([&] { compile_chip(s, small()); }) == R"(
+unsupported: the assumption within("A", 0, 9): a program of the chip looks at no values before it runs
 )");
 }
 

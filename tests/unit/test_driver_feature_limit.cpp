@@ -53,6 +53,17 @@ void check_within(const std::string &assembly, int bits) {
 
 } // namespace
 
+TEST_CASE("instructions that SSE4a alone encodes are in no kernel") {
+    if (CpuTarget::host().architecture() != "x86_64") return;
+    CHECK(!CpuTarget::host().has("sse4a"));
+    // Lanes of three bytes out of groups of four, for which LLVM knows such instructions.
+    Axis i("i", 64), j("j", 3), k("k", 4);
+    Tensor x = input("x", i8, {i, j, k});
+    Schedule s(Op("threes", {x}, {compute("y", {i, j}, sum(cast(i32, x(i, j, k)), k))}));
+    s.stage("y").reorder({"i", "k", "j"}).vectorize("j", 3);
+    CHECK_FALSE(matches(compile_assembly({lower(s)}, {.target = CpuTarget::host()}), "\\s(insertq|extrq)\\s"));
+}
+
 TEST_CASE("a limit lowers what is detected, everywhere the same") {
     const CpuTarget all = CpuTarget::host();
     if (all.architecture() != "x86_64") return;

@@ -229,6 +229,29 @@ TEST_CASE("convolutions in vectors of filters") {
     ahead["weights"] = "ahead";
     CHECK(!space->reason_against(space->from_json(ahead)).empty()); // no search changes what a kernel takes
     check_schedule(space->schedule(space->from_json(ahead)), {}, true);
+    ops::Conv2dOptions last = o;
+    last.layout = ops::ImageLayout::NHWC;
+    check_op(ops::conv2d(f32, 1, 5, 12, 11, 24, 3, 3, ops::Conv2dOptions(last).padding(1)), "conv_filters", true, {},
+             8);
+    check_op(ops::conv2d(f32, 2, 3, 14, 15, 9, 5, 3, ops::Conv2dOptions(last).stride(2).padding(2)), "conv_filters");
+    check_op(ops::conv2d(f32, 1, 40, 14, 13, 144, 1, 1, ops::Conv2dOptions(last).stride(2)), "conv_filters", true, {},
+             6);
+    check_op(ops::conv2d(f32, 2, 300, 5, 7, 130, 1, 1, last), "conv_filters", true, {}, 6);
+    check_op(ops::conv2d(f32, 1, 5, 3, 3, 16, 3, 3, last), "conv_filters"); // one result of each filter
+    check_op(ops::conv1d(f32, 2, 12, 60, 16, 3, {.layout = ops::ImageLayout::NHWC}), "conv_filters");
+    check_op(ops::conv3d(f32, 1, 3, 4, 6, 11, 8, 2, 3, 3, {.layout = ops::ImageLayout::NHWC}), "conv_filters");
+    for (int c : {4, 5, 6}) { // whole pairs of channels, and a rest
+        ops::Conv2dOptions bytes;
+        bytes.layout = ops::ImageLayout::NHWC;
+        check_op(ops::conv2d(i8, 1, c, 14, 11, 24, 3, 3, ops::Conv2dOptions(bytes).padding(1)), "conv_filters", true,
+                 {}, 6);
+        check_op(ops::conv2d(i8, 2, 10 * c, 7, 9, 20, 1, 1, bytes), "conv_filters", true, {}, 4);
+    }
+    check_op(ops::conv2d(f32, 1, 5, Size("H"), Size("W"), 16, 3, 3, last), "conv_filters", true, {{"H", 9}, {"W", 14}});
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 64, 14, 14, 24, 1, 1, last))->name, "conv_filters");
+    ops::Conv2dOptions last_grouped = last; // groups are an axis of both operands
+    last_grouped.groups = 2;
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 8, 9, 9, 16, 3, 3, last_grouped))->name, "conv");
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 14, 14, 24, 3, 3))->name, "conv_filters");
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 7, 3, 3))->name, "conv");   // few filters
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 8, 8, 24, 3, 3))->name, "conv");   // few results

@@ -26,9 +26,22 @@ TEST_CASE("machines have the instructions whose features they have") {
         return out;
     };
     CHECK(names("x86-64-sse4.2").empty());
-    CHECK(names("x86-64-avx2") == std::vector<std::string>{"avx2.vpmaddwd"});
-    CHECK(names("x86-64-avx512-vnni") ==
-          std::vector<std::string>{"avx512.vpdpbusd", "avx512.vpmaddwd", "avx2.vpmaddwd"});
+    CHECK(names("x86-64-avx2") == std::vector<std::string>{"avx2.vpmaddubsw", "avx2.vpmaddwd"});
+    CHECK(names("x86-64-avx512-vnni") == std::vector<std::string>{"avx512.vpdpbusd", "avx512.vpmaddubsw",
+                                                                  "avx512.vpmaddwd", "avx2.vpmaddubsw",
+                                                                  "avx2.vpmaddwd"});
+}
+
+TEST_CASE("values for which an instruction is exact") {
+    Instruction i = InstructionSet::builtin().get("avx2.vpmaddubsw");
+    REQUIRE(i.ranges.size() == 1);
+    CHECK(i.ranges[0].tensor == "b");
+    CHECK(2 * 255 * i.ranges[0].max <= INT16_MAX);
+    CHECK(2 * 255 * i.ranges[0].min >= INT16_MIN);
+    i.ranges = {{"c", 0, 1}};
+    CHECK_THROWS_WITH(i.check(), doctest::Contains("operand 'c', whose values are limited, is none that it reads"));
+    i.ranges = {{"a", 2, 1}};
+    CHECK_THROWS_WITH(i.check(), doctest::Contains("operand 'a' is left without a value"));
 }
 
 TEST_CASE("the short form") {
