@@ -52,6 +52,8 @@ int vector_lanes(const Machine &machine, Type type);
 // How many accumulators of one vector each fit the registers, leaving room for operands.
 int accumulator_registers(const Machine &machine);
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
+// The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
+std::string smallest_level(const Machine &machine, int64_t bytes);
 
 // The reduction of a row, along the stage's last reduction axis, in vectors of partial results that are joined at the end. `at`:
 // the loop in which a row stands; the last pure one when empty.
