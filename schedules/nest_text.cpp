@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/print.h"
 #include "dsl/scatter.h"
+#include "schedules/online.h"
 #include "schedules/parts.h"
 #include "support/error.h"
 
@@ -64,7 +65,10 @@ private:
     }
 
     void children(const StageState &s, const std::string &loop, int depth) {
+        const bool blocks = s.online && !follows(s) && s.online->loop == loop;
         for (const StageState &p : state_.stages) {
+            if (blocks && follows(p) && p.online->anchor == s.name()) follower(p, depth);
+            if (waits_for_end(state_, p)) continue;
             if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name() &&
                 p.placement.loop == loop && !finished_elsewhere(p)) {
                 stage(p, depth);
@@ -72,7 +76,37 @@ private:
         }
     }
 
+    // A stage that is brought up to each block.
+    void follower(const StageState &s, int depth) {
+        line(depth++, "bring " + s.name() + " up to this " + s.online->loop);
+        for (const std::string &loop : s.order) {
+            if (!s.loop(loop).reduction) line(depth++, loop_text(s, loop));
+        }
+        const std::string scaled = s.online->max == s.name() ? "" : " * factor of " + s.online->max;
+        line(depth, s.name() + "(" + indices_text(s) + ") = " + s.name() + "(" + indices_text(s) + ")" + scaled +
+                        (scaled.empty() ? " or, where greater, " : " + ") +
+                        s.def.components[0].term.as<Halide::Internal::Call>()->name + "(…)");
+    }
+
+    static std::string indices_text(const StageState &s) {
+        std::string indices;
+        for (const Axis &a : s.def.axes) indices += (indices.empty() ? "" : ", ") + a.name();
+        return indices;
+    }
+
+    void late_children(const StageState &s, int depth) {
+        for (const StageState &p : state_.stages) {
+            if (p.placement.consumer == s.name() && waits_for_end(state_, p)) stage(p, depth);
+        }
+    }
+
     void stage(const StageState &s, int depth) {
+        if (follows(s)) {
+            line(depth, "keep " + s.name() + ", which follows loop " + s.online->loop + " of " + s.online->anchor +
+                            (s.placement.kind == Placement::Kind::At ? ", of it what one " + s.placement.loop + " needs"
+                                                                     : ""));
+            return;
+        }
         std::string head =
             std::string(s.prepacked ? "ahead of time: " : "") + (s.is_copy ? "copy " : "compute ") + s.name();
         if (s.is_copy) head += " of " + s.copied;
@@ -102,6 +136,8 @@ private:
                 if (p.loop == loop) line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead");
             }
             children(s, loop, depth);
+            if (s.online && s.online->loop == loop)
+                line(depth, "multiply " + s.name() + " by the factor of " + s.online->max);
             if (s.waiting && s.waiting->loop == loop)
                 line(depth, "between rounds, " + s.name() + " waits in " + s.waiting->level);
             if (s.accumulate && s.accumulate->loop == loop) {
@@ -111,13 +147,13 @@ private:
             if (s.write_back == loop) line(depth, "write back under the next " + loop);
             if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
         }
-        std::string indices;
-        for (const Axis &a : s.def.axes) indices += (indices.empty() ? "" : ", ") + a.name();
+        const std::string indices = indices_text(s);
         if (is_extern(s.def)) return line(depth, to_string(s.def));
         line(depth, s.tensor() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
-            line(accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction()),
-                 "at the end: " + s.finished_into + "(…) = …");
+            const int end = accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction());
+            late_children(s, end);
+            line(end, "at the end: " + s.finished_into + "(…) = …");
         }
     }
 };

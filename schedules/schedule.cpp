@@ -144,6 +144,13 @@ StageHandle StageHandle::interleave(LoopName loop, int64_t n, Place where) {
     throw InternalError("interleave made no stage");
 }
 
+StageHandle &StageHandle::online(const std::string &max, LoopName loop, const std::vector<std::string> &sums,
+                                 Place where) {
+    json args = {{"max", max}, {"loop", loop.name}};
+    if (!sums.empty()) args["sums"] = sums;
+    return apply("online", args, where);
+}
+
 StageHandle &StageHandle::place_in(const std::string &level, Place where) {
     schedule_->apply({"place_in", {{"tensor", stage_}, {"level", level}}, where});
     return *this;

@@ -72,6 +72,9 @@ public:
     // Returns the new stage "<stage>.rf", which keeps the loop as an axis.
     StageHandle rfactor(LoopName loop, Place where = Place::current());
     StageHandle interleave(LoopName loop, int64_t n, Place where = Place::current());
+    // Of a sum: in one pass with the maximum that its terms are taken from, and with other sums of such terms.
+    StageHandle &online(const std::string &max, LoopName loop, const std::vector<std::string> &sums = {},
+                        Place where = Place::current());
     // Of a scatter (dsl/scatter.h): each step visits the one element that its index names.
     StageHandle &scatter(LoopName loop, Place where = Place::current());
 

@@ -100,6 +100,14 @@ struct Part {
     int64_t first = 0, count = 0;
 };
 
+// Of a sum whose terms have a factor exp(s − max), and of that maximum: they follow each other through the blocks of a loop
+// (schedules/online.h).
+struct Online {
+    std::string anchor, loop; // of this reduction each iteration is a block
+    std::string max;
+    Expr factor; // by which sums of terms that were taken from one maximum are those taken from another
+};
+
 struct StageState {
     Stage def;
     std::vector<LoopState> loops;   // every loop that ever was, by name
@@ -121,6 +129,7 @@ struct StageState {
     std::string write_back; // results leave while the next iteration of this loop is computed; "": at once
     int buffers = 1;        // copies kept in turn: each is filled so many iterations less one before its own
     std::optional<Part> part;
+    std::optional<Online> online;
     bool prepacked = false; // by prepack: a copy, or a stage, that the caller makes ahead of time
     bool streamed = false;  // an output whose stores pass the caches by
 

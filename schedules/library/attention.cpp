@@ -5,6 +5,7 @@
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/structure.h"
+#include "schedules/online.h"
 
 #include <bit>
 
@@ -85,6 +86,10 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
+bool has_axis(const Stage &s, const std::string &axis) {
+    return std::any_of(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == axis; });
+}
+
 std::optional<int64_t> extent(const Stage &s, const std::string &axis) { return constant_extent(*find_axis(s, axis)); }
 
 // One loop of all of these, which follow each other.
@@ -100,8 +105,37 @@ std::vector<LoopName> after(const std::vector<std::string> &outside, const std::
     return all;
 }
 
+// The maximum and the sums of weights taken from it, where all that the mix is made of can follow it block by block.
+struct Followers {
+    std::string max;
+    std::vector<std::string> sums;
+};
+
+std::optional<Followers> followers_of(const Schedule &s, const Roles &r) {
+    Followers f;
+    for (const Stage &stage : s.op().stages()) {
+        if (stage.is_reduction() && stage.reduction_kind == "maximum" && stage.name != r.score->name) {
+            if (!f.max.empty()) return std::nullopt;
+            f.max = stage.name;
+        }
+    }
+    if (f.max.empty() || s.op().is_output(f.max)) return std::nullopt;
+    const ScheduleState &state = s.state();
+    std::string why;
+    if (!rescaling_factor(state, *state.find(r.mixed->name), *state.find(f.max), why).defined()) return std::nullopt;
+    for (const Stage &stage : s.op().stages()) {
+        if (!stage.is_reduction() || stage.name == r.mixed->name || stage.name == r.score->name || stage.name == f.max)
+            continue;
+        if (!rescaling_factor(state, *state.find(stage.name), *state.find(f.max), why).defined()) return std::nullopt;
+        f.sums.push_back(stage.name);
+    }
+    return f;
+}
+
 // Scores and what is made of them, with queries side by side in memory and in vectors.
-void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const AttentionParameters &p) {
+// `task`: the loop of the mix at which they, or blocks of them, are computed.
+void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const AttentionParameters &p,
+                              const LoopName &task) {
     StageHandle S = s.stage(r.score->name);
     auto [block, rows] = S.split(r.i, p.rows); // one block of the stage, where it is computed
     auto [jo, ji] = S.split(r.j, p.keys);
@@ -119,14 +153,27 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
         }
         order.push_back(r.i);
         Q.layout(order);
+        if (s.state().find(r.mixed->name)->online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
     }
+    const auto sum_rows = [&](StageHandle T) {
+        const std::vector<std::string> loops =
+            T.state().order; // a block's own index stands before the one that reduces
+        auto [io, ii] = T.split(r.i, std::min<int64_t>(2 * lanes, p.rows));
+        std::vector<LoopName> order;
+        for (const std::string &l : loops) order.push_back(l == r.i ? LoopName(io) : LoopName(l));
+        order.push_back(ii);
+        T.reorder(order).vectorize(ii, lanes);
+        s.accumulate_in(T.name(), "registers", order[order.size() - 3]);
+    };
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.score->name || stage.name == r.mixed->name || stage.name == r.output) continue;
         StageHandle T = s.stage(stage.name);
-        if (stage.is_reduction()) {
-            auto [io, ii] = T.split(r.i, std::min<int64_t>(2 * lanes, p.rows));
-            T.reorder(after(r.outside, {io, r.j, ii})).vectorize(ii, lanes);
-            s.accumulate_in(T.name(), "registers", io);
+        if (stage.is_reduction() && T.state().online) {
+            std::vector<LoopName> order = after(r.outside, {T.state().def.reduction_axes[0].name(), r.i});
+            T.reorder(order).vectorize(r.i, lanes);
+            sum_rows(s.stage(stage.name + ".block"));
+        } else if (stage.is_reduction()) {
+            sum_rows(T);
         } else {
             const bool functions = calls_functions(stage) && find_axis(stage, r.j);
             T.vectorize(r.i, std::min<int64_t>(functions ? vectors_of_functions * lanes : lanes, p.rows));
@@ -173,6 +220,11 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
         cache_bytes(machine, "L1", 32 << 10) / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
     p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {32, 64, 128, 256, 512, 1024});
     p.parallel = Flag(pays_to_share(op, machine));
+    // Whole rows of scores and their exponentials, where those of the least task would not stay in the second cache.
+    const int64_t least = 2 * lanes * keys.value_or(1024) * r.score->type.bytes();
+    const bool online =
+        many && followers_of(Schedule(op, machine), r) && 2 * least > cache_bytes(machine, "L2", 512 << 10);
+    p.online = Flag(online);
     return p;
 }
 
@@ -181,6 +233,7 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
     const int lanes = vector_lanes(machine, r.score->type);
     const bool rows = p.vectors_of.is("queries");
     Schedule s(op, machine);
+    const auto online = rows && p.online ? followers_of(s, r) : std::nullopt;
     StageHandle M = s.stage(r.mixed->name);
     const auto values = extent(*r.mixed, r.v);
     const int64_t run = lanes * (values ? std::clamp<int64_t>(*values / lanes, 1, p.vectors) : int64_t(p.vectors));
@@ -193,23 +246,33 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
     const LoopName at = fused(M, task);
     if (p.parallel) M.parallel(at);
     auto [vo, vi] = M.split(r.v, run);
+    LoopName below = rows ? at : it, blocks = below;
     if (rows) {
         auto [to, ti] = M.split(it, p.queries);
         auto [jo, ji] = M.split(r.j, p.depth);
         M.reorder({at, jo, vo, to, ji, ti, vi}).unroll(ti);
         s.accumulate_in(M.name(), "registers", to);
+        if (online) blocks = jo;
     } else {
         M.reorder({at, it, vo, r.j, vi});
         s.accumulate_in(M.name(), "registers", vo);
     }
     if (lanes > 1 && (!values || *values >= lanes)) M.vectorize(vi, lanes);
     M.finish_in(r.output);
-    const LoopName below = rows ? at : it;
     for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
         const Stage &stage = op.stages()[n];
         if (stage.name != r.mixed->name && stage.name != r.output) s.stage(stage.name).compute_at(M.name(), below);
     }
-    rows ? schedule_rows_of_queries(s, r, lanes, p) : schedule_few_queries(s, r, lanes);
+    if (online) {
+        M.wait_in(smallest_level(machine, p.rows * values.value_or(64) * r.mixed->type.bytes()), at);
+        M.online(online->max, blocks, online->sums);
+        for (size_t n = op.stages().size(); n-- > 0;) { // scores, of a block of keys
+            const Stage &stage = op.stages()[n];
+            if (s.stage(stage.name).state().placement.loop == at.name && has_axis(stage, r.j))
+                s.stage(stage.name).compute_at(M.name(), blocks);
+        }
+    }
+    rows ? schedule_rows_of_queries(s, r, lanes, p, at) : schedule_few_queries(s, r, lanes);
     return s;
 }
 

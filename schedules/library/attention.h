@@ -14,6 +14,7 @@ struct AttentionParameters {
                              (Tile, queries),                           // queries whose mixes are in registers
                              (Tile, vectors),                           // vectors of scores or values beside them
                              (Tile, depth),                             // keys whose values wait in the first cache
+                             (Flag, online),                            // scores of so many keys at a time, in one pass
                              (Flag, parallel));                         // spread tasks over cores
 };
 

@@ -4,14 +4,6 @@
 
 namespace kumiko::library {
 
-// The nearest cache of which so many bytes leave half free; the memory where none has that room.
-std::string smallest_level(const Machine &machine, int64_t bytes) {
-    for (const char *cache : {"L2", "L3"}) {
-        if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;
-    }
-    return machine.memory.back().name;
-}
-
 namespace {
 
 Type type_of(const Schedule &s, const std::string &tensor) { return s.state().type_of(tensor); }

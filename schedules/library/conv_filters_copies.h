@@ -17,9 +17,6 @@ struct FiltersPlan {
     const Stage &sum() const { return *r.contraction.sum; }
 };
 
-// The nearest cache of which so many bytes leave half free; the memory where none has that room.
-std::string smallest_level(const Machine &machine, int64_t bytes);
-
 // What is read of an image, as the parameters say; nothing where it is read in its place.
 void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan);
 

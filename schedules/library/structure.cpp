@@ -144,6 +144,13 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
     return l && l->bytes > 0 ? l->bytes : otherwise;
 }
 
+std::string smallest_level(const Machine &machine, int64_t bytes) {
+    for (const char *cache : {"L2", "L3"}) {
+        if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;
+    }
+    return machine.memory.back().name;
+}
+
 void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
     StageHandle R = s.stage(name);
     const std::vector<Axis> axes = R.state().def.reduction_axes;

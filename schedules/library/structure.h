@@ -56,6 +56,8 @@ int64_t threads_of(const Machine &machine); // cores, at least 1
 // them.
 bool pays_to_share(const Op &op, const Machine &machine);
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
+// The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
+std::string smallest_level(const Machine &machine, int64_t bytes);
 
 // The reduction of a row, along the stage's last reduction axis, in vectors of partial results that are joined at the end. `at`:
 // the loop in which a row stands; the last pure one when empty.

@@ -1,3 +1,4 @@
+#include "schedules/online.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -30,15 +31,18 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
                 inside = true;
                 break;
             }
-            if (s->placement.kind != Placement::Kind::At) break;
-            if (s->placement.consumer == consumer) {
-                inside = c->has_loop(s->placement.loop) && c->position(s->placement.loop) >= c->position(loop);
+            // What follows the blocks of another stage reads in its loop.
+            const Placement at =
+                follows(*s) ? Placement{Placement::Kind::At, s->online->anchor, s->online->loop} : s->placement;
+            if (at.kind != Placement::Kind::At) break;
+            if (at.consumer == consumer) {
+                inside = c->has_loop(at.loop) && c->position(at.loop) >= c->position(loop);
                 if (!inside)
-                    return "stage " + reader + ", which reads it, is computed at loop " + s->placement.loop +
-                           ", outside of " + loop;
+                    return "stage " + reader + ", which reads it, is computed at loop " + at.loop + ", outside of " +
+                           loop;
                 break;
             }
-            s = state.find(s->placement.consumer);
+            s = state.find(at.consumer);
         }
         if (!inside)
             return "stage " + reader + ", which reads it, does not stand inside loop " + loop + " of " + consumer;

@@ -21,6 +21,7 @@ const Primitive &finish_in_primitive();
 const Primitive &rfactor_primitive();
 const Primitive &interleave_primitive();
 const Primitive &scatter_primitive();
+const Primitive &online_primitive();
 const Primitive &place_in_primitive();
 const Primitive &accumulate_in_primitive();
 const Primitive &wait_in_primitive();

@@ -211,6 +211,9 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
     for (const StageState &s : schedule.state().stages) {
         if (s.prepacked && !s.is_copy)
             throw Unsupported("stage " + s.name() + " is computed ahead of time; on the chip copies of inputs are");
+        if (s.online)
+            throw Unsupported("stage " + s.name() + " is online with " + s.online->max +
+                              "; on the chip a maximum is complete before sums use it");
         if (s.waiting)
             throw Unsupported("partial results of stage " + s.name() + " wait in " + s.waiting->level +
                               " between rounds; on the chip all of a sum is made in one round");

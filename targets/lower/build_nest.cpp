@@ -9,9 +9,10 @@
 // reduce, so they carry the same vectors and copies.
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
-// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_extern.cpp (calls of the
-// user's functions).
+// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_online.cpp (sums that
+// follow a maximum), nest_extern.cpp (calls of the user's functions).
 #include "dsl/extern.h"
+#include "schedules/online.h"
 #include "schedules/parts.h"
 #include "targets/lower/nest_builder.h"
 
@@ -73,6 +74,7 @@ Stmt NestBuilder::root(size_t i) {
     // A consumer that is finished in its producer is computed by the producer's loops, here.
     const StageState *by = finisher_of(s.name());
     const auto body = [&] {
+        if (follows(s)) return root(i + 1); // computed in the loops of its anchor
         std::vector<Stmt> parts;
         const bool divided = s.part || !regions_of(state_, s.name()).empty();
         for (const Region &box : divided ? own_boxes(state_, s) : std::vector<Region>{region})
@@ -176,21 +178,28 @@ Stmt NestBuilder::store(Frame &f, const std::vector<Expr> &values) {
 
 Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t from) {
     const StageState &s = f.stage();
+    const bool block = w.children && s.online && !follows(s) && s.online->loop == s.order[depth];
     if (w.children) {
         for (size_t i = from; i < state_.stages.size(); i++) {
             const StageState &p = state_.stages[i];
+            if (block && follows(p) && p.online->anchor == s.name())
+                return online_block(p, f, depth, [&] { return with_children(f, depth, w, i + 1); });
             if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() ||
                 p.placement.loop != s.order[depth])
                 continue;
-            if (!p.finished_into.empty() || ahead_.count(p.name())) continue;
+            if (!p.finished_into.empty() || ahead_.count(p.name()) || waits_for_end(state_, p)) continue;
             const StageState *by = finisher_of(p.name());
             const std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;
             return with_storage(p, *region, [&] {
-                Stmt produce = stage(by ? *by : p, *region);
+                Stmt produce = follows(p) ? Evaluate::make(0) : stage(by ? *by : p, *region);
                 return Block::make(produce, with_children(f, depth, w, i + 1));
             });
         }
+    }
+    if (block && !rescaled_on_reload(s)) {
+        const Stmt before = rescale(f, depth + 1);
+        return Block::make(before, walk(f, depth + 1, w));
     }
     return walk(f, depth + 1, w);
 }

@@ -31,6 +31,7 @@ private:
     std::map<std::string, Expr> inlined_;
     std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
+    Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all
     int64_t stack_used_ = 0;
 
     // One walk over the loops of a stage from some depth inwards.
@@ -65,6 +66,7 @@ private:
     // ---- nest_storage.cpp
 
     std::string fresh_instance(const std::string &name);
+    Region rounded_up(const StageState &s, const Region &region) const;
     Stmt with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body, int copies = 1);
     Stmt with_components(const Stage &def, size_t c, const std::vector<std::string> &axes, const Region &region,
                          const std::vector<LayoutTerm> &layout, const std::string &level, const std::string &suffix,
@@ -91,6 +93,8 @@ private:
     bool must_unroll(const StageState &s, size_t position) const;
     ForType for_type(const Frame &f, size_t position, bool pure) const;
     Stmt walk(Frame &f, size_t depth, const Walk &w);
+    Stmt walk_loop(Frame &f, size_t depth, const Walk &w);
+    Expr blocks_of(const StageState &s, const std::string &loop, const Expr &extent) const;
     Stmt one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent);
     Stmt named_element(Frame &f, size_t depth, const Walk &w);
     void note_tensorized(const Frame &f, const std::string &variable);
@@ -135,6 +139,19 @@ private:
                               const std::function<Stmt()> &body);
     Stmt between_rounds(Frame &f, const Walk &rounds);
     Stmt accumulate(Frame &f, size_t depth, bool rounds, bool late);
+
+    // ---- nest_online.cpp
+
+    Region rows_of(const StageState &p, const Frame &f, size_t depth);
+    Expr blocks_run(const Frame &f, size_t depth);
+    Frame follower_frame(const StageState &p, const Frame &f, size_t depth);
+    Stmt online_begin(const Frame &f, size_t depth);
+    Stmt online_block(const StageState &p, const Frame &f, size_t depth, const std::function<Stmt()> &rest);
+    Stmt maximum_of_block(Frame &f, const std::string &home);
+    Expr online_factor(const Frame &f, Type t);
+    bool rescaled_on_reload(const StageState &s) const;
+    Stmt rescale(Frame &f, size_t depth);
+    Stmt with_late_children(const Frame &f, size_t depth, size_t from, const std::function<Stmt()> &body);
 };
 
 } // namespace kumiko

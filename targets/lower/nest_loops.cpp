@@ -2,6 +2,7 @@
 #include "targets/lower/nest_builder.h"
 
 #include "dsl/scatter.h"
+#include "schedules/online.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -69,7 +70,20 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
     if (f.pinned(name)) return inside(f, depth, w);
     if (name == s.scattered && !w.skip_reductions) return named_element(f, depth, w);
+    if (w.children && s.online && !follows(s) && s.online->loop == name) {
+        const Stmt start = online_begin(f, depth);
+        const Expr outer = blocks_run_;
+        blocks_run_ = blocks_run(f, depth);
+        const Stmt blocks = walk_loop(f, depth, w);
+        blocks_run_ = outer;
+        return Block::make(start, blocks);
+    }
+    return walk_loop(f, depth, w);
+}
 
+Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
+    const StageState &s = f.stage();
+    const std::string &name = s.order[depth];
     // Peel: full blocks, then the partial one in a copy of its own.
     for (size_t r = 0; r < s.relations.size(); r++) {
         const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
@@ -85,12 +99,18 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
         if (!nested) continue;
         if (!is_const_zero(rest_of(clipped, *split))) return peel_rest(clipped, depth, w, r, *split);
         clipped.set_mode(r, Frame::Mode::Main); // the last block of the split above is of whole blocks here
-        return one_loop(clipped, depth, w, 0, simplify_index(extent / factor, bounds_));
+        return one_loop(clipped, depth, w, 0, blocks_of(s, name, simplify_index(extent / factor, bounds_)));
     }
     for (const Peel &p : s.peels) {
         if (p.loop == name) return peel_ends(f, depth, w, p);
     }
-    return one_loop(f, depth, w, 0, f.extent(name));
+    return one_loop(f, depth, w, 0, blocks_of(s, name, f.extent(name)));
+}
+
+// As many iterations of a loop, fewer where it steps through blocks of which not all run.
+Expr NestBuilder::blocks_of(const StageState &s, const std::string &loop, const Expr &extent) const {
+    const bool fewer = blocks_run_.defined() && s.online && !follows(s) && s.online->loop == loop;
+    return fewer ? simplify_index(min(extent, blocks_run_), bounds_) : extent;
 }
 
 Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {

@@ -1,4 +1,5 @@
 // What the expressions of a stage read, and the regions that are needed for them.
+#include "schedules/online.h"
 #include "targets/lower/nest_builder.h"
 
 #include "support/error.h"
@@ -152,6 +153,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         }
     }
     std::optional<Region> all;
+    if (follows(p) && p.online->anchor == f.stage().name()) all = rows_of(p, f, depth);
     const auto add = [&](const StageState &reader, const Bounds &scope) {
         for (const Expr &e : expressions_of(reader)) {
             for (const std::string &tensor : names_of(p)) {
@@ -176,8 +178,12 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
                 scope.push(reader->def.axes[d].name(), Interval(r->min[d], simplify_index(r->end(d) - 1, bounds_)));
             }
+            // What follows the stage's blocks is brought up to one of them where a loop over them stands around.
+            const bool block = follows(*reader) && reader->online->anchor == f.stage().name() &&
+                               f.stage().position(reader->online->loop) < depth;
             for (const Axis &a : reader->def.reduction_axes)
-                scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+                scope.push(a.name(), block ? Interval::single_point(f.value(reader->online->loop))
+                                           : Interval(0, simplify(a.extent() - 1)));
         }
         add(*reader, scope);
     }

@@ -1,5 +1,6 @@
 // Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
 #include "dsl/scatter.h"
+#include "schedules/online.h"
 #include "schedules/storage.h"
 #include "targets/lower/nest_builder.h"
 
@@ -56,8 +57,10 @@ Stmt NestBuilder::pure_walk(Frame &f, size_t depth, const std::function<Stmt(Fra
 // The consumer that is finished in the stage, at the stage's indices.
 Stmt NestBuilder::finish(Frame &f, size_t depth) {
     const StageState &consumer = state_.stage(f.stage().finished_into);
-    return pure_walk(f, depth, [&](Frame &g) {
-        return Provide::make(buffers_.at(consumer.name()), {at(g, consumer.def.value)}, indices(g), const_true());
+    return with_late_children(f, depth, 0, [&] {
+        return pure_walk(f, depth, [&](Frame &g) {
+            return Provide::make(buffers_.at(consumer.name()), {at(g, consumer.def.value)}, indices(g), const_true());
+        });
     });
 }
 
@@ -217,6 +220,7 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
         }
         is_last = simplify_index(is_last, bounds_);
     }
+    const bool rescales = s.online && !follows(s) && rescaled_on_reload(s);
     const auto whole = [&](const Stmt &s) { return runs.defined() ? IfThenElse::make(runs, s) : s; };
     const std::map<std::string, std::string> home = buffers_;
     return whole(with_partial_results(f, depth, s.accumulate->level, ".acc", [&] {
@@ -224,7 +228,11 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
         Stmt start = begin(f, depth);
         const bool later = rounds && !is_const_one(is_first);
         if (later && !s.accumulate->join) {
-            Stmt reload = pure_walk(f, depth, [&](Frame &g) { return store(g, read(g, home)); });
+            Stmt reload = pure_walk(f, depth, [&](Frame &g) {
+                std::vector<Expr> values = read(g, home);
+                if (rescales) values[0] = values[0] * online_factor(g, values[0].type());
+                return store(g, values);
+            });
             start = IfThenElse::make(is_first, start, reload);
         }
         Walk steps;

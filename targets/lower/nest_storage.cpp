@@ -21,10 +21,9 @@ std::string NestBuilder::fresh_instance(const std::string &name) {
     return n ? name + "'" + std::to_string(n) : name;
 }
 
-Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body,
-                               int copies) {
+// The region with what a padded tail runs on, and lanes that read the partial results of their own stage.
+Region NestBuilder::rounded_up(const StageState &s, const Region &region) const {
     Region stored = region;
-    // A padded tail runs on storage that is rounded up, and so do lanes that read the partial results of their own stage.
     for (const Relation &r : s.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
         if (!split || (split->tail != Tail::Pad && !(s.def.is_reduction() && covers_reads(s)))) continue;
@@ -38,9 +37,14 @@ Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const 
             }
         }
     }
+    return stored;
+}
+
+Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body,
+                               int copies) {
     std::vector<std::string> axes;
     for (const Axis &a : s.def.axes) axes.push_back(a.name());
-    return with_components(s.def, 0, axes, stored, s.layout, s.level, "", false, body, copies);
+    return with_components(s.def, 0, axes, rounded_up(s, region), s.layout, s.level, "", false, body, copies);
 }
 
 // Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.

@@ -138,7 +138,7 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
     const Expr extent = f.extent(split.parent), factor = static_cast<int>(split.factor);
     Frame main = f;
     main.set_mode(relation, Frame::Mode::Main);
-    const Expr blocks = simplify_index(extent / factor, bounds_);
+    const Expr blocks = simplify_index(extent / factor, bounds_), run = blocks_of(s, name, blocks);
     Frame rest = f;
     const auto left = as_const_int(rest_of(f, split));
     const bool lanes = s.has_loop(split.inner) && s.loop(split.inner).kind == LoopKind::Vectorized;
@@ -152,11 +152,13 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
     rest.pin(name, blocks);
     const auto last = [&] {
         Stmt body = inside(rest, depth, w);
-        return as_const_int(extent) ? body : IfThenElse::make(simplify_index(extent % factor > 0, bounds_), body);
+        Expr runs = as_const_int(extent) ? const_true() : simplify_index(extent % factor > 0, bounds_);
+        if (!run.same_as(blocks)) runs = simplify_index(runs && blocks_of(s, name, blocks + 1) > blocks, bounds_);
+        return is_const_one(runs) ? body : IfThenElse::make(runs, body);
     };
     if (is_const_zero(blocks)) return last();
     if (for_type(f, depth, w.skip_reductions) != ForType::Parallel) {
-        const Stmt first = one_loop(main, depth, w, 0, blocks);
+        const Stmt first = one_loop(main, depth, w, 0, run);
         return Block::make(first, last());
     }
     // The partial block is one iteration of the parallel loop, so that it runs beside the others.

@@ -37,7 +37,9 @@ public:
         if (random_.chance(0.12)) add_inout();
         const int n = static_cast<int>(random_.between(1, 4));
         const bool product = !instructions_.empty() && random_.chance(0.06);
-        for (int s = 0; s < n; s++) {
+        const bool mix = !product && !inout_ && random_.chance(0.05);
+        if (mix) add_mix();
+        for (int s = 0; s < n && !mix; s++) {
             if (s == 0 && product)
                 add_product();
             else
@@ -706,6 +708,43 @@ private:
             step("layout", {{"stage", bn + ".L2"}, {"terms", terms}});
         }
         step("tensorize", {{"stage", "S0"}, {"loop", jn + ".i"}, {"instruction", instruction.name}});
+    }
+
+    // S0(i, v) = sum over j of exp(s - max) times V, S1(i) = that of exp(s - max), and the directives that make one pass of it. What is
+    // not -inf of a row of s is one number, so that weights are 0 and 1 and all sums exact; a row may hold nothing else than -inf.
+    void add_mix() {
+        const Ranged i = fresh_axis("i", random_.between(1, 12)), v = fresh_axis("i", random_.between(1, 9));
+        const Ranged j = fresh_axis("r", random_.between(empty_ ? 0 : 1, 24));
+        const auto operand = [&](const std::vector<Ranged> &ranges) {
+            std::vector<Axis> axes;
+            std::vector<int64_t> extents;
+            for (const Ranged &r : ranges) {
+                axes.emplace_back("a" + std::to_string(axes.size()), r.axis.extent());
+                extents.push_back(r.n);
+            }
+            tensors_.push_back({input("A" + std::to_string(fresh_++), f32, axes), extents, -3, 3, false});
+            return tensors_.back().tensor;
+        };
+        const Tensor seen = operand({i, j}), level = operand({i}), V = operand({j, v});
+        const Expr none = Halide::Internal::FloatImm::make(f32, -std::numeric_limits<double>::infinity());
+        const Expr s = select(seen(i.axis, j.axis) > 0, level(i.axis), none);
+        const Tensor top = compute("top", {i.axis}, maximum(s, j.axis));
+        const Tensor w = compute("w", {i.axis, j.axis}, exp(s - top(i.axis)));
+        const double most = 3 * static_cast<double>(j.n);
+        tensors_.push_back({compute("S1", {i.axis}, kumiko::sum(w(i.axis, j.axis), j.axis)), {i.n}, 0, most, true});
+        const Expr term = w(i.axis, j.axis) * V(j.axis, v.axis);
+        tensors_.push_back({compute("S0", {i.axis, v.axis}, kumiko::sum(term, j.axis)), {i.n, v.n}, -most, most, true});
+        const auto step = [&](const char *primitive, nlohmann::json arguments) {
+            recipe_.push_back({primitive, std::move(arguments), {}});
+        };
+        const std::string in = i.axis.name(), jn = j.axis.name(), vn = v.axis.name();
+        step("split", {{"stage", "S0"}, {"loop", jn}, {"factor", random_.between(1, 7)}});
+        const std::vector<std::string> order = {in, jn + ".o", jn + ".i", vn};
+        if (random_.chance(0.7)) step("reorder", {{"stage", "S0"}, {"loops", order}});
+        if (random_.chance(0.3)) step("inline_into", {{"stage", "w"}});
+        const std::vector<std::string> both = {"S1"}; // where it is an output
+        step("online", {{"stage", "S0"}, {"max", "top"}, {"loop", jn + ".o"}, {"sums", both}});
+        step("online", {{"stage", "S0"}, {"max", "top"}, {"loop", jn + ".o"}});
     }
 
     // Keeps what one stage hands to the next small.

@@ -376,6 +376,15 @@ private:
             a = all[r_.below(all.size())]->name;
             return true;
         }
+        if (name == "max") {
+            std::vector<std::string> all;
+            for (const StageState &s : s_.stages) {
+                if (s.def.reduction_kind == "maximum") all.push_back(s.name());
+            }
+            if (all.empty()) return false;
+            a = pick(r_, all);
+            return true;
+        }
         if (name == "name") { // of a region
             a = "part" + std::to_string(s_.stages.size());
             return true;
