@@ -131,12 +131,14 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
         window *= extent_of(sum, w, 1);
         rows = std::max(rows, extent_of(sum, w, 1));
     }
-    // A window that skips elements shares no rows with the next one that would be worth keeping: both stay in the first cache.
-    const int64_t read = r.dense ? row : 2 * row;
+    // Where a window skips elements of rows, few channels' weights and rows stay in the first cache together; channels that come last
+    // are read in runs, which are not to be short.
+    const bool skips = !r.dense && !r.nhwc;
+    const int64_t read = skips ? 2 * row : row;
     const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
     const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
     const int64_t most = window == 1 ? first / (vectors * lanes * sum.type.bytes())
-                                     : std::max<int64_t>(16, (r.dense ? second / 8 : first * 5 / 8) / bytes);
+                                     : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / 8) / bytes);
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);

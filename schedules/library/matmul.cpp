@@ -194,7 +194,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();
     p.parallel = Choice(has ? wished : M >= N ? "rows" : "columns", shares);
     // Looking at an operand costs about as much as a few rows of products with it.
-    constexpr int64_t enough_rows = 32;
+    constexpr int64_t enough_rows = 16;
     const bool narrow = narrow_way(r.contraction, op, r.a, r.b, machine).has_value() && !p.multiply.is("plain");
     p.narrow = Flag(narrow && r.M.value_or(0) >= enough_rows && r.N.value_or(0) >= enough_rows,
                     narrow ? std::vector<bool>{false, true} : std::vector<bool>{false});
@@ -479,8 +479,17 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     Schedule s = schedule_one(op, machine, r, p, p.multiply, std::nullopt);
     if (!p.narrow || p.pack_b.is("ahead")) return s;
     const NarrowWay way = *narrow_way(r.contraction, op, r.a, r.b, machine);
+    // Blocks of as many bytes as the other kernel's are of more steps where the copies' elements are smaller.
+    const Product wide = product(p.multiply, r.contraction, op, r.a, r.b, machine),
+                  narrow = product(way.instruction, r.contraction, op, r.a, r.b, machine);
+    const int64_t times = std::max(1, std::min(wide.a.bytes() / narrow.a.bytes(), wide.b.bytes() / narrow.b.bytes()));
+    MatmulParameters deeper = p;
+    if (r.K && times > 1) {
+        const int64_t depth = std::min(*r.K, even_block(*r.K, std::min(*r.K, p.depth * times), narrow.lanes));
+        deeper.depth = Tile(depth, {depth});
+    }
     return s.specialize(within(way.needs.input, way.needs.range.min, way.needs.range.max),
-                        schedule_one(op, machine, r, p, way.instruction, way.needs));
+                        schedule_one(op, machine, r, deeper, way.instruction, way.needs));
 }
 
 Schedule matmul(const Op &op, const Machine &machine) {

@@ -128,8 +128,8 @@ TEST_CASE("an instruction that may saturate is taken where the values are known 
 }
 
 TEST_CASE("products choose by the values of each call") {
-    for (bool transposed : {false, true}) {
-        const Op op = ops::matmul(u8, 50, 70, 90, {.transpose_b = transposed, .b_type = i8});
+    for (const auto &[transposed, steps] : {std::pair(false, 90), std::pair(true, 90), std::pair(false, 1100)}) {
+        const Op op = ops::matmul(u8, 50, 70, steps, {.transpose_b = transposed, .b_type = i8});
         const Machine avx2 = Machine::named("x86-64-avx2");
         library::MatmulParameters p = library::matmul_parameters(op, avx2);
         CHECK(p.narrow);
