@@ -137,8 +137,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t read = skips ? 2 * row : row;
     const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
     const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
-    const int64_t most = window == 1 ? first / (vectors * lanes * sum.type.bytes())
-                                     : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / 8) / bytes);
+    const int64_t most = window == 1
+                             ? first / (vectors * lanes * sum.type.bytes())
+                             : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / (r.nhwc ? 2 : 8)) / bytes);
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
