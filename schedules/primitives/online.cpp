@@ -163,7 +163,17 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
         if (s.placement.kind == Placement::Kind::Inline || stands_in_block(state, s, name)) continue;
         place_stage(state, s, {Placement::Kind::At, name, at});
     }
-    // What comes after the last block stands after the anchor.
+    // What is brought up to each block stands before the anchor, and what comes after the last block after it.
+    const std::vector<std::string> inside = between(state, name);
+    const auto in_block = [&](const StageState &s) {
+        const bool of_block = std::any_of(all.begin(), all.end(), [&](const std::string &f) {
+            return f != name && (s.name() == f || s.name() == f + ".block");
+        });
+        return of_block || std::find(inside.begin(), inside.end(), s.name()) != inside.end();
+    };
+    const auto anchor =
+        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
+    std::stable_partition(anchor, state.stages.end(), in_block);
     const std::vector<std::string> late = dependent(state, name);
     std::stable_partition(state.stages.begin(), state.stages.end(), [&](const StageState &s) {
         return std::find(late.begin(), late.end(), s.name()) == late.end();
