@@ -172,8 +172,11 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     auto [o, i] = R.split(along, lanes * vectors);
     StageHandle P = R.rfactor(i); // partial results
     const std::string lane = P.state().def.axes.back().name();
-    if (P.state().def.axes.size() > 1)
-        P.compute_at(name, at.empty() ? R.state().order[P.state().def.axes.size() - 2] : at);
+    std::string row = at; // several axes may be one loop
+    for (const std::string &l : R.state().order) {
+        if (at.empty() && !R.state().loop(l).reduction) row = l;
+    }
+    if (P.state().def.axes.size() > 1) P.compute_at(name, row);
     std::vector<LoopName> order;
     for (const std::string &l : P.state().order) {
         if (l != lane) order.push_back(l);

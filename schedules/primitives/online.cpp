@@ -115,6 +115,8 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     if (max.def.reduction_kind != "maximum" || !max.def.type.is_float() || max.def.reduction_axes.size() != 1)
         refuse(state, d, most + " is no maximum of floats along one axis", nullptr, "",
                "max = maximum(s, j), of which the sums use exp(s - max)");
+    if (most == name)
+        refuse(state, d, name + " is the maximum itself", &stage, loop.name, "a sum that uses exp(s - max)");
     const Blocks blocks = blocks_of(state, d, stage, loop);
     std::vector<std::string> all = {most, name};
     for (const std::string &s : sums) {
