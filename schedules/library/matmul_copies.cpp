@@ -1,0 +1,115 @@
+#include "dsl/types.h"
+#include "schedules/library/matmul_plan.h"
+
+namespace kumiko::library {
+
+std::optional<MatmulRoles> matmul_roles(const Op &op) {
+    const auto p = find_matrix_product(op);
+    if (!p || !is_plain(p->a) || !is_plain(p->b)) return std::nullopt;
+    MatmulRoles r{*p, {}, {}, {}};
+    const Stage &sum = *p->contraction.sum;
+    r.M = constant_extent(*find_axis(sum, r.i));
+    r.N = constant_extent(*find_axis(sum, r.j));
+    r.K = constant_extent(*find_axis(sum, r.k));
+    return r;
+}
+
+bool contiguous_in(const Operand &o, const std::string &axis) {
+    return o.indices.back().as<Halide::Internal::Variable>()->name == axis;
+}
+
+int64_t parts_of_depth(const MatmulRoles &r, const Product &product, int64_t most) {
+    const Stage &sum = *r.contraction.sum;
+    if (!r.K || product.group > 1 || product.tiles() || !sum.properties.associative || !sum.properties.commutative)
+        return 1;
+    int64_t parts = std::max<int64_t>(1, std::min(most, *r.K));
+    while (*r.K % parts) parts--;
+    return parts;
+}
+
+namespace {
+
+std::vector<LoopName> batches_of(const MatmulPlan &plan, const Operand &o) {
+    std::vector<LoopName> loops;
+    for (const std::string &b : plan.r.batches) {
+        if (o.axes.count(b)) loops.push_back(b);
+    }
+    return loops;
+}
+
+} // namespace
+
+std::vector<std::string> batched_layout(const MatmulPlan &plan, const Operand &o,
+                                        const std::vector<std::string> &terms) {
+    std::vector<std::string> layout;
+    for (const LoopName &b : batches_of(plan, o)) layout.push_back(b.name);
+    layout.insert(layout.end(), terms.begin(), terms.end());
+    return layout;
+}
+
+void copy_rows(const Op &op, const MatmulPlan &plan, StageHandle A) {
+    const MatmulRoles &r = plan.r;
+    const std::string rows = std::to_string(plan.p.rows), run = std::to_string(plan.together);
+    std::vector<LoopName> loops = batches_of(plan, r.a);
+    if (plan.together > 1)
+        A.layout(batched_layout(plan, r.a, {r.i + "/" + rows, r.k + "/" + run, r.i + "%" + rows, r.k + "%" + run}));
+    else
+        A.layout(batched_layout(plan, r.a, {r.i + "/" + rows, r.k, r.i + "%" + rows}));
+    if (plan.product.a != op.find_input(r.a.tensor)->type) A.hold_as(type_name(plan.product.a));
+    if (!contiguous_in(r.a, r.k)) return;
+    auto [o, in] = A.split(r.i, plan.p.rows);
+    loops.push_back(o);
+    if (plan.together > 1) {
+        auto [kb, km] = A.split(r.k, plan.together);
+        loops.insert(loops.end(), {kb, in, km});
+        A.reorder(loops).unroll(in).vectorize(km);
+    } else {
+        loops.insert(loops.end(), {r.k, in});
+        A.reorder(loops).unroll(in);
+    }
+}
+
+// B by panels as wide as the tile, the steps that an instruction takes at once side by side; one panel has no number.
+std::vector<std::string> columns_layout(const MatmulPlan &plan) {
+    const MatmulRoles &r = plan.r;
+    const int group = plan.product.group;
+    const std::string wide = std::to_string(plan.columns), steps = std::to_string(group);
+    std::vector<std::string> terms = {group > 1 ? r.k + "/" + steps : r.k};
+    terms.push_back(plan.panels ? r.j : r.j + "%" + wide);
+    if (!plan.panels) terms.insert(terms.begin(), r.j + "/" + wide);
+    if (group > 1) terms.push_back(r.k + "%" + steps);
+    return batched_layout(plan, r.b, terms);
+}
+
+// Whole vectors of rows of B go to the copy; the steps that an instruction takes at once are interleaved.
+void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
+    const MatmulRoles &r = plan.r;
+    const int lanes = plan.product.lanes, group = plan.product.group;
+    std::vector<LoopName> loops = batches_of(plan, r.b);
+    if (plan.product.b != op.find_input(r.b.tensor)->type) B.hold_as(type_name(plan.product.b));
+    LoopName in = r.j, k = r.k, inner = "";
+    if (!plan.panels) { // some panels at a time, so that whole pages of B's rows are read
+        auto [o, rest] = B.split(r.j, 4 * plan.columns, {r.j + ".p", r.j + ".q"});
+        loops.push_back(o);
+        in = rest;
+        const bool all = plan.p.parallel.is("rows") || plan.p.parallel.is("grid"); // cores read all of it
+        if (all && plan.p.outer.is("depth") && !plan.p.pack_b.is("ahead")) B.parallel(o);
+    }
+    if (group > 1) std::tie(k, inner) = B.split(r.k, group, {r.k + ".p", r.k + ".g"});
+    const bool whole = contiguous_in(r.b, r.j) && lanes > 1;
+    if (whole && group > 1) {
+        auto [v, l] = B.split(in, lanes, {r.j + ".v", r.j + ".l"});
+        loops.insert(loops.end(), {k, v, inner, l});
+        B.reorder(loops).unroll(inner).vectorize(l);
+        if (!plan.panels) B.unroll(v);
+    } else {
+        loops.push_back(k);
+        if (group > 1) loops.push_back(inner);
+        loops.push_back(in);
+        B.reorder(loops);
+        if (whole) B.vectorize(in, lanes);
+        if (whole && !plan.panels) B.unroll(in.name + ".o");
+    }
+}
+
+} // namespace kumiko::library

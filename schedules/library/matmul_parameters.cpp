@@ -1,0 +1,167 @@
+#include "schedules/library/matmul_plan.h"
+
+#include <numeric>
+
+namespace kumiko::library {
+
+namespace {
+
+// How many of 64 sets of lines, a page of them, rows meet that lie so many bytes apart.
+int64_t lines_met(int64_t bytes) {
+    constexpr int64_t line = 64, sets = 64;
+    return bytes % line ? sets : sets / std::gcd(bytes / line, sets);
+}
+
+// How many rows, columns and parts of the reduction go to cores of their own.
+struct Pieces {
+    int64_t rows = 1, columns = 1, depth = 1;
+    std::string way() const {
+        return depth > 1                 ? "depth"
+               : rows > 1 && columns > 1 ? "grid"
+               : rows > 1                ? "rows"
+               : columns > 1             ? "columns"
+                                         : "none";
+    }
+};
+
+// As many pieces as threads. Rows first, while they leave each core some tiles; then the pieces that read the least of A and B, a
+// grid only of equal ones, whose ends no tile tests; and where tiles are fewer than cores, the reduction in parts, if these are long.
+Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns) {
+    constexpr int64_t worth = 1 << 18,
+                      long_part = 256; // products that pay for waking cores; steps that pay for a sum more
+    constexpr int64_t few = 4;         // cores that rows alone serve
+    if (threads == 1 || M * N * K < worth) return {};
+    const int64_t down = (M + tile_rows - 1) / tile_rows, across = (N + tile_columns - 1) / tile_columns;
+    if (down * across < threads && K >= threads * long_part) return {.depth = threads};
+    if (threads <= few && M >= 2 * threads * tile_rows) return {.rows = threads};
+    Pieces best;
+    int64_t least = 0;
+    for (int64_t rows = 1; rows <= threads; rows++) {
+        const int64_t columns = threads / rows;
+        const bool equal = M % rows == 0 && N % (columns * tile_columns) == 0;
+        if (threads % rows || (rows > 1 && columns > 1 && !equal)) continue;
+        const int64_t tall = (down + rows - 1) / rows * tile_rows,
+                      wide = (across + columns - 1) / columns * tile_columns;
+        const int64_t time =
+            tall * wide * K + (tall + wide) * K; // products of the core that has most, and what it reads
+        if (least == 0 || time < least) best = {.rows = rows, .columns = columns}, least = time;
+    }
+    return best;
+}
+
+} // namespace
+
+MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
+    const MatmulRoles r = *matmul_roles(op);
+    const Type type = r.contraction.sum->type;
+    const int64_t M = r.M.value_or(1 << 20), N = r.N.value_or(1 << 20), K = r.K.value_or(1 << 20);
+
+    MatmulParameters p;
+    const std::vector<std::string> ways = product_ways(r.contraction, op, r.a, r.b, machine);
+    p.multiply = Choice(M >= 4 ? ways.front() : "plain", ways);
+    const Product product = library::product(p.multiply, r.contraction, op, r.a, r.b, machine);
+    const int lanes = product.lanes, registers = accumulator_registers(machine);
+    const bool converts = product.holds(op.find_input(r.a.tensor)->type, op.find_input(r.b.tensor)->type);
+    const int64_t needed = std::max<int64_t>(1, (N + lanes - 1) / lanes);
+    const int64_t vectors = std::min<int64_t>(2, needed);
+    std::vector<int64_t> row_choices, vector_choices;
+    // Rows of A a page apart meet in the same few lines of the first cache, of which one is left to B.
+    const bool crowded =
+        vectors == 1 && contiguous_in(r.a, r.k) && lines_met(K * op.find_input(r.a.tensor)->type.bytes()) == 1;
+    const int64_t most_rows = std::min<int64_t>(crowded ? 7 : registers / vectors, std::max<int64_t>(M, 1));
+    for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M, 1)}); n++) row_choices.push_back(n);
+    for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
+    p.rows = Tile::nearest(most_rows, row_choices);
+    p.vectors = Tile::nearest(vectors, vector_choices);
+    // A matrix of a few tiles: tiles of equal height, three vectors wide where that is all there is; otherwise a row less, which
+    // leaves registers to the steps that are unrolled.
+    const bool few = r.M && r.N && r.K && M <= 6 * most_rows && needed <= 4 && product.group == 1;
+    if (few) {
+        const bool whole = needed == 3 && registers >= 12;
+        if (whole) p.vectors = Tile::nearest(3, vector_choices);
+        const int64_t rows = whole ? registers / 3 : needed == 1 ? most_rows : (registers - 2) / vectors;
+        int64_t tile = even_block(M, rows, 1);
+        if (N % lanes == 0 && M % tile != 0 && tile > 4 && M % (tile - 1) == 0) tile--; // no shorter one at the end
+        p.rows = Tile::nearest(tile, row_choices);
+    }
+
+    // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits
+    // to it cost more than reading the panel from the second cache.
+    const int64_t columns = vectors * lanes;
+    const bool tall = M >= 768 && K >= 1024;
+    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * product.b.bytes());
+    const int64_t depth = std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes));
+    std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
+    depths.push_back(std::max<int64_t>(depth, 1));
+    std::sort(depths.begin(), depths.end());
+    depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+    p.depth = Tile(std::max<int64_t>(depth, 1), depths);
+
+    // Where a block of depth of B fits the third cache it is copied once for all rows; where all are large, the block of A leaves
+    // its panels room.
+    const bool third =
+        machine.find_level("L3") && depth * (r.N ? N : 0) * product.b.bytes() <= cache_bytes(machine, "L3", 0);
+    const bool large = M >= 384 && N >= 256 && K > depth && third;
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
+    const int64_t threads = threads_of(machine);
+    std::vector<int64_t> blocks;
+    for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
+        const int64_t block = even_block(M, (M + pieces - 1) / pieces, p.rows);
+        if (block >= p.rows && (blocks.empty() || block < blocks.back())) blocks.push_back(block);
+    }
+    std::reverse(blocks.begin(), blocks.end());
+    if (!r.M) { // pieces of what is not known are no measure
+        blocks.clear();
+        for (int64_t n : {4, 8, 16, 32, 64}) blocks.push_back(n * p.rows);
+    }
+    // A packed block has to fit, its last tile counted whole.
+    const int64_t fits = cache_bytes(machine, "L2", 512 << 10) / (depth * product.a.bytes());
+    while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
+    if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
+    int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
+    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns);
+    if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
+    if (pieces.rows > 1 && pieces.columns > 1) { // equal blocks
+        while (M % wish) wish--;
+        blocks.insert(std::lower_bound(blocks.begin(), blocks.end(), wish), wish);
+        blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    } else {
+        wish = r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits);
+    }
+    p.row_block = Tile::nearest(wish, blocks);
+    // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them or they are so far
+    // apart that they crowd each other out of the caches; columns are worth copying.
+    p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
+                    {false, true});
+    // Rows of B that spread over the first cache by themselves are read as they lie, the better they do the more tiles may read them.
+    const int64_t met =
+        contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * op.find_input(r.b.tensor)->type.bytes()) : 1;
+    const int64_t readers = met >= 16 ? 32 : met >= 4 ? 12 : 4;
+    const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
+    std::vector<std::string> copies = {"panel"};
+    if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");
+    if (machine.find_level("L3")) copies.push_back("blocks");
+    copies.push_back("ahead");
+    p.pack_b = Choice(blocked ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", copies);
+    p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
+    p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
+    p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
+    // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
+    const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
+    p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
+    std::vector<std::string> shares = {"none", "rows", "columns"};
+    if (!product.tiles()) shares.push_back("grid");
+    const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
+    if (parts) shares.push_back("depth");
+    const std::string wished = pieces.way();
+    const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();
+    p.parallel = Choice(has ? wished : M >= N ? "rows" : "columns", shares);
+    // Looking at an operand costs about as much as a few rows of products with it.
+    constexpr int64_t enough_rows = 16;
+    const bool narrow = narrow_way(r.contraction, op, r.a, r.b, machine).has_value() && !p.multiply.is("plain");
+    p.narrow = Flag(narrow && r.M.value_or(0) >= enough_rows && r.N.value_or(0) >= enough_rows,
+                    narrow ? std::vector<bool>{false, true} : std::vector<bool>{false});
+    return p;
+}
+
+} // namespace kumiko::library
