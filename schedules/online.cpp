@@ -188,6 +188,17 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
             return l + ", whose iterations run at once, stands between " + blocks + " and " + s->name() +
                    ", which is kept outside; compute it inside that loop";
     }
+    for (const StageState &s : state.stages) { // at the blocks, reading what is brought up to each
+        if (s.buffers == 1 || s.placement.kind == Placement::Kind::Inline || !stands_in_block(state, s, name)) continue;
+        for (const StageState *f : followers(state, name)) {
+            const auto &e = s.def.value;
+            bool reads = e.defined() && depends_on(state, e, f->name());
+            for (const Component &c : s.def.components) reads = reads || depends_on(state, c.term, f->name());
+            if (reads)
+                return s.name() + " is filled before its block's turn, when " + f->name() +
+                       ", which it reads, is not there yet";
+        }
+    }
     const std::vector<std::string> inner = between(state, name);
     for (const std::string &b : inner) {
         const StageState &s = *state.find(b);

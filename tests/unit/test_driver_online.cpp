@@ -336,6 +336,11 @@ TEST_CASE("online refuses what it cannot do") {
     has(with([](Schedule &, StageHandle M) { M.online("sum", "j.o"); }), "sum is no maximum of floats");
     has(with([](Schedule &s, StageHandle) { s.stage("max").online("max", s.stage("max").split("j", 4).first); }),
         "max is the maximum itself");
+    has(with([](Schedule &s, StageHandle M) {
+            M.online("max", "j.o", {"sum"});
+            s.stage("e").double_buffer();
+        }),
+        "e is filled before its block's turn");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"e"}); }), "it is no sum");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum", "sum"}); }), "named twice");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).online("max", "j.o"); }),
