@@ -8,6 +8,7 @@
 #include "schedules/online.h"
 
 #include <bit>
+#include <cmath>
 
 namespace kumiko::library {
 
@@ -21,6 +22,27 @@ struct Roles {
     std::string i, j, d, v;
     std::string queries, output;
 };
+
+// Whether a choice takes no part of some scores: -inf instead.
+bool leaves_out(const Op &op) {
+    struct Find : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        static bool is_none(const Expr &e) {
+            const auto *f = e.as<Halide::Internal::FloatImm>();
+            return f && std::isinf(f->value) && f->value < 0;
+        }
+        void visit(const Halide::Internal::Select *op) override {
+            found = found || is_none(op->true_value) || is_none(op->false_value);
+            IRVisitor::visit(op);
+        }
+    } find;
+    for (const Stage &s : op.stages()) {
+        if (s.value.defined()) s.value.accept(&find);
+        for (const Component &c : s.components) c.term.accept(&find);
+    }
+    return find.found;
+}
 
 std::vector<std::string> names_of(const std::vector<Axis> &axes) {
     std::vector<std::string> names;
@@ -220,10 +242,11 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
         cache_bytes(machine, "L1", 32 << 10) / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
     p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {32, 64, 128, 256, 512, 1024});
     p.parallel = Flag(pays_to_share(op, machine));
-    // Whole rows of scores and their exponentials, where those of the least task would not stay in the second cache.
+    // Block by block where a mask leaves blocks out, and where the scores of the least task would not stay in the second cache.
     const int64_t least = 2 * lanes * keys.value_or(1024) * r.score->type.bytes();
     const bool online =
-        many && followers_of(Schedule(op, machine), r) && 2 * least > cache_bytes(machine, "L2", 512 << 10);
+        many && followers_of(Schedule(op, machine), r) &&
+        (2 * least > cache_bytes(machine, "L2", 512 << 10) || (leaves_out(op) && keys.value_or(1024) > p.depth));
     p.online = Flag(online);
     return p;
 }
