@@ -10,16 +10,6 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The parts of a conjunction that say something of values.
-void find_conditions(const Expr &e, std::vector<ValuesWithin> &found) {
-    if (const auto *both = e.as<And>()) {
-        find_conditions(both->a, found);
-        find_conditions(both->b, found);
-    } else if (const auto one = values_condition(e)) {
-        found.push_back(*one);
-    }
-}
-
 bool lies_dense(const Input &in) {
     Expr step = 1;
     for (size_t d = in.axes.size(); d-- > 0;) {
@@ -82,11 +72,12 @@ std::optional<ValueRange> values_of(const ScheduleState &state, const std::strin
     if (s && s->is_copy) return values_of(state, s->copied);
     auto range = values_of(state.type_of(tensor));
     if (!range || !state.op.find_input(tensor)) return range;
-    std::vector<ValuesWithin> found;
-    for (const Assume &a : state.assumptions) find_conditions(a.condition, found);
-    for (const ValuesWithin &w : found) {
-        if (w.input != tensor) continue;
-        range->min = std::max(range->min, w.range.min), range->max = std::min(range->max, w.range.max);
+    std::vector<Expr> all;
+    for (const Assume &a : state.assumptions) split_into_ands(a.condition, all);
+    for (const Expr &e : all) {
+        const auto w = values_condition(e);
+        if (!w || w->input != tensor) continue;
+        range->min = std::max(range->min, w->range.min), range->max = std::min(range->max, w->range.max);
     }
     return range;
 }

@@ -60,6 +60,10 @@ void interleave_stores(Lowering &); // interleave.cpp
 void simplify_indices(Lowering &);  // simplify.cpp
 void rename_loops(Lowering &);      // rename.cpp
 
+// The bounds in a conjunction: a <= b or a < b, of int32. And where one holds, as something that is to be at least zero.
+std::vector<Expr> bounds_in(const Expr &condition); // partition.cpp
+Expr slack(const Expr &bound);
+
 // Remainders of neighbours as neighbours: (6 x + 1) % 12 as (6 x) % 12 + 1.
 Expr split_remainders(const Expr &index); // simplify.cpp
 

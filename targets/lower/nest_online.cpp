@@ -24,12 +24,7 @@ Expr let_of(Type t, const std::string &name) { return Variable::make(t, name); }
 // The bounds, a <= b or a < b of indices, without all of which `e` is the identity.
 void collect_bounds(const Expr &e, const Expr &identity, std::vector<Expr> &bounds) {
     const auto add = [&](const Expr &condition) {
-        std::vector<Expr> all;
-        split_into_ands(condition, all);
-        for (const Expr &c : all) {
-            const auto of_indices = [](const auto *op) { return op && op->a.type() == Int(32); };
-            if (of_indices(c.as<LE>()) || of_indices(c.as<LT>())) bounds.push_back(c);
-        }
+        for (const Expr &b : bounds_in(condition)) bounds.push_back(b);
     };
     const auto choose = [&](const Expr &condition, const Expr &yes, const Expr &no) {
         if (equal(no, identity)) add(condition), collect_bounds(yes, identity, bounds);
@@ -63,10 +58,7 @@ Expr NestBuilder::blocks_run(const Frame &f, size_t depth) {
     collect_bounds(inlined(c.term), c.identity, bounds);
     Expr run;
     for (const Expr &b : bounds) {
-        const auto *le = b.as<LE>();
-        const auto *lt = b.as<LT>();
-        const Expr slack = le ? le->b - le->a : lt->b - lt->a - 1;
-        const Interval most = bounds_of_expr_in_scope(simplify(slack), scope);
+        const Interval most = bounds_of_expr_in_scope(simplify(slack(b)), scope);
         if (!most.has_upper_bound()) continue;
         const auto step = step_of(most.max, blocks);
         if (!step || *step >= 0) continue;

@@ -25,9 +25,6 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
-namespace {
-
-// The bounds in a conjunction: a <= b or a < b, of int32.
 std::vector<Expr> bounds_in(const Expr &condition) {
     std::vector<Expr> all, bounds;
     split_into_ands(condition, all);
@@ -38,11 +35,12 @@ std::vector<Expr> bounds_in(const Expr &condition) {
     return bounds;
 }
 
-// Where a bound holds, as something that is to be at least zero.
 Expr slack(const Expr &bound) {
     if (const auto *le = bound.as<LE>()) return le->b - le->a;
     return bound.as<LT>()->b - bound.as<LT>()->a - 1;
 }
+
+namespace {
 
 // The bounds that choose between a value and another below one loop, each with the least and the greatest slack that any iteration of
 // the loops inside gives; more than one where it stands in several loops of one name.
