@@ -143,7 +143,10 @@ const char *const preface =
     "largest difference from our direct sum in float32, relative to the largest result. Spread: between the\n"
     "10th and 90th percentile of ours, relative to the median; where it is large, other work ran on the host, and a "
     "few per\n"
-    "cent either way mean nothing.\n\n";
+    "cent either way mean nothing. \"At the fastest tenths\" compares the 10th percentile of ours with the least of "
+    "the "
+    "peers',\n"
+    "which such work disturbs least.\n\n";
 
 } // namespace
 

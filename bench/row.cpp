@@ -7,6 +7,7 @@ Json BenchRow::json() const {
     Json j = {{"suite", suite}, {"case", name}, {"threads", threads}, {"ours", ours}, {"unit", unit}, {"peers", peers}};
     j["best_peer"] = best_peer.empty() ? Json(nullptr) : Json(best_peer);
     j["ratio"] = ratio > 0 ? Json(ratio) : Json(nullptr);
+    j["fast_ratio"] = fast_ratio > 0 ? Json(fast_ratio) : Json(nullptr);
     j["peak"] = peak > 0 ? Json(peak) : Json(nullptr);
     j["of_peak"] = peak > 0 ? Json(of_peak) : Json(nullptr);
     j["spread"] = spread;
@@ -33,6 +34,7 @@ BenchRow BenchRow::from_json(const Json &j) {
     for (const auto &[name, note] : j.at("notes").items()) r.peer_notes[name] = note.get<std::string>();
     if (!j.at("best_peer").is_null()) r.best_peer = j.at("best_peer").get<std::string>();
     for (const Json &remark : j.at("remarks")) r.remarks.push_back(remark.get<std::string>());
+    if (j.contains("fast_ratio")) r.fast_ratio = number("fast_ratio"); // rows of older reports have none
     r.direct = j.value("direct", 0.0), r.error = j.value("error", 0.0);
     r.failure = j.value("failure", ""), r.wrong = j.value("wrong", "");
     return r;

@@ -123,15 +123,17 @@ CountedWork peak_of(const Op &op, bool by_operations, int threads) {
 void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing> &timings, size_t ours, size_t first,
                 double amount) {
     size_t fastest = 0;
+    double fast = 0;
     for (size_t i = first; i < contest.pieces.size(); i++) {
         const Piece &p = contest.pieces[i];
         row.peers[p.name] = amount / timings[i].median;
         if (!p.note.empty()) row.peer_notes[p.name] = p.note;
         if (!fastest || timings[i].median < timings[fastest].median) fastest = i;
+        if (fast == 0 || timings[i].p10 < fast) fast = timings[i].p10;
     }
     if (!fastest) return;
     row.best_peer = contest.pieces[fastest].name;
-    if (ours) row.ratio = speedup(timings[ours], timings[fastest]);
+    if (ours) row.ratio = speedup(timings[ours], timings[fastest]), row.fast_ratio = fast / timings[ours].p10;
 }
 
 } // namespace

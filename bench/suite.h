@@ -43,6 +43,8 @@ struct BenchRow {
     std::map<std::string, std::string> peer_notes;
     std::string best_peer; // "" when there is none
     double ratio = 0;      // median over the rounds of ours / best_peer in that round, above 1 is better; 0: none
+    double fast_ratio =
+        0; // of each one's fastest tenth, which neighbours on the host disturb least: ours / the best peer; 0: none
     double peak = 0; // what the machine can do, in `unit`; 0: none, or the caches hold it all and copying is no bound
     double of_peak = 0;
     double spread = 0; // of ours: (p90 − p10) / median

@@ -7,7 +7,7 @@ namespace kumiko::bench {
 
 Summary summarize(const std::vector<BenchRow> &rows) {
     Summary s;
-    double ratios = 0, shares = 0;
+    double ratios = 0, fast_ratios = 0, shares = 0;
     int peaks = 0;
     std::vector<double> spreads;
     for (const BenchRow &r : rows) {
@@ -18,7 +18,7 @@ Summary summarize(const std::vector<BenchRow> &rows) {
             spreads.push_back(r.spread);
         if (r.ratio > 0) {
             s.compared++;
-            ratios += std::log(r.ratio);
+            ratios += std::log(r.ratio), fast_ratios += std::log(r.fast_ratio);
             if (s.worst == 0 || r.ratio < s.worst) s.worst = r.ratio, s.worst_case = r.name;
         }
         if (r.of_peak > 0) {
@@ -27,7 +27,7 @@ Summary summarize(const std::vector<BenchRow> &rows) {
         }
     }
     if (!spreads.empty()) s.spread = summarize(spreads).median;
-    if (s.compared) s.ratio = std::exp(ratios / s.compared);
+    if (s.compared) s.ratio = std::exp(ratios / s.compared), s.fast_ratio = std::exp(fast_ratios / s.compared);
     if (peaks) s.of_peak = std::exp(shares / peaks);
     return s;
 }
@@ -36,6 +36,7 @@ std::string Summary::text() const {
     std::string t = fmt::format("{} case{}", cases, cases == 1 ? "" : "s");
     if (compared) {
         t += fmt::format(": geometric mean {:.2f}x of the best peer (worst {:.2f}x, {})", ratio, worst, worst_case);
+        if (fast_ratio > 0) t += fmt::format(", {:.2f}x at the fastest tenths", fast_ratio);
         if (compared < cases) t += fmt::format(" over the {} that a peer has too", compared);
     } else {
         t += ", none that a peer has too";

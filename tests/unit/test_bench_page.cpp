@@ -61,12 +61,18 @@ TEST_CASE("means are geometric, the worst has a name, and what is not there does
     CHECK(s.spread == 0);
     CHECK(s.text() == "4 cases: geometric mean 0.50x of the best peer (worst 0.12x, b) over the 2 that a peer has too, "
                       "35 % of peak; 1 of them not supported");
+    BenchRow a = row("gemm-f32", "a", 2, 1), b = row("gemm-f32", "b", 1, 8);
+    a.fast_ratio = 1, b.fast_ratio = 4;
+    CHECK(summarize({a, b}).fast_ratio == doctest::Approx(2));
+    CHECK(summarize({a, b}).text() ==
+          "2 cases: geometric mean 0.50x of the best peer (worst 0.12x, b), 2.00x at the fastest tenths");
     CHECK(summarize({row("gemm-f32", "d", 3, 0)}).text() == "1 case, none that a peer has too");
 }
 
 TEST_CASE("a row comes back from JSON as it was") {
     BenchRow r = row("gemm-f32", "a", 2, 1, 8);
-    r.remarks = {"x"}, r.threads = 3, r.spread = 0.25, r.tuned = true, r.failure = "f", r.wrong = "w";
+    r.remarks = {"x"}, r.threads = 3, r.spread = 0.25, r.fast_ratio = 1.5, r.tuned = true, r.failure = "f",
+    r.wrong = "w";
     CHECK(BenchRow::from_json(r.json()).json() == r.json());
     const BenchRow bare = row("gemm-f32", "a", 2, 0);
     CHECK(BenchRow::from_json(bare.json()).json() == bare.json());
