@@ -24,15 +24,19 @@ struct Pieces {
     }
 };
 
-// As many pieces as threads. Rows first, while they leave each core some tiles; then the pieces that read the least of A and B, a
-// grid only of equal ones, whose ends no tile tests; and where tiles are fewer than cores, the reduction in parts, if these are long.
-Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns) {
+// As many pieces as threads. The reduction in parts, where it may be cut, if these are long and tiles are fewer than cores or it is
+// far longer than rows and columns; otherwise rows, while they leave each core some tiles; then the pieces that read the least of A
+// and B, a grid only of equal ones, whose ends no tile tests.
+Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns,
+                  bool parts) {
     constexpr int64_t worth = 1 << 18,
                       long_part = 256; // products that pay for waking cores; steps that pay for a sum more
     constexpr int64_t few = 4;         // cores that rows alone serve
     if (threads == 1 || M * N * K < worth) return {};
     const int64_t down = (M + tile_rows - 1) / tile_rows, across = (N + tile_columns - 1) / tile_columns;
-    if (down * across < threads && K >= threads * long_part) return {.depth = threads};
+    const bool fills = down * across >= threads,
+               very_long = K >= 32 * std::max(M, N); // each reads its part of A and B alone
+    if (parts && K >= threads * long_part && (!fills || very_long)) return {.depth = threads};
     if (threads <= few && M >= 2 * threads * tile_rows) return {.rows = threads};
     Pieces best;
     int64_t least = 0;
@@ -119,7 +123,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
     if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
-    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns);
+    const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
+    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts);
     if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
     if (pieces.rows > 1 && pieces.columns > 1) { // equal blocks
         while (M % wish) wish--;
@@ -151,7 +156,6 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
     std::vector<std::string> shares = {"none", "rows", "columns"};
     if (!product.tiles()) shares.push_back("grid");
-    const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
     if (parts) shares.push_back("depth");
     const std::string wished = pieces.way();
     const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();
