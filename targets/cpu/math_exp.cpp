@@ -3,8 +3,8 @@
 //
 // Range reduction and coefficients of log: S. Moshier, Cephes mathematical library, single precision (logf.c,
 // 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
-// Functions" (1980). The polynomials of exp, 2^t, e^v - 1 and erf are fitted by us for the least relative error (3e-9,
-// 1e-7, 1e-8 and 2e-9), by weighted least squares as in Lawson's algorithm (1961). pow: log2
+// Functions" (1980). The polynomials of exp, exp below zero, 2^t, e^v - 1 and erf are fitted by us for the least relative error (3e-9,
+// 9e-8, 1e-7, 1e-8 and 2e-9), by weighted least squares as in Lawson's algorithm (1961). pow: log2
 // by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
@@ -24,8 +24,8 @@ const double infinity = std::numeric_limits<double>::infinity();
 // The square of e^(x/2) = 2^n e^(r/2), n = x / (2 ln 2) to the nearest integer, read off the last bits of
 // x / (2 ln 2) + 1.5 * 2^23: so one factor 2^n serves results of all sizes, and subnormal ones round once. The bounds keep n
 // in range (beyond them the result is 0 or infinite all the same); a NaN passes through both selections.
-Lanes exp_f32(const Mad &mad, Lanes x, bool may_be_positive = true) {
-    if (may_be_positive) x = pick(x > x.f(89.0), x.f(89.0), x);
+Lanes exp_f32(const Mad &mad, Lanes x) {
+    x = pick(x > x.f(89.0), x.f(89.0), x);
     x = pick(x < x.f(-104.0), x.f(-104.0), x);
     Lanes magic = x.f(12582912.0);
     Lanes shifted = mad(x, x.f(0.5 * M_LOG2E), magic);
@@ -37,6 +37,20 @@ Lanes exp_f32(const Mad &mad, Lanes x, bool may_be_positive = true) {
     Lanes bits = shifted.bits();
     Lanes root = p * (bits.shl(23) + bits.i(0x3f800000)).floats(); // what stands above n falls out at the left
     return root * root;
+}
+
+// The same of x <= 60: 2^(n + 32) is no subnormal number, so that one factor serves, and the polynomial has the 2^-32.
+Lanes exp_nonpositive_f32(const Mad &mad, Lanes x) {
+    x = pick(x < x.f(-104.0), x.f(-104.0), x);
+    Lanes magic = x.f(12582912.0);
+    Lanes shifted = mad(x, x.f(M_LOG2E), magic);
+    Lanes n = shifted - magic;
+    Lanes r = mad(n, n.f(-0.693359375), x);
+    r = mad(n, n.f(2.12194440e-4), r); // |r| <= ln 2 / 2
+    const double small = std::ldexp(1.0, -32);
+    Lanes p = mad.polynomial(r, {8.2902720657e-3 * small, 4.1898159641e-2 * small, 1.6667638128e-1 * small,
+                                 4.9999147841e-1 * small, 9.9999970631e-1 * small, small});
+    return p * (shifted.bits().shl(23) + shifted.bits().i(uint64_t(127 + 32) << 23)).floats();
 }
 
 Lanes log_f32(const Mad &mad, Lanes x0) {
@@ -89,7 +103,7 @@ Lanes tanh_f32(const Mad &mad, Lanes x) {
 
 // With e = exp(-|x|): 1 / (1 + e) above zero and e / (1 + e) below, which neither overflows nor cancels.
 Lanes sigmoid_f32(const Mad &mad, Lanes x) {
-    Lanes e = exp_f32(mad, -x.abs(), false);
+    Lanes e = exp_nonpositive_f32(mad, -x.abs());
     return pick(x >= x.f(0), x.f(1), e) / (x.f(1) + e);
 }
 
@@ -173,6 +187,8 @@ Value *Codegen::math_f32(const std::string &function, const std::vector<Value *>
     }
     if (function == "exp") {
         return exp_f32(mad, x).v;
+    } else if (function == "exp_nonpositive") {
+        return exp_nonpositive_f32(mad, x).v;
     } else if (function == "log") {
         return log_f32(mad, x).v;
     } else if (function == "tanh") {
