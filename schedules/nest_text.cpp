@@ -133,7 +133,9 @@ private:
                     line(depth, "peel first " + std::to_string(p.first) + ", last " + std::to_string(p.last));
             }
             for (const Prefetch &p : s.prefetches) {
-                if (p.loop == loop) line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead");
+                if (p.loop == loop)
+                    line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead" +
+                                    (p.of.empty() ? "" : " of " + p.consumer + "." + p.of));
             }
             children(s, loop, depth);
             if (s.online && s.online->loop == loop)

@@ -186,6 +186,14 @@ StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int
     return apply("prefetch", {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}}, where);
 }
 
+StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance,
+                                   const std::string &consumer, LoopName of, Place where) {
+    return apply(
+        "prefetch",
+        {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}, {"consumer", consumer}, {"of", of.name}},
+        where);
+}
+
 StageHandle &StageHandle::tensorize(LoopName loop, const std::string &instruction, Place where) {
     return apply("tensorize", {{"loop", loop.name}, {"instruction", instruction}}, where);
 }

@@ -82,6 +82,7 @@ struct Waiting {
 struct Prefetch {
     std::string tensor, loop;
     int64_t distance = 1;
+    std::string consumer, of; // whose loop's iterations the distance counts; none: of `loop` itself
 };
 
 // The first `first` and last `last` iterations of a loop get copies of the body of their own.

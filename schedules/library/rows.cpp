@@ -90,6 +90,35 @@ bool keeps_to_rows(const Op &op, const Roles &r) {
     return true;
 }
 
+// 0 where an extent is not known.
+int64_t known_bytes(Type t, const std::vector<Axis> &axes) {
+    int64_t bytes = t.bytes();
+    for (const Axis &a : axes) bytes *= constant_extent(a).value_or(0);
+    return bytes;
+}
+
+// While functions of a row's elements are computed, memory is idle: what they read of the next row is fetched.
+void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row) {
+    std::vector<std::string> stages;
+    for (const StageState &stage : s.state().stages) {
+        if (stage.name() != output && calls_functions(stage.def)) stages.push_back(stage.name());
+    }
+    for (const std::string &name : stages) {
+        StageHandle S = s.stage(name);
+        const StageState &state = S.state();
+        const auto vectors = std::find_if(state.order.begin(), state.order.end(), [&](const std::string &l) {
+            return state.loop(l).kind == LoopKind::Vectorized;
+        });
+        if (vectors == state.order.end() || vectors == state.order.begin()) continue;
+        const LoopName around = *(vectors - 1);
+        for (const Input &in : s.op().inputs()) {
+            const auto readers = s.state().consumers(in.name);
+            if (std::find(readers.begin(), readers.end(), name) != readers.end())
+                S.prefetch(in.name, around, 1, output, row);
+        }
+    }
+}
+
 } // namespace
 
 bool is_rows(const Op &op) {
@@ -115,6 +144,9 @@ RowsParameters rows_parameters(const Op &op, const Machine &machine) {
     }
     const int64_t together = std::clamp<int64_t>((1 << 16) / elements, 1, 16);
     p.rows = known ? Tile::nearest(together, Tile::sizes(rows, 1, 64)) : Tile(16, {1, 4, 16, 64});
+    int64_t bytes = 0;
+    for (const Input &in : op.inputs()) bytes = std::max(bytes, known_bytes(in.type, in.axes));
+    p.prefetch = Flag(bytes > cache_bytes(machine, "L2", 512 << 10));
     p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
@@ -167,6 +199,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
             }
         }
     }
+    if (p.prefetch) fetch_next_rows(s, Y.name(), at);
     stream_large_outputs(s);
     return s;
 }

@@ -10,7 +10,8 @@ struct RowsParameters {
     BOOST_HANA_DEFINE_STRUCT(RowsParameters, (Tile, accumulators), // vectors of partial results of a reduction
                              (Tile, unroll),                       // vectors per iteration of an elementwise stage
                              (Tile, rows),                         // rows in one task
-                             (Flag, parallel));                    // spread tasks over cores
+                             (Flag, prefetch),  // fetch the next row while functions of this one are computed
+                             (Flag, parallel)); // spread tasks over cores
 };
 
 bool is_rows(const Op &op);

@@ -1,3 +1,4 @@
+#include "schedules/online.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -37,12 +38,32 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
     return "";
 }
 
+// Why what the stage reads of `tensor` in later iterations of that loop of its consumer cannot be fetched ahead; "" when it can.
+std::string not_around(const ScheduleState &state, const StageState &stage, const std::string &tensor,
+                       const std::string &consumer, const std::string &of) {
+    const StageState *c = state.find(consumer), *inner = &stage;
+    while (inner && inner->placement.kind == Placement::Kind::At && inner->placement.consumer != consumer &&
+           !follows(*inner))
+        inner = state.find(inner->placement.consumer);
+    if (!inner || inner->placement.kind != Placement::Kind::At || follows(*inner))
+        return stage.name() + " is not computed in the loops of " + consumer;
+    const Placement &at = inner->placement;
+    if (!c || !c->has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer stands";
+    if (c->loop(of).kind == LoopKind::Vectorized) return "loop " + of + " of stage " + consumer + " is vectorized";
+    if (!c->has_loop(at.loop) || c->position(at.loop) < c->position(of))
+        return stage.name() + " is computed outside of loop " + of;
+    const StageState *p = state.producer(tensor);
+    if (p && p->placement.kind != Placement::Kind::Root) return tensor + " is not complete before " + consumer;
+    return "";
+}
+
 void apply(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string tensor = text_argument(d, "tensor");
     const int64_t distance = integer_argument(d, "distance");
     tensor_argument(state, d);
+    const std::string consumer = text_argument(d, "consumer"), of = text_argument(d, "of");
     if (distance < 1 || distance > 4096) {
         refuse(state, d, "a distance of " + std::to_string(distance) + " iterations", &stage, loop.name,
                "1 to 4096 iterations ahead");
@@ -54,12 +75,25 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
     if (const std::string why = not_fetchable(state, stage, tensor, loop.name); !why.empty()) {
         refuse(state, d, why, &stage, loop.name, "a loop inside which " + tensor + " is only read");
     }
-    stage.prefetches.push_back({tensor, loop.name, distance});
+    if (consumer.empty() != of.empty()) {
+        refuse(state, d, "\"consumer\" and \"of\" go together", &stage, loop.name,
+               "both, for a distance in iterations of that loop, or neither");
+    }
+    if (!of.empty() && tensor == stage.name()) {
+        refuse(state, d, "partial results of " + tensor + " are of one iteration of " + consumer, &stage, loop.name,
+               "a tensor that is complete before " + consumer);
+    }
+    if (const std::string why = of.empty() ? "" : not_around(state, stage, tensor, consumer, of); !why.empty()) {
+        refuse(state, d, why, &stage, loop.name,
+               "a loop in which " + stage.name() + " is computed, and a tensor that is complete before");
+    }
+    stage.prefetches.push_back({tensor, loop.name, distance, consumer, of});
     state.obligations.push_back(
-        {index, [name = stage.name(), tensor, l = loop.name](const ScheduleState &s) -> std::string {
+        {index, [name = stage.name(), tensor, l = loop.name, consumer, of](const ScheduleState &s) -> std::string {
              const StageState *stage = s.find(name);
              if (!reads(s, *stage, tensor)) return name + " no longer reads " + tensor + " itself";
-             return not_fetchable(s, *stage, tensor, l);
+             const std::string why = not_fetchable(s, *stage, tensor, l);
+             return !why.empty() || of.empty() ? why : not_around(s, *stage, tensor, consumer, of);
          }});
 }
 
@@ -70,16 +104,19 @@ const Primitive &prefetch_primitive() {
         "prefetch",
         "memory",
         "At each iteration of a loop, asks the caches for what the stage will read of a tensor some iterations later, "
-        "one "
-        "request for each "
-        "cache line. The tensor may be the stage itself: the partial results of a reduction whose outer loop stands "
-        "outside.",
+        "one request for each cache line. The tensor may be the stage itself: the partial results of a reduction whose "
+        "outer loop stands outside. With a consumer and its loop, for what the stage will read in the same iteration, "
+        "but some iterations of that loop later; in its last ones, for what the last one reads.",
         "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
-        "distance is 1 to 4096.",
+        "distance is 1 to 4096. A consumer's loop is one in which the stage is computed, and the tensor is an argument "
+        "or "
+        "computed at the root.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"tensor", ArgumentKind::Tensor, "the tensor that it reads"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"distance", ArgumentKind::Integer, "how many iterations ahead"}},
+         {"distance", ArgumentKind::Integer, "how many iterations ahead"},
+         {"consumer", ArgumentKind::Text, "a stage in whose loops this one is computed", true},
+         {"of", ArgumentKind::Text, "the loop of the consumer whose iterations the distance counts", true}},
         apply,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},

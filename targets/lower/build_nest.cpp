@@ -192,7 +192,9 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             const std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;
             return with_storage(p, *region, [&] {
+                const Frame *const around = std::exchange(around_[s.name()], &f);
                 Stmt produce = follows(p) ? Evaluate::make(0) : stage(by ? *by : p, *region);
+                around_[s.name()] = around;
                 return Block::make(produce, with_children(f, depth, w, i + 1));
             });
         }

@@ -107,8 +107,14 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
         }
     }
     if (!region) return Evaluate::make(0);
-    const std::string &loop = s.order[depth];
-    const Expr ahead = f.variable(loop) + static_cast<int>(p.distance);
+    const Frame *of = &f; // whose loop the distance counts
+    if (!p.of.empty()) {
+        of = around_[p.consumer];
+        if (!of || of->pinned(p.of)) return Evaluate::make(0); // an iteration that has a copy of the body of its own
+    }
+    const std::string &loop = p.of.empty() ? s.order[depth] : p.of;
+    const Expr extent = of->extent(loop), later = of->variable(loop) + static_cast<int>(p.distance),
+               ahead = p.of.empty() ? later : simplify_index(min(later, extent - 1), bounds_);
     // The dimension along which elements follow each other, and how many make a line.
     size_t along = stored.axes.size();
     int64_t step = std::max(1, line_bytes() / stored.type.bytes());
@@ -126,8 +132,9 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     std::vector<std::pair<std::string, Expr>> loops;
     for (size_t d = 0; d < stored.axes.size(); d++) {
         const Expr first = stored.region.min[d], end = stored.region.end(d);
-        Expr lo = substitute(f.prefix() + loop, ahead, region->min[d]);
-        const Expr hi = simplify_index(min(lo + substitute(f.prefix() + loop, ahead, region->extent[d]), end), bounds_);
+        Expr lo = substitute(of->prefix() + loop, ahead, region->min[d]);
+        const Expr hi =
+            simplify_index(min(lo + substitute(of->prefix() + loop, ahead, region->extent[d]), end), bounds_);
         lo = simplify_index(max(lo, first), bounds_);
         Expr count = simplify_index(hi - lo, bounds_), at = lo;
         if (is_const_one(count)) {
@@ -153,7 +160,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     for (size_t n = loops.size(); n-- > 0;) {
         body = For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
     }
-    return IfThenElse::make(ahead < f.extent(loop), body);
+    return p.of.empty() ? IfThenElse::make(ahead < extent, body) : body;
 }
 
 int NestBuilder::line_bytes() const {

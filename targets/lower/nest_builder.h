@@ -29,6 +29,7 @@ private:
     std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
+    std::map<std::string, const Frame *> around_;              // stages whose loops stand around
     std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
     Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all

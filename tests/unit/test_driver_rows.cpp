@@ -1,0 +1,129 @@
+// What rows of functions are made of: exp of what is taken from a maximum, and requests for what the next row reads.
+#include "ops/ops.h"
+#include "schedules/library/rows.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+// Y(i, j) = exp(X(i, j + shift) - the maximum of columns [0, most) of row i of Z).
+Op shifted_exp(int width, int most, int shift, bool other = false) {
+    Axis i("i", 5), j("j", 12), k("k", most), all("c", width);
+    Tensor X = input("X", Float(32), {i, all}), Z = input("Z", Float(32), {i, all});
+    Tensor top = compute("max", {i}, maximum(X(i, k), k));
+    return Op("e", {X, Z}, {compute("Y", {i, j}, exp((other ? Z : X)(i, j + shift) - top(i)) + Z(i, j))});
+}
+
+// Within the bound of the formula's own rounding, on inputs of one number each; of random ones where there is none.
+void check_near(const Schedule &s, const std::vector<float> &filled = {}) {
+    const Op &op = s.op();
+    const Kernel k = compile(s);
+    std::vector<Buffer<>> inputs;
+    for (const Input &in : op.inputs()) {
+        inputs.push_back(make_input(in, {}));
+        const float low = filled.empty() ? -8 : filled[inputs.size() - 1];
+        fill_random(inputs.back(), inputs.size(), low, filled.empty() ? 8 : low);
+    }
+    std::vector<Buffer<>> arrays = inputs;
+    for (const std::string &out : op.outputs()) arrays.push_back(make_output(op, out, {}));
+    k(arrays);
+    const Bounded meant = interpret_with_bound(op, inputs);
+    for (size_t o = 0; o < meant.values.size(); o++)
+        check_within(arrays[inputs.size() + o], meant.values[o], meant.bounds[o]);
+}
+
+bool nonpositive(const Schedule &s) { return body_of(s).find("exp_nonpositive_f32") != std::string::npos; }
+
+std::string told(const std::function<void()> &f) { return refusal(f); }
+
+} // namespace
+
+TEST_CASE("exp is told of differences from a maximum of what they are taken of, and of no others") {
+    CHECK(nonpositive(Schedule(ops::softmax(Float(32), 7, 40))));
+    CHECK(nonpositive(
+        library::schedule_rows(ops::log_softmax(Float(32), 7, 40), Machine::host(),
+                               library::rows_parameters(ops::log_softmax(Float(32), 7, 40), Machine::host()))));
+    CHECK(nonpositive(Schedule(ops::softmax(Float(16), 7, 40)))); // behind casts
+    CHECK(nonpositive(Schedule(shifted_exp(12, 12, 0))));
+    CHECK(nonpositive(Schedule(shifted_exp(20, 20, 3))));
+    CHECK_FALSE(nonpositive(Schedule(shifted_exp(20, 12, 3)))); // beyond those of which it is the maximum
+    CHECK_FALSE(nonpositive(Schedule(shifted_exp(12, 12, 0, true))));
+    Schedule copied(shifted_exp(12, 12, 0));
+    copied.place_in("X", "L1", "Y", "i");
+    CHECK(nonpositive(copied));
+    check_near(copied);
+}
+
+TEST_CASE("what is far above the maximum of others") {
+    const Op op = shifted_exp(12, 12, 0, true);
+    Schedule s(op);
+    s.stage("Y").vectorize("j", 4);
+    check_near(s, {-80, 8});
+}
+
+TEST_CASE("what the next row reads is asked for, and in the last row its own") {
+    const Op op = ops::softmax(Float(32), 6, 40);
+    Schedule s(op);
+    s.stage("share").compute_at("Y", "i");
+    s.stage("sum").compute_at("Y", "i");
+    s.stage("e").compute_at("Y", "i");
+    s.stage("max").compute_at("Y", "i");
+    auto e = s.stage("e");
+    auto [o, in] = e.split("j", 8);
+    e.vectorize(in).prefetch("X", o, 1, "Y", "i");
+    CHECK(s.nest().find("prefetch X 1 ahead of Y.i") != std::string::npos);
+    const std::string body = body_of(s);
+    INFO(body);
+    CHECK(body.find("kumiko.prefetch(\"X\"") != std::string::npos);
+    CHECK(body.find("min(Y.i, 4)*40)) + 40") != std::string::npos); // not beyond row 5
+    check_near(s);
+    for (bool fetch : {false, true}) {
+        for (const Op &rows : {ops::softmax(Float(32), 9, 300), ops::log_softmax(Float(32), 9, 300)}) {
+            library::RowsParameters p = library::rows_parameters(rows, Machine::host());
+            p.prefetch = Flag(fetch);
+            const Schedule r = library::schedule_rows(rows, Machine::host(), p);
+            CHECK((body_of(r).find("kumiko.prefetch") != std::string::npos) == fetch);
+            check_near(r);
+        }
+    }
+    Schedule peeled = s;
+    peeled.stage("Y").peel("i", 1, 1);
+    check_near(peeled);
+}
+
+TEST_CASE("distances in iterations of loops that do not stand around") {
+    const Op op = ops::softmax(Float(32), 6, 40);
+    const auto refused = [&](const std::string &why, const std::function<void(Schedule &)> &before) {
+        Schedule s(op);
+        const std::string text = told([&] {
+            before(s);
+            s.stage("e").prefetch("X", "j", 1, "Y", "i");
+            lower(s);
+        });
+        CHECK(text.find(why) != std::string::npos);
+        INFO(text);
+    };
+    refused("e is not computed in the loops of Y", [](Schedule &) {});
+    refused("loop i of stage Y no longer stands", [](Schedule &s) {
+        s.stage("Y").split("i", 2);
+        s.stage("share").compute_at("Y", "i.i"), s.stage("sum").compute_at("Y", "i.i");
+        s.stage("e").compute_at("Y", "i.i");
+    });
+    const auto with_e = [](Schedule &s) {
+        s.stage("share").compute_at("Y", "i"), s.stage("sum").compute_at("Y", "i"), s.stage("e").compute_at("Y", "i");
+    };
+    Schedule s(op);
+    with_e(s);
+    s.stage("max").compute_at("Y", "i");
+    CHECK(told([&] { s.stage("e").prefetch("max", "j", 1, "Y", "i"); }).find("max is not complete before Y") !=
+          std::string::npos);
+    CHECK(told([&] {
+              s.apply({"prefetch", {{"stage", "e"}, {"tensor", "X"}, {"loop", "j"}, {"distance", 1}, {"of", "i"}}});
+          }).find("\"consumer\" and \"of\" go together") != std::string::npos);
+    s.stage("e").prefetch("X", "j", 1, "Y", "i");
+    CHECK(told([&] {
+              s.stage("Y").split("i", 2);
+              lower(s);
+          }).find("loop i of stage Y no longer stands") != std::string::npos);
+}
