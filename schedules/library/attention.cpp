@@ -238,9 +238,10 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     // Whole tiles of queries, where a task is one of so many rows.
     const int64_t most = registers / std::min<int64_t>(2, values.value_or(64) / lanes + 1);
     p.queries = Tile::nearest(std::bit_floor(uint64_t(most)), {1, 2, 4, 6, 8, 12, 14});
+    // Rows of values lie apart, so that a panel of a few vectors of each meets few lines of the first cache: a quarter of it.
     const int64_t near =
-        cache_bytes(machine, "L1", 32 << 10) / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
-    p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {32, 64, 128, 256, 512, 1024});
+        cache_bytes(machine, "L1", 32 << 10) / 4 / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
+    p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {16, 32, 64, 128, 256, 512, 1024});
     p.parallel = Flag(pays_to_share(op, machine));
     // Block by block where a mask leaves blocks out, and where the scores of the least task would not stay in the second cache.
     const int64_t least = 2 * lanes * keys.value_or(1024) * r.score->type.bytes();
