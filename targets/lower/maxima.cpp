@@ -7,58 +7,71 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Both behind the same casts.
-std::pair<Expr, Expr> without_casts(Expr a, Expr b) {
-    for (;;) {
-        const auto *x = a.as<Cast>(), *y = b.as<Cast>();
-        if (!x || !y || x->type != y->type) return {a, b};
-        a = Expr(x->value), b = Expr(y->value);
-    }
-}
-
-const Call *read_of(const Expr &e) {
-    const auto *read = e.as<Call>();
-    return read && read->call_type == Call::Image ? read : nullptr;
-}
-
-// What a copy holds is the tensor's.
-std::string original(const ScheduleState &state, const std::string &tensor) {
-    const StageState *s = state.find(tensor);
-    return s && s->is_copy ? s->copied : tensor;
-}
-
 const std::vector<Axis> *axes_of(const Op &op, const std::string &tensor) {
     if (const Input *in = op.find_input(tensor)) return &in->axes;
-    for (const Stage &s : op.stages()) {
-        if (s.name == tensor) return &s.axes;
-    }
-    return nullptr;
+    const Stage *s = op.find_stage(tensor);
+    return s ? &s->axes : nullptr;
 }
 
-// Whether `max` reads a stage of the formula that is a maximum along whole axes of a tensor, and `x` an element among these.
-bool is_maximum_of(const ScheduleState &state, Expr x, Expr max) {
-    std::tie(x, max) = without_casts(x, max);
-    const Call *element = read_of(x), *top = read_of(max);
-    if (!element || !top || !axes_of(state.op, top->name) || state.op.find_input(top->name)) return false;
-    const Stage &m = state.op.stage(top->name);
-    if (m.reduction_kind != "maximum" || m.components.size() != 1) return false;
-    std::map<std::string, Expr> index;
-    for (size_t d = 0; d < m.axes.size(); d++) index[m.axes[d].name()] = top->args[d];
-    const Expr term = m.components[0].term;
-    const Call *of = read_of(term);
-    const std::string tensor = original(state, element->name);
-    const std::vector<Axis> *axes = axes_of(state.op, tensor);
-    if (!of || !axes || of->name != tensor || of->args.size() != element->args.size()) return false;
-    std::set<std::string> along;
-    for (size_t d = 0; d < of->args.size(); d++) {
-        const auto *v = of->args[d].as<Variable>();
-        const auto a = std::find_if(m.reduction_axes.begin(), m.reduction_axes.end(),
-                                    [&](const Axis &a) { return v && a.name() == v->name; });
-        if (a == m.reduction_axes.end()) {
-            if (!equal(substitute(index, of->args[d]), element->args[d])) return false;
-        } else if (!along.insert(v->name).second || !can_prove(a->extent() == (*axes)[d].extent())) {
-            return false;
+// With copies of tensors read as the tensors themselves.
+Expr without_copies(const ScheduleState &state, const Expr &e) {
+    struct Originals : IRGraphMutator {
+        using IRGraphMutator::visit;
+        const ScheduleState *state;
+        Expr visit(const Call *op) override {
+            const Expr e = IRGraphMutator::visit(op);
+            op = e.as<Call>();
+            const StageState *s = op && op->call_type == Call::Image ? state->find(op->name) : nullptr;
+            return s && s->is_copy ? read_tensor(op->type, s->copied, op->args) : e;
         }
+    } originals;
+    originals.state = &state;
+    return originals.mutate(e);
+}
+
+// Whether some tensor that `term` reads at the axis has just its extent there, so that no read in range is beyond it.
+bool spans(const Op &op, const Expr &term, const Axis &axis) {
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        const Op &op;
+        const Axis &axis;
+        bool found = false;
+        Find(const Op &op, const Axis &axis) : op(op), axis(axis) {}
+        void visit(const Call *read) override {
+            IRVisitor::visit(read);
+            const std::vector<Axis> *axes = read->call_type == Call::Image ? axes_of(op, read->name) : nullptr;
+            for (size_t d = 0; axes && d < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Variable>();
+                found = found || (v && v->name == axis.name() && can_prove((*axes)[d].extent() == axis.extent()));
+            }
+        }
+    } find(op, axis);
+    term.accept(&find);
+    return find.found;
+}
+
+// Whether `max` reads a stage of the formula that is a maximum, and `x` is one of its terms.
+bool is_maximum_of(const ScheduleState &state, Expr x, Expr max) {
+    for (const auto *cast = max.as<Cast>(); cast; cast = max.as<Cast>()) {
+        const auto *same = x.as<Cast>();
+        if (!same || same->type != cast->type) return false;
+        x = same->value, max = cast->value;
+    }
+    const auto *top = max.as<Call>();
+    const Stage *m = top && top->call_type == Call::Image ? state.op.find_stage(top->name) : nullptr;
+    if (!m || m->reduction_kind != "maximum" || m->components.size() != 1) return false;
+    const Expr term = m->components[0].term;
+    std::map<std::string, Expr> index; // of the term's variables
+    if (!expr_match(term, without_copies(state, x), index)) return false;
+    for (auto &[name, e] : index) {
+        const auto is_named = [n = name](const Axis &a) { return a.name() == n; };
+        const auto along = std::find_if(m->reduction_axes.begin(), m->reduction_axes.end(), is_named);
+        const auto own = std::find_if(m->axes.begin(), m->axes.end(), is_named);
+        const auto *v = e.as<Variable>();
+        const bool same = along != m->reduction_axes.end() ? spans(state.op, term, *along)
+                          : own != m->axes.end()           ? equal(e, top->args[own - m->axes.begin()])
+                                                           : v && v->name == name; // a size
+        if (!same) return false;
     }
     return true;
 }

@@ -1,5 +1,6 @@
 // What rows of functions are made of: exp of what is taken from a maximum, and requests for what the next row reads.
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "schedules/library/rows.h"
 #include "tests/unit/check_runs.h"
 
@@ -45,6 +46,11 @@ TEST_CASE("exp is told of differences from a maximum of what they are taken of, 
         library::schedule_rows(ops::log_softmax(Float(32), 7, 40), Machine::host(),
                                library::rows_parameters(ops::log_softmax(Float(32), 7, 40), Machine::host()))));
     CHECK(nonpositive(Schedule(ops::softmax(Float(16), 7, 40)))); // behind casts
+    for (bool causal : {false, true}) {                           // of what is made of a tensor's elements
+        const Json shape = {{"heads", 2}, {"s", 9}, {"t", 9}, {"d", 4}, {"causal", causal}};
+        const Op op = ops::make("attention", ops::complete_parameters(ops::find_operator("attention"), shape));
+        CHECK(nonpositive(Schedule(op)));
+    }
     CHECK(nonpositive(Schedule(shifted_exp(12, 12, 0))));
     CHECK(nonpositive(Schedule(shifted_exp(20, 20, 3))));
     CHECK_FALSE(nonpositive(Schedule(shifted_exp(20, 12, 3)))); // beyond those of which it is the maximum
