@@ -262,19 +262,30 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
     const auto values = extent(*r.mixed, r.v);
     const int64_t run = lanes * (values ? std::clamp<int64_t>(*values / lanes, 1, p.vectors) : int64_t(p.vectors));
     std::vector<LoopName> task(r.outside.begin(), r.outside.end());
-    LoopName it = r.i;
+    LoopName it = r.i, queries = "";
     if (rows) {
         auto [io, ii] = M.split(r.i, p.rows);
-        task.push_back(io), it = ii;
+        queries = io, it = ii;
     }
-    const LoopName at = fused(M, task);
-    if (p.parallel) M.parallel(at);
+    // A last block of fewer queries gets code of its own, where there are tasks enough without blocks.
+    const auto n = extent(*r.mixed, r.i);
+    int64_t sequences = 1;
+    for (const std::string &axis : r.outside) sequences *= extent(*r.mixed, axis).value_or(1);
+    const bool apart = rows && n && *n > p.rows && *n % p.rows && (!p.parallel || sequences >= 4 * threads_of(machine));
+    if (rows && !apart) task.push_back(queries);
+    std::vector<LoopName> outer = {fused(M, task)};
+    if (p.parallel) M.parallel(outer.back());
+    if (apart) outer.push_back(queries);
+    const LoopName at = outer.back();
     auto [vo, vi] = M.split(r.v, run);
     LoopName below = rows ? at : it, blocks = below;
     if (rows) {
         auto [to, ti] = M.split(it, p.queries);
         auto [jo, ji] = M.split(r.j, p.depth);
-        M.reorder({at, jo, vo, to, ji, ti, vi}).unroll(ti);
+        std::vector<LoopName> order = outer;
+        order.insert(order.end(), {jo, vo, to, ji, ti, vi});
+        M.reorder(order).unroll(ti);
+        if (apart) M.peel(queries, 0, 1);
         s.accumulate_in(M.name(), "registers", to);
         if (online) blocks = jo;
     } else {

@@ -20,6 +20,31 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
+namespace {
+
+// The variables at which `e` reads a tensor.
+void collect_indices(const Expr &e, const std::string &tensor, std::set<std::string> &variables) {
+    struct Reads : IRVisitor {
+        using IRVisitor::visit;
+        const std::string &tensor;
+        std::set<std::string> &variables;
+        bool inside = false;
+        Reads(const std::string &tensor, std::set<std::string> &variables) : tensor(tensor), variables(variables) {}
+        void visit(const Variable *v) override {
+            if (inside) variables.insert(v->name);
+        }
+        void visit(const Call *op) override {
+            const bool around = inside;
+            inside = inside || (op->call_type == Call::Image && op->name == tensor);
+            IRVisitor::visit(op);
+            inside = around;
+        }
+    } reads(tensor, variables);
+    e.accept(&reads);
+}
+
+} // namespace
+
 Stmt NestBuilder::run() {
     for (const TensorArgument &t : l_.nest.tensors) {
         Storage s;
@@ -131,12 +156,15 @@ Stmt NestBuilder::stage(const StageState &s, const Region &region) {
     return s.def.is_reduction() ? reduction(f) : pointwise(f);
 }
 
-// A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where no
-// other stage is computed inside, whose storage would then vary in size.
+// A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where nothing is
+// computed inside whose storage would then vary in size.
 Region NestBuilder::clipped(const StageState &s, Region region) const {
-    if (s.def.is_reduction() || s.def.kind == Stage::Kind::Padding) return region;
+    if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
+    std::set<std::string> used;
     for (const StageState &inner : state_.stages) {
-        if (inner.placement.kind == Placement::Kind::At && inner.placement.consumer == s.name()) return region;
+        if (inner.placement.kind != Placement::Kind::At || inner.placement.consumer != s.name()) continue;
+        if (!inner.is_copy) return region;
+        for (const Expr &e : s.def.expressions()) collect_indices(e, inner.name(), used);
     }
     for (size_t d = 0; d < s.def.axes.size(); d++) {
         const Expr extent = s.def.axes[d].extent();
@@ -144,7 +172,8 @@ Region NestBuilder::clipped(const StageState &s, Region region) const {
         if (!proves(region.end(d) <= extent, bounds_)) {
             // A region that begins beyond the end holds nothing.
             const Expr left = min(region.extent[d], (extent - region.min[d] + step - 1) / step);
-            region.extent[d] = simplify_index(proves(region.min[d] <= extent, bounds_) ? left : max(left, 0), bounds_);
+            const Expr clip = simplify_index(proves(region.min[d] <= extent, bounds_) ? left : max(left, 0), bounds_);
+            if (is_const(clip) || !used.count(s.def.axes[d].name())) region.extent[d] = clip;
         }
     }
     return region;

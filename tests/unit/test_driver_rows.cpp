@@ -1,6 +1,7 @@
 // What rows of functions are made of: exp of what is taken from a maximum, and requests for what the next row reads.
 #include "ops/ops.h"
 #include "ops/registry.h"
+#include "schedules/library/attention.h"
 #include "schedules/library/rows.h"
 #include "tests/unit/check_runs.h"
 
@@ -66,6 +67,23 @@ TEST_CASE("what is far above the maximum of others") {
     Schedule s(op);
     s.stage("Y").vectorize("j", 4);
     check_near(s, {-80, 8});
+}
+
+TEST_CASE("attention of queries and keys that no block divides has a last block without tests inside") {
+    for (bool causal : {false, true}) {
+        const Json shape = {{"heads", 3}, {"s", 37}, {"t", 45}, {"d", 16}, {"causal", causal}};
+        const Op op = ops::make("attention", ops::complete_parameters(ops::find_operator("attention"), shape));
+        const Machine machine = Machine::named("x86-64-avx2");
+        for (bool online : {false, true}) {
+            library::AttentionParameters p = library::attention_parameters(op, machine);
+            p.rows = Tile(16, {16}), p.keys = Tile(6, {6}), p.online = Flag(online), p.parallel = Flag(false);
+            const Schedule s = library::schedule_attention(op, machine, p);
+            CHECK(s.nest().find("peel first 0, last 1") != std::string::npos);
+            const std::string body = body_of(s);
+            CHECK((body.find("if (score") == std::string::npos || online));
+            check_near(s);
+        }
+    }
 }
 
 TEST_CASE("what the next row reads is asked for, and in the last row its own") {
