@@ -58,6 +58,7 @@ class Translate : public IRMutator {
         };
         const Expr one = make_const(op->type, 1);
         if (op->name == exp_nonpositive) return call("exp", op->args[0]);
+        if (op->name == one_plus_erf) return one + mutate(call("erf", op->args[0]));
         if (function == "sigmoid") return one / (one + call("exp", make_zero(op->type) - op->args[0]));
         if (function == "rsqrt" || function == "inverse_sqrt") return one / call("sqrt", op->args[0]);
         if (function == "inverse") return one / op->args[0];

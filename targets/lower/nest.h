@@ -13,8 +13,8 @@
 
 namespace kumiko {
 
-// A call in the body: exp_f32 of what is at most 60.
-inline constexpr const char *exp_nonpositive = "exp_nonpositive_f32";
+// Calls in the body: exp_f32 of what is at most 60, and 1 + erf_f32(x).
+inline constexpr const char *exp_nonpositive = "exp_nonpositive_f32", *one_plus_erf = "one_plus_erf_f32";
 
 // One array that the caller passes. Dimensions are row-major, outermost first; extents and strides (in elements) are
 // expressions over the symbolic sizes.

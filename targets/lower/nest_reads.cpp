@@ -29,7 +29,7 @@ Expr map_reads(const Expr &e, const std::function<Expr(const Call *, const Expr 
 
 // With reads of inlined stages replaced by their expressions.
 Expr NestBuilder::inlined(const Expr &e) {
-    return map_reads(exps_of_nonpositive(state_, e), [&](const Call *read, const Expr &e) {
+    return map_reads(functions_in_place(state_, e), [&](const Call *read, const Expr &e) {
         const StageState *s = state_.find(read->name);
         if (!s || s->placement.kind != Placement::Kind::Inline) return e;
         std::map<std::string, Expr> args;

@@ -140,6 +140,26 @@ TEST_CASE("exp of what is not above zero, and somewhat above") {
     CHECK(y[0] == 1);
     CHECK(y[1] == 1);
 }
+TEST_CASE("1 + erf, within what its sum rounds") {
+    const std::vector<float> x = samples();
+    std::vector<float> y(x.size());
+    for (const CpuTarget &target : targets()) {
+        JitModule m = unary("one_plus_erf", target, 16);
+        CHECK(run(m, "one_plus_erf", {const_cast<float *>(x.data()), y.data()}, {int64_t(x.size()) / 16}) == 0);
+        double worst = 0;
+        for (size_t i = 0; i < x.size(); i++) {
+            if (std::isnan(x[i])) {
+                CHECK(std::isnan(y[i]));
+                continue;
+            }
+            worst = std::max(worst, std::fabs(y[i] - std::erfc(-double(x[i]))));
+            if (x[i] <= -4) CHECK(y[i] == 0);
+            if (x[i] >= 4) CHECK(y[i] == 2);
+        }
+        MESSAGE(target.name, ": ", worst);
+        CHECK(worst <= 2.5e-7);
+    }
+}
 TEST_CASE("log") { check_unary("log", std::log, 4); }
 TEST_CASE("tanh") { check_unary("tanh", std::tanh, 4); }
 TEST_CASE("erf") { check_unary("erf", std::erf, 4); }

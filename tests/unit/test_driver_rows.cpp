@@ -62,6 +62,21 @@ TEST_CASE("exp is told of differences from a maximum of what they are taken of, 
     check_near(copied);
 }
 
+TEST_CASE("1 + erf is one function, and another sum is none") {
+    Axis i("i", 40);
+    Tensor X = input("X", Float(32), {i});
+    const auto body = [&](const Expr &e) {
+        const Schedule s(Op("f", {X}, {compute("Y", {i}, e)}));
+        check_near(s);
+        return body_of(s);
+    };
+    const char *const one = "one_plus_erf_f32";
+    CHECK(body(1 + erf(X(i))).find(one) != std::string::npos);
+    CHECK(body(X(i) * (erf(X(i) / 2) + 1)).find(one) != std::string::npos);
+    CHECK(body(2 + erf(X(i))).find(one) == std::string::npos);
+    CHECK(body(erf(X(i))).find(one) == std::string::npos);
+}
+
 TEST_CASE("what is far above the maximum of others") {
     const Op op = shifted_exp(12, 12, 0, true);
     Schedule s(op);

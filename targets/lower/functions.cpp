@@ -1,4 +1,5 @@
-// exp(x - max), where max is the maximum of what x is one of: its argument is at most zero, which code generation uses.
+// Functions that stand where less has to be computed: exp(x - max), where max is the maximum of what x is one of, so that its argument
+// is at most zero; 1 + erf(x), which hides how near to zero erf(x) is.
 #include "targets/lower/lowering.h"
 
 namespace kumiko {
@@ -78,10 +79,19 @@ bool is_maximum_of(const ScheduleState &state, Expr x, Expr max) {
 
 } // namespace
 
-Expr exps_of_nonpositive(const ScheduleState &state, const Expr &e) {
+Expr functions_in_place(const ScheduleState &state, const Expr &e) {
     struct Mark : IRGraphMutator {
         using IRGraphMutator::visit;
         const ScheduleState *state;
+        Expr visit(const Add *op) override {
+            const Expr e = IRGraphMutator::visit(op);
+            op = e.as<Add>();
+            if (!op || op->type != Float(32)) return e;
+            const bool first = is_const_one(op->a);
+            const auto *call = (first ? op->b : op->a).as<Call>();
+            if (!call || call->name != "erf_f32" || !(first || is_const_one(op->b))) return e;
+            return Call::make(op->type, one_plus_erf, call->args, Call::PureExtern);
+        }
         Expr visit(const Call *op) override {
             const Expr e = IRGraphMutator::visit(op);
             op = e.as<Call>();
