@@ -37,7 +37,7 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_prefetch(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string tensor = text_argument(d, "tensor");
@@ -80,7 +80,7 @@ const Primitive &prefetch_primitive() {
          {"tensor", ArgumentKind::Tensor, "the tensor that it reads"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"distance", ArgumentKind::Integer, "how many iterations ahead"}},
-        apply,
+        apply_prefetch,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k", "j.i"}}}, {}}},
