@@ -14,14 +14,14 @@ namespace kumiko::bench {
 
 namespace {
 
-struct Case {
+struct ChipCase {
     const char *machine;
     int m, n, k;
     Type out;
     bool k_contiguous = true; // in B, else its columns are
 };
 
-BenchRow run_case(const Case &c, const BenchOptions &options) {
+BenchRow run_case(const ChipCase &c, const BenchOptions &options) {
     ops::MatmulOptions o;
     o.transpose_b = c.k_contiguous;
     o.output = c.out;
@@ -73,12 +73,12 @@ BenchRow run_case(const Case &c, const BenchOptions &options) {
 std::vector<BenchRow> run_chip_suite(const BenchOptions &options,
                                      const std::function<void(const std::string &)> &progress) {
     std::vector<BenchRow> rows;
-    std::vector<Case> cases = {{"chip:small", 512, 512, 512, f16}};
+    std::vector<ChipCase> cases = {{"chip:small", 512, 512, 512, f16}};
     for (const int n : {1024, 4096}) cases.push_back({"chip:medium", n, n, n, f16});
     for (const int n : {512, 1000, 1024, 2048, 4096, 8192}) cases.push_back({"chip:full", n, n, n, f16});
     cases.push_back({"chip:full", 4096, 4096, 4096, f32});
     for (const int n : {2048, 8192}) cases.push_back({"chip:full", n, n, n, f16, false});
-    for (const Case &c : cases) {
+    for (const ChipCase &c : cases) {
         if (progress) progress(fmt::format("{} {}x{}x{}", c.machine, c.m, c.n, c.k));
         rows.push_back(run_case(c, options));
     }

@@ -13,7 +13,7 @@ namespace {
 
 using namespace kumiko::chip;
 
-struct Case {
+struct MoveCase {
     const char *name;
     Memory from;
     const char *from_layout;
@@ -21,7 +21,7 @@ struct Case {
     const char *to_layout;
 };
 // Each on the machine `full`, f16.
-const Case cases[] = {
+const MoveCase cases[] = {
     {"DRAM -> L2BM, dense", Memory::Dram, "((4_G:1, 2048:1), (4_W:1))", Memory::L2bm, "((4_G:1, 2048:1), (4_W:1))"},
     {"DRAM -> LM0, rows over the chip", Memory::Dram, "((4_G:1, 1024:4), (4:1, 4_W:1))", Memory::Lm0,
      "((4_G:1, 2_L2B:1, 8_L1B:1, 4:1, 16_MAB:1), (4_PE:1, 4_W:1))"},
@@ -53,9 +53,9 @@ std::vector<BenchRow> run_move_suite(const std::function<void(const std::string 
     scratch.tag_end = 2;
     scratch.mask_end = 9;
     std::vector<BenchRow> rows;
-    for (const Case &c : cases) {
+    for (const MoveCase &c : cases) {
         if (progress) progress(c.name);
-        const Placement from{c.from, Layout::parse(c.from_layout, ElementType::F16), 0},
+        const chip::Placement from{c.from, Layout::parse(c.from_layout, ElementType::F16), 0},
             to{c.to, Layout::parse(c.to_layout, ElementType::F16), 0};
         const Move move = plan_move(from, to, scratch, config);
         sim::HostMemory memory(config);

@@ -28,11 +28,11 @@ struct Dot {
 #if defined(__x86_64__)
 
 // Enough independent sums to hide a latency of 5 cycles at 2 a cycle.
-constexpr int chains = 12;
+constexpr int dot_chains = 12;
 
 // The instructions by name: arrays of what intrinsics take for other vectors would not stay in registers.
 __attribute__((target("avx2"))) double bytes_avx2(long steps) {
-    __m256i acc[chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5), ones = _mm256_set1_epi16(1), product;
+    __m256i acc[dot_chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5), ones = _mm256_set1_epi16(1), product;
     for (auto &a : acc) a = y;
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc)
@@ -46,7 +46,7 @@ __attribute__((target("avx2"))) double bytes_avx2(long steps) {
 }
 
 __attribute__((target("avx2"))) double bytes_avx_vnni(long steps) {
-    __m256i acc[chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5);
+    __m256i acc[dot_chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5);
     for (auto &a : acc) a = y;
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc) asm volatile("%{vex%} vpdpbusd %2, %1, %0" : "+v"(a) : "v"(x), "v"(y));
@@ -57,7 +57,7 @@ __attribute__((target("avx2"))) double bytes_avx_vnni(long steps) {
 }
 
 __attribute__((target("avx512f,avx512bw"))) double bytes_avx512(long steps) {
-    __m512i acc[chains], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5), ones = _mm512_set1_epi16(1), product;
+    __m512i acc[dot_chains], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5), ones = _mm512_set1_epi16(1), product;
     for (auto &a : acc) a = y;
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc)
@@ -71,7 +71,7 @@ __attribute__((target("avx512f,avx512bw"))) double bytes_avx512(long steps) {
 }
 
 __attribute__((target("avx512f"))) double bytes_avx512_vnni(long steps) {
-    __m512i acc[chains], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5);
+    __m512i acc[dot_chains], x = _mm512_set1_epi8(3), y = _mm512_set1_epi8(5);
     for (auto &a : acc) a = y;
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc) asm volatile("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(x), "v"(y));
@@ -82,7 +82,7 @@ __attribute__((target("avx512f"))) double bytes_avx512_vnni(long steps) {
 }
 
 __attribute__((target("avx512f,avx512bf16"))) double halves_avx512(long steps) {
-    __m512 acc[chains];
+    __m512 acc[dot_chains];
     const __m512i bits = _mm512_set1_epi16(0x3f80); // ones
     __m512bh x, y;
     __builtin_memcpy(&x, &bits, sizeof x);
@@ -91,7 +91,7 @@ __attribute__((target("avx512f,avx512bf16"))) double halves_avx512(long steps) {
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc) a = _mm512_dpbf16_ps(a, x, y);
     }
-    for (int c = 1; c < chains; c++) acc[0] = _mm512_add_ps(acc[0], acc[c]);
+    for (int c = 1; c < dot_chains; c++) acc[0] = _mm512_add_ps(acc[0], acc[c]);
     return _mm512_cvtss_f32(acc[0]);
 }
 
@@ -168,12 +168,12 @@ std::vector<Dot> byte_dots() {
     __builtin_cpu_init();
     const bool avx512 = __builtin_cpu_supports("avx512f"), avx2 = __builtin_cpu_supports("avx2");
     std::vector<Dot> out; // the best last
-    if (avx2) out.push_back({"vpmaddubsw avx2", bytes_avx2, 2.0 * 32 * chains});
+    if (avx2) out.push_back({"vpmaddubsw avx2", bytes_avx2, 2.0 * 32 * dot_chains});
     if (avx512 && __builtin_cpu_supports("avx512bw"))
-        out.push_back({"vpmaddubsw avx512", bytes_avx512, 2.0 * 64 * chains});
-    if (avx2 && leaf7(1, 0, 4)) out.push_back({"vpdpbusd avx", bytes_avx_vnni, 2.0 * 32 * chains});
+        out.push_back({"vpmaddubsw avx512", bytes_avx512, 2.0 * 64 * dot_chains});
+    if (avx2 && leaf7(1, 0, 4)) out.push_back({"vpdpbusd avx", bytes_avx_vnni, 2.0 * 32 * dot_chains});
     if (avx512 && __builtin_cpu_supports("avx512vnni"))
-        out.push_back({"vpdpbusd avx512", bytes_avx512_vnni, 2.0 * 64 * chains});
+        out.push_back({"vpdpbusd avx512", bytes_avx512_vnni, 2.0 * 64 * dot_chains});
     if (leaf7(0, 3, 24) && leaf7(0, 3, 25) && may_use_tiles())
         out.push_back({"tdpbusd", bytes_amx, 2.0 * 4 * 16 * 16 * 64});
     return out;
@@ -183,7 +183,7 @@ std::vector<Dot> half_dots() {
     __builtin_cpu_init();
     std::vector<Dot> out;
     if (__builtin_cpu_supports("avx512f") && leaf7(1, 0, 5))
-        out.push_back({"vdpbf16ps avx512", halves_avx512, 2.0 * 32 * chains});
+        out.push_back({"vdpbf16ps avx512", halves_avx512, 2.0 * 32 * dot_chains});
     if (leaf7(0, 3, 22) && leaf7(0, 3, 24) && may_use_tiles())
         out.push_back({"tdpbf16ps", halves_amx, 2.0 * 4 * 16 * 16 * 32});
     return out;

@@ -35,7 +35,7 @@ std::string inner_loop(int rounds) {
         rounds);
 }
 
-struct Case {
+struct SimCase {
     std::string name, machine, unit;
     int rounds;
     bool macs; // or steps
@@ -43,7 +43,7 @@ struct Case {
 
 // One program on one machine, ready to run.
 struct Ready {
-    Ready(const Case &c, const std::string &host)
+    Ready(const SimCase &c, const std::string &host)
         : config(Config::load(c.machine)), program(assemble(inner_loop(c.rounds), "inner loop")), memory(config),
           simulator(config, [&] {
               SimulateOptions o;
@@ -64,9 +64,9 @@ struct Ready {
 std::vector<BenchRow> run_sim_suite(const BenchOptions &options,
                                     const std::function<void(const std::string &)> &progress) {
     std::vector<BenchRow> rows;
-    for (const Case &c : {Case{"full, matmul's inner loop", "full", "GMAC/s", 2, true},
-                          Case{"medium, the same", "medium", "GMAC/s", 16, true},
-                          Case{"small, the same", "small", "Mstep/s", 500, false}}) {
+    for (const SimCase &c : {SimCase{"full, matmul's inner loop", "full", "GMAC/s", 2, true},
+                             SimCase{"medium, the same", "medium", "GMAC/s", 16, true},
+                             SimCase{"small, the same", "small", "Mstep/s", 500, false}}) {
         if (progress) progress(c.name);
         std::vector<std::unique_ptr<Ready>> all;
         std::vector<TimedWork> work;

@@ -13,7 +13,7 @@ namespace kumiko::cli {
 
 namespace {
 
-struct Arguments {
+struct BenchArguments {
     std::vector<std::string> suites;
     std::string shape, json, page;
     bench::BenchOptions options;
@@ -21,7 +21,7 @@ struct Arguments {
     bool quiet = false, peers = true;
 };
 
-void run(Arguments a) {
+void run(BenchArguments a) {
     const Target target = Target::host();
     if (a.suites.empty()) a.suites = bench::suite_names();
     if (!a.shape.empty() && a.suites.size() != 1)
@@ -129,7 +129,7 @@ void run(Arguments a) {
 
 void add_bench(CLI::App &app) {
     auto *command = app.add_subcommand("bench", "time our kernels and other libraries' in turn");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<BenchArguments>();
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");

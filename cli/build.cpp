@@ -14,14 +14,14 @@ namespace kumiko::cli {
 
 namespace {
 
-struct Arguments {
+struct BuildArguments {
     std::string file, folder = "out", database, expected, json;
     std::vector<std::string> targets;
     int threads = 1;
     bool self_test = true, quiet = false;
 };
 
-void build(const Arguments &a) {
+void build(const BuildArguments &a) {
     LibraryDescription library = LibraryDescription::load(a.file);
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
@@ -60,7 +60,7 @@ void build(const Arguments &a) {
 
 void add_build(CLI::App &app) {
     auto *command = app.add_subcommand("build", "make a static library with a C header from a list of kernels");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<BuildArguments>();
     command->add_option("file", a->file, "the list, JSON")->required()->type_name("kernels.json");
     command->add_option("-o,--output", a->folder, "the folder to write into")
         ->type_name("FOLDER")

@@ -76,12 +76,12 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
 
 void add_best(CLI::App &app) {
     auto *command = app.add_subcommand("best", "the best schedule that a tuning database knows for an op");
-    struct Arguments {
+    struct DatabaseArguments {
         OpArguments op;
         std::string database = "tuning.db", form = "cpp", json;
         int threads = 1;
     };
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<DatabaseArguments>();
     a->op.add_to(*command);
     command->add_option("--db", a->database, "the database")->type_name("FILE")->capture_default_str();
     command->add_option("--threads", a->threads, "tuned for so many threads; 0: one per core")
@@ -127,10 +127,10 @@ void add_best(CLI::App &app) {
 
 void add_db(CLI::App &app) {
     auto *command = app.add_subcommand("db", "list what a tuning database holds");
-    struct Arguments {
+    struct DatabaseArguments {
         std::string database = "tuning.db", json;
     };
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<DatabaseArguments>();
     auto *file = command->add_option("file", a->database, "the database")->capture_default_str();
     command->add_option("--db", a->database, "the same, as the other commands name it")
         ->type_name("FILE")

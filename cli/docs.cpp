@@ -30,10 +30,10 @@ Json primitive_json(const Primitive &p) {
 
 void add_docs(CLI::App &app) {
     auto *command = app.add_subcommand("docs", "print a reference page: the scheduling primitives, with examples run");
-    struct Arguments {
+    struct DocsArguments {
         std::string topic = "primitives", name, json;
     };
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<DocsArguments>();
     command->add_option("topic", a->topic, "which page")->check(CLI::IsMember({"primitives"}))->capture_default_str();
     command->add_option("name", a->name, "only what is said of this one");
     add_json_option(*command, a->json);

@@ -15,11 +15,11 @@ namespace kumiko::cli {
 
 void add_machine(CLI::App &app) {
     auto *command = app.add_subcommand("machine", "what this machine is, as schedules see it");
-    struct Arguments {
+    struct MachineArguments {
         std::string name = "host", json;
         bool list = false, measure = false;
     };
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<MachineArguments>();
     command->add_option("name", a->name, "this one, or a level to compile for")->capture_default_str();
     command->add_flag("--list", a->list, "the levels that there are");
     command->add_flag("--measure", a->measure, "measure its multiply-adds and its copying (this machine only)");

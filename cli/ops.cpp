@@ -55,10 +55,10 @@ void describe(const ops::Operator &op) {
 
 void add_ops(CLI::App &app) {
     auto *command = app.add_subcommand("ops", "list the operators, or one with its parameters");
-    struct Arguments {
+    struct OpsArguments {
         std::string name, json;
     };
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<OpsArguments>();
     command->add_option("op", a->name, "say more of this one");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko ops\n  kumiko ops conv2d\n  kumiko ops ./libmyops.so\n  kumiko ops --json -");

@@ -20,7 +20,7 @@ namespace kumiko::cli {
 
 namespace {
 
-struct Arguments {
+struct RunArguments {
     OpArguments op;
     ScheduleArguments schedule;
     int threads = 1;
@@ -29,7 +29,7 @@ struct Arguments {
     std::string target = "host", trace, report, json;
 };
 
-void run(Arguments a) {
+void run(RunArguments a) {
     if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});
     if (a.target != "host")
         throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, "
@@ -117,7 +117,7 @@ void run(Arguments a) {
 void add_run(CLI::App &app) {
     auto *command =
         app.add_subcommand("run", "compile an op, check it against its formula on random inputs, and time it");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<RunArguments>();
     a->op.add_to(*command);
     a->schedule.add_to(*command);
     command

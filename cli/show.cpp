@@ -17,7 +17,7 @@ namespace kumiko::cli {
 
 namespace {
 
-struct Arguments {
+struct ShowArguments {
     OpArguments op;
     ScheduleArguments schedule;
     std::string stage = "nest", target = "host", pass, json;
@@ -33,7 +33,7 @@ std::string text_of(const T &value) {
 
 std::string with_newline(std::string text) { return text.empty() || text.back() == '\n' ? text : text + "\n"; }
 
-void show(const Arguments &a) {
+void show(const ShowArguments &a) {
     const Op op = a.op.op();
     const bool chip = is_chip(a.target),
                of_chip = a.stage == "l3" || a.stage == "l2" || a.stage == "l1" || a.stage == "words";
@@ -103,7 +103,7 @@ void show(const Arguments &a) {
 
 void add_show(CLI::App &app) {
     auto *command = app.add_subcommand("show", "print formula, schedule, loop nest, IR, LLVM IR or assembly of an op");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<ShowArguments>();
     a->op.add_to(*command);
     command
         ->add_option("--stage", a->stage,

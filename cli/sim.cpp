@@ -19,7 +19,7 @@ namespace {
 
 using namespace kumiko::sim;
 
-struct Arguments {
+struct SimArguments {
     std::string program, machine, html, json, trace, assemble, host;
     std::vector<std::string> load, dump;
     bool zero = false, disassemble = false, speed = false;
@@ -115,7 +115,7 @@ std::string dump_data(const Simulator &chip, const HostMemory &memory, const std
     return out;
 }
 
-void run(const Arguments &a) {
+void run(const SimArguments &a) {
     Program program = Program::load_file(a.program, !a.disassemble && a.assemble.empty());
     if (program.words.empty()) throw UserError(a.program + " holds no words; a program has one at least");
     if (a.disassemble) {
@@ -160,7 +160,7 @@ void run(const Arguments &a) {
 
 void add_sim(CLI::App &app) {
     auto *command = app.add_subcommand("sim", "run a program on the simulated chip");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<SimArguments>();
     command->add_option("program", a->program, "a text program, or one assembled before")->required();
     command->add_option("--machine", a->machine,
                         "small, medium, full, or a configuration's JSON file; else what the program names, or small");

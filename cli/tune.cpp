@@ -16,7 +16,7 @@ namespace kumiko::cli {
 
 namespace {
 
-struct Arguments {
+struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
@@ -46,7 +46,7 @@ struct Task {
     Op op;
 };
 
-void tune_all(Arguments a) {
+void tune_all(TuneArguments a) {
     const Target target = Target::host();
     std::vector<Task> tasks;
     std::vector<std::string> left_out;
@@ -117,7 +117,7 @@ void tune_all(Arguments a) {
 void add_tune(CLI::App &app) {
     auto *command =
         app.add_subcommand("tune", "search for a good schedule of an op, or of every kernel of a kernels.json");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<TuneArguments>();
     a->options.database = "tuning.db";
     a->options.threads = 1;
     a->op.add_to(*command);

@@ -70,7 +70,7 @@ void visit_numbers(C &c, Visitor &&v) {
     v("energy", "static_watts", c.energy.static_watts);
 }
 
-struct Reader {
+struct NumberReader {
     JsonView json;
 
     JsonView at(const char *group, const char *key) const { return *group ? json[group][key] : json[key]; }
@@ -123,7 +123,7 @@ Config Config::from_json(const Json &json, const std::string &document) {
     c.name = view["name"].string();
     c.about = view.string_or("about", "");
     c.energy.source = view["energy"]["source"].string();
-    visit_numbers(c, Reader{view});
+    visit_numbers(c, NumberReader{view});
     c.check(document);
     if (view.has("expect")) {
         const JsonView expect = view["expect"];

@@ -12,7 +12,9 @@ namespace kumiko::sim {
 
 namespace {
 
-std::string quoted(const std::string &text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_quoted(const std::string &text) {
+    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 class TraceWriter {
 public:
@@ -31,7 +33,7 @@ public:
             process, track, double(begin) * scale_, double(end - begin) * scale_, name, arguments);
     }
     std::string finish(const std::string &title) {
-        return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":" + quoted(title) + "},\"traceEvents\":[\n" +
+        return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":" + json_quoted(title) + "},\"traceEvents\":[\n" +
                out_ +
                "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":\"1 step = 4 cycles\"}}\n]}\n";
     }
@@ -40,7 +42,7 @@ private:
     void meta(int process, int track, const char *kind, const std::string &name) {
         fmt::format_to(std::back_inserter(out_),
                        "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":{}}}}},\n", process,
-                       track, kind, quoted(name));
+                       track, kind, json_quoted(name));
     }
     void meta_sort(int process, int track) {
         fmt::format_to(
@@ -75,7 +77,7 @@ std::string Run::trace() const {
         std::vector<std::string> names(traced->slots.size()); // quoted once
         for (uint32_t w = 0; w < names.size(); w++) {
             const std::string &full = text(w);
-            names[w] = quoted(s < 0 ? full : full.substr(0, full.find(' ')));
+            names[w] = json_quoted(s < 0 ? full : full.substr(0, full.find(' ')));
         }
         const auto &steps = traced->steps;
         for (size_t i = 0; i < steps.size();) {
@@ -86,7 +88,7 @@ std::string Run::trace() const {
                 end++;
             if (!name.empty())
                 out.slice(words, track, steps[i].cycle, steps[end - 1].cycle + cycles_per_step, names[steps[i].word],
-                          fmt::format("\"text\":{},\"step\":{},\"steps\":{},\"word\":{}", quoted(name), i, end - i,
+                          fmt::format("\"text\":{},\"step\":{},\"steps\":{},\"word\":{}", json_quoted(name), i, end - i,
                                       steps[i].word));
             i = end;
         }
@@ -97,9 +99,9 @@ std::string Run::trace() const {
             if (m.tag != tag) continue;
             if (!any) out.track(moves, tag + 1, fmt::format("tag {}", tag));
             any = true;
-            out.slice(moves, tag + 1, m.begin, m.end, quoted(m.text.substr(0, m.text.find(' '))),
+            out.slice(moves, tag + 1, m.begin, m.end, json_quoted(m.text.substr(0, m.text.find(' '))),
                       fmt::format("\"text\":{},\"bytes\":{},\"issued\":{},\"begin\":{},\"end\":{},\"word\":{}",
-                                  quoted(m.text), m.bytes, m.issued, m.begin, m.end, m.word));
+                                  json_quoted(m.text), m.bytes, m.issued, m.begin, m.end, m.word));
         }
     }
     for (int g = 0; g < config.groups; g++) {
@@ -107,7 +109,7 @@ std::string Run::trace() const {
         for (const TraceMove &m : traced->moves)
             if (m.groups >> g & 1 && m.text.find("dram[") != std::string::npos)
                 out.slice(dram, g + 1, m.begin, m.end, m.in ? "\"read\"" : "\"write\"",
-                          fmt::format("\"tag\":{},\"bytes\":{},\"text\":{}", m.tag, m.bytes, quoted(m.text)));
+                          fmt::format("\"tag\":{},\"bytes\":{},\"text\":{}", m.tag, m.bytes, json_quoted(m.text)));
     }
     return out.finish(program.empty() ? config.name : program + " on " + config.name);
 }

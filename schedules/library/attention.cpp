@@ -16,7 +16,7 @@ namespace {
 
 // score(…, j, i) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, j, i) and an input; everything else has the
 // axes (…, i) or (…, j, i), or is the output, which finishes mixed.
-struct Roles {
+struct AttentionRoles {
     const Stage *score = nullptr, *mixed = nullptr;
     std::vector<std::string> outside; // of a block of queries: sequences, heads
     std::string i, j, d, v;
@@ -64,10 +64,10 @@ std::vector<Operand> factors(const Stage &s) {
     return all.size() == 2 ? all : std::vector<Operand>{};
 }
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<AttentionRoles> attention_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() < 4 || reads_before_update(op) || has_extern(op))
         return std::nullopt;
-    Roles r;
+    AttentionRoles r;
     r.output = op.outputs()[0];
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
@@ -133,7 +133,7 @@ struct Followers {
     std::vector<std::string> sums;
 };
 
-std::optional<Followers> followers_of(const Schedule &s, const Roles &r) {
+std::optional<Followers> followers_of(const Schedule &s, const AttentionRoles &r) {
     Followers f;
     for (const Stage &stage : s.op().stages()) {
         if (stage.is_reduction() && stage.reduction_kind == "maximum" && stage.name != r.score->name) {
@@ -156,7 +156,7 @@ std::optional<Followers> followers_of(const Schedule &s, const Roles &r) {
 
 // Scores and what is made of them, with queries side by side in memory and in vectors.
 // `task`: the loop of the mix at which they, or blocks of them, are computed.
-void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const AttentionParameters &p,
+void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, const AttentionParameters &p,
                               const LoopName &task) {
     StageHandle S = s.stage(r.score->name);
     auto [block, rows] = S.split(r.i, p.rows); // one block of the stage, where it is computed
@@ -204,7 +204,7 @@ void schedule_rows_of_queries(Schedule &s, const Roles &r, int lanes, const Atte
 }
 
 // The same with vectors along elements of keys, and along keys.
-void schedule_few_queries(Schedule &s, const Roles &r, int lanes) {
+void schedule_few_queries(Schedule &s, const AttentionRoles &r, int lanes) {
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.mixed->name || stage.name == r.output) continue;
         const Axis *keys = find_axis(stage, r.j);
@@ -217,10 +217,10 @@ void schedule_few_queries(Schedule &s, const Roles &r, int lanes) {
 
 } // namespace
 
-bool is_attention(const Op &op) { return roles(op).has_value(); }
+bool is_attention(const Op &op) { return attention_roles(op).has_value(); }
 
 AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const AttentionRoles r = *attention_roles(op);
     const int lanes = vector_lanes(machine, r.score->type), registers = accumulator_registers(machine);
     const auto queries = extent(*r.score, r.i), keys = extent(*r.score, r.j), values = extent(*r.mixed, r.v);
     AttentionParameters p;
@@ -253,7 +253,7 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_attention(const Op &op, const Machine &machine, const AttentionParameters &p) {
-    const Roles r = *roles(op);
+    const AttentionRoles r = *attention_roles(op);
     const int lanes = vector_lanes(machine, r.score->type);
     const bool rows = p.vectors_of.is("queries");
     Schedule s(op, machine);

@@ -12,36 +12,35 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : OfMatrices<ChipConvolution> {
+struct ChipConvRoles : OfMatrices<ChipConvolution> {
     int64_t registers = 0; // of each GRF, for what finishes the sums
     // Of a GRF, that may be computed at a time; four more are for what fills four up.
     int64_t most_sums(const ChipNumbers &n) const { return (n.grf - std::min(registers, n.grf - 16)) / sum() - 4; }
 };
-using Dealing = ChipDealing;
 
 // With channels to reduce over; each for itself is chip_depthwise's.
-std::optional<Roles> roles(const Op &op) {
+std::optional<ChipConvRoles> chip_conv_roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     if (!r || r->o.empty()) return std::nullopt;
-    Roles roles{{*r}};
+    ChipConvRoles roles{{*r}};
     roles.registers = r->end ? std::max<int64_t>(32, end_registers(op, r->contraction)) : 0;
     return roles;
 }
 
-struct Point {
+struct ChipConvPoint {
     int64_t rows, columns, blocks, depth, groups, l2bs, l1bs;
     int image, weights; // tile, channels, row, tap
 };
 enum : int { of_tile, of_channels, of_row, of_tap };
 constexpr std::array<const char *, 4> copies = {"tile", "channels", "row", "tap"};
 
-Dealing dealing(const Roles &r, const ChipNumbers &n, const Point &p) {
+ChipDealing dealing(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
     return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
                       {n.mabs, n.l1bs / p.l1bs, n.l2bs / p.l2bs, n.groups / p.groups});
 }
 
 // LW of a PE, of a copy of the image.
-int64_t image_words(const Roles &r, const Point &p) {
+int64_t image_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     const int64_t rows = p.image == of_row || p.image == of_tap ? p.rows : r.y.reach(p.rows);
     const int64_t columns = p.image == of_tap ? p.columns : r.x.reach(p.columns);
     const int64_t channels = p.image == of_tile ? ceil_div(ceil_div(r.C, r.side()), p.depth) * p.depth : p.depth;
@@ -49,26 +48,26 @@ int64_t image_words(const Roles &r, const Point &p) {
 }
 
 // Of bias and residual, two copies of each.
-int64_t end_words(const Roles &r, const Point &p) {
+int64_t end_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * r.sum(), 8) * 8) : 0;
 }
 
 // The image of the next tile has room in the other LM.
-bool fits_twice(const Roles &r, const ChipNumbers &n, const Point &p) {
+bool fits_twice(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
     return image_words(r, p) <= n.lm / 2 && 2 * image_words(r, p) + end_words(r, p) <= n.lm;
 }
 
-int64_t matrices(const Roles &r, const Point &p) { // of a copy of weights
+int64_t matrices(const ChipConvRoles &r, const ChipConvPoint &p) { // of a copy of weights
     return p.blocks * p.depth * (p.weights == of_channels ? r.y.taps : 1) * (p.weights == of_tap ? 1 : r.x.taps);
 }
 
-double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
+double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
     const int64_t points = p.rows * p.columns, sums = points * p.blocks;
     // What has to fit. Copies inside the loop over channels have one matrix along those.
     if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
     if (p.image > p.weights && p.weights != of_channels) return INFINITY;
     if (sums > r.most_sums(n)) return INFINITY;
-    const Dealing d = dealing(r, n, p);
+    const ChipDealing d = dealing(r, n, p);
     const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * (r.single ? 1 : r.out_bytes / 2);
     const bool twice = fits_twice(r, n, p);
     if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
@@ -116,8 +115,8 @@ double cycles(const Roles &r, const ChipNumbers &n, const Point &p) {
     return flow + first + start + moves + out_time / tiles;
 }
 
-std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
-    std::optional<Point> best;
+std::optional<ChipConvPoint> best_point(const ChipConvRoles &r, const ChipNumbers &n) {
+    std::optional<ChipConvPoint> best;
     double least = INFINITY;
     const int64_t most = r.most_sums(n);
     const auto all_depths = powers(1, std::min<int64_t>(8, ceil_div(r.C, r.side())));
@@ -138,7 +137,8 @@ std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
                                                                  {of_row, of_tap},
                                                                  {of_tap, of_tap}}) {
                                 for (const int64_t depth : all_depths) {
-                                    const Point p{rows, columns, blocks, depth, groups, l2bs, l1bs, image, weights};
+                                    const ChipConvPoint p{rows, columns, blocks, depth,  groups,
+                                                          l2bs, l1bs,    image,  weights};
                                     const double c = cycles(r, n, p);
                                     if (c < least) least = c, best = p;
                                 }
@@ -152,7 +152,7 @@ std::optional<Point> best_point(const Roles &r, const ChipNumbers &n) {
     return best;
 }
 
-Point point_of(const ChipConvParameters &p) {
+ChipConvPoint point_of(const ChipConvParameters &p) {
     const auto index = [](const Choice &c) {
         return int(std::find(copies.begin(), copies.end(), std::string(c)) - copies.begin());
     };
@@ -161,16 +161,16 @@ Point point_of(const ChipConvParameters &p) {
 
 } // namespace
 
-bool is_chip_conv(const Op &op) { return roles(op).has_value(); }
+bool is_chip_conv(const Op &op) { return chip_conv_roles(op).has_value(); }
 
 double chip_conv_cycles(const Op &op, const Machine &machine, const ChipConvParameters &p) {
-    return cycles(*roles(op), ChipNumbers(machine), point_of(p));
+    return cycles(*chip_conv_roles(op), ChipNumbers(machine), point_of(p));
 }
 
 ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const ChipConvRoles r = *chip_conv_roles(op);
     const ChipNumbers n(machine);
-    const Point best = best_point(r, n).value_or(Point{1, 1, 1, 1, 1, 1, 1, of_tap, of_tap});
+    const ChipConvPoint best = best_point(r, n).value_or(ChipConvPoint{1, 1, 1, 1, 1, 1, 1, of_tap, of_tap});
     const int64_t most = n.grf / r.sum();
     ChipConvParameters p;
     p.rows = Tile(best.rows, even_sizes(r.y.extent, most));
@@ -187,10 +187,10 @@ ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConvParameters &parameters) {
-    const Roles r = *roles(op);
+    const ChipConvRoles r = *chip_conv_roles(op);
     const ChipNumbers n(machine);
-    const Point p = point_of(parameters);
-    const Dealing d = dealing(r, n, p);
+    const ChipConvPoint p = point_of(parameters);
+    const ChipDealing d = dealing(r, n, p);
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
     std::map<std::string, std::string> rest; // of an axis: the loop that is left

@@ -12,14 +12,14 @@ namespace kumiko::library {
 namespace {
 
 constexpr int64_t pes = 4;
-std::optional<ChipConvolution> roles(const Op &op) {
+std::optional<ChipConvolution> chip_depthwise_roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     return r && r->o.empty() && r->groups.size() == 1 && (r->single || !r->contraction.consumer.empty()) ? r
                                                                                                          : std::nullopt;
 }
 int64_t lanes_of(const ChipConvolution &r) { return r.single ? 2 : 4; }
 
-struct Point {
+struct ChipDepthwisePoint {
     int64_t rows, columns, mabs;
 };
 
@@ -28,37 +28,37 @@ int64_t most_points(const ChipConvolution &r, const ChipNumbers &n) {
     return std::max(n.grf * 3 / 8, n.grf - 48) * 2 / lanes_of(r);
 }
 
-ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
+ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
     return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
                       {n.mabs / p.mabs, n.l1bs, n.l2bs, n.groups});
 }
 
 // Image and weights are copied for a tile; where its windows are large, for each row of them, or for each tap.
-enum : int { of_tile, of_row, of_tap };
+enum : int { per_tile, per_row, per_tap };
 
-int64_t image_words(const ChipConvolution &r, const Point &p, int copied) { // of a PE
-    return (copied == of_tile ? r.y.reach(p.rows) : p.rows) * (copied == of_tap ? p.columns : r.x.reach(p.columns));
+int64_t image_words(const ChipConvolution &r, const ChipDepthwisePoint &p, int copied) { // of a PE
+    return (copied == per_tile ? r.y.reach(p.rows) : p.rows) * (copied == per_tap ? p.columns : r.x.reach(p.columns));
 }
 
-bool fits(const ChipConvolution &r, const ChipNumbers &n, const Point &p, int copied) {
+bool fits(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p, int copied) {
     const int64_t image = ceil_div(image_words(r, p, copied), 8) * 8, end = r.end ? 4 * p.rows * p.columns + 16 : 0,
-                  taps = (copied == of_tile ? r.y.taps : 1) * (copied == of_tap ? 1 : r.x.taps),
+                  taps = (copied == per_tile ? r.y.taps : 1) * (copied == per_tap ? 1 : r.x.taps),
                   weights = ceil_div(taps, 8) * 8;
-    if (copied == of_tile) return image <= n.lm / 2 && 2 * weights <= n.lm / 2;
+    if (copied == per_tile) return image <= n.lm / 2 && 2 * weights <= n.lm / 2;
     return image + weights + end <= n.lm / 2; // both in both LMs
 }
 
-int copied_for(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
-    int copied = of_tile;
-    while (copied < of_tap && !fits(r, n, p, copied)) copied++;
+int copied_for(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
+    int copied = per_tile;
+    while (copied < per_tap && !fits(r, n, p, copied)) copied++;
     return copied;
 }
 
-double cycles(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
+double cycles(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
     const int copied = copied_for(r, n, p);
     const int64_t points = p.rows * p.columns, taps = r.y.taps * r.x.taps,
-                  image = image_words(r, p, copied) * (copied == of_tile ? 1 : r.y.taps) *
-                          (copied == of_tap ? r.x.taps : 1);
+                  image = image_words(r, p, copied) * (copied == per_tile ? 1 : r.y.taps) *
+                          (copied == per_tap ? r.x.taps : 1);
     if (points > most_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
     const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
     // A sum is there again three steps later.
@@ -70,16 +70,16 @@ double cycles(const ChipConvolution &r, const ChipNumbers &n, const Point &p) {
 
 } // namespace
 
-bool is_chip_depthwise(const Op &op) { return roles(op).has_value(); }
+bool is_chip_depthwise(const Op &op) { return chip_depthwise_roles(op).has_value(); }
 
 ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &machine) {
-    const ChipConvolution r = *roles(op);
+    const ChipConvolution r = *chip_depthwise_roles(op);
     const ChipNumbers n(machine);
     std::vector<int64_t> mabs;
     for (int64_t m = 1; m <= n.mabs; m++) {
         if (n.mabs % m == 0) mabs.push_back(m);
     }
-    Point best{1, 1, 1};
+    ChipDepthwisePoint best{1, 1, 1};
     double least = INFINITY;
     for (const int64_t rows : even_sizes(r.y.extent, most_points(r, n))) {
         for (const int64_t columns : even_sizes(r.x.extent, most_points(r, n) / rows)) {
@@ -97,9 +97,9 @@ ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &m
 }
 
 Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const ChipDepthwiseParameters &parameters) {
-    const ChipConvolution r = *roles(op);
+    const ChipConvolution r = *chip_depthwise_roles(op);
     const ChipNumbers n(machine);
-    const Point p{parameters.rows, parameters.columns, parameters.mabs};
+    const ChipDepthwisePoint p{parameters.rows, parameters.columns, parameters.mabs};
     const ChipDealing d = dealing(r, n, p);
     const int64_t lanes = lanes_of(r);
     const std::string sum = r.contraction.sum->name, c = r.groups.front(), y = r.y.axis, x = r.x.axis;
@@ -137,10 +137,10 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
         return loops;
     };
     const auto place = [&](const std::string &outside) {
-        const std::string loop = copied == of_tile ? outside : copied == of_row ? r.y.tap : r.x.tap;
+        const std::string loop = copied == per_tile ? outside : copied == per_row ? r.y.tap : r.x.tap;
         StageHandle image = s.place_in(r.image.tensor, "LM0", sum, loop),
                     weights = s.place_in(r.weights.tensor, "LM1", sum, loop);
-        if (copied != of_tile) image.double_buffer(), weights.double_buffer();
+        if (copied != per_tile) image.double_buffer(), weights.double_buffer();
     };
     for (const LoopName &l : whole ? inside(rows, columns) : std::vector<LoopName>{rows, columns}) order.push_back(l);
     order.push_back(lane);

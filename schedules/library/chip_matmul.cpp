@@ -13,7 +13,7 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : ChipProduct {
+struct ChipMatmulRoles : ChipProduct {
     int64_t narrow;                                          // matrices of 16 columns in a piece of 8 LW of the result
     bool batched = true;                                     // the columns' operand has the batches
     bool across = false;                                     // it lies with the columns contiguous, and is taken so
@@ -21,17 +21,17 @@ struct Roles : ChipProduct {
     int64_t of_piece() const { return single ? 2 : narrow; } // matrices in a piece
 };
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<ChipMatmulRoles> chip_matmul_roles(const Op &op) {
     const auto p = find_chip_product(op);
     if (!p) return std::nullopt;
-    Roles r{*p, op.stage(op.outputs().front()).type == f16 ? 2 : 1, p->b.indices.size() > 2};
+    ChipMatmulRoles r{*p, op.stage(op.outputs().front()).type == f16 ? 2 : 1, p->b.indices.size() > 2};
     if (r.single && r.narrow == 2) return std::nullopt;
     const auto *last = p->b.indices.back().as<Halide::Internal::Variable>();
     r.across = r.narrow == 2 && last && last->name == p->j;
     return r;
 }
 
-struct Numbers : ChipNumbers {
+struct ChipMatmulNumbers : ChipNumbers {
     using ChipNumbers::ChipNumbers;
     // A step of L1 brings the PEs so many sets of 16 · mabs / sides along the reduction, of so many rows.
     int64_t sets_of_block(int64_t sides) const { return 64 * sides / (4 * mabs); }
@@ -45,7 +45,7 @@ struct Numbers : ChipNumbers {
 
 const std::vector<int64_t> piece_counts{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
 
-struct Point {
+struct ChipMatmulPoint {
     int64_t vectors, pieces, groups, l2bs;
     bool twice;
     int64_t sides; // 1 or 4
@@ -53,7 +53,7 @@ struct Point {
 };
 
 // k over halves of the L1Bs; 1024 columns of an L2B.
-double halved_cycles(const Roles &r, const Numbers &n, const Point &p) {
+double halved_cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p) {
     if (n.mabs != 16 || n.l1bs != 8 || r.single || r.end || r.across || p.twice || p.sides > 1 || p.pieces != 1)
         return INFINITY;
     if (p.vectors % 8 || p.vectors * 8 > n.grf) return INFINITY;
@@ -84,7 +84,7 @@ double halved_cycles(const Roles &r, const Numbers &n, const Point &p) {
     return (kept ? flow(share, 1, 0) : std::max(w / rate, dram_w / dram)) + flow(1 - share, 0, 1) + ends;
 }
 
-double cycles(const Roles &r, const Numbers &n, const Point &p) {
+double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p) {
     if (p.halves) return halved_cycles(r, n, p);
     if (64 % (4 * n.mabs) || (r.narrow == 2 && n.mabs < 2)) return INFINITY;
     const int64_t side = r.side(), sum = r.single ? 1 : 2; // of a matrix; LW of a sum in a PE
@@ -177,20 +177,20 @@ double cycles(const Roles &r, const Numbers &n, const Point &p) {
     return first * (late ? 0.75 : 1) + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + 500;
 }
 
-std::optional<Point> best_of(const Roles &r, const Numbers &n) {
-    std::optional<Point> best;
+std::optional<ChipMatmulPoint> best_of(const ChipMatmulRoles &r, const ChipMatmulNumbers &n) {
+    std::optional<ChipMatmulPoint> best;
     double least = INFINITY;
     for (const int64_t vectors : powers(4, n.grf / 2)) {
         for (const int64_t pieces : piece_counts) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {
                     for (const auto &[twice, sides] : {std::pair(false, 1), {true, 1}, {false, 4}, {true, 4}}) {
-                        const Point p{vectors, pieces, groups, l2bs, twice, sides};
+                        const ChipMatmulPoint p{vectors, pieces, groups, l2bs, twice, sides};
                         const double c = cycles(r, n, p);
                         if (c < least) least = c, best = p;
                     }
                     if (pieces > 1) continue;
-                    const Point p{vectors, pieces, groups, l2bs, false, 1, true};
+                    const ChipMatmulPoint p{vectors, pieces, groups, l2bs, false, 1, true};
                     const double c = cycles(r, n, p);
                     if (c < least) least = c, best = p;
                 }
@@ -200,19 +200,19 @@ std::optional<Point> best_of(const Roles &r, const Numbers &n) {
     return best;
 }
 
-Point point_of(const ChipMatmulParameters &p) {
+ChipMatmulPoint point_of(const ChipMatmulParameters &p) {
     return {p.vectors, p.pieces, p.groups, p.l2bs, p.twice, p.sides ? 4 : 1, p.halves};
 }
 
 // Columns that lie across are taken so where there is room.
-Roles taken(Roles r, const Numbers &n, const Point &p) {
+ChipMatmulRoles taken(ChipMatmulRoles r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p) {
     r.across = r.across && std::isfinite(cycles(r, n, p));
     return r;
 }
 
 // Where no point takes the columns as they lie, prepack lays them with the reduction last.
-std::optional<Point> best_point(Roles r, const Numbers &n) {
-    const std::optional<Point> best = best_of(r, n);
+std::optional<ChipMatmulPoint> best_point(ChipMatmulRoles r, const ChipMatmulNumbers &n) {
+    const std::optional<ChipMatmulPoint> best = best_of(r, n);
     if (best || !r.across) return best;
     r.across = false;
     return best_of(r, n);
@@ -220,36 +220,36 @@ std::optional<Point> best_point(Roles r, const Numbers &n) {
 
 } // namespace
 
-bool is_chip_matmul(const Op &op) { return roles(op).has_value(); }
+bool is_chip_matmul(const Op &op) { return chip_matmul_roles(op).has_value(); }
 
 bool chip_matmul_fits(const Op &op, const Machine &machine) {
-    return best_point(*roles(op), Numbers(machine)).has_value();
+    return best_point(*chip_matmul_roles(op), ChipMatmulNumbers(machine)).has_value();
 }
 
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    const Numbers n(machine);
-    const Point point = point_of(p);
-    return cycles(taken(*roles(op), n, point), n, point);
+    const ChipMatmulNumbers n(machine);
+    const ChipMatmulPoint point = point_of(p);
+    return cycles(taken(*chip_matmul_roles(op), n, point), n, point);
 }
 
 ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine) {
-    const Numbers n(machine);
-    const Point best = best_point(*roles(op), n).value_or(Point{4, 1, 1, 1, false, 1});
+    const ChipMatmulNumbers n(machine);
+    const ChipMatmulPoint best = best_point(*chip_matmul_roles(op), n).value_or(ChipMatmulPoint{4, 1, 1, 1, false, 1});
     ChipMatmulParameters p;
     p.vectors = Tile(best.vectors, powers(4, n.grf / 2));
     p.pieces = Tile(best.pieces, piece_counts);
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.twice = Flag(best.twice);
-    const Roles r = *roles(op);
+    const ChipMatmulRoles r = *chip_matmul_roles(op);
     p.sides = n.mabs % 4 == 0 && !r.single ? Flag(best.sides > 1) : Flag(false, {false});
     p.halves = n.mabs == 16 && n.l1bs == 8 && !r.single ? Flag(best.halves) : Flag(false, {false});
     return p;
 }
 
 Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    const Numbers n(machine);
-    const Roles r = taken(*roles(op), n, point_of(p));
+    const ChipMatmulNumbers n(machine);
+    const ChipMatmulRoles r = taken(*chip_matmul_roles(op), n, point_of(p));
     if (p.halves && (p.sides || p.twice || p.pieces != 1))
         throw UserError("parameters of " + op.name() + ": halves=true goes with sides=false, twice=false and pieces=1");
     if (p.sides && p.pieces * r.of_piece() % 4)

@@ -10,14 +10,13 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles : OfMatrices<ChipProduct> {
+struct ChipPackedMatmulRoles : OfMatrices<ChipProduct> {
     int64_t rate() const { return single ? 2 : 1; } // cycles of a vector
 };
-using Numbers = ChipNumbers;
-std::optional<Roles> roles(const Op &op) {
+std::optional<ChipPackedMatmulRoles> chip_packed_matmul_roles(const Op &op) {
     const auto p = find_chip_product(op);
     if (!p || (p->single && op.stage(op.outputs().front()).type != f32)) return std::nullopt;
-    return Roles{{*p}};
+    return ChipPackedMatmulRoles{{*p}};
 }
 
 int64_t output_bytes(const Op &op) {
@@ -25,25 +24,27 @@ int64_t output_bytes(const Op &op) {
     return op.stage(out).type.bytes();
 }
 
-struct Point {
+struct ChipPackedMatmulPoint {
     int64_t vectors, columns, groups, l2bs, l1bs;
     bool resident;
 };
 
 // Of operands of the end, two copies in LM: LW of a PE.
-int64_t end_words(const Roles &r, int64_t points) { return r.end ? 4 * ceil_div(points * r.sum(), 4) * 4 : 0; }
+int64_t end_words(const ChipPackedMatmulRoles &r, int64_t points) {
+    return r.end ? 4 * ceil_div(points * r.sum(), 4) * 4 : 0;
+}
 
 // Of both copies, LW of L1BM that matrices may have; the rest is the way of vectors, results and what ends them.
-int64_t l1_room(const Roles &r, const Numbers &n) {
+int64_t l1_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
     return n.l1bm - (r.end ? 4 : 2) * std::max<int64_t>(64, 16 * n.mabs);
 }
 
 // Words of a GRF that sums may have.
-int64_t sum_room(const Roles &r, const Numbers &n) {
+int64_t sum_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
     return n.grf - std::min(r.end_words + (r.end ? 8 : 0), n.grf - 16);
 }
 
-bool fits(const Roles &r, const Numbers &n, const ChipPackedMatmulParameters &p) {
+bool fits(const ChipPackedMatmulRoles &r, const ChipNumbers &n, const ChipPackedMatmulParameters &p) {
     const int64_t points = p.vectors * p.columns, copied = p.depth * std::max<int64_t>(1, p.panel),
                   x = p.resident ? p.vectors * ceil_div(ceil_div(r.K, r.side()), copied) * copied
                                  : 2 * p.vectors * copied;
@@ -52,7 +53,7 @@ bool fits(const Roles &r, const Numbers &n, const ChipPackedMatmulParameters &p)
            2 * p.panel * p.depth * p.columns * r.matrix() * p.l1bs <= n.l2bm * 3 / 4;
 }
 
-double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &p) {
+double cycles(const ChipPackedMatmulRoles &r, const ChipNumbers &n, int64_t out_bytes, const ChipPackedMatmulPoint &p) {
     const int64_t row_parts = n.mabs * (n.l1bs / p.l1bs) * (n.l2bs / p.l2bs) * (n.groups / p.groups);
     const int64_t it = ceil_div(r.M, p.vectors * row_parts);
     const int64_t side = r.side(), jt = ceil_div(r.N, side * p.columns * p.l1bs * p.l2bs * p.groups),
@@ -95,20 +96,20 @@ double cycles(const Roles &r, const Numbers &n, int64_t out_bytes, const Point &
 
 } // namespace
 
-bool is_chip_packed_matmul(const Op &op) { return roles(op).has_value(); }
+bool is_chip_packed_matmul(const Op &op) { return chip_packed_matmul_roles(op).has_value(); }
 
 double chip_packed_matmul_cycles(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p) {
-    const Roles r = *roles(op);
-    const Numbers n(machine);
+    const ChipPackedMatmulRoles r = *chip_packed_matmul_roles(op);
+    const ChipNumbers n(machine);
     if (!fits(r, n, p)) return INFINITY;
     return cycles(r, n, output_bytes(op), {p.vectors, p.columns, p.groups, p.l2bs, p.l1bs, p.resident});
 }
 
 ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
-    const Numbers n(machine);
+    const ChipPackedMatmulRoles r = *chip_packed_matmul_roles(op);
+    const ChipNumbers n(machine);
     const int64_t sums = sum_room(r, n);
-    Point best{4, 1, 1, 1, 1, false};
+    ChipPackedMatmulPoint best{4, 1, 1, 1, 1, false};
     double least = INFINITY;
     for (const int64_t vectors : {4, 8, 16, 32}) {
         for (int64_t columns = 1; columns * vectors * r.sum() <= sums; columns *= 2) {
@@ -116,7 +117,7 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
                 for (const int64_t l2bs : divisors(n.l2bs)) {
                     for (const int64_t l1bs : divisors(n.l1bs)) {
                         for (const bool resident : {true, false}) {
-                            const Point p{vectors, columns, groups, l2bs, l1bs, resident};
+                            const ChipPackedMatmulPoint p{vectors, columns, groups, l2bs, l1bs, resident};
                             const double c = cycles(r, n, output_bytes(op), p);
                             if (c < least) least = c, best = p;
                         }
@@ -155,8 +156,8 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
 }
 
 Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const ChipPackedMatmulParameters &p) {
-    const Roles r = *roles(op);
-    const Numbers n(machine);
+    const ChipPackedMatmulRoles r = *chip_packed_matmul_roles(op);
+    const ChipNumbers n(machine);
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);

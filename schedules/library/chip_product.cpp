@@ -10,7 +10,7 @@ namespace kumiko::library {
 namespace {
 
 // exp, erf and so on, and quotients: some ten operations each, and as many values at a time.
-bool calls_functions(const Expr &e) {
+bool has_function_call(const Expr &e) {
     struct Visitor : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
         bool found = false;
@@ -38,7 +38,7 @@ bool has_end(const Op &op, const Contraction &c) {
 }
 
 int64_t end_registers(const Op &op, const Contraction &c) {
-    return !has_end(op, c) ? 0 : calls_functions(op.stage(c.consumer).value) ? 64 : 24;
+    return !has_end(op, c) ? 0 : has_function_call(op.stage(c.consumer).value) ? 64 : 24;
 }
 
 std::optional<ChipProduct> find_chip_product(const Op &op) {

@@ -76,7 +76,7 @@ int64_t power(int64_t most, int64_t extent) { // of 2: so many units, or as many
 }
 
 // How axes are dealt out.
-struct Dealing {
+struct ReduceDealing {
     struct Cut {
         int64_t factor;
         std::string name, level; // of the new loop; no level: in time
@@ -120,8 +120,8 @@ struct Dealing {
     }
 };
 
-Dealing deal(const Fold &f, const Machine &machine, int64_t points) {
-    Dealing d;
+ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
+    ReduceDealing d;
     for (const Axis &a : f.reduction->axes) d.kept.push_back(a.name());
     for (const Axis &a : f.reduction->reduction_axes) d.reduced.push_back(a.name());
     for (const auto *axes : {&f.reduction->axes, &f.reduction->reduction_axes}) {
@@ -210,7 +210,7 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
     p.points = Tile::nearest(16, points);
     int64_t of_step = 0;
     for (const Input &in : op.inputs()) of_step += f.lanes * in.type.bytes() / 8;
-    const Dealing d = deal(f, machine, p.points);
+    const ReduceDealing d = deal(f, machine, p.points);
     of_step = std::max<int64_t>(1, of_step * d.points * d.of_run);
     const int64_t room = std::max<int64_t>(1, machine.level("LM0").bytes / 8 / of_step);
     p.steps = Tile::nearest(room, powers(1, std::max<int64_t>(1, room)));
@@ -224,7 +224,7 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
 
 Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipReduceParameters &p) {
     const Fold f = *find_fold(op);
-    const Dealing d = deal(f, machine, p.points);
+    const ReduceDealing d = deal(f, machine, p.points);
     Schedule s(op, machine);
     StageHandle Y = s.stage(f.output->name), R = s.stage(f.reduction->name);
     const bool whole = f.output == f.reduction;
@@ -233,7 +233,7 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
         rest[axis] = axis;
         const auto cuts = d.cuts.find(axis);
         if (cuts == d.cuts.end()) return;
-        for (const Dealing::Cut &c : cuts->second) {
+        for (const ReduceDealing::Cut &c : cuts->second) {
             if (!all && !c.inside) continue;
             S.split(rest[axis], c.factor, {c.name + ".o", c.name});
             rest[axis] = c.name + ".o";

@@ -13,7 +13,7 @@ namespace {
 
 // The op's rows: every stage has the output's leading axes, then perhaps the row's axis; reductions run along the last axis of what they
 // read.
-struct Roles {
+struct ChipRowsRoles {
     const Stage *output = nullptr;
     size_t leading = 0;     // axes of a row's place
     size_t dealt = 0;       // of those the one that is dealt to units: the longest
@@ -48,9 +48,9 @@ bool reads_along(const Stage &s) {
     return read.along;
 }
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<ChipRowsRoles> chip_rows_roles(const Op &op) {
     if (op.outputs().size() != 1) return std::nullopt;
-    Roles r;
+    ChipRowsRoles r;
     r.output = &op.stage(op.outputs()[0]);
     if (r.output->axes.empty()) return std::nullopt;
     const Stage *reduction = nullptr;
@@ -96,7 +96,7 @@ std::optional<Roles> roles(const Op &op) {
 
 // What a stage does with the rows' axis: the stages that read it, and whether it is kept. Elementwise stages that one stage reads are
 // inlined; where rows pass, all are.
-bool kept(const Schedule &s, const Roles &r, const Stage &stage, bool pass) {
+bool kept(const Schedule &s, const ChipRowsRoles &r, const Stage &stage, bool pass) {
     if (stage.is_reduction() || stage.name == r.output->name) return true;
     return !r.has_row_axis(stage) || (!pass && s.state().consumers(stage.name).size() > 1);
 }
@@ -104,7 +104,7 @@ bool kept(const Schedule &s, const Roles &r, const Stage &stage, bool pass) {
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // LW of a PE that the values of so many rows take which are one for a row.
-int64_t scalar_words(const Schedule &s, const Roles &r, int64_t rows) {
+int64_t scalar_words(const Schedule &s, const ChipRowsRoles &r, int64_t rows) {
     int64_t n = 0;
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.output->name || (!stage.is_reduction() && r.has_row_axis(stage))) continue;
@@ -114,12 +114,12 @@ int64_t scalar_words(const Schedule &s, const Roles &r, int64_t rows) {
 }
 
 // They stand in registers where those are many.
-bool scalars_in_registers(const Schedule &s, const Machine &machine, const Roles &r, int64_t rows) {
+bool scalars_in_registers(const Schedule &s, const Machine &machine, const ChipRowsRoles &r, int64_t rows) {
     return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
 }
 
 // Of a row, words of a PE. `mabs`: of all L1Bs that share it.
-int64_t words_of_row(const Machine &machine, const Roles &r, int64_t mabs) {
+int64_t words_of_row(const Machine &machine, const ChipRowsRoles &r, int64_t mabs) {
     const int64_t pes = machine.find_unit("PE")->count * mabs;
     return round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
 }
@@ -130,7 +130,8 @@ int64_t unit_of_steps(const Machine &machine, int64_t mabs) {
 }
 
 // Do so many rows, `steps` words of each or 0, all, fit LM0 and LM1 of a PE? `twice`: with what comes next of the inputs beside them.
-bool fits(const Op &op, const Machine &machine, const Roles &r, int64_t rows, int64_t mabs, int64_t steps, bool twice) {
+bool fits(const Op &op, const Machine &machine, const ChipRowsRoles &r, int64_t rows, int64_t mabs, int64_t steps,
+          bool twice) {
     const int64_t of_row = steps ? steps : words_of_row(machine, r, mabs);
     int64_t lm0 = 0, lm1 = 0;
     for (const Input &in : op.inputs()) {
@@ -153,22 +154,22 @@ bool fits(const Op &op, const Machine &machine, const Roles &r, int64_t rows, in
 
 } // namespace
 
-bool is_chip_rows(const Op &op) { return roles(op).has_value(); }
+bool is_chip_rows(const Op &op) { return chip_rows_roles(op).has_value(); }
 
 bool chip_rows_fits(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const ChipRowsRoles r = *chip_rows_roles(op);
     return fits(op, machine, r, r.lanes, machine.unit("MAB").count, 0, false);
 }
 
 bool chip_rows_fill(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const ChipRowsRoles r = *chip_rows_roles(op);
     int64_t rows = 1;
     for (size_t d = 0; d < r.leading; d++) rows *= r.extents[d];
     return rows >= 64 * int64_t(machine.units_in_all("L1B"));
 }
 
 ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const ChipRowsRoles r = *chip_rows_roles(op);
     ChipRowsParameters p;
     std::vector<int64_t> legal;
     const int64_t all = machine.find_unit("MAB")->count, pes = machine.find_unit("PE")->count;
@@ -213,7 +214,7 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p) {
-    const Roles r = *roles(op);
+    const ChipRowsRoles r = *chip_rows_roles(op);
     const bool pass = p.steps > 0, wide = pass && p.wide; // rows pass through LM
     const int64_t l1bs = machine.find_unit("L1B")->count;
     Schedule s(op, machine);

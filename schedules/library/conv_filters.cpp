@@ -35,7 +35,7 @@ std::optional<ConvRoles> with_filters_across(ConvRoles r) {
     return r;
 }
 
-std::optional<ConvRoles> roles(const Op &op) {
+std::optional<ConvRoles> conv_filters_roles(const Op &op) {
     auto r = conv_roles(op);
     if (r && r->nhwc) r = with_filters_across(*r);
     if (!r || r->other.empty() || !r->weights_padding.empty()) return std::nullopt;
@@ -93,10 +93,10 @@ bool rows_follow(const Stage &sum, const ConvRoles &r) {
 
 } // namespace
 
-bool is_conv_by_filters(const Op &op) { return roles(op).has_value(); }
+bool is_conv_by_filters(const Op &op) { return conv_filters_roles(op).has_value(); }
 
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine) {
-    const ConvRoles r = *roles(op);
+    const ConvRoles r = *conv_filters_roles(op);
     const Stage &sum = *r.contraction.sum;
     const int lanes = vector_lanes(machine, sum.type);
     const bool narrow = is_narrow(op, r);
@@ -168,7 +168,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
 }
 
 Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p) {
-    const ConvRoles r = *roles(op);
+    const ConvRoles r = *conv_filters_roles(op);
     const Stage &sum = *r.contraction.sum;
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
     const int lanes = way.lanes;

@@ -7,7 +7,7 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles {
+struct GemvRoles {
     Contraction contraction;
     std::string j, k;               // results along the matrix, and the reduction
     std::vector<std::string> outer; // the other axes of the result
@@ -19,13 +19,13 @@ struct Roles {
 
 std::string last_index(const Operand &o) { return o.indices.back().as<Halide::Internal::Variable>()->name; }
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<GemvRoles> gemv_roles(const Op &op) {
     auto c = find_contraction(op);
     if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.empty()) return std::nullopt;
     for (const Operand &o : c->operands) {
         if (!is_plain(o) || !op.find_input(o.tensor)) return std::nullopt;
     }
-    Roles r;
+    GemvRoles r;
     r.k = c->sum->reduction_axes[0].name();
     if (!c->has(0, r.k) || !c->has(1, r.k)) return std::nullopt;
     // The longest axis that one operand has alone; the last of those not known to be short.
@@ -54,14 +54,14 @@ std::optional<Roles> roles(const Op &op) {
     return r;
 }
 
-Roles required_roles(const Op &op) {
-    if (auto r = roles(op)) return *r;
+GemvRoles required_roles(const Op &op) {
+    if (auto r = gemv_roles(op)) return *r;
     throw UserError("op \"" + op.name() + "\" is no product of a matrix with a vector, nor of two matrices; it is:\n" +
                     op.to_string());
 }
 
 // Each result by itself, its sum in several vectors.
-void schedule_dots(Schedule &s, const Roles &r, int lanes, const Machine &machine, const GemvParameters &p) {
+void schedule_dots(Schedule &s, const GemvRoles &r, int lanes, const Machine &machine, const GemvParameters &p) {
     StageHandle C = s.stage(r.contraction.sum->name);
     std::vector<LoopName> order(r.outer.begin(), r.outer.end());
     LoopName at = r.j;
@@ -77,7 +77,7 @@ void schedule_dots(Schedule &s, const Roles &r, int lanes, const Machine &machin
     reduce_row(s, C.name(), lanes, p.vectors, at.name);
 }
 
-void schedule_columns(Schedule &s, const Roles &r, int lanes, const Machine &machine, const GemvParameters &p) {
+void schedule_columns(Schedule &s, const GemvRoles &r, int lanes, const Machine &machine, const GemvParameters &p) {
     StageHandle C = s.stage(r.contraction.sum->name);
     const int64_t columns = p.vectors * lanes;
     std::vector<LoopName> order(r.outer.begin(), r.outer.end());
@@ -110,12 +110,12 @@ void schedule_columns(Schedule &s, const Roles &r, int lanes, const Machine &mac
 } // namespace
 
 bool is_gemv(const Op &op) {
-    const auto r = roles(op);
+    const auto r = gemv_roles(op);
     return r && r->one_row;
 }
 
 GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
-    const Roles r = required_roles(op);
+    const GemvRoles r = required_roles(op);
     const Type type = r.contraction.sum->type;
     const int lanes = vector_lanes(machine, type);
     const int64_t along = r.dots ? r.K.value_or(1 << 20) : r.N.value_or(1 << 20), K = r.K.value_or(1 << 20);
@@ -139,7 +139,7 @@ GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_gemv(const Op &op, const Machine &machine, const GemvParameters &p) {
-    const Roles r = required_roles(op);
+    const GemvRoles r = required_roles(op);
     const int lanes = vector_lanes(machine, r.contraction.sum->type);
     Schedule s(op, machine);
     r.dots ? schedule_dots(s, r, lanes, machine, p) : schedule_columns(s, r, lanes, machine, p);

@@ -9,7 +9,7 @@ namespace kumiko::library {
 namespace {
 
 // The op's one reduction; what else there is is computed of its results, element by element.
-struct Roles {
+struct ReduceRoles {
     const Stage *reduction = nullptr;
     bool whole = false; // nothing is left of the axes
 };
@@ -30,9 +30,9 @@ bool read_along(const Stage &s, const std::string &axis) {
     return any;
 }
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<ReduceRoles> reduce_roles(const Op &op) {
     if (op.outputs().size() != 1) return std::nullopt;
-    Roles r;
+    ReduceRoles r;
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
         if (!s.is_reduction()) continue;
@@ -54,10 +54,10 @@ std::optional<Roles> roles(const Op &op) {
 
 } // namespace
 
-bool is_reduce(const Op &op) { return roles(op).has_value(); }
+bool is_reduce(const Op &op) { return reduce_roles(op).has_value(); }
 
 ReduceParameters reduce_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const ReduceRoles r = *reduce_roles(op);
     const Type t = r.reduction->type;
     const int64_t lanes = vector_lanes(machine, t);
     ReduceParameters p;
@@ -72,7 +72,7 @@ ReduceParameters reduce_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParameters &p) {
-    const Roles r = *roles(op);
+    const ReduceRoles r = *reduce_roles(op);
     Schedule s(op, machine);
     StageHandle R = s.stage(r.reduction->name);
     const int lanes = vector_lanes(machine, r.reduction->type);

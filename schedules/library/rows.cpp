@@ -13,18 +13,18 @@ namespace {
 
 // The op's rows: every reduction runs along the last axis of what it reads, and maybe along others, and its own axes are those of a row's
 // place, which every stage has, in this order.
-struct Roles {
+struct RowsRoles {
     const Stage *output = nullptr;
     std::vector<std::string> leading; // axes of a row's place
 };
 
-bool is_leading(const Roles &r, const Axis &a) {
+bool is_leading(const RowsRoles &r, const Axis &a) {
     return std::find(r.leading.begin(), r.leading.end(), a.name()) != r.leading.end();
 }
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<RowsRoles> rows_roles(const Op &op) {
     if (op.outputs().size() != 1 || has_extern(op)) return std::nullopt;
-    Roles r;
+    RowsRoles r;
     r.output = &op.stage(op.outputs()[0]);
     const Stage *reduction = nullptr;
     for (const Stage &s : op.stages()) {
@@ -71,7 +71,7 @@ std::optional<Roles> roles(const Op &op) {
 }
 
 // Whether every stage reads only the rows at its own place, so that rows may be replaced one after the other.
-bool keeps_to_rows(const Op &op, const Roles &r) {
+bool keeps_to_rows(const Op &op, const RowsRoles &r) {
     for (const Stage &s : op.stages()) {
         for (const Expr &e : s.expressions()) {
             for (const Halide::Internal::Call *read : tensor_reads(e)) {
@@ -122,12 +122,12 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
 } // namespace
 
 bool is_rows(const Op &op) {
-    const auto r = roles(op);
+    const auto r = rows_roles(op);
     return r && (!reads_before_update(op) || keeps_to_rows(op, *r));
 }
 
 RowsParameters rows_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const RowsRoles r = *rows_roles(op);
     RowsParameters p;
     p.accumulators = Tile(4, {1, 2, 4, 8});
     p.unroll = Tile(1, {1, 2, 4});
@@ -152,7 +152,7 @@ RowsParameters rows_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameters &p) {
-    const Roles r = *roles(op);
+    const RowsRoles r = *rows_roles(op);
     Schedule s(op, machine);
     StageHandle Y = s.stage(r.output->name);
     const int lanes = vector_lanes(machine, r.output->type);

@@ -10,7 +10,7 @@ namespace kumiko::library {
 
 namespace {
 
-struct Roles {
+struct ScatterRoles {
     const Stage *sum = nullptr;
     std::string at;       // the axis along which it scatters
     std::string last;     // another axis, whose neighbours are neighbours in memory; "" when there is none
@@ -18,12 +18,12 @@ struct Roles {
 };
 
 // A scatter is the first stage, and of its results at most one is made, element by element.
-std::optional<Roles> roles(const Op &op) {
+std::optional<ScatterRoles> scatter_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() > 2) return std::nullopt;
     const Stage &sum = op.stages().front();
     const auto s = scattered(sum);
     if (!s || !identity_is_neutral(sum)) return std::nullopt;
-    Roles r{&sum, s->axis, "", ""};
+    ScatterRoles r{&sum, s->axis, "", ""};
     if (sum.axes.back().name() != r.at) r.last = sum.axes.back().name();
     if (op.stages().size() == 1) return r;
     const Stage &end = op.stages().back();
@@ -46,10 +46,10 @@ std::optional<Roles> roles(const Op &op) {
 
 } // namespace
 
-bool is_scatter(const Op &op) { return roles(op).has_value(); }
+bool is_scatter(const Op &op) { return scatter_roles(op).has_value(); }
 
 ScatterParameters scatter_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const ScatterRoles r = *scatter_roles(op);
     const int64_t lanes = vector_lanes(machine, r.sum->type);
     const auto extent = r.last.empty() ? std::nullopt : constant_extent(r.sum->axes.back());
     const int64_t columns = std::max<int64_t>(extent.value_or(r.last.empty() ? 1 : 1 << 12), 1);
@@ -64,7 +64,7 @@ ScatterParameters scatter_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_scatter(const Op &op, const Machine &machine, const ScatterParameters &p) {
-    const Roles r = *roles(op);
+    const ScatterRoles r = *scatter_roles(op);
     Schedule s(op, machine);
     StageHandle sum = s.stage(r.sum->name);
     const int lanes = vector_lanes(machine, r.sum->type);

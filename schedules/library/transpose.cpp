@@ -11,21 +11,21 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t line = 64; // bytes
+constexpr int64_t line_bytes = 64; // bytes
 
 // The axis that the output's elements follow, and the one that those of an input follow. Where one of them is shorter than four
 // elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image.
-struct Roles {
+struct TransposeRoles {
     const Stage *output = nullptr;
     std::string along, across, few;
     const std::string &many() const { return few == along ? across : along; }
 };
 
-std::optional<Roles> roles(const Op &op) {
+std::optional<TransposeRoles> transpose_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() != 1) return std::nullopt;
     const Stage &s = op.stages()[0];
     if (s.kind != Stage::Kind::Pointwise || s.axes.size() < 2 || !scanned_axis(s).empty()) return std::nullopt;
-    Roles r{&s, s.axes.back().name(), ""};
+    TransposeRoles r{&s, s.axes.back().name(), ""};
     const auto extent_of = [&](const std::string &axis) { return constant_extent(*find_axis(s, axis)); };
     for (const Expr &e : s.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
@@ -55,10 +55,10 @@ int64_t dividing(std::optional<int64_t> extent, int64_t least, int64_t most) {
 
 } // namespace
 
-bool is_transpose(const Op &op) { return roles(op).has_value(); }
+bool is_transpose(const Op &op) { return transpose_roles(op).has_value(); }
 
 TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
-    const Roles r = *roles(op);
+    const TransposeRoles r = *transpose_roles(op);
     const Type t = r.output->type;
     const int64_t bytes = t.bytes(), native = vector_lanes(machine, t);
     const auto along = constant_extent(*find_axis(*r.output, r.along)),
@@ -72,11 +72,12 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
         return all;
     };
     if (!r.few.empty()) {
-        p.lanes = Tile::nearest(std::max<int64_t>(native, 2), up_to(line / bytes));
+        p.lanes = Tile::nearest(std::max<int64_t>(native, 2), up_to(line_bytes / bytes));
         p.columns = Tile(*constant_extent(*find_axis(*r.output, r.few)));
         return p;
     }
-    p.lanes = Tile::nearest(dividing(along, std::min<int64_t>(native, 8), line / bytes), up_to(line / bytes));
+    p.lanes =
+        Tile::nearest(dividing(along, std::min<int64_t>(native, 8), line_bytes / bytes), up_to(line_bytes / bytes));
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
@@ -84,7 +85,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
 }
 
 Schedule schedule_transpose(const Op &op, const Machine &machine, const TransposeParameters &p) {
-    const Roles r = *roles(op);
+    const TransposeRoles r = *transpose_roles(op);
     Schedule s(op, machine);
     StageHandle Y = s.stage(r.output->name);
     // A last block that moves inwards is a whole one too.

@@ -48,7 +48,7 @@ std::string not_in_registers(const std::string &axis, const std::string &loop) {
            " is known only at run time, and registers have no index";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     if (!stage.def.is_reduction()) {
@@ -114,7 +114,7 @@ const Primitive &accumulate_in_primitive() {
           "how a later round takes up what earlier ones left: \"reload\" on entering, or \"join\" on leaving",
           true,
           {"reload", "join"}}},
-        apply,
+        apply_accumulate_in,
         {"matmul",
          {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i.o", "j.o", "k", "i.i", "j.i"}}}, {}}},

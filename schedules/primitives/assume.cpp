@@ -18,7 +18,7 @@ std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState 
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_assume(ScheduleState &state, const Directive &d, size_t) {
     try {
         const Expr condition = parse_condition(state.op, text_argument(d, "condition"));
         state.assumptions.push_back({condition, condition_text(condition)});
@@ -51,7 +51,7 @@ const Primitive &assume_primitive() {
         "outside of "
         "its tensors there.",
         {{"condition", ArgumentKind::Condition, "what holds"}},
-        apply,
+        apply_assume,
         {"matmul_any",
          {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 16}}, {}}},
          {"assume", {{"condition", "M % 16 == 0"}}, {}}},

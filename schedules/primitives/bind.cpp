@@ -11,7 +11,7 @@ std::string join(const std::vector<std::string> &names) {
     return all;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_bind(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string level = text_argument(d, "level");
@@ -87,7 +87,7 @@ const Primitive &bind_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"level", ArgumentKind::Text, "the unit level, a name of the machine's table"}},
-        apply,
+        apply_bind,
         {"matmul", {}, {"bind", {{"stage", "C"}, {"loop", "i"}, {"level", "core"}}, {}}},
     };
     return record;

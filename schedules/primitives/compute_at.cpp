@@ -52,7 +52,7 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
         refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr,
@@ -112,7 +112,7 @@ const Primitive &compute_at_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},
-        apply,
+        apply_compute_at,
         {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
     };
     return record;

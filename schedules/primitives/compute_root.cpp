@@ -10,7 +10,7 @@ void place_stage(ScheduleState &state, StageState &stage, const Placement &place
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_compute_root(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     if (!stage.finished_into.empty()) {
         refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
@@ -28,7 +28,7 @@ const Primitive &compute_root_primitive() {
         "Computes all of a stage, before everything that reads it. An output stands so unless compute_at moved it.",
         "Nothing.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
-        apply,
+        apply_compute_root,
         {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},
     };
     return record;

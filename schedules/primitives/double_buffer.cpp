@@ -29,7 +29,7 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage) {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_double_buffer(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.buffers > 2)
         refuse(state, d,
@@ -54,7 +54,7 @@ const Primitive &double_buffer_primitive() {
         "The stage is computed at a serial loop, not in registers, and reads nothing that is computed at the same "
         "loop.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
-        apply,
+        apply_double_buffer,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},

@@ -50,7 +50,7 @@ bool read_in_place(const ScheduleState &state, const std::string &name, const st
     return true;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const std::string consumer = text_argument(d, "consumer");
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
@@ -118,7 +118,7 @@ const Primitive &finish_in_primitive() {
         "exactly its own "
         "indices, and nothing else reads it.",
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
-        apply,
+        apply_finish_in,
         {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},
     };
     return record;

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_fuse(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const LoopState outer = loop_argument(stage, d, "outer"), inner = loop_argument(stage, d, "inner");
     const std::string name = text_argument(d, "fused", outer.name + "_" + inner.name);
@@ -54,7 +54,7 @@ const Primitive &fuse_primitive() {
          {"outer", ArgumentKind::Loop, "the outer loop"},
          {"inner", ArgumentKind::Loop, "the loop directly inside it"},
          {"fused", ArgumentKind::Text, "name of the fused loop; <outer>_<inner> by default", true}},
-        apply,
+        apply_fuse,
         {"matmul", {}, {"fuse", {{"stage", "C"}, {"outer", "i"}, {"inner", "j"}, {"fused", "ij"}}, {}}},
     };
     return record;

@@ -49,7 +49,7 @@ std::string types_for(Type narrow) {
     return names.empty() ? "none: no type has all values of " + type_name(narrow) : names;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_hold_as(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const Type narrow = stage.def.type;
     if (!stage.is_copy)
@@ -86,7 +86,7 @@ const Primitive &hold_as_primitive() {
         "where the machine does not compute with it.",
         "The stage is a copy, made by place_in or prepack; the type has every value of the stage's own.",
         {{"stage", ArgumentKind::Stage, "the copy"}, {"type", ArgumentKind::Text, "the type: \"i16\", \"f32\", …"}},
-        apply,
+        apply_hold_as,
         {"matmul_i16",
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
         refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr,
@@ -40,7 +40,7 @@ const Primitive &inline_into_primitive() {
         "Computes a stage nowhere: each read of it becomes its expression.",
         "The stage is neither an output nor a reduction nor a scan, and nothing is computed at its loops.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
-        apply,
+        apply_inline_into,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
     };
     return record;

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_interleave(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const int64_t n = integer_argument(d, "n");
@@ -42,7 +42,7 @@ const Primitive &interleave_primitive() {
         {{"stage", ArgumentKind::Stage, "the reduction"},
          {"loop", ArgumentKind::Loop, "the reduction loop"},
          {"n", ArgumentKind::Integer, "how many accumulators"}},
-        apply,
+        apply_interleave,
         {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
     };
     return record;

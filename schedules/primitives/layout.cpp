@@ -66,7 +66,7 @@ std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageStat
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_layout(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     if (state.op.is_output(stage.name())) {
         refuse(state, d, stage.name() + " is an output; its layout belongs to the op", nullptr, "",
@@ -92,7 +92,7 @@ const Primitive &layout_primitive() {
         "The stage is internal (made by place_in, say); each axis is covered once.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
-        apply,
+        apply_layout,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},

@@ -102,7 +102,7 @@ StageState take_block(StageState &stage, const Blocks &b, const std::string &ins
     return made;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_online(ScheduleState &state, const Directive &d, size_t index) {
     const StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string name = stage.name(), most = text_argument(d, "max");
@@ -211,7 +211,7 @@ const Primitive &online_primitive() {
          {"max", ArgumentKind::Text, "the maximum"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"sums", ArgumentKind::Names, "the sums that get a stage for what a block adds to them", true}},
-        apply,
+        apply_online,
         {"softmax",
          {{"inline_into", {{"stage", "e"}}, {}}, {"split", {{"stage", "total"}, {"loop", "j"}, {"factor", 32}}, {}}},
          {"online", {{"stage", "total"}, {"max", "max"}, {"loop", "j.o"}}, {}}},

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_parallel(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     if (loop.reduction) {
@@ -29,7 +29,7 @@ const Primitive &parallel_primitive() {
         "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
         "The loop is serial, does not reduce and does not run along a scan.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
-        apply,
+        apply_parallel,
         {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},
     };
     return record;

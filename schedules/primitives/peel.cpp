@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_peel(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const int64_t first = integer_argument(d, "first"), last = integer_argument(d, "last");
@@ -51,7 +51,7 @@ const Primitive &peel_primitive() {
          {"loop", ArgumentKind::Loop, "the loop"},
          {"first", ArgumentKind::Integer, "how many iterations at the beginning"},
          {"last", ArgumentKind::Integer, "how many at the end"}},
-        apply,
+        apply_peel,
         {"conv", {}, {"peel", {{"stage", "Y"}, {"loop", "y"}, {"first", 1}, {"last", 1}}, {}}},
     };
     return record;

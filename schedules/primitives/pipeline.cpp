@@ -6,7 +6,7 @@ namespace {
 
 constexpr int most_stages = 8;
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_pipeline(ScheduleState &state, const Directive &d, size_t index) {
     const StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const int64_t stages = integer_argument(d, "stages");
@@ -54,7 +54,7 @@ const Primitive &pipeline_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop at which the copies are made"},
          {"stages", ArgumentKind::Integer, "how many iterations are under way: copies kept of each"}},
-        apply,
+        apply_pipeline,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},

@@ -190,7 +190,7 @@ void check_room(const ScheduleState &state, const Directive &d, const StageState
     }
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     const std::string tensor = text_argument(d, "tensor"), level_name = text_argument(d, "level");
     tensor_argument(state, d);
     const MemoryLevel &level = level_argument(state, d);
@@ -294,7 +294,7 @@ const Primitive &place_in_primitive() {
          {"level", ArgumentKind::Level, "the memory level, a name of the machine's table"},
          {"consumer", ArgumentKind::Text, "the stage that reads the copy", true},
          {"loop", ArgumentKind::Text, "the loop of the consumer below which the region is needed", true}},
-        apply,
+        apply_place_in,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},

@@ -57,7 +57,7 @@ std::string not_around(const ScheduleState &state, const StageState &stage, cons
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_prefetch(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string tensor = text_argument(d, "tensor");
@@ -117,7 +117,7 @@ const Primitive &prefetch_primitive() {
          {"distance", ArgumentKind::Integer, "how many iterations ahead"},
          {"consumer", ArgumentKind::Text, "a stage in whose loops this one is computed", true},
          {"of", ArgumentKind::Text, "the loop of the consumer whose iterations the distance counts", true}},
-        apply,
+        apply_prefetch,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k", "j.i"}}}, {}}},

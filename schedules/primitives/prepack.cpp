@@ -37,7 +37,7 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     return input;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_prepack(ScheduleState &state, const Directive &d, size_t) {
     const std::string tensor = text_argument(d, "tensor");
     tensor_argument(state, d);
     StageState *stage = state.find(tensor);
@@ -89,7 +89,7 @@ const Primitive &prepack_primitive() {
         "nothing else reads; the storage order covers each of its axes once, as in layout.",
         {{"tensor", ArgumentKind::Tensor, "the input, or the stage"},
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
-        apply,
+        apply_prepack,
         {"matmul", {}, {"prepack", {{"tensor", "B"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
     };
     return record;

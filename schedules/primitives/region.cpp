@@ -64,8 +64,8 @@ struct Range {
     int64_t first, count;
 };
 
-Range range_of(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
-               const Range &r) {
+Range range_of_loop(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
+                    const Range &r) {
     for (const Relation &relation : stage.relations) {
         if (const auto *f = std::get_if<FuseRelation>(&relation); f && f->fused == r.axis) {
             refuse(state, d, "loop " + r.axis + " was fused of " + f->outer + " and " + f->inner, &stage, loop,
@@ -81,12 +81,12 @@ Range range_of(const ScheduleState &state, const Directive &d, const StageState 
         const auto extent = known_extent(state, stage.loop(s->parent));
         if (!extent) refuse(state, d, "the extent of loop " + s->parent + " is known only at run time", &stage, loop);
         const int64_t first = r.first * s->factor;
-        return range_of(state, d, stage, loop, {s->parent, first, std::min(r.count * s->factor, *extent - first)});
+        return range_of_loop(state, d, stage, loop, {s->parent, first, std::min(r.count * s->factor, *extent - first)});
     }
     return r;
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_region(ScheduleState &state, const Directive &d, size_t index) {
     const StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const int64_t first = integer_argument(d, "first"), count = integer_argument(d, "count");
@@ -110,7 +110,7 @@ void apply(ScheduleState &state, const Directive &d, size_t index) {
                          : std::to_string(count) + " iterations from " + std::to_string(first) + " on leave loop " +
                                loop.name,
                &stage, loop.name, "1 or more of iterations 0 to " + std::to_string(*extent));
-    Range r = range_of(state, d, stage, loop.name, {loop.name, first, count});
+    Range r = range_of_loop(state, d, stage, loop.name, {loop.name, first, count});
     const auto all = known_extent(state, stage.loop(r.axis));
     if (!all) refuse(state, d, "the extent of axis " + r.axis + " is known only at run time", &stage, loop.name);
     const Region box = box_of(state, stage);
@@ -167,7 +167,7 @@ const Primitive &region_primitive() {
          {"first", ArgumentKind::Integer, "the first iteration"},
          {"count", ArgumentKind::Integer, "how many"},
          {"name", ArgumentKind::Text, "the name of the region, by which directives address it"}},
-        apply,
+        apply_region,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
          {"region", {{"stage", "C"}, {"loop", "i.o"}, {"first", 9}, {"count", 1}, {"name", "rest"}}, {}}},

@@ -142,7 +142,7 @@ Expr with_read(const Expr &e, const std::string &tensor, const std::string &by, 
     return replace.mutate(e);
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
     const std::string tensor = text_argument(d, "tensor"), consumer = text_argument(d, "consumer");
     tensor_argument(state, d);
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
@@ -228,7 +228,7 @@ const Primitive &reindex_primitive() {
         {{"tensor", ArgumentKind::Tensor, "the tensor"},
          {"consumer", ArgumentKind::Text, "the stage that reads it"},
          {"groups", ArgumentKind::Names, "the axes, outermost first, in groups: \"c ky kx\" counts all three as one"}},
-        apply,
+        apply_reindex,
         {"conv", {}, {"reindex", {{"tensor", "X.padded"}, {"consumer", "Y"}, {"groups", {"c ky kx", "y x"}}}, {}}},
     };
     return record;

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_reorder(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const std::vector<std::string> loops = names_argument(d, "loops");
     std::set<std::string> seen;
@@ -50,7 +50,7 @@ const Primitive &reorder_primitive() {
         "associative "
         "and commutative; loops along a scan keep it.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "all its loops, outermost first"}},
-        apply,
+        apply_reorder,
         {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},
     };
     return record;

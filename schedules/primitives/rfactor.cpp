@@ -16,7 +16,7 @@ std::string axis_name(const std::string &loop) {
 }
 
 // The new stage folds over all reduction loops but one, which becomes an axis of it; the old stage folds over that one.
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const Stage &def = stage.def;
@@ -143,7 +143,7 @@ const Primitive &rfactor_primitive() {
         "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, "
         "finish_in or peel yet.",
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop to keep"}},
-        apply,
+        apply_rfactor,
         {"rowsum",
          {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}},
          {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},

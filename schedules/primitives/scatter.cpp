@@ -61,7 +61,7 @@ std::string broken(const ScheduleState &state, const StageState &stage, const st
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_scatter(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     if (!stage.scattered.empty())
@@ -92,7 +92,7 @@ const Primitive &scatter_primitive() {
         "values as they are where it folds the identity in; the loop over the axis is whole and serial, inside of the "
         "loops that reduce and of those on which the index depends.",
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop over the axis"}},
-        apply,
+        apply_scatter,
         {"embedding_gradient",
          {{"reorder", {{"stage", "dW"}, {"loops", {"n", "v", "d"}}}, {}}},
          {"scatter", {{"stage", "dW"}, {"loop", "v"}}, {}}},

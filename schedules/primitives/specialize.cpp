@@ -56,7 +56,7 @@ std::string never_runs(const ScheduleState &state, const Expr &condition, const 
     }
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_specialize(ScheduleState &state, const Directive &d, size_t index) {
     Expr condition;
     auto special = std::make_shared<Schedule>(state.op, *state.machine, state.instructions);
     try {
@@ -93,7 +93,7 @@ const Primitive &specialize_primitive() {
         "its tensors there; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
         {{"condition", ArgumentKind::Condition, "when"},
          {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
-        apply,
+        apply_specialize,
         {"matmul_any",
          {},
          {"specialize",

@@ -99,7 +99,7 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_split(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const Tail tail = tail_from_name(text_argument(d, "tail", "auto"));
@@ -131,7 +131,7 @@ const Primitive &split_primitive() {
          {"outer", ArgumentKind::Text, "name of the outer loop; <loop>.o by default", true},
          {"inner", ArgumentKind::Text, "name of the inner loop; <loop>.i by default", true},
          {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
-        apply,
+        apply_split,
         {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
     };
     return record;

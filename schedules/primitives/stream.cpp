@@ -17,7 +17,7 @@ std::string impossible(const ScheduleState &state, const std::string &name) {
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_stream(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (const std::string why = impossible(state, stage.name()); !why.empty())
         refuse(state, d, why, &stage, "", "stream of an output that nothing reads");
@@ -37,7 +37,7 @@ const Primitive &stream_primitive() {
         "usual, and so do stores that are not proved to be at multiples of their vector's size.",
         "The stage is an output, computed in one piece; it is neither a reduction nor a scan, and nothing reads it.",
         {{"stage", ArgumentKind::Stage, "the output"}},
-        apply,
+        apply_stream,
         {"dense", {}, {"stream", {{"stage", "Y"}}, {}}},
     };
     return record;

@@ -215,7 +215,7 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_tensorize(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string name = text_argument(d, "instruction");
@@ -269,7 +269,7 @@ const Primitive &tensorize_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the outermost loop of the block"},
          {"instruction", ArgumentKind::Text, "the instruction's name"}},
-        apply,
+        apply_tensorize,
         {"matmul_i16",
          {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 8}}, {}},
           {"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 2}}, {}},

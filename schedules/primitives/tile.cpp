@@ -5,7 +5,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_tile(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const std::vector<std::string> loops = names_argument(d, "loops");
     const auto factors = d.arguments["factors"].get<std::vector<int64_t>>();
@@ -63,7 +63,7 @@ const Primitive &tile_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loops", ArgumentKind::Loops, "the loops, outermost first"},
          {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},
-        apply,
+        apply_tile,
         {"matmul", {}, {"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {14, 32}}}, {}}},
     };
     return record;

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-void apply(ScheduleState &state, const Directive &d, size_t) {
+void apply_unroll(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     LoopState loop = loop_argument(stage, d);
     if (const int64_t factor = integer_argument(d, "factor"); factor != 0) { // split_loop refuses what is not positive
@@ -41,7 +41,7 @@ const Primitive &unroll_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"factor", ArgumentKind::Integer, "how many copies; all iterations when absent", true}},
-        apply,
+        apply_unroll,
         {"matmul", {}, {"unroll", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}}, {}}},
     };
     return record;

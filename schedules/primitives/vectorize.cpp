@@ -67,7 +67,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
             {index, [name, kept](const ScheduleState &now) { return not_innermost(now, name, kept); }});
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     LoopState loop = loop_argument(stage, d);
     const int64_t width = integer_argument(d, "width");
@@ -133,7 +133,7 @@ const Primitive &vectorize_primitive() {
          {"loop", ArgumentKind::Loop, "the loop"},
          {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},
          {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
-        apply,
+        apply_vectorize,
         {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
     };
     return record;

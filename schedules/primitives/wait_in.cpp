@@ -19,7 +19,7 @@ std::string not_below(const StageState &s, const std::string &loop) {
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_wait_in(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const std::string level = text_argument(d, "level");
@@ -56,7 +56,7 @@ const Primitive &wait_in_primitive() {
         {{"stage", ArgumentKind::Stage, "the reduction"},
          {"level", ArgumentKind::Level, "the memory level"},
          {"loop", ArgumentKind::Loop, "the loop below which they wait"}},
-        apply,
+        apply_wait_in,
         {"matmul",
          {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
           {"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 8}}, {}},

@@ -17,7 +17,7 @@ std::string impossible(const ScheduleState &state, const std::string &name, cons
     return "";
 }
 
-void apply(ScheduleState &state, const Directive &d, size_t index) {
+void apply_write_back(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     if (const std::string why = impossible(state, stage.name(), loop.name); !why.empty()) {
@@ -40,7 +40,7 @@ const Primitive &write_back_primitive() {
         "The stage accumulates in a level at this loop or inside of it; the loop is serial and does not reduce.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop under whose next iteration results leave"}},
-        apply,
+        apply_write_back,
         {"matmul",
          {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i"}}, {}}},

@@ -2,6 +2,7 @@
 
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
+#include "targets/cpu/clock.h"
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/optimize.h"
 #include "targets/lower/extern_calls.h"
@@ -26,13 +27,6 @@ namespace kumiko {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point &start) {
-    auto now = Clock::now();
-    double elapsed = std::chrono::duration<double, std::milli>(now - start).count();
-    start = now;
-    return elapsed;
-}
 
 template<typename F>
 void *address(F *function) {

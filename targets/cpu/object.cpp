@@ -1,6 +1,7 @@
 #include "targets/cpu/object.h"
 
 #include "support/error.h"
+#include "targets/cpu/clock.h"
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/optimize.h"
 #include "targets/lower/extern_calls.h"
@@ -16,13 +17,6 @@
 namespace kumiko {
 
 namespace {
-
-double milliseconds_since(std::chrono::steady_clock::time_point &start) {
-    auto now = std::chrono::steady_clock::now();
-    double elapsed = std::chrono::duration<double, std::milli>(now - start).count();
-    start = now;
-    return elapsed;
-}
 
 template<typename T>
 T unwrap(llvm::Expected<T> value, const char *what) {

@@ -86,7 +86,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
     passes.addPass(InstCombinePass());
     passes.addPass(SimplifyCFGPass());
     passes.addPass(ADCEPass());
-    for (Function &f : module) {
+    for (llvm::Function &f : module) {
         if (!f.isDeclaration()) {
             passes.run(f, fam);
         }

@@ -177,9 +177,9 @@ private:
     }
 };
 
-class Partition : public IRMutator {
+class LoopPartition : public IRMutator {
 public:
-    explicit Partition(const Lowering &l) : known_(l.facts.bounds()) {}
+    explicit LoopPartition(const Lowering &l) : known_(l.facts.bounds()) {}
 
 private:
     using IRMutator::visit;
@@ -326,6 +326,6 @@ private:
 
 } // namespace
 
-void partition_loops(Lowering &l) { l.nest.body = Partition(l).mutate(l.nest.body); }
+void partition_loops(Lowering &l) { l.nest.body = LoopPartition(l).mutate(l.nest.body); }
 
 } // namespace kumiko

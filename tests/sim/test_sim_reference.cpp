@@ -1,6 +1,7 @@
 // The simulator against a second implementation of every operation's meaning, on random programs.
 // Timeout: 900
 // Sanitized: --test-case=some*
+// Cost: 40
 #include "tests/sim/random_program.h"
 #include "tests/sim/reference.h"
 

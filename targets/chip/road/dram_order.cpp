@@ -1,17 +1,12 @@
 #include "targets/chip/road/dram_order.h"
 
+#include "targets/chip/counts.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
 
 namespace kumiko::chip {
-
-namespace {
-
-constexpr int64_t block = 64; // LW of a move's unit
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-} // namespace
 
 DramOrder::DramOrder(std::vector<int64_t> extents, int element_bytes, const sim::Config &config,
                      std::vector<size_t> order, int64_t pitch)
@@ -19,14 +14,14 @@ DramOrder::DramOrder(std::vector<int64_t> extents, int element_bytes, const sim:
     length_ = order_.empty() ? 1 : extents_[order_.back()];
     rows_ = 1;
     for (size_t d = 0; d + 1 < order_.size(); d++) rows_ *= extents_[order_[d]];
-    pitch_ = round_up((length_ + per_word_ - 1) / per_word_, one_axis() ? block : pitch);
-    const int64_t units = one_axis() ? pitch_ / block : rows_; // that go to the groups
+    pitch_ = round_up((length_ + per_word_ - 1) / per_word_, one_axis() ? block_words : pitch);
+    const int64_t units = one_axis() ? pitch_ / block_words : rows_; // that go to the groups
     // Turns of 16 rows, or of 32 where those are short: a tile of rows comes from one group, the next from another.
     const int64_t most = !one_axis() && 32 * pitch_ <= 8192 ? 32 : 16;
     together_ = 1;
     while (together_ < most && 2 * together_ * groups_ <= units) together_ *= 2;
     // One more for zeros.
-    words_ = round_up(units + 1, together_ * groups_) / groups_ * (one_axis() ? block : pitch_);
+    words_ = round_up(units + 1, together_ * groups_) / groups_ * (one_axis() ? block_words : pitch_);
 }
 
 int64_t DramOrder::row(const std::vector<int64_t> &index) const {
@@ -40,8 +35,8 @@ int64_t DramOrder::row(const std::vector<int64_t> &index) const {
 }
 
 DramPlace DramOrder::place(int64_t row, int64_t word) const {
-    const int64_t unit = one_axis() ? row * (pitch_ / block) + word / block : row;
-    const int64_t within = one_axis() ? word % block : word, length = one_axis() ? block : pitch_;
+    const int64_t unit = one_axis() ? row * (pitch_ / block_words) + word / block_words : row;
+    const int64_t within = one_axis() ? word % block_words : word, length = one_axis() ? block_words : pitch_;
     const int64_t turn = unit / together_;
     return {int(turn % groups_), (turn / groups_ * together_ + unit % together_) * length + within};
 }
@@ -72,7 +67,8 @@ std::string DramOrder::to_string() const {
     std::string axes;
     for (const size_t a : order_) axes += fmt::format("{}{}", axes.empty() ? "" : " x ", extents_[a]);
     if (one_axis())
-        return fmt::format("row-major, {}, blocks of {} LW over {} groups by {}", axes, block, groups_, together_);
+        return fmt::format("row-major, {}, blocks of {} LW over {} groups by {}", axes, block_words, groups_,
+                           together_);
     return fmt::format("row-major, {}, rows of {} LW over {} groups by {}", axes, pitch_, groups_, together_);
 }
 
@@ -80,7 +76,7 @@ std::vector<BlockRun> join_blocks(const std::vector<DramPlace> &blocks) {
     std::vector<BlockRun> pieces; // contiguous
     for (size_t i = 0; i < blocks.size(); i++) {
         BlockRun *p = pieces.empty() ? nullptr : &pieces.back();
-        if (p && p->at.group == blocks[i].group && p->at.address + p->size * block == blocks[i].address)
+        if (p && p->at.group == blocks[i].group && p->at.address + p->size * block_words == blocks[i].address)
             p->size++;
         else
             pieces.push_back({blocks[i], int64_t(i)});

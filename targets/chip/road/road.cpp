@@ -2,6 +2,7 @@
 
 #include "dsl/print.h"
 #include "support/error.h"
+#include "targets/chip/counts.h"
 
 #include <algorithm>
 #include <bit>
@@ -25,7 +26,6 @@ std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts
     const int64_t y = x % (groups * segment), n = y / piece;
     return {x / (groups * segment) * groups + n % groups, n / groups * piece + y % piece};
 }
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 } // namespace
 

@@ -2,6 +2,7 @@
 
 #include "dsl/print.h"
 #include "support/error.h"
+#include "targets/chip/counts.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,13 +17,10 @@ namespace ir = Halide::Internal;
 
 namespace {
 
-constexpr int64_t block = 64;      // LW of a move's unit
 constexpr int64_t granules = 4;    // of a block
 constexpr int64_t together = 8;    // rows whose entries one operation makes
 constexpr int64_t of_piece = 32;   // rows whose entries, of one block of each, fill 64 LW
 constexpr int64_t index_words = 2; // LW of a row in DRAM: its index four times
-
-int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 const ir::Call *read_of(const Expr &e) {
     const ir::Call *call = e.as<ir::Call>();
@@ -121,7 +119,7 @@ private:
         std::iota(order.begin(), order.end(), 0);
         const auto result = std::make_shared<const DramOrder>(of_result, bytes, c_.config, order);
         pitch_ = result->pitch();
-        blocks_ = pitch_ / block;
+        blocks_ = pitch_ / block_words;
         result_ = c_.take_dram(result, stage_.name(), true);
 
         const int64_t rows = of_table[0], length = of_table[1], per_word = 8 / bytes;
@@ -161,7 +159,7 @@ private:
 
     int64_t enter(const std::string &name, int64_t words, const std::string &how,
                   std::function<void(const WordVisitor &)> each_word) {
-        words = ceil_div(words, block) * block;
+        words = ceil_div(words, block_words) * block_words;
         const int64_t at = c_.planner.take(Bank::Dram, words, name);
         c_.l3 += fmt::format("{} in DRAM at {}, {} LW of a group: {}\n", name, at, words, how);
         c_.tensors.push_back({name, false, at, words, std::move(each_word)});
@@ -177,7 +175,7 @@ private:
         if (chunk_ == of_piece) at_once_ = std::clamp<int64_t>(c_.config.sizes.l2bm / (8 * chunk_), 1, blocks_);
         l2_entries_ = ring(Bank::L2bm, 2 * chunk_ * 2 * at_once_, "entries");
         // As many as the schedule's loop directly around a row takes, and L2BM has room for, several times.
-        const int64_t free = c_.planner.free_words(Bank::L2bm) / block;
+        const int64_t free = c_.planner.free_words(Bank::L2bm) / block_words;
         int64_t wish = chunk_;
         for (const Relation &r : stage_.relations) {
             const auto *split = std::get_if<SplitRelation>(&r);
@@ -186,9 +184,9 @@ private:
         }
         rows_ = 1;
         while (2 * 2 * rows_ <= free && 2 * rows_ <= std::min(chunk_, wish)) rows_ *= 2;
-        l2_rows_ = ring(Bank::L2bm, free / rows_ * rows_ * block, "rows");
-        l1_index_ = ring(Bank::L1bm, 2 * block, "indices");
-        l1_entries_ = ring(Bank::L1bm, 4 * block, "entries");
+        l2_rows_ = ring(Bank::L2bm, free / rows_ * rows_ * block_words, "rows");
+        l1_index_ = ring(Bank::L1bm, 2 * block_words, "indices");
+        l1_entries_ = ring(Bank::L1bm, 4 * block_words, "entries");
         offsets_ = c_.planner.take(Bank::Grf1, 3 * cycles_per_step, "offsets");
         made_ = c_.planner.take(Bank::Grf0, 2 * of_piece / together * cycles_per_step, "entries");
         c_.l2 +=
@@ -243,7 +241,8 @@ private:
         int64_t l2_made = l2_entries_.next(chunk_ * 2 * at_once_);
         std::vector<Mv> in;
         for (int64_t l = 0; l < l2bs_; l++)
-            in.push_back(move(MvOp::Broadcast, l, index_ + chunk_of(step, l) * words, l2_index, words / block, all));
+            in.push_back(
+                move(MvOp::Broadcast, l, index_ + chunk_of(step, l) * words, l2_index, words / block_words, all));
         c_.packer.place(in);
         if (step == 0) { // PE 2n + 1 makes entries 2 and 3
             const Operand at = grf1(int(offsets_), 1);
@@ -251,8 +250,8 @@ private:
             for (const int pe : {1, 3}) alu(AluOp::Pass, both(2, 3), std::nullopt, at, pe);
         }
         for (int64_t piece = 0; piece < chunk_ / of_piece; piece++) {
-            const int64_t l1_index = l1_index_.next(block), values = of_piece / together;
-            l2_step(L2Op::Broadcast, l2_index + piece * block, l1_index);
+            const int64_t l1_index = l1_index_.next(block_words), values = of_piece / together;
+            l2_step(L2Op::Broadcast, l2_index + piece * block_words, l1_index);
             const auto made = [&](int64_t v) {
                 return grf0(int(made_ + (piece % 2 * values + v) * cycles_per_step), 1);
             };
@@ -271,7 +270,7 @@ private:
                 alu(AluOp::Add, made(v), grf1(int(offsets_), 1), made(v));
             }
             for (int64_t b = 0; b < blocks_; b++) {
-                const int64_t l1_made = l1_entries_.next(block);
+                const int64_t l1_made = l1_entries_.next(block_words);
                 for (int64_t v = 0; v < values; v++) {
                     if (b > 0) alu(AluOp::Add, made(v), both(granules, granules), made(v));
                     Micro m;
@@ -286,7 +285,7 @@ private:
                     m.touch_range(Space::L1bm, l1_made + v * 16, 16, true);
                     c_.packer.place(m);
                 }
-                l2_step(L2Op::UnicastUp, l2_made + b % at_once_ * chunk_ * 2 + piece * block, l1_made);
+                l2_step(L2Op::UnicastUp, l2_made + b % at_once_ * chunk_ * 2 + piece * block_words, l1_made);
                 if ((b + 1) % at_once_ || b + 1 == blocks_) continue;
                 leave(step, b + 1 - at_once_, at_once_, l2_made); // of one piece
                 l2_made = l2_entries_.next(chunk_ * 2 * at_once_);
@@ -301,7 +300,7 @@ private:
         std::vector<Mv> out;
         for (int64_t l = 0; l < l2bs_; l++)
             out.push_back(move(MvOp::Gather, l, entries_ + (chunk_of(step, l) * blocks_ + first) * chunk_ * 2, l2bm,
-                               chunk_ * 2 * count / block, (1u << groups_) - 1));
+                               chunk_ * 2 * count / block_words, (1u << groups_) - 1));
         return c_.packer.place(out);
     }
 
@@ -347,8 +346,8 @@ private:
         l2.op = op;
         l2.l2bm.at = uint16_t(l2bm);
         l2.l1bm.at = uint16_t(l1bm);
-        m.touch_range(Space::L2bm, l2bm, block, up, true);
-        m.touch_range(Space::L1bm, l1bm, block, !up, true);
+        m.touch_range(Space::L2bm, l2bm, block_words, up, true);
+        m.touch_range(Space::L1bm, l1bm, block_words, !up, true);
         m.word().l2 = l2;
         c_.packer.place(m);
     }
@@ -357,7 +356,7 @@ private:
     void rows(int64_t step) {
         for (int64_t b = 0; b < blocks_; b++) {
             for (int64_t r = 0; r < chunk_; r += rows_) {
-                const int64_t l2bm = l2_rows_.next(rows_ * block);
+                const int64_t l2bm = l2_rows_.next(rows_ * block_words);
                 std::vector<Mv> in, out;
                 for (int64_t l = 0; l < l2bs_; l++) {
                     const int64_t first = chunk_of(step, l) * chunk_ + r; // in its group
@@ -372,7 +371,7 @@ private:
                         load.table =
                             uint32_t(entries_ + chunk_of(step, l) * chunk_ * 2 * blocks_ + b * chunk_ * 2 + r * 2);
                         in.push_back(load);
-                        Mv store = move(MvOp::Gather, l, result_ + first * pitch_ + b * block, l2bm, 1, groups);
+                        Mv store = move(MvOp::Gather, l, result_ + first * pitch_ + b * block_words, l2bm, 1, groups);
                         store.blocks = uint16_t(n);
                         store.stride = int32_t(pitch_);
                         if (blocks_ == 1 || n == 1) store.blocks = 1, store.size = uint16_t(n), store.stride = 0;

@@ -18,6 +18,7 @@
 // together.
 #pragma once
 
+#include "targets/chip/counts.h"
 #include "targets/chip/road/dram_order.h"
 #include "targets/chip/stage/context.h"
 #include "targets/chip/vector/emit.h"
@@ -26,9 +27,6 @@
 #include <functional>
 
 namespace kumiko::chip {
-
-constexpr int64_t block_words = 64; // LW: what DRAM's moves are made of
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class RowProduct {
 public:

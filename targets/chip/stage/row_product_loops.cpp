@@ -14,12 +14,6 @@ namespace kumiko::chip {
 using namespace sim;
 namespace ir = Halide::Internal;
 
-namespace {
-
-int64_t round_up(int64_t a, int64_t to) { return ceil_div(a, to) * to; }
-
-} // namespace
-
 RowProduct::View RowProduct::dram_view(TensorAccess access, const std::string &name, bool output,
                                        std::vector<size_t> order, int64_t pitch) {
     View v;

@@ -22,7 +22,7 @@ uint64_t filled(uint32_t bits, sim::Type t) {
     return bits_of(t) == 32 ? uint64_t(bits) << 32 | bits : uint64_t(bits & 0xffff) * 0x0001000100010001;
 }
 
-constexpr int block = 2 * cycles_per_step; // registers are dealt in these
+constexpr int dealt_words = 2 * cycles_per_step; // registers are dealt in these
 
 int bank_of(const Operand &o) { return o.source == Source::Grf1; }
 
@@ -50,7 +50,8 @@ VectorEmitter::VectorEmitter(Packer &packer, std::string who, std::array<Registe
                              int first_mask)
     : packer_(packer), who_(std::move(who)), four_(four) {
     for (size_t b = 0; b < 2; b++) {
-        for (int at = 0; at + block <= registers[b].words; at += block) free_[b].push_back(registers[b].at + at);
+        for (int at = 0; at + dealt_words <= registers[b].words; at += dealt_words)
+            free_[b].push_back(registers[b].at + at);
     }
     for (int m = first_mask; m < 16; m++) free_masks_.push_back(m);
 }
