@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "dsl/scatter.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
@@ -110,6 +111,38 @@ void schedule_scan(StageHandle S, const Stage &stage, int lanes, const Elementwi
     }
 }
 
+// Results of windows, whose steps stand inside loop `run` over vectors of them, stay in registers till they are stored, by the stage
+// that alone reads them where it takes each as it is.
+void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run) {
+    constexpr int64_t short_window = 8;
+    if (stage.components.size() != 1 || scattered(stage)) return;
+    const StageState &state = S.state();
+    const size_t from = state.position(run.name) + 1;
+    for (size_t d = 0; d < state.order.size(); d++) {
+        if (state.loop(state.order[d]).reduction != (d >= from && d + 1 < state.order.size())) return;
+    }
+    const std::string window = state.order[state.order.size() - 2];
+    const auto n = constant_extent(stage.reduction_axes.back());
+    s.accumulate_in(stage.name, "registers", run);
+    if (n && *n <= short_window && window == stage.reduction_axes.back().name()) S.unroll(window);
+    const auto consumers = s.state().consumers(stage.name);
+    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return;
+    const Stage &consumer = s.state().stage(consumers[0]).def;
+    const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
+    if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || !scanned_axis(consumer).empty() ||
+        !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
+        return;
+    for (const Expr &e : consumer.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                if (!v || v->name != stage.axes[d].name()) return;
+            }
+        }
+    }
+    S.finish_in(consumer.name);
+}
+
 } // namespace
 
 bool is_elementwise(const Op &) { return true; }
@@ -142,6 +175,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty() || is_extern(stage)) continue;
+        if (!S.state().finished_by.empty()) continue;
         const int lanes = vector_lanes(machine, stage.type);
         if (!scanned_axis(stage).empty()) {
             schedule_scan(S, stage, lanes, p);
@@ -179,6 +213,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                 }
                 order.push_back(i);
                 S.reorder(order).vectorize(i);
+                finish_windows(s, S, stage, o);
             } else {
                 S.vectorize(last, lanes);
                 if (outer.name == last && *extent != lanes) outer = last + ".o";

@@ -6,6 +6,8 @@
 //   for y in 1..n-1: … X[…] …
 //   for y in n-1..n: …               the same
 //
+// So does an index that is clamped: max(min(y + ky - 1, n - 1), 0) is y + ky - 1 in the interior.
+//
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
 // it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in. In
 // a border the next loop is split too, whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut into three; it tests where it is.
@@ -42,6 +44,19 @@ Expr slack(const Expr &bound) {
 
 namespace {
 
+// An index that is kept at least `low`, and at most `high` where that is defined.
+struct Clamp {
+    Expr value, low, high;
+    Expr from_below() const { return low <= value; }
+    Expr from_above() const { return value <= high; }
+};
+
+std::optional<Clamp> clamp_of(const Max *op) {
+    if (op->type != Int(32)) return std::nullopt;
+    const auto *most = op->a.as<Min>();
+    return most ? Clamp{most->a, op->b, most->b} : Clamp{op->a, op->b, Expr()};
+}
+
 // The bounds that choose between a value and another below one loop, each with the least and the greatest slack that any iteration of
 // the loops inside gives; more than one where it stands in several loops of one name.
 class Collect : public IRVisitor {
@@ -59,6 +74,7 @@ private:
     using IRVisitor::visit;
     Scope<Interval> inside_;
     std::set<std::string> defined_; // by lets inside, of which nothing is known
+    bool in_index_ = false;         // of a load
 
     void visit(const For *op) override {
         op->min.accept(this);
@@ -82,6 +98,19 @@ private:
     }
     void visit(const Select *op) override {
         for (const Expr &e : bounds_in(op->condition)) collect(e, choices);
+        IRVisitor::visit(op);
+    }
+    void visit(const Load *op) override {
+        const bool around = std::exchange(in_index_, true);
+        op->index.accept(this);
+        in_index_ = around;
+        op->predicate.accept(this);
+    }
+    void visit(const Max *op) override {
+        if (const auto clamp = in_index_ ? clamp_of(op) : std::nullopt) {
+            collect(clamp->from_below(), bounds);
+            if (clamp->high.defined()) collect(clamp->from_above(), bounds);
+        }
         IRVisitor::visit(op);
     }
     void collect(const Expr &e, std::vector<Bound> &all) {
@@ -122,13 +151,25 @@ private:
     using IRMutator::visit;
     const std::vector<Expr> &true_here_;
 
+    bool holds(const Expr &e) const {
+        return std::any_of(true_here_.begin(), true_here_.end(), [&](const Expr &t) { return equal(t, e); });
+    }
+    Expr visit(const Max *op) override {
+        const auto clamp = clamp_of(op);
+        const bool below = clamp && holds(clamp->from_below()),
+                   above = clamp && clamp->high.defined() && holds(clamp->from_above());
+        if (!below && !above) return IRMutator::visit(op);
+        Expr index = mutate(clamp->value);
+        if (clamp->high.defined() && !above) index = Min::make(index, mutate(clamp->high));
+        return below ? index : Max::make(index, mutate(clamp->low));
+    }
     Expr visit(const Call *op) override {
         if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
         std::vector<Expr> all;
         split_into_ands(op->args[0], all);
         Expr left;
         for (const Expr &e : all) {
-            if (std::any_of(true_here_.begin(), true_here_.end(), [&](const Expr &t) { return equal(t, e); })) continue;
+            if (holds(e)) continue;
             left = left.defined() ? left && e : e;
         }
         const Expr value = mutate(op->args[1]);
