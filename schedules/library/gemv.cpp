@@ -60,7 +60,25 @@ GemvRoles required_roles(const Op &op) {
                     op.to_string());
 }
 
-// Each result by itself, its sum in several vectors.
+// Some results at a time, which share the vector's elements, the sum of each in several vectors; rows that are read side by side also
+// come from memory faster than one.
+void several_dots(Schedule &s, const GemvRoles &r, int lanes, const GemvParameters &p, const LoopName &at) {
+    StageHandle C = s.stage(r.contraction.sum->name);
+    auto [blocks, row] = C.split(at, p.rows);
+    auto [steps, lane] = C.split(r.k, lanes * p.vectors);
+    StageHandle P = C.rfactor(lane); // partial results
+    P.compute_at(C.name(), blocks);
+    const std::string own = P.state().def.axes.back().name(), along = P.state().def.reduction_axes.back().name();
+    auto [block, rows] = P.split(r.j, p.rows); // one block, where it is computed
+    std::vector<LoopName> order(r.outer.begin(), r.outer.end());
+    order.insert(order.end(), {block, along, rows, own});
+    P.reorder(order).unroll(rows).vectorize(own, lanes);
+    if (p.vectors > 1) P.unroll(own + ".o");
+    s.accumulate_in(P.name(), "registers", block);
+    C.vectorize(C.state().order.back());
+}
+
+// Each result by itself, its sum in several vectors, or several together.
 void schedule_dots(Schedule &s, const GemvRoles &r, int lanes, const Machine &machine, const GemvParameters &p) {
     StageHandle C = s.stage(r.contraction.sum->name);
     std::vector<LoopName> order(r.outer.begin(), r.outer.end());
@@ -74,7 +92,10 @@ void schedule_dots(Schedule &s, const GemvRoles &r, int lanes, const Machine &ma
     order.insert(order.end(), {at, r.k});
     C.reorder(order);
     if (p.parallel) C.parallel(order[order.size() - 3]);
-    reduce_row(s, C.name(), lanes, p.vectors, at.name);
+    if (p.rows > 1)
+        several_dots(s, r, lanes, p, at);
+    else
+        reduce_row(s, C.name(), lanes, p.vectors, at.name);
 }
 
 void schedule_columns(Schedule &s, const GemvRoles &r, int lanes, const Machine &machine, const GemvParameters &p) {
@@ -124,14 +145,20 @@ GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
         if (n == 1 || (n * lanes < along + lanes && n <= accumulator_registers(machine))) vectors.push_back(n);
     }
     GemvParameters p;
-    p.vectors = Tile::nearest(8, vectors);
-    p.unroll = r.dots ? Tile(1, {1}) : Tile::nearest(std::min<int64_t>(4, std::max<int64_t>(K, 1)), {1, 2, 4, 8});
-    // A matrix that does not stay in the second cache is read in whole rows, some at a time.
-    const bool streams = r.N.value_or(1 << 20) * K * type.bytes() > cache_bytes(machine, "L2", 512 << 10);
-    std::vector<int64_t> depths = {16, 64, 256};
+    const bool several = r.dots && lanes > 1 && r.N.value_or(4) >= 4 && r.K && *r.K >= 4 * lanes;
+    p.rows = several ? Tile(4, {1, 2, 4, 8}) : Tile(1, {1});
+    p.vectors = Tile::nearest(several ? 2 : 8, vectors);
+    // A matrix that does not stay in the second cache is read in whole rows, some at a time; from memory, few as one.
+    const int64_t bytes = r.N.value_or(1 << 20) * K * type.bytes();
+    const bool streams = bytes > cache_bytes(machine, "L2", 512 << 10),
+               far = streams && bytes > cache_bytes(machine, "L3", 0);
+    if (!r.dots && far) p.vectors = Tile::nearest(2, vectors);
+    p.unroll =
+        r.dots ? Tile(1, {1}) : Tile::nearest(std::min<int64_t>(far ? 8 : 4, std::max<int64_t>(K, 1)), {1, 2, 4, 8});
+    std::vector<int64_t> depths = {8, 16, 64, 256};
     std::erase_if(depths, [&](int64_t d) { return d >= K; });
     depths.push_back(std::max<int64_t>(K, 1));
-    p.depth = r.dots ? Tile(1, {1}) : Tile::nearest(streams ? 16 : K, depths);
+    p.depth = r.dots ? Tile(1, {1}) : Tile::nearest(far ? 8 : streams ? 16 : K, depths);
     const bool many = threads_of(machine) > 1;
     p.parallel = Flag(many && r.N.value_or(1 << 20) * K >= 1 << 18,
                       many ? std::vector<bool>{false, true} : std::vector<bool>{false});

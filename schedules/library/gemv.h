@@ -1,6 +1,7 @@
 // Products of a matrix with a vector, and of one with few rows of another: every element of the matrix is read once, so what
 // counts is that it streams from memory. Where the columns of the result lie beside each other in the matrix, some rows of it
-// are added at a time to vectors of results; where the reduction does, each result is a dot product in vectors.
+// are added at a time to vectors of results; where the reduction does, each result is a dot product in vectors, some
+// side by side.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -9,6 +10,7 @@ namespace kumiko::library {
 
 struct GemvParameters {
     BOOST_HANA_DEFINE_STRUCT(GemvParameters, (Tile, vectors), // vectors of results in registers, or of partial sums
+                             (Tile, rows),                    // results that are dot products, side by side
                              (Tile, depth),                   // rows of the matrix between visits to the results
                              (Tile, unroll),                  // copies of the innermost step
                              (Flag, parallel));               // spread results over cores
