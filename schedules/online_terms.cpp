@@ -1,4 +1,5 @@
 // What terms of sums are made of: one factor exp(s - max), and what does not use the maximum.
+#include "dsl/reads.h"
 #include "dsl/scan.h"
 #include "schedules/online.h"
 
@@ -10,22 +11,14 @@ namespace {
 
 // With every read of a pointwise stage made its expression.
 Expr expanded(const ScheduleState &state, const Expr &e) {
-    struct Expand : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const ScheduleState *state;
-        Expr visit(const Call *op) override {
-            const Expr e = IRGraphMutator::visit(op);
-            op = e.as<Call>();
-            const StageState *s = op && op->call_type == Call::Image ? state->find(op->name) : nullptr;
-            if (!s || s->def.kind != Stage::Kind::Pointwise || !s->def.value.defined() || !scanned_axis(s->def).empty())
-                return e;
-            std::map<std::string, Expr> index;
-            for (size_t d = 0; d < op->args.size(); d++) index[s->def.axes[d].name()] = op->args[d];
-            return mutate(substitute(index, s->def.value));
-        }
-    } expand;
-    expand.state = &state;
-    return expand.mutate(e);
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const StageState *s = state.find(read->name);
+        if (!s || s->def.kind != Stage::Kind::Pointwise || !s->def.value.defined() || !scanned_axis(s->def).empty())
+            return e;
+        std::map<std::string, Expr> index;
+        for (size_t d = 0; d < read->args.size(); d++) index[s->def.axes[d].name()] = read->args[d];
+        return expanded(state, substitute(index, s->def.value));
+    });
 }
 
 // Whether `e` depends on a stage, through any others.

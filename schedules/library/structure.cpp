@@ -68,19 +68,6 @@ std::optional<Contraction> find_contraction(const Op &op, bool readers) {
     return c;
 }
 
-std::vector<const Call *> tensor_reads(const Expr &e) {
-    struct Find : IRVisitor {
-        using IRVisitor::visit;
-        std::vector<const Call *> reads;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image) reads.push_back(op);
-            IRVisitor::visit(op);
-        }
-    } find;
-    e.accept(&find);
-    return std::move(find.reads);
-}
-
 bool is_plain(const Operand &o) {
     return std::all_of(o.indices.begin(), o.indices.end(), [](const Expr &e) { return e.as<Variable>() != nullptr; });
 }

@@ -1,6 +1,7 @@
 // What library schedules need to know of an op: which stage does the work, what its axes mean for its operands.
 #pragma once
 
+#include "dsl/reads.h"
 #include "schedules/schedule.h"
 
 namespace kumiko::library {
@@ -20,9 +21,6 @@ struct Contraction {
     std::string reader;            // an output that reads it at other places than its own; else ""
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
-
-// The reads of tensors in an expression, in its order; those inside of indices behind the read.
-std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
 
 // Each index is an axis.
 bool is_plain(const Operand &o);

@@ -5,6 +5,7 @@
 // it writes.
 #include "dsl/print.h"
 #include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -15,22 +16,13 @@ using namespace Halide::Internal;
 
 // With the values of inlined stages in place of reads of them.
 Expr with_inlined(const ScheduleState &state, const Expr &e) {
-    struct Inline : IRMutator {
-        using IRMutator::visit;
-        const ScheduleState *state;
-        Expr visit(const Call *op) override {
-            const Expr call = IRMutator::visit(op);
-            op = call.as<Call>();
-            if (!op || op->call_type != Call::Image) return call;
-            const StageState *s = state->find(op->name);
-            if (!s || s->placement.kind != Placement::Kind::Inline) return call;
-            std::map<std::string, Expr> at;
-            for (size_t d = 0; d < op->args.size(); d++) at[s->def.axes[d].name()] = op->args[d];
-            return substitute(at, with_inlined(*state, s->def.value));
-        }
-    } inlining;
-    inlining.state = &state;
-    return inlining.mutate(e);
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const StageState *s = state.find(read->name);
+        if (!s || s->placement.kind != Placement::Kind::Inline) return e;
+        std::map<std::string, Expr> at;
+        for (size_t d = 0; d < read->args.size(); d++) at[s->def.axes[d].name()] = read->args[d];
+        return substitute(at, with_inlined(state, s->def.value));
+    });
 }
 
 // The reads of a tensor in what the stage computes, inlined stages included.

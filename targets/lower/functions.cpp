@@ -1,5 +1,7 @@
-// Functions that stand where less has to be computed: exp(x - max), where max is the maximum of what x is one of, so that its argument
-// is at most zero; 1 + erf(x), which hides how near to zero erf(x) is.
+// Functions that stand where less has to be computed (docs/decisions/0038): exp(x - max), where max is the maximum of what x is one of; its argument
+// is at most zero; and 1 + erf(x), which hides how near to zero erf(x) is.
+#include "dsl/reads.h"
+#include "dsl/type_range.h"
 #include "targets/lower/lowering.h"
 
 namespace kumiko {
@@ -8,54 +10,41 @@ using namespace Halide::Internal;
 
 namespace {
 
+// None of what may be read beyond them.
 const std::vector<Axis> *axes_of(const Op &op, const std::string &tensor) {
     if (const Input *in = op.find_input(tensor)) return &in->axes;
     const Stage *s = op.find_stage(tensor);
-    return s ? &s->axes : nullptr;
+    return s && s->kind != Stage::Kind::Padding ? &s->axes : nullptr;
 }
+
+// Whether what is greater stays so, or as great.
+bool keeps_order(const Cast *cast) { return cast->type.is_float() || has_all_values(cast->type, cast->value.type()); }
 
 // With copies of tensors read as the tensors themselves.
 Expr without_copies(const ScheduleState &state, const Expr &e) {
-    struct Originals : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const ScheduleState *state;
-        Expr visit(const Call *op) override {
-            const Expr e = IRGraphMutator::visit(op);
-            op = e.as<Call>();
-            const StageState *s = op && op->call_type == Call::Image ? state->find(op->name) : nullptr;
-            return s && s->is_copy ? read_tensor(op->type, s->copied, op->args) : e;
-        }
-    } originals;
-    originals.state = &state;
-    return originals.mutate(e);
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const StageState *s = state.find(read->name);
+        return s && s->is_copy ? read_tensor(read->type, s->copied, read->args) : e;
+    });
 }
 
 // Whether some tensor that `term` reads at the axis has just its extent there, so that no read in range is beyond it.
 bool spans(const Op &op, const Expr &term, const Axis &axis) {
-    struct Find : IRVisitor {
-        using IRVisitor::visit;
-        const Op &op;
-        const Axis &axis;
-        bool found = false;
-        Find(const Op &op, const Axis &axis) : op(op), axis(axis) {}
-        void visit(const Call *read) override {
-            IRVisitor::visit(read);
-            const std::vector<Axis> *axes = read->call_type == Call::Image ? axes_of(op, read->name) : nullptr;
-            for (size_t d = 0; axes && d < read->args.size(); d++) {
-                const auto *v = read->args[d].as<Variable>();
-                found = found || (v && v->name == axis.name() && can_prove((*axes)[d].extent() == axis.extent()));
-            }
+    for (const Call *read : tensor_reads(term)) {
+        const std::vector<Axis> *axes = axes_of(op, read->name);
+        for (size_t d = 0; axes && d < read->args.size(); d++) {
+            const auto *v = read->args[d].as<Variable>();
+            if (v && v->name == axis.name() && can_prove((*axes)[d].extent() == axis.extent())) return true;
         }
-    } find(op, axis);
-    term.accept(&find);
-    return find.found;
+    }
+    return false;
 }
 
 // Whether `max` reads a stage of the formula that is a maximum, and `x` is one of its terms.
 bool is_maximum_of(const ScheduleState &state, Expr x, Expr max) {
     for (const auto *cast = max.as<Cast>(); cast; cast = max.as<Cast>()) {
         const auto *same = x.as<Cast>();
-        if (!same || same->type != cast->type) return false;
+        if (!same || same->type != cast->type || !keeps_order(cast)) return false;
         x = same->value, max = cast->value;
     }
     const auto *top = max.as<Call>();

@@ -1,4 +1,5 @@
 // What the expressions of a stage read, and the regions that are needed for them.
+#include "dsl/reads.h"
 #include "schedules/online.h"
 #include "targets/lower/nest_builder.h"
 
@@ -7,25 +8,6 @@
 namespace kumiko {
 
 using namespace Halide::Internal;
-
-namespace {
-
-// The expression with each read of a tensor, its indices done, replaced by f(read, the same as an expression).
-Expr map_reads(const Expr &e, const std::function<Expr(const Call *, const Expr &)> &f) {
-    struct Map : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const std::function<Expr(const Call *, const Expr &)> *f;
-        Expr visit(const Call *op) override {
-            const Expr e = IRGraphMutator::visit(op);
-            const Call *read = e.as<Call>();
-            return read && read->call_type == Call::Image ? (*f)(read, e) : e;
-        }
-    } map;
-    map.f = &f;
-    return map.mutate(e);
-}
-
-} // namespace
 
 // With reads of inlined stages replaced by their expressions.
 Expr NestBuilder::inlined(const Expr &e) {

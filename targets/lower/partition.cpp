@@ -150,14 +150,24 @@ public:
 private:
     using IRMutator::visit;
     const std::vector<Expr> &true_here_;
+    bool in_index_ = false; // of a load
 
+    Expr visit(const Load *op) override {
+        const bool around = std::exchange(in_index_, true);
+        const Expr index = mutate(op->index);
+        in_index_ = around;
+        const Expr predicate = mutate(op->predicate);
+        if (index.same_as(op->index) && predicate.same_as(op->predicate)) return op;
+        return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
+    }
     bool holds(const Expr &e) const {
         return std::any_of(true_here_.begin(), true_here_.end(), [&](const Expr &t) { return equal(t, e); });
     }
     Expr visit(const Max *op) override {
-        const auto clamp = clamp_of(op);
-        const bool below = clamp && holds(clamp->from_below()),
-                   above = clamp && clamp->high.defined() && holds(clamp->from_above());
+        const auto clamp = in_index_ ? clamp_of(op) : std::nullopt;
+        const bool above = clamp && clamp->high.defined() && holds(clamp->from_above());
+        const bool below =
+            clamp && holds(clamp->from_below()) && (above || !clamp->high.defined()); // high may be below low
         if (!below && !above) return IRMutator::visit(op);
         Expr index = mutate(clamp->value);
         if (clamp->high.defined() && !above) index = Min::make(index, mutate(clamp->high));

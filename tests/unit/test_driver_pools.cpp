@@ -70,3 +70,19 @@ TEST_CASE("an index that is clamped is plain where no iteration leaves the image
     CHECK(inside.find("min(") == std::string::npos);
     CHECK(count(body, "X[max(") > 0); // at the border
 }
+
+TEST_CASE("an index that is clamped to what is read") {
+    Axis b("b", 6), i("i", 24);
+    Tensor X = input("X", Int(32), {b, i}), length = input("L", Int(32), {b});
+    const Op op("ragged", {X, length}, {compute("Y", {b, i}, X(b, max(min(i, length(b) - 1), 0)))});
+    Schedule s(op);
+    s.stage("Y").vectorize("i", 8);
+    for (const Schedule &each : {Schedule(op), s}) {
+        const Kernel k = compile(each);
+        Buffer<> x = make_input(op.inputs()[0], {}), l = make_input(op.inputs()[1], {}), y = make_output(op, "Y", {});
+        fill_random_integers(x, 1, -9, 9);
+        fill_random_integers(l, 2, 0, 1); // of nothing there is no last element: the first is read
+        k({x, l, y});
+        CHECK(difference(y, interpret(op, {x, l})[0]) == "");
+    }
+}

@@ -1,0 +1,17 @@
+// The reads of tensors in an expression.
+#pragma once
+
+#include "dsl/halide.h"
+
+#include <functional>
+#include <vector>
+
+namespace kumiko {
+
+// Each read of a tensor, in the expression's order; those inside of indices behind the read.
+std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
+
+// The expression with each read of a tensor, its indices done, replaced by f(read, the same as an expression).
+Expr map_reads(const Expr &e, const std::function<Expr(const Halide::Internal::Call *, const Expr &)> &f);
+
+} // namespace kumiko
