@@ -119,7 +119,7 @@ bool check_products(const Op &op, const sim::Config &config, const Schedule &s) 
     }
     // As the formula has it: the schedule's reads are of copies.
     const Stage &stage = op.stage(sum->def.name);
-    const auto reads = library::tensor_reads(stage.components.front().term);
+    const auto reads = tensor_reads(stage.components.front().term);
     REQUIRE(reads.size() == 2);
     const Read a(op, arrays, reads[0], stage), b(op, arrays, reads[1], stage);
     const ReductionOrder order(*sum);
