@@ -6,7 +6,7 @@
 //   for y in 1..n-1: … X[…] …
 //   for y in n-1..n: …               the same
 //
-// So does an index that is clamped: max(min(y + ky - 1, n - 1), 0) is y + ky - 1 in the interior.
+// So does an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x + kx - 1 in the interior, and the vector dense.
 //
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
 // it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in. In
@@ -75,12 +75,15 @@ private:
     Scope<Interval> inside_;
     std::set<std::string> defined_; // by lets inside, of which nothing is known
     bool in_index_ = false;         // of a load
+    Scope<> lanes_;                 // loops inside that become vectors
 
     void visit(const For *op) override {
         op->min.accept(this);
         op->extent.accept(this);
         const ScopedBinding<Interval> bind(inside_, op->name, Interval(op->min, op->min + op->extent - 1));
+        if (op->for_type == ForType::Vectorized) lanes_.push(op->name);
         op->body.accept(this);
+        if (op->for_type == ForType::Vectorized) lanes_.pop(op->name);
     }
     void visit(const LetStmt *op) override {
         defined_.insert(op->name);
@@ -107,7 +110,8 @@ private:
         op->predicate.accept(this);
     }
     void visit(const Max *op) override {
-        if (const auto clamp = in_index_ ? clamp_of(op) : std::nullopt) {
+        const auto clamp = in_index_ ? clamp_of(op) : std::nullopt;
+        if (clamp && expr_uses_vars(clamp->value, lanes_)) {
             collect(clamp->from_below(), bounds);
             if (clamp->high.defined()) collect(clamp->from_above(), bounds);
         }
