@@ -12,6 +12,7 @@
 // nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_online.cpp (sums that
 // follow a maximum), nest_extern.cpp (calls of the user's functions).
 #include "dsl/extern.h"
+#include "dsl/reads.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
 #include "targets/lower/nest_builder.h"
@@ -22,25 +23,14 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The variables at which `e` reads a tensor.
-void collect_indices(const Expr &e, const std::string &tensor, std::set<std::string> &variables) {
-    struct Reads : IRVisitor {
-        using IRVisitor::visit;
-        const std::string &tensor;
-        std::set<std::string> &variables;
-        bool inside = false;
-        Reads(const std::string &tensor, std::set<std::string> &variables) : tensor(tensor), variables(variables) {}
-        void visit(const Variable *v) override {
-            if (inside) variables.insert(v->name);
-        }
-        void visit(const Call *op) override {
-            const bool around = inside;
-            inside = inside || (op->call_type == Call::Image && op->name == tensor);
-            IRVisitor::visit(op);
-            inside = around;
-        }
-    } reads(tensor, variables);
-    e.accept(&reads);
+// Whether an axis tells at what index `e` reads a tensor.
+bool reads_by(const Expr &e, const std::string &tensor, const std::string &axis) {
+    for (const Call *read : tensor_reads(e)) {
+        if (read->name != tensor) continue;
+        if (std::any_of(read->args.begin(), read->args.end(), [&](const Expr &i) { return expr_uses_var(i, axis); }))
+            return true;
+    }
+    return false;
 }
 
 } // namespace
@@ -164,7 +154,11 @@ Region NestBuilder::clipped(const StageState &s, Region region) const {
     for (const StageState &inner : state_.stages) {
         if (inner.placement.kind != Placement::Kind::At || inner.placement.consumer != s.name()) continue;
         if (!inner.is_copy) return region;
-        for (const Expr &e : s.def.expressions()) collect_indices(e, inner.name(), used);
+        for (const Expr &e : s.def.expressions()) {
+            for (const Axis &a : s.def.axes) {
+                if (reads_by(e, inner.name(), a.name())) used.insert(a.name());
+            }
+        }
     }
     for (size_t d = 0; d < s.def.axes.size(); d++) {
         const Expr extent = s.def.axes[d].extent();
