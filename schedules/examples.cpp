@@ -16,12 +16,14 @@ Op matmul(const std::string &name, const Expr &M, int N, int K, Type in, Type ou
     return Op(name, {A, B}, {C});
 }
 
-Op conv() {
+Op conv(const std::string &name, Type in, Type out) {
     Axis o("o", 16), y("y", 32), x("x", 32), c("c", 8), ky("ky", 3), kx("kx", 3);
-    Tensor X = input("X", f32, {c, y, x}), W = input("W", f32, {o, c, ky, kx});
+    Tensor X = input("X", in, {c, y, x}), W = input("W", in, {o, c, ky, kx});
     Tensor P = zero_padded(X, {y, x});
-    Tensor Y = compute("Y", {o, y, x}, sum(P(c, y + ky - 1, x + kx - 1) * W(o, c, ky, kx), {c, ky, kx}));
-    return Op("conv", {X, W}, {Y});
+    const Expr pixel = P(c, y + ky - 1, x + kx - 1), weight = W(o, c, ky, kx);
+    const Expr product = in == out ? pixel * weight : cast(out, pixel) * cast(out, weight);
+    Tensor Y = compute("Y", {o, y, x}, sum(product, {c, ky, kx}));
+    return Op(name, {X, W}, {Y});
 }
 
 Op softmax() {
@@ -78,7 +80,8 @@ const Row rows[] = {
     {"matmul", [] { return matmul("matmul", 128, 128, 256, f32, f32); }},
     {"matmul_any", [] { return matmul("matmul_any", Size("M"), 128, 256, f32, f32); }},
     {"matmul_i16", [] { return matmul("matmul_i16", 64, 64, 128, i16, i32); }},
-    {"conv", conv},
+    {"conv", [] { return conv("conv", f32, f32); }},
+    {"conv_i8", [] { return conv("conv_i8", i8, i32); }},
     {"softmax", softmax},
     {"dense", dense},
     {"add", add},

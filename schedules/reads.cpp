@@ -13,6 +13,7 @@ std::string read_outside(const ScheduleState &state, const Facts &facts) {
                 axes.emplace_back(a.name(), Halide::Internal::simplify(facts.apply(a.extent())));
         }
         const StageState *source = state.producer(tensor);
+        while (source && source->is_copy && state.find(source->copied)) source = state.find(source->copied);
         std::vector<const Axis *> all;
         for (size_t d = 0; d < axes.size(); d++)
             all.push_back(source && source->def.kind == Stage::Kind::Padding && pads(source->def, d) ? nullptr

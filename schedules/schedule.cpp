@@ -144,6 +144,16 @@ StageHandle StageHandle::interleave(LoopName loop, int64_t n, Place where) {
     throw InternalError("interleave made no stage");
 }
 
+StageHandle StageHandle::offset(const std::string &tensor, int64_t by, const std::string &type, Place where) {
+    apply("offset", {{"tensor", tensor}, {"by", by}, {"type", type}}, where);
+    return StageHandle(*schedule_, stage_ + ".raw");
+}
+
+StageHandle StageHandle::extend(const std::string &tensor, const std::string &axis, int64_t steps, Place where) {
+    apply("extend", {{"tensor", tensor}, {"axis", axis}, {"steps", steps}}, where);
+    return StageHandle(*schedule_, tensor + ".extended");
+}
+
 StageHandle &StageHandle::online(const std::string &max, LoopName loop, const std::vector<std::string> &sums,
                                  Place where) {
     json args = {{"max", max}, {"loop", loop.name}};

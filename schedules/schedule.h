@@ -75,6 +75,12 @@ public:
     // Of a sum: in one pass with the maximum that its terms are taken from, and with other sums of such terms.
     StageHandle &online(const std::string &max, LoopName loop, const std::vector<std::string> &sums = {},
                         Place where = Place::current());
+    // Of a sum of products of integers: `by` is added to one factor, which is held in another type; what that adds is taken off. Returns
+    // the new stage "<stage>.raw", which sums products of "<tensor>.offset".
+    StageHandle offset(const std::string &tensor, int64_t by, const std::string &type, Place where = Place::current());
+    // Of the same: `steps` along a reduction axis that has fewer, where `tensor` is zero; it is read through "<tensor>.extended".
+    StageHandle extend(const std::string &tensor, const std::string &axis, int64_t steps,
+                       Place where = Place::current());
     // Of a scatter (dsl/scatter.h): each step visits the one element that its index names.
     StageHandle &scatter(LoopName loop, Place where = Place::current());
 

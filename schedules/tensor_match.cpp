@@ -76,7 +76,9 @@ bool is_read(const Expr &e) {
     return e.as<Load>() || (c && c->call_type == Call::Image);
 }
 
-// Same tree; reads of the meaning bind to reads of the block. Sums and products match in either order.
+bool is_number(const Expr &e) { return e.as<IntImm>() || e.as<UIntImm>() || e.as<FloatImm>(); }
+
+// Same tree; reads of the meaning bind to reads of the block, those of operands also to numbers. Sums and products match in either order.
 bool same(const Expr &meaning, const Expr &block, Bindings &bound, std::string &difference) {
     const auto differ = [&](const std::string &why) {
         if (difference.empty()) difference = why;
@@ -86,7 +88,7 @@ bool same(const Expr &meaning, const Expr &block, Bindings &bound, std::string &
         return differ("the instruction has " + described(meaning) + ", the block has " + described(block));
     };
     if (const Call *read = meaning.as<Call>(); read && read->call_type == Call::Image) {
-        if (!is_read(block) || block.type() != meaning.type()) return both();
+        if (!(is_read(block) || is_number(block)) || block.type() != meaning.type()) return both();
         const auto [it, fresh] = bound.emplace(read->name, block);
         if (!fresh && !equal(it->second, block)) {
             return differ("the instruction reads its operand " + read->name + " again, the block has " +
@@ -158,7 +160,7 @@ public:
         TensorMatch m;
         if (!same(meaning_, block_.value, bound_, m.difference)) return m;
         const Expr accumulator = bound_.at(c.tensor);
-        if (!same_place(accumulator, block_.target)) {
+        if (!is_read(accumulator) || !same_place(accumulator, block_.target)) {
             m.difference = "the instruction adds to what it holds, the block stores " + text_of(block_.target) +
                            " but adds to " + text_of(accumulator);
             return m;
@@ -222,6 +224,14 @@ private:
     std::string address(const InstructionOperand &o, TensorOperand &out) {
         out.read = bound_.count(o.tensor) ? bound_.at(o.tensor) : Expr();
         if (!out.read.defined()) return "the meaning of the instruction does not read operand " + o.tensor;
+        if (is_number(out.read)) { // in every lane
+            if (instruction_.in_memory)
+                return "operand " + o.tensor + " of the instruction is in memory, the block has the number " +
+                       text_of(out.read);
+            out.elements = 1;
+            out.lanes.assign(o.lanes, 0);
+            return "";
+        }
         const Call *read = find_read(meaning_, o.tensor);
         std::map<std::string, int64_t> lane; // axis → lanes a step
         for (size_t d = 0; d < read->args.size(); d++) {

@@ -24,7 +24,7 @@ struct TensorBlock {
 };
 
 struct TensorOperand {
-    Expr read;              // the block's
+    Expr read;              // the block's; or a number
     std::vector<int> lanes; // for each lane of the register, which of the elements from the first on
     int elements = 0;       // how many follow each other in memory; fewer than the lanes where they are repeated
     Expr row;               // of an operand in memory: the distance of the outermost axis's steps, in elements

@@ -67,9 +67,26 @@ std::optional<ValueRange> values_of(Type type) {
     return ValueRange{-(int64_t(1) << (type.bits() - 1)), (int64_t(1) << (type.bits() - 1)) - 1};
 }
 
+namespace {
+
+// Of an element of a stage that chooses between elements and numbers, as padding does; those of the type for anything else.
+std::optional<ValueRange> values_of_element(const ScheduleState &state, const Expr &e) {
+    if (const auto n = as_const_int(e)) return ValueRange{*n, *n};
+    const Call *c = e.as<Call>();
+    if (c && c->call_type == Call::Image) return values_of(state, c->name);
+    if (!c || !c->is_intrinsic(Call::if_then_else) || c->args.size() != 3) return values_of(e.type());
+    const auto yes = values_of_element(state, c->args[1]), no = values_of_element(state, c->args[2]);
+    if (!yes || !no) return std::nullopt;
+    return ValueRange{std::min(yes->min, no->min), std::max(yes->max, no->max)};
+}
+
+} // namespace
+
 std::optional<ValueRange> values_of(const ScheduleState &state, const std::string &tensor) {
     const StageState *s = state.find(tensor);
     if (s && s->is_copy) return values_of(state, s->copied);
+    if (s && s->def.value.defined() && !tensors_read(s->def.value).count(tensor)) // but for scans
+        return values_of_element(state, s->def.value);
     auto range = values_of(state.type_of(tensor));
     if (!range || !state.op.find_input(tensor)) return range;
     std::vector<Expr> all;

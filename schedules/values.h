@@ -32,7 +32,7 @@ std::string values_refused(const Op &op, const ValuesWithin &condition);
 // The values of a whole number type of at most 32 bits; nothing for others.
 std::optional<ValueRange> values_of(Type type);
 
-// Those that the elements of an input, or of copies of it, have at most where the conditions hold.
+// Those that the elements of an input, or of copies and padding of it, have at most where the conditions hold.
 std::optional<ValueRange> values_of(const ScheduleState &state, const std::string &tensor);
 
 } // namespace kumiko

@@ -20,6 +20,8 @@ const Primitive &inline_into_primitive();
 const Primitive &finish_in_primitive();
 const Primitive &rfactor_primitive();
 const Primitive &interleave_primitive();
+const Primitive &offset_primitive();
+const Primitive &extend_primitive();
 const Primitive &scatter_primitive();
 const Primitive &online_primitive();
 const Primitive &place_in_primitive();

@@ -134,7 +134,14 @@ std::string values_outside(const ScheduleState &state, const Instruction &instru
     for (size_t o = 0; o < instruction.operands.size(); o++) {
         for (const OperandRange &r : instruction.ranges) {
             if (r.tensor != instruction.operands[o].tensor) continue;
-            const std::string &tensor = match.operands[o].read.as<Call>()->name;
+            const Expr &read = match.operands[o].read;
+            if (const auto number = as_const_int(read); number && r.min <= *number && *number <= r.max) continue;
+            if (const auto number = as_const_uint(read); number && *number <= uint64_t(std::max<int64_t>(r.max, 0)))
+                continue;
+            if (!read.as<Call>())
+                return fmt::format("it is exact while {} is within [{}, {}], which {} is not", r.tensor, r.min, r.max,
+                                   to_string(read));
+            const std::string &tensor = read.as<Call>()->name;
             const auto values = values_of(state, tensor);
             if (values && values->within({r.min, r.max})) continue;
             const StageState *s = state.find(tensor);

@@ -17,8 +17,9 @@ namespace {
 // A read of elements that follow each other, spread over the lanes of a register.
 Expr register_of(const TensorOperand &o, const std::map<std::string, Expr> &first, const Bounds &bounds) {
     const Load *read = o.read.as<Load>();
-    const Expr base = simplify_index(substitute(first, read->index), bounds);
     const int lanes = static_cast<int>(o.lanes.size());
+    if (!read) return Broadcast::make(o.read, lanes); // a number
+    const Expr base = simplify_index(substitute(first, read->index), bounds);
     const auto load = [&](int n) {
         const Expr at = n == 1 ? base : Ramp::make(base, make_one(base.type()), n);
         return Load::make(read->type.with_lanes(n), read->name, at, Halide::Buffer<>(), Halide::Parameter(),

@@ -43,6 +43,9 @@ public:
             if (reductions.empty()) return std::nullopt;
             stage_ = reductions[r_.below(reductions.size())];
         }
+        if (name == "offset" || name == "extend") {
+            if (const auto d = rewriting(name)) return d;
+        }
         if (name == "wait_in") {
             std::vector<const StageState *> accumulating;
             for (const StageState &s : s_.stages) {
@@ -99,6 +102,36 @@ private:
         std::stable_partition(order.begin(), order.end(), [&](const std::string &l) { return s.loop(l).reduction; });
         if (order != s.order) return Directive{"reorder", {{"stage", s.name()}, {"loops", order}}, {}};
         return Directive{"scatter", {{"stage", s.name()}, {"loop", axis}}, {}};
+    }
+
+    // A factor of a sum's terms, and a number that some type may hold with it, or steps along an axis.
+    std::optional<Directive> rewriting(const std::string &name) {
+        std::vector<const StageState *> sums;
+        for (const StageState &s : s_.stages) {
+            const bool product = s.def.is_reduction() && s.def.components[0].term.as<Halide::Internal::Mul>();
+            if (product && !tensors_read(s.def.components[0].term).empty()) sums.push_back(&s);
+        }
+        if (sums.empty()) return std::nullopt;
+        const StageState &s = *sums[r_.below(sums.size())];
+        const std::set<std::string> read = tensors_read(s.def.components[0].term);
+        if (name == "extend") {
+            const Axis &axis = s.def.reduction_axes[r_.below(s.def.reduction_axes.size())];
+            const auto extent = Halide::Internal::as_const_int(axis.extent());
+            return Directive{"extend",
+                             {{"stage", s.name()},
+                              {"tensor", pick(r_, {read.begin(), read.end()})},
+                              {"axis", axis.name()},
+                              {"steps", extent.value_or(3) + r_.between(1, 5)}},
+                             {}};
+        }
+        static const std::vector<int64_t> numbers = {128, 128, 32768, 1, -128, -1, 7};
+        const std::string type = pick(r_, {"u8", "i8", "i16", "u16", "i32", "u32"});
+        return Directive{"offset",
+                         {{"stage", s.name()},
+                          {"tensor", pick(r_, {read.begin(), read.end()})},
+                          {"by", r_.pick(numbers)},
+                          {"type", type}},
+                         {}};
     }
 
     bool leave_out(const std::string &primitive, const Parameter &q) {

@@ -1,0 +1,68 @@
+#include "schedules/primitives/factors.h"
+
+#include "dsl/reach.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// The read of `tensor` that the factor is, but for a cast to the sum's type; null when it is something else.
+const Call *whole_read(const Expr &factor, const std::string &tensor) {
+    const Cast *cast = factor.as<Cast>();
+    const Call *read = (cast ? cast->value : factor).as<Call>();
+    return read && read->call_type == Call::Image && read->name == tensor ? read : nullptr;
+}
+
+bool is_untouched(const ScheduleState &state, const StageState &s) {
+    std::vector<std::string> axes;
+    for (const auto *list : {&s.def.axes, &s.def.reduction_axes}) {
+        for (const Axis &a : *list) axes.push_back(a.name());
+    }
+    const bool serial = std::all_of(s.loops.begin(), s.loops.end(),
+                                    [](const LoopState &l) { return l.kind == LoopKind::Serial && l.unit.empty(); });
+    const bool around = std::any_of(state.stages.begin(), state.stages.end(), [&](const StageState &p) {
+        return p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name();
+    });
+    return serial && !around && s.order == axes && s.relations.empty() && s.placement.kind == Placement::Kind::Root &&
+           !s.accumulate && s.finished_into.empty() && s.layout.empty() && s.level.empty() && s.prefetches.empty() &&
+           s.peels.empty() && s.scattered.empty() && !s.part && !s.online && !s.streamed && s.buffers == 1;
+}
+
+} // namespace
+
+Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d) {
+    const Stage &def = stage.def;
+    if (!def.is_reduction() || def.reduction_kind != "sum" || def.type.is_float() || def.type.is_bfloat())
+        refuse(state, d, stage.name() + " is no sum of integers", &stage, "", "sums of products of integers");
+    const Mul *product = def.components[0].term.as<Mul>();
+    for (const bool first : {true, false}) {
+        if (!product) break;
+        const Expr &own = first ? product->a : product->b, &other = first ? product->b : product->a;
+        const Call *read = whole_read(own, tensor);
+        if (read && !tensors_read(other).count(tensor)) return {read, other, first};
+    }
+    refuse(state, d, "the terms of " + stage.name() + " are no products of " + tensor + " and something else", &stage,
+           "", "terms like cast<int32_t>(" + tensor + "(…)) * cast<int32_t>(W(…))");
+}
+
+void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d) {
+    if (is_untouched(state, stage)) return;
+    refuse(state, d, "other directives rely on " + stage.name() + " already", &stage, "",
+           d.primitive + " before any other directive of the stage");
+}
+
+StageState stage_of(Stage def) {
+    StageState made;
+    made.def = std::move(def);
+    for (const auto *axes : {&made.def.axes, &made.def.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            made.loops.push_back({a.name(), a.extent(), axes == &made.def.reduction_axes, LoopKind::Serial});
+            made.order.push_back(a.name());
+        }
+    }
+    return made;
+}
+
+} // namespace kumiko

@@ -1,0 +1,24 @@
+// What offset and extend share: sums of products of integers, which they write anew before any other directive shapes them.
+#pragma once
+
+#include "schedules/primitive.h"
+
+namespace kumiko {
+
+struct Factors {
+    const Halide::Internal::Call *read = nullptr; // of the tensor
+    Expr other;
+    bool first = false; // the tensor is the product's first factor
+};
+
+// The factors of the sum's terms; refuses stages that are no sum of integers and terms that are no product of the tensor, cast or not,
+// and something else.
+Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d);
+
+// Refuses a stage that other directives have shaped already.
+void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d);
+
+// The stage as an op would have it: its axes are its loops, at the root.
+StageState stage_of(Stage def);
+
+} // namespace kumiko

@@ -1,0 +1,146 @@
+#include "dsl/print.h"
+#include "dsl/type_range.h"
+#include "dsl/types.h"
+#include "schedules/primitives/factors.h"
+#include "schedules/primitives/table.h"
+#include "schedules/values.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+Type held_type(const ScheduleState &state, const StageState &stage, const std::string &tensor, int64_t by,
+               const Directive &d) {
+    std::string types;
+    const auto values = values_of(state, tensor);
+    const auto holds = [&](Type t) {
+        const auto all = values_of(t);
+        return values && all && all->min <= values->min + by && values->max + by <= all->max && all->min <= by &&
+               by <= all->max;
+    };
+    for (Type t : {i8, u8, i16, u16, i32, u32}) {
+        if (holds(t) && has_all_values(stage.def.type, t)) types += (types.empty() ? "" : ", ") + type_name(t);
+    }
+    const std::string legal = types.empty() ? "another number, so that some type holds all values" : types;
+    Type held;
+    try {
+        held = type_from_name(text_argument(d, "type"));
+    } catch (const UserError &e) {
+        refuse(state, d, e.what(), &stage, "", legal);
+    }
+    if (!values)
+        refuse(state, d, "the elements of " + tensor + " are no integers of at most 32 bits", &stage, "",
+               "integers of at most 32 bits");
+    if (!holds(held) || !has_all_values(stage.def.type, held))
+        refuse(state, d,
+               fmt::format("{} + {} goes from {} to {}, and {}", tensor, by, values->min + by, values->max + by,
+                           holds(held) ? type_name(stage.def.type) + ", in which " + stage.name() +
+                                             " is summed, has not all values of " + type_name(held)
+                                       : type_name(held) + " has not all of these values"),
+               &stage, "", legal);
+    return held;
+}
+
+// The elements with the number added; of padding, with what it chooses. Unsigned numbers wrap, and the sum is one of the type's values.
+StageState offset_elements(const ScheduleState &state, const std::string &tensor, int64_t by, Type held) {
+    StageState made = copy_of(state, tensor, tensor + ".offset");
+    made.is_copy = false;
+    made.copied.clear();
+    if (made.def.kind == Stage::Kind::Padding) made.def.value = state.producer(tensor)->def.value;
+    const Type wraps = held.with_code(halide_type_uint);
+    const uint64_t mask = held.bits() == 64 ? ~uint64_t(0) : (uint64_t(1) << held.bits()) - 1;
+    made.def.type = held;
+    made.def.value = cast(held, cast(wraps, made.def.value) + UIntImm::make(wraps, static_cast<uint64_t>(by) & mask));
+    made.placement.kind = Placement::Kind::Inline;
+    return made;
+}
+
+// What the number adds to the sum: the same sum with the number in the tensor's place, in which an instruction may multiply it likewise.
+// `excess` is its stage, where there is something to sum.
+Expr excess_of(const Stage &sum, const Expr &other, const Expr &number, std::optional<StageState> &excess) {
+    Expr times = make_one(sum.type);
+    Stage s = sum;
+    s.name = sum.name + ".excess";
+    s.axes.clear(), s.reduction_axes.clear(), s.strides.clear();
+    for (const Axis &a : sum.axes) {
+        if (expr_uses_var(other, a.name())) s.axes.push_back(a);
+    }
+    for (const Axis &a : sum.reduction_axes) {
+        if (expr_uses_var(other, a.name()))
+            s.reduction_axes.push_back(a);
+        else
+            times = times * cast(sum.type, max(a.extent(), 0));
+    }
+    times = simplify(times);
+    const Expr term = Mul::make(Cast::make(sum.type, number), other);
+    if (s.reduction_axes.empty()) return term * times;
+    s.components[0].tensor = s.name;
+    s.components[0].term = term;
+    excess = stage_of(s);
+    const Expr value = read_tensor(sum.type, s.name, {s.axes.begin(), s.axes.end()});
+    return is_const_one(times) ? value : value * times;
+}
+
+void apply_offset(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    const std::string name = stage.name(), tensor = text_argument(d, "tensor");
+    tensor_argument(state, d);
+    const int64_t by = integer_argument(d, "by");
+    if (std::abs(by) > int64_t(1) << 32)
+        refuse(state, d, std::to_string(by) + " is beyond what integers of 32 bits may be apart", &stage, "by", "less");
+    const Factors factors = factors_of(state, stage, tensor, d);
+    refuse_touched(state, stage, d);
+    const Type held = held_type(state, stage, tensor, by, d);
+    for (const std::string &made : {tensor + ".offset", name + ".raw", name + ".excess"}) {
+        if (state.find(made)) refuse(state, d, "there is a stage " + made + " already", &stage, "", "one offset");
+    }
+    std::vector<StageState> made = {offset_elements(state, tensor, by, held)};
+    std::optional<StageState> excess;
+    const Expr less = excess_of(stage.def, factors.other, make_const(held, by), excess);
+    if (excess) made.push_back(*excess);
+    Stage raw = stage.def;
+    raw.name = raw.components[0].tensor = name + ".raw";
+    raw.strides.clear();
+    raw.components[0].term = cast(raw.type, read_tensor(held, tensor + ".offset", factors.read->args)) * factors.other;
+    made.push_back(stage_of(raw));
+
+    Stage rest;
+    rest.name = name, rest.type = stage.def.type, rest.axes = stage.def.axes, rest.strides = stage.def.strides;
+    rest.updates = stage.def.updates;
+    const std::vector<Expr> indices(rest.axes.begin(), rest.axes.end());
+    rest.value = read_tensor(raw.type, raw.name, indices) - less;
+    stage = stage_of(rest);
+    const auto at =
+        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
+    state.stages.insert(at, std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+}
+
+} // namespace
+
+const Primitive &offset_primitive() {
+    static const Primitive record = {
+        "offset",
+        "stages",
+        "Sums products with a number added to one of the factors, for instructions that take it in another range: "
+        "bytes with a sign as u8, by 128. A new stage, <stage>.raw, is the sum of the products of <tensor>.offset, "
+        "which is the tensor "
+        "plus the number and is inlined until place_in copies it; <stage>.excess sums the products of the number, and "
+        "is taken off in the stage itself. Exact, as integers are.",
+        "The stage is a sum of integers whose terms are products of the tensor and something else; no directive of it "
+        "yet; the type has the number and every value of the tensor's plus it, and the sum's type those of that type.",
+        {{"stage", ArgumentKind::Stage, "the sum"},
+         {"tensor", ArgumentKind::Tensor, "the factor"},
+         {"by", ArgumentKind::Integer, "what is added"},
+         {"type", ArgumentKind::Text, "the type of the sum of both: \"u8\", …"}},
+        apply_offset,
+        {"matmul_i16", {}, {"offset", {{"stage", "C"}, {"tensor", "A"}, {"by", 32768}, {"type", "u16"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko
