@@ -45,7 +45,7 @@ std::optional<ConvRoles> conv_filters_roles(const Op &op) {
     if (r->nhwc) return r; // results lie in vectors of filters as they are computed
     int64_t steps = 1;     // short sums do not pay for results that have to be turned into rows of their planes
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
-    if (steps < (r->dense ? fewest_steps : fewest_steps / 2)) return std::nullopt;
+    if (steps < (r->dense && !is_narrow(op, *r) ? fewest_steps : fewest_steps / 2)) return std::nullopt;
     // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
     const int64_t results = pixels_of(sum, *r);
     if (is_narrow(op, *r)) return r; // copies hold what is multiplied, in any order
@@ -76,6 +76,32 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
+// The axis whose steps an instruction takes at once: channels; or where those are few, columns of the window, which lie in one run of a
+// padded image. "" where it takes none so.
+std::string grouped_axis(const ConvRoles &r, const Product &by) {
+    const Stage &sum = *r.contraction.sum;
+    const std::string channels = channels_of(r);
+    const int64_t all = extent_of(sum, channels, 2 * by.group);
+    if (by.group == 1 || all >= 2 * by.group || all == by.group) return channels;
+    const std::string &columns = r.window.back();
+    const bool in_a_run = !r.nhwc && !r.padding.empty() && shifts(r.image, columns) && is_dense(r.image, columns) &&
+                          !shifts(r.weights, columns) && extent_of(sum, columns, 0) > 1;
+    if (in_a_run && !sum.type.is_float()) return columns;
+    return all >= by.group ? channels : "";
+}
+
+bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
+    const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
+    return !by.tiles() && (by.group == 1 || !grouped_axis(r, by).empty());
+}
+
+std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine) {
+    auto way = narrow_way(r.contraction, op, r.image, r.weights, machine, true);
+    if (!way || way->needs.input != r.weights.tensor || !takes_steps(op, r, way->instruction, machine))
+        return std::nullopt;
+    return way;
+}
+
 // The axis of the window's columns, which is the last one before or after the channels.
 const std::string &window_columns(const ConvRoles &r) {
     const size_t last = r.window.size() - 1;
@@ -103,11 +129,8 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
     const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
-    auto ways = product_ways(r.contraction, op, r.image, r.weights, machine);
-    std::erase_if(ways, [&](const std::string &w) { // tiles are of matrices, and groups are of channels
-        const Product by = product(w, r.contraction, op, r.image, r.weights, machine);
-        return by.tiles() || (by.group > 1 && extent_of(sum, channels_of(r), by.group) < by.group);
-    });
+    auto ways = product_ways(r.contraction, op, r.image, r.weights, machine, true);
+    std::erase_if(ways, [&](const std::string &w) { return !takes_steps(op, r, w, machine); });
     p.multiply = Choice(ways.front(), ways);
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
     // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.
@@ -164,17 +187,50 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     p.unroll = through_window ? Choice(columns <= 11 ? "kx" : "none", {"none", "kx"})
                               : Choice(way.group > 1 ? "none" : "channels", {"none", "channels"});
     p.parallel = Flag(pays_to_share(op, machine));
+    const auto narrow_products = way.instruction.empty() ? std::nullopt : narrow_way_of(op, r, machine);
+    p.narrow = narrow_products ? Flag(pixels_of(sum, r) >= fewest_results) : Flag(false, {false});
     return p;
 }
 
-Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p) {
-    const ConvRoles r = *conv_filters_roles(op);
-    const Stage &sum = *r.contraction.sum;
-    const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
-    const int lanes = way.lanes;
-    const FiltersPlan plan{r, p, way, p.vectors * lanes};
-    const int64_t wide = plan.wide;
+namespace {
+
+// The image with the number added that an instruction wants: from then on that is the image, and a new stage the sum. What of it is too
+// much is a sum over the weights.
+void offset_image(Schedule &s, ConvRoles &r, Stage &sum, int64_t by, Type held) {
+    const std::string name = sum.name;
+    sum = s.stage(name).offset(r.image.tensor, by, type_name(held)).state().def;
+    r.image.tensor += ".offset";
+    if (!r.padding.empty()) r.padding = r.image.tensor;
+    r.contraction.sum = &sum;
+    if (r.contraction.consumer.empty())
+        r.contraction.consumer = name;
+    else
+        s.stage(name).inline_into();
+}
+
+// Steps along the columns of the window that an instruction takes in whole groups: weights are zero in those that are added.
+void extend_window(Schedule &s, ConvRoles &r, Stage &sum, const std::string &columns, int group) {
+    const int64_t steps = (extent_of(sum, columns, group) + group - 1) / group * group;
+    if (steps == extent_of(sum, columns, group)) return;
+    r.weights.tensor = s.stage(sum.name).extend(r.weights.tensor, columns, steps).name();
+    sum = s.stage(sum.name).state().def;
+    r.contraction.sum = &sum;
+}
+
+// One way to multiply; `needs` is what the values have to be for it, `ahead` the product for which weights are packed.
+Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const Product &way,
+                     const Product &ahead, const std::optional<ValuesWithin> &needs) {
+    ConvRoles r = *conv_filters_roles(op);
+    Stage sum = *r.contraction.sum;
+    const std::string name = sum.name;
     Schedule s(op, machine);
+    if (needs) s.assume(within(needs->input, needs->range.min, needs->range.max));
+    const std::string grouped = grouped_axis(r, ahead);
+    if (grouped != channels_of(r)) extend_window(s, r, sum, grouped, ahead.group);
+    if (way.offset) offset_image(s, r, sum, way.offset, way.a);
+    const int lanes = way.lanes;
+    const FiltersPlan plan{r, p, way, p.vectors * lanes, ahead, grouped};
+    const int64_t wide = plan.wide;
     StageHandle Y = s.stage(sum.name);
     auto [filters, filter] = Y.split(r.other, wide);
     LoopName run = r.vector;
@@ -191,11 +247,17 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     if (!r.row.empty() && !p.through_rows) order.push_back(r.row);
     if (p.outer.is("rows")) order.push_back(filters);
     order.push_back(runs);
-    LoopName taken = "";
-    if (way.group > 1) std::tie(channel, taken) = Y.split(channel, way.group);
+    LoopName taken = "", column = window_columns(r);
+    if (way.group > 1) {
+        auto [steps, step] = Y.split(grouped == channels ? channel : LoopName(grouped), way.group);
+        (grouped == channels ? channel : column) = steps;
+        taken = step;
+    }
     const int64_t steps = channels.empty() ? 1 : std::min<int64_t>(4, extent_of(sum, channels, 64) / way.group);
     if (p.unroll.is("channels") && steps > 1) std::tie(channel, copies) = Y.split(channel, steps);
-    for (const std::string &w : r.window) order.push_back(w == channels ? channel : LoopName(w));
+    for (const std::string &w : r.window) {
+        order.push_back(w == channels ? channel : w == window_columns(r) ? column : LoopName(w));
+    }
     if (!copies.name.empty()) order.push_back(copies);
     order.insert(order.end(), {pixel, filter});
     if (way.group > 1) { // an instruction takes some steps of a vector of filters at once
@@ -209,7 +271,7 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     }
     Y.unroll(pixel);
     if (!copies.name.empty()) Y.unroll(copies);
-    if (p.unroll.is("kx")) Y.unroll(window_columns(r));
+    if (p.unroll.is("kx")) Y.unroll(column);
     if (lanes > 1 && way.group == 1) Y.vectorize(filter, lanes);
     if (p.parallel) share_out(Y, order, threads_of(machine));
     if (!r.padding.empty()) {
@@ -221,6 +283,7 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     }
     copy_image(s, Y, plan);
     copy_weights(s, Y, plan);
+    if (way.offset && s.state().find(name + ".excess")) sum_weights(s, name + ".excess", plan);
     s.accumulate_in(Y.name(), "registers", runs);
     if (!block.name.empty() && (p.outer.is("filters") || !r.outside.empty())) {
         int64_t results = sum.type.bytes() * (p.outer.is("filters") ? wide : extent_of(sum, r.other, 64));
@@ -230,6 +293,24 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     if (!r.contraction.consumer.empty()) Y.finish_in(r.contraction.consumer);
     if (way.group > 1) Y.tensorize(filter, way.instruction);
     return s;
+}
+
+} // namespace
+
+Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p) {
+    const ConvRoles r = *conv_filters_roles(op);
+    const Product wide = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
+    if (!p.narrow) return schedule_by(op, machine, p, wide, wide, std::nullopt);
+    const NarrowWay way = *narrow_way_of(op, r, machine);
+    const Product narrow = product(way.instruction, r.contraction, op, r.image, r.weights, machine);
+    // Blocks of as many bytes as the other kernel's are of more channels where the copies' elements are smaller.
+    const int64_t all = extent_of(*r.contraction.sum, channels_of(r), 64),
+                  depth = std::min(all, p.depth * std::max(1, wide.a.bytes() / narrow.a.bytes()));
+    ConvFiltersParameters deeper = p;
+    deeper.depth = Tile(depth, {depth});
+    return schedule_by(op, machine, p, wide, narrow, std::nullopt)
+        .specialize(within(way.needs.input, way.needs.range.min, way.needs.range.max),
+                    schedule_by(op, machine, deeper, narrow, narrow, way.needs));
 }
 
 } // namespace kumiko::library

@@ -19,7 +19,10 @@ struct ConvFiltersParameters {
         (Choice, image), (Choice, multiply), // "plain"; "widened": copies hold the sum's type; or a tensor instruction
         // brought into reading order by the kernel: "copied"; or "ahead" of it; with filters last also read as they lie: "direct"
         (Choice, weights), (Choice, unroll), // "none", "kx" of the window, or four "channels"
-        (Flag, parallel));                   // spread the outermost loop over cores
+        (Flag, parallel),                    // spread the outermost loop over cores
+        // where an instruction takes more steps at once but is exact for weights near zero only: a second kernel, for calls whose
+        // weights are; weights packed ahead stand as that one takes them
+        (Flag, narrow));
 };
 
 bool is_conv_by_filters(const Op &op);

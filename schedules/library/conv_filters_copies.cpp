@@ -53,7 +53,7 @@ int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
 // The same for weights of which an instruction takes some channels at once: what lies in one run of each filter, some channels with
 // all their window, becomes vectors of filters that are woven into each other.
 void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
-    constexpr int64_t run = 16, largest = 32; // elements of a filter that are turned at once, about
+    constexpr int64_t run = 16, largest = 40; // elements of a filter that are turned at once, about
     const std::string channels = channels_of(r);
     int64_t window = product.group;
     for (const std::string &w : r.window) window *= w == channels ? 1 : extent_of(*r.contraction.sum, w, largest);
@@ -83,11 +83,15 @@ void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
     if (product.lanes > 1) W.vectorize(lane);
 }
 
-// Filters that are neighbours already, in whole vectors; the channels that an instruction takes at once are woven into each other.
-void copy_filters_last(StageHandle W, const ConvRoles &r, const Product &product, int lanes) {
+// In whole vectors of filters, which are neighbours already; the channels that an instruction takes at once are woven into each other.
+void copy_filters_last(StageHandle W, const FiltersPlan &plan, int lanes) {
+    const ConvRoles &r = plan.r;
     std::vector<LoopName> order;
-    for (const Axis &a : W.state().def.axes) order.push_back(a.name());
-    in_lanes(W, order, channels_of(r), r.other, product.group, lanes);
+    for (const Axis &a : W.state().def.axes) {
+        if (a.name() != r.other) order.push_back(a.name());
+    }
+    order.push_back(r.other);
+    in_lanes(W, order, plan.grouped, r.other, plan.product.group, lanes);
 }
 
 void share_loops(StageHandle X, int64_t threads) {
@@ -164,9 +168,10 @@ void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     std::vector<LoopName> order;
     for (const Axis &a : X.state().def.axes) terms.push_back(a.name()), order.push_back(a.name());
     const std::string channels = image_channels(r, s.state().axes_of(r.image.tensor));
-    if (plan.product.group > 1) X.layout(with_steps(terms, channels, plan.product.group));
-    const int steps =
-        order.back().name == channels ? 1 : plan.product.group; // channels that come last stand together already
+    const bool woven = plan.product.group > 1 && plan.grouped == channels_of(r);
+    if (woven) X.layout(with_steps(terms, channels, plan.product.group));
+    // What comes last stands together already.
+    const int steps = !woven || order.back().name == channels ? 1 : plan.product.group;
     in_lanes(X, order, channels, order.back(), steps, vector_lanes(s.machine(), plan.sum().type));
     if (plan.p.parallel) share_loops(X, threads_of(s.machine()));
 }
@@ -180,39 +185,83 @@ void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
         gather_image(s, Y, plan);
 }
 
-void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
+namespace {
+
+// The storage order of weights: filters that are neighbours side by side, and the steps that the product takes at once.
+std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &plan, int group) {
     const ConvRoles &r = plan.r;
-    if (plan.p.weights.is("direct")) return;
     const std::string side_by_side = std::to_string(plan.wide);
     std::vector<std::string> layout;
-    int64_t bytes = plan.product.b.bytes();
     for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
-        bytes *= constant_extent(a).value_or(64);
         if (a.name() != r.other)
             layout.push_back(a.name());
         else
             layout.insert(r.nhwc ? layout.begin() : layout.end(), r.other + "/" + side_by_side);
     }
     layout.push_back(r.other + "%" + side_by_side);
-    layout = with_steps(layout, channels_of(r), plan.product.group);
-    const bool holds = plan.product.b != type_of(s, r.weights.tensor);
-    if (plan.p.weights.is("ahead")) {
-        StageHandle W = s.prepack(r.weights.tensor, layout);
-        if (holds) W.hold_as(type_name(plan.product.b));
-    } else if (!r.outside.empty()) { // once, outside of all that reads other weights
-        std::string at = r.outside.front();
-        for (const std::string &l : r.outside) {
-            if (r.weights.axes.count(l)) at = l;
-        }
-        StageHandle W = s.place_in(r.weights.tensor, smallest_level(s.machine(), bytes), Y.name(), at);
-        if (holds) W.hold_as(type_name(plan.product.b));
-        W.layout(layout);
-        if (r.nhwc)
-            copy_filters_last(W, r, plan.product, vector_lanes(s.machine(), plan.sum().type));
-        else if (plan.product.group == 1)
-            transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
-        else
-            weave_weights(W, r, plan.product);
+    return with_steps(layout, plan.grouped, group);
+}
+
+} // namespace
+
+void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
+    const ConvRoles &r = plan.r;
+    if (plan.p.weights.is("direct")) return;
+    const Type own = type_of(s, r.weights.tensor);
+    const bool ahead = plan.p.weights.is("ahead");
+    std::string from = r.weights.tensor;
+    if (ahead) {
+        const bool computed = s.state().find(from); // an expression of the weights keeps its type
+        if (computed) s.stage(from).compute_root();
+        StageHandle W = s.prepack(from, weights_layout(s, plan, plan.ahead.group));
+        from = W.name();
+        if (plan.ahead.b != own && !computed) W.hold_as(type_name(plan.ahead.b));
+        if (plan.ahead.group == plan.product.group && s.state().type_of(from) == plan.product.b) return;
+    }
+    if (r.outside.empty()) return;
+    // Once, outside of all that reads other weights.
+    int64_t bytes = plan.product.b.bytes();
+    for (const Axis &a : s.state().axes_of(from)) bytes *= constant_extent(a).value_or(64);
+    std::string at = r.outside.front();
+    for (const std::string &l : r.outside) {
+        if (r.weights.axes.count(l)) at = l;
+    }
+    StageHandle W = s.place_in(from, smallest_level(s.machine(), bytes), Y.name(), at);
+    if (plan.product.b != s.state().type_of(from)) W.hold_as(type_name(plan.product.b));
+    W.layout(weights_layout(s, plan, plan.product.group));
+    if (r.nhwc || ahead || plan.grouped != channels_of(r))
+        copy_filters_last(W, plan, vector_lanes(s.machine(), plan.sum().type));
+    else if (plan.product.group == 1)
+        transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
+    else
+        weave_weights(W, r, plan.product);
+}
+
+void sum_weights(Schedule &s, const std::string &name, const FiltersPlan &plan) {
+    const ConvRoles &r = plan.r;
+    const Product &by = plan.product;
+    StageHandle W = s.stage(name);
+    const int lanes = vector_lanes(s.machine(), plan.sum().type);
+    std::vector<LoopName> order;
+    for (const Axis &a : W.state().def.axes) {
+        if (a.name() != r.other) order.push_back(a.name());
+    }
+    if (plan.p.weights.is("ahead") && by.group > 1) { // as they stand, by the same instruction
+        auto [filters, filter] = W.split(r.other, plan.wide);
+        auto [vectors, lane] = W.split(filter, by.lanes);
+        auto [steps, step] = W.split(plan.grouped, by.group);
+        order.push_back(filters);
+        for (const Axis &a : W.state().def.reduction_axes)
+            order.push_back(a.name() == plan.grouped ? steps : LoopName(a.name()));
+        order.insert(order.end(), {vectors, lane, step});
+        W.reorder(order).unroll(vectors).accumulate_in("registers", filters).tensorize(lane, by.instruction);
+    } else if (r.nhwc) {
+        for (const Axis &a : W.state().def.reduction_axes) order.push_back(a.name());
+        order.push_back(r.other);
+        W.reorder(order);
+        if (lanes > 1) W.vectorize(r.other, lanes);
+    } else {
+        reduce_row(s, name, lanes, 4);
     }
 }
 

@@ -54,16 +54,23 @@ bool is_tile_product(const Instruction &i) {
 struct Fit {
     int a = 0, b = 0; // among the instruction's operands
     Type of_a, of_b;
+    int64_t offset = 0; // of the rows' operand
 };
 
 // Nothing where the instruction does not compute this product.
-std::optional<Fit> fit_of(const Instruction &i, Type sum, Type a, Type b) {
+std::optional<Fit> fit_of(const Instruction &i, Type sum, Type a, Type b, bool rewritten) {
     if (i.operands[0].type != sum) return std::nullopt;
     if (is_tile_product(i) && i.operands[1].type == a && i.operands[2].type == b) return Fit{1, 2, a, b};
     if (!is_dot_product(i)) return std::nullopt;
     for (const auto &[first, second] : {std::pair(1, 2), std::pair(2, 1)}) {
         const Type x = i.operands[size_t(first)].type, y = i.operands[size_t(second)].type;
         if (has_all_values(x, a) && has_all_values(y, b)) return Fit{first, second, x, y};
+    }
+    for (const auto &[first, second] : {std::pair(1, 2), std::pair(2, 1)}) {
+        const Type x = i.operands[size_t(first)].type, y = i.operands[size_t(second)].type;
+        const bool by_offset = a.is_int() && x.is_uint() && x.bits() == a.bits() && a.bits() < 32;
+        if (rewritten && by_offset && has_all_values(y, b))
+            return Fit{first, second, x, y, int64_t(1) << (a.bits() - 1)};
     }
     return std::nullopt;
 }
@@ -73,9 +80,11 @@ std::vector<ValuesWithin> needs_of(const Instruction &i, const Fit &fit, const O
                                    const Operand &b) {
     std::vector<ValuesWithin> needs;
     for (const OperandRange &r : i.ranges) {
-        const Operand &o = i.operands[size_t(fit.a)].tensor == r.tensor ? a : b;
+        const bool of_a = i.operands[size_t(fit.a)].tensor == r.tensor;
+        const Operand &o = of_a ? a : b;
+        const ValueRange wanted = of_a ? ValueRange{r.min - fit.offset, r.max - fit.offset} : ValueRange{r.min, r.max};
         const auto values = values_of(*type_of(op, o.tensor));
-        if (!values || !values->within({r.min, r.max})) needs.push_back({o.tensor, {r.min, r.max}});
+        if (!values || !values->within(wanted)) needs.push_back({o.tensor, wanted});
     }
     return needs;
 }
@@ -94,7 +103,7 @@ namespace {
 
 // The instructions that compute the product, the one with the most operations first.
 std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                         const Machine &machine) {
+                                         const Machine &machine, bool rewritten) {
     const Type sum = c.sum->type;
     const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
     std::vector<const Instruction *> fit;
@@ -104,7 +113,7 @@ std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, con
         return n && *n < than;
     };
     for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
-        if (!fit_of(*i, sum, *x, *y)) continue;
+        if (!fit_of(*i, sum, *x, *y, rewritten)) continue;
         const Product p = shape_of(*i);
         const Axis *along = nullptr, *across = nullptr; // the results' axes that lie along the lanes, and the rows
         for (const Axis &axis : c.sum->axes) {
@@ -113,7 +122,7 @@ std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, con
         }
         const bool short_sums = std::all_of(c.sum->reduction_axes.begin(), c.sum->reduction_axes.end(),
                                             [&](const Axis &axis) { return shorter(axis, p.groups * p.group); });
-        if (!along || shorter(*along, p.lanes) || short_sums) continue;
+        if (!along || shorter(*along, p.lanes) || (short_sums && !rewritten)) continue;
         if (p.tiles() && (!across || shorter(*across, p.rows))) continue;
         fit.push_back(i);
     }
@@ -124,18 +133,18 @@ std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, con
 
 std::vector<ValuesWithin> needs_of(const Instruction &i, const Contraction &c, const Op &op, const Operand &a,
                                    const Operand &b) {
-    return needs_of(i, *fit_of(i, c.sum->type, *type_of(op, a.tensor), *type_of(op, b.tensor)), op, a, b);
+    return needs_of(i, *fit_of(i, c.sum->type, *type_of(op, a.tensor), *type_of(op, b.tensor), true), op, a, b);
 }
 
 } // namespace
 
 std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                      const Machine &machine) {
+                                      const Machine &machine, bool rewritten) {
     const Type sum = c.sum->type;
     const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
     if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return {"plain"};
     std::vector<std::string> ways;
-    for (const Instruction *i : fitting(c, op, a, b, machine)) {
+    for (const Instruction *i : fitting(c, op, a, b, machine, rewritten)) {
         if (needs_of(*i, c, op, a, b).empty()) ways.push_back(i->name);
     }
     if (has_all_values(sum, *x) && has_all_values(sum, *y)) ways.push_back("widened");
@@ -144,8 +153,8 @@ std::vector<std::string> product_ways(const Contraction &c, const Op &op, const 
 }
 
 std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                    const Machine &machine) {
-    std::vector<const Instruction *> best = fitting(c, op, a, b, machine);
+                                    const Machine &machine, bool rewritten) {
+    std::vector<const Instruction *> best = fitting(c, op, a, b, machine, rewritten);
     std::erase_if(best, [&](const Instruction *i) { return i->operations() < best.front()->operations(); });
     std::optional<NarrowWay> found;
     for (const Instruction *i : best) {
@@ -167,9 +176,9 @@ Product product(const std::string &way, const Contraction &c, const Op &op, cons
         return p;
     }
     const Instruction &i = InstructionSet::builtin().get(way);
-    const auto fit = fit_of(i, sum, p.a, p.b);
+    const auto fit = fit_of(i, sum, p.a, p.b, true);
     p = shape_of(i);
-    p.a = fit->of_a, p.b = fit->of_b;
+    p.a = fit->of_a, p.b = fit->of_b, p.offset = fit->offset;
     return p;
 }
 

@@ -14,14 +14,16 @@ struct Product {
     int lanes = 1;           // neighbouring results that are computed at once
     int rows = 1;            // rows of results that are computed at once
     int groups = 1;          // groups of steps that are taken at once
+    int64_t offset = 0;      // added to the rows' operand, so that `a` holds it
     bool tiles() const { return rows > 1; }
     bool holds(Type of_a, Type of_b) const { return a != of_a || b != of_b; } // some copy is in another type
 };
 
 // The ways by name, the best first: instructions that the machine has and that are exact for all values of the types, "widened" (copies hold the sum's type) where the operands
-// are narrower, "plain". `a` and `b`: operands of the rows and of the columns.
+// are narrower, "plain". `a` and `b`: operands of the rows and of the columns. `rewritten`: the rows' operand may have
+// a number added (offset), and the caller sees to it that there are steps enough (extend).
 std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                      const Machine &machine);
+                                      const Machine &machine, bool rewritten = false);
 // One of them.
 Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                 const Machine &machine);
@@ -33,6 +35,6 @@ struct NarrowWay {
     ValuesWithin needs;
 };
 std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                    const Machine &machine);
+                                    const Machine &machine, bool rewritten = false);
 
 } // namespace kumiko::library

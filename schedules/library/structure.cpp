@@ -144,8 +144,9 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     size_t reduced = axes.size();
     LoopName along = axes.back().name();
     auto extent = constant_extent(axes.back());
-    // Axes that are short by themselves, as those of small images, are one: its elements follow each other where theirs do.
-    for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && *extent < lanes;) {
+    // Axes that are short by themselves, as those of small images and windows, are one: its elements follow each other where theirs do.
+    const auto is_short = [&] { return *extent < lanes || (*extent % lanes && *extent < 4 * lanes); };
+    for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && is_short();) {
         const auto outer = constant_extent(axes[d]);
         if (!outer) break;
         along = R.fuse(axes[d].name(), along);

@@ -1,0 +1,109 @@
+// Convolutions of bytes: by instructions that take one factor without a sign, and others where weights are large.
+#include "driver/kernel.h"
+#include "driver/target.h"
+#include "ops/ops.h"
+#include "schedules/library/conv_filters.h"
+#include "targets/cpu/object.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+struct Shape {
+    int c, size, o, window;
+    ops::Conv2dOptions options;
+};
+
+std::vector<Shape> shapes() {
+    ops::Conv2dOptions bias, nhwc = ops::Conv2dOptions().padding(1), grouped = nhwc;
+    bias.bias = true;
+    nhwc.layout = ops::ImageLayout::NHWC;
+    grouped.groups = 2;
+    return {
+        {34, 7, 24, 1, {}},
+        {12, 9, 16, 3, ops::Conv2dOptions().padding(1)},
+        {18, 9, 20, 3, ops::Conv2dOptions().padding(2).dilation(2)},
+        {25, 15, 16, 1, ops::Conv2dOptions().stride(2)},
+        {40, 8, 16, 1, bias},
+        {3, 17, 16, 7, ops::Conv2dOptions().padding(3).stride(2)}, // a first layer: columns of the window, and one more
+        {3, 9, 24, 3, ops::Conv2dOptions().padding(1)},
+        {5, 9, 16, 5, ops::Conv2dOptions().padding(2)},
+        {6, 9, 16, 3, ops::Conv2dOptions().padding(2).dilation(2)}, // columns in no run
+        {16, 10, 16, 3, nhwc},
+        {16, 7, 64, 3, grouped}};
+}
+
+Op conv(const Shape &s) { return ops::conv2d(i8, 2, s.c, s.size, s.size, s.o, s.window, s.window, s.options); }
+
+bool takes(const Schedule &s, const std::string &instruction) {
+    return body_of(s).find("kumiko.inst." + instruction) != std::string::npos;
+}
+
+// The bits of the formula for every image of bytes and for weights of seven bits, of eight, and of the least alone.
+void check_values(const Schedule &s) {
+    const Op &op = s.op();
+    const Kernel k = compile(s);
+    for (const auto &[low, high] : {std::pair(-64, 64), std::pair(-65, 127), std::pair(-128, -128)}) {
+        CAPTURE(low);
+        std::vector<Buffer<>> args, meant;
+        for (const Input &in : op.inputs()) {
+            args.push_back(make_input(in, {}));
+            const bool weights = in.name == "W";
+            fill_random_integers(args.back(), args.size(), weights ? low : -128, weights ? high : 127);
+            if (!weights && low == high) fill_random_integers(args.back(), 1, -128, -128);
+        }
+        meant = args;
+        meant.push_back(make_output(op, "Y", {}));
+        interpret(op, meant);
+        for (size_t t = 0; t < op.inputs().size(); t++) {
+            if (!k.nest().tensors[t].packed_from.empty()) args[t] = k.pack(op.inputs()[t].name, args[t]);
+        }
+        args.push_back(make_output(op, "Y", {}));
+        fill_unwritten(args.back());
+        k(args);
+        CHECK(difference(args.back(), meant.back()) == "");
+    }
+}
+
+} // namespace
+
+TEST_CASE("convolutions of bytes choose by the weights of each call") {
+    const Machine avx2 = Machine::named("x86-64-avx2");
+    for (const Shape &shape : shapes()) {
+        const Op op = conv(shape);
+        INFO(op.to_string());
+        REQUIRE(library::is_conv_by_filters(op));
+        for (const char *weights : {"copied", "ahead"}) {
+            CAPTURE(weights);
+            library::ConvFiltersParameters p = library::conv_filters_parameters(op, avx2);
+            CHECK(p.narrow);
+            p.weights = Choice(weights, {weights});
+            const Schedule s = library::schedule_conv_filters(op, avx2, p);
+            CHECK(takes(s, "avx2.vpmaddubsw"));
+            CHECK(takes(s, "avx2.vpmaddwd"));
+            p.narrow = Flag(false, {false, true});
+            CHECK(!takes(library::schedule_conv_filters(op, avx2, p), "avx2.vpmaddubsw"));
+            if (Machine::host().has("avx2")) check_values(s);
+        }
+    }
+}
+
+TEST_CASE("where a machine has exact sums of four products, one kernel takes them") {
+    const Machine vnni = Machine::named("x86-64-avx512-vnni");
+    for (const Shape &shape : shapes()) {
+        const Op op = conv(shape);
+        INFO(op.to_string());
+        REQUIRE(library::is_conv_by_filters(op));
+        for (const char *weights : {"copied", "ahead"}) {
+            library::ConvFiltersParameters p = library::conv_filters_parameters(op, vnni);
+            CHECK(!p.narrow);
+            p.weights = Choice(weights, {weights});
+            if (shape.o / (shape.options.groups == 2 ? 2 : 1) < 16) continue;
+            CHECK(std::string(p.multiply) == "avx512.vpdpbusd");
+            const Schedule s = library::schedule_conv_filters(op, vnni, p);
+            CHECK(takes(s, "avx512.vpdpbusd"));
+            if (Machine::host().has("avx512_vnni")) check_values(s);
+        }
+    }
+}
