@@ -11,8 +11,8 @@ namespace kumiko {
 
 Element sum(const Expr &e, const AxisList &axes);
 Element product(const Expr &e, const AxisList &axes);
-Element maximum(const Expr &e, const AxisList &axes); // of nothing: the lowest value, −inf for floats
-Element minimum(const Expr &e, const AxisList &axes); // of nothing: the highest value, +inf for floats
+Element maximum(const Expr &e, const AxisList &axes); // of nothing: the lowest value, −inf for floats; NaN never wins
+Element minimum(const Expr &e, const AxisList &axes); // of nothing: the highest value, +inf for floats; nor here
 
 // The int32 index of the largest (smallest) element, row-major over `axes`; ties take the lowest index, NaN never wins,
 // and of nothing the result is −1.

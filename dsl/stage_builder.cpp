@@ -49,9 +49,9 @@ void define_components(Stage &stage, const ReductionTerm &r, const std::vector<E
     } else if (r.kind == "product") {
         one(fold_identity(r.kind, t), acc(t) * term(t));
     } else if (r.kind == "maximum") {
-        one(fold_identity(r.kind, t), Max::make(acc(t), term(t)));
+        one(fold_identity(r.kind, t), Max::make(term(t), acc(t))); // a term that is NaN leaves the accumulator
     } else if (r.kind == "minimum") {
-        one(fold_identity(r.kind, t), Min::make(acc(t), term(t)));
+        one(fold_identity(r.kind, t), Min::make(term(t), acc(t)));
     } else if (r.kind == "reduce") {
         for (size_t c = 0; c < terms.size(); c++) {
             const std::string name = c ? stage.name + "." + std::to_string(c) : stage.name;

@@ -80,8 +80,13 @@ double propagated(Code code, Type t, Type from, const NamedUnary *unary, double 
         if (ea == 0 && eb == 0) return after_rounding(r, 0, t);
         if (std::abs(b) <= eb) return infinity;
         return after_rounding(r, (ea + std::abs(r) * eb) / (std::abs(b) - eb), t);
-    case Code::Mod:
-        return ea > 0 || eb > 0 ? infinity : after_rounding(r, 0, t, 4);
+    case Code::
+        Mod: { // a − b·floor(a / b): the product is off by a rounding of a, and near a whole quotient the floor by one
+        if (ea > 0 || eb > 0) return infinity;
+        if (!is_float || std::isnan(r) || b == 0) return is_float ? after_rounding(r, 0, t) : 0;
+        const double off = 4 * unit_roundoff(t) * std::abs(a) + 2 * smallest(t), room = std::abs(b) - std::abs(r);
+        return after_rounding(r, std::abs(r) <= off || room <= off ? off + std::abs(b) : off, t);
+    }
     case Code::Min:
     case Code::Max:
         return std::max(ea, eb);

@@ -453,16 +453,17 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     if (stage.is_reduction()) {
         if (stage.components.size() == 1) {
             const Expr &c = stage.components[0].combined;
-            const auto simple = [&](const auto *n, Code code) {
+            const std::string acc = accumulator_variable(0), term = term_variable(0);
+            const auto simple = [&](const auto *n, const std::string &first, const std::string &second, Code code) {
                 if (!n) return;
                 const auto *a = n->a.template as<Variable>();
                 const auto *b = n->b.template as<Variable>();
-                if (a && b && a->name == accumulator_variable(0) && b->name == term_variable(0)) fold = code;
+                if (a && b && a->name == first && b->name == second) fold = code;
             };
-            simple(c.as<Add>(), Code::Add);
-            simple(c.as<Mul>(), Code::Mul);
-            simple(c.as<Min>(), Code::Min);
-            simple(c.as<Max>(), Code::Max);
+            simple(c.as<Add>(), acc, term, Code::Add);
+            simple(c.as<Mul>(), acc, term, Code::Mul);
+            simple(c.as<Min>(), term, acc, Code::Min);
+            simple(c.as<Max>(), term, acc, Code::Max);
         }
         const double cost = row_cost(total, reduction_extents.back(), fold == Code::Move ? 60 : 3);
         p.fold_lanes = named.empty() && (row_axis < 0 || cost < best);

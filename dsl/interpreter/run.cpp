@@ -148,10 +148,10 @@ private:
             over([](T a, T t) { return a * t; });
             break;
         case Code::Min:
-            over([](T a, T t) { return a < t ? a : t; });
+            over([](T a, T t) { return t < a ? t : a; });
             break;
         default:
-            over([](T a, T t) { return a > t ? a : t; });
+            over([](T a, T t) { return t > a ? t : a; });
             break;
         }
         *accumulator = acc;

@@ -94,12 +94,13 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int64_t columns = vectors * lanes;
     const bool tall = M >= 768 && K >= 1024;
     const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * product.b.bytes());
-    const int64_t depth = std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes));
+    const int64_t depth =
+        std::max<int64_t>(1, std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes)));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
-    depths.push_back(std::max<int64_t>(depth, 1));
+    depths.push_back(depth);
     std::sort(depths.begin(), depths.end());
     depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
-    p.depth = Tile(std::max<int64_t>(depth, 1), depths);
+    p.depth = Tile(depth, depths);
 
     // Where a block of depth of B fits the third cache it is copied once for all rows; where all are large, the block of A leaves
     // its panels room.

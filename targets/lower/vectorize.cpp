@@ -230,20 +230,23 @@ private:
                            {mutate(c->args[0]), inside.as<Store>()->value, mutate(c->args[2])}, Call::PureIntrinsic);
             return Store::make(op->name, value, index, op->param, op->predicate, op->alignment);
         }
-        const auto joined = [&](const auto *binary, VectorReduce::Operator how) {
-            const Load *acc = binary->a.template as<Load>();
+        const auto joined = [&](const auto *binary, const Expr &own, const Expr &other, VectorReduce::Operator how) {
+            const Load *acc = own.as<Load>();
             if (!acc || acc->name != op->name || !equal(acc->index, op->index)) return Stmt();
             using Node = std::decay_t<decltype(*binary)>;
-            Expr lanes = widen(mutate(binary->b));
-            if (tail_.defined()) lanes = Select::make(tail_, lanes, widen(neutral(how, lanes.type().element_of())));
+            const bool extreme = how == VectorReduce::Min || how == VectorReduce::Max;
+            Expr lanes = widen(mutate(other));
+            const Expr none = widen(neutral(how, lanes.type().element_of()));
+            if (tail_.defined()) lanes = Select::make(tail_, lanes, none);
+            if (extreme && lanes.type().is_float()) lanes = Node::make(lanes, none); // no lane is NaN then
             const Expr term = VectorReduce::make(how, lanes, 1);
-            return Store::make(op->name, Node::make(mutate(binary->a), term), index, op->param, op->predicate,
-                               op->alignment);
+            const Expr value = extreme ? Node::make(term, mutate(own)) : Node::make(mutate(own), term);
+            return Store::make(op->name, value, index, op->param, op->predicate, op->alignment);
         };
-        if (const auto *e = op->value.as<Add>()) return joined(e, VectorReduce::Add);
-        if (const auto *e = op->value.as<Mul>()) return joined(e, VectorReduce::Mul);
-        if (const auto *e = op->value.as<Min>()) return joined(e, VectorReduce::Min);
-        if (const auto *e = op->value.as<Max>()) return joined(e, VectorReduce::Max);
+        if (const auto *e = op->value.as<Add>()) return joined(e, e->a, e->b, VectorReduce::Add);
+        if (const auto *e = op->value.as<Mul>()) return joined(e, e->a, e->b, VectorReduce::Mul);
+        if (const auto *e = op->value.as<Min>()) return joined(e, e->b, e->a, VectorReduce::Min);
+        if (const auto *e = op->value.as<Max>()) return joined(e, e->b, e->a, VectorReduce::Max);
         return Stmt();
     }
 

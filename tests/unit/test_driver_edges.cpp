@@ -1,0 +1,98 @@
+// What stands at the edges of a formula's meaning, under default schedules: NaN among the terms of extremes, and sums of nothing.
+#include "driver/default_schedule.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "support/random.h"
+#include "tests/unit/check_runs.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace kumiko;
+
+namespace {
+
+Op made(const std::string &name, const Json &parameters) {
+    return ops::make(name, ops::complete_parameters(ops::find_operator(name), parameters));
+}
+
+// Random numbers, every seventh of which is NaN; the first quarter nothing else.
+Buffer<> with_nan(const Input &in) {
+    Buffer<> b = make_input(in, {});
+    fill_random(b, 11, -8, 8);
+    Random random(11);
+    const size_t size = size_t(b.type().bytes()), n = b.number_of_elements();
+    const uint64_t nan = in.type == f64   ? 0x7ff8000000000000
+                         : in.type == f32 ? 0x7fc00000
+                         : in.type == f16 ? 0x7e00
+                                          : 0x7fc0;
+    for (size_t at = 0; at < n; at++) {
+        if (at < n / 4 || random.below(7) == 0) std::memcpy(static_cast<uint8_t *>(b.data()) + at * size, &nan, size);
+    }
+    return b;
+}
+
+Schedule default_of(const Op &op) { return default_schedule(op, Machine::host()); }
+
+void check_with_nan(const Schedule &s) {
+    const Op &op = s.op();
+    INFO(s.nest());
+    const Buffer<> x = with_nan(op.inputs()[0]);
+    Buffer<> actual = make_output(op, op.outputs()[0], {}), meant = make_output(op, op.outputs()[0], {});
+    compile(s)(std::vector<Buffer<>>{x, actual});
+    std::vector<Buffer<>> arrays = {x, meant};
+    interpret(op, arrays);
+    CHECK(difference(actual, meant) == "");
+}
+
+} // namespace
+
+TEST_CASE("NaN never wins a maximum or a minimum, whatever the order of the steps") {
+    for (const char *kind : {"max", "min"}) {
+        for (const char *type : {"f32", "f64", "f16", "bf16"}) {
+            for (const auto &[shape, axes] :
+                 {std::pair(Json{6, 77}, Json{1}), std::pair(Json{9, 40}, Json{0}),
+                  std::pair(Json{3, 5, 17}, Json{0, 2}), std::pair(Json{4, 300}, Json{0, 1})}) {
+                CAPTURE(shape.dump() + axes.dump() + type + kind);
+                const Op op = made("reduce", {{"kind", kind}, {"shape", shape}, {"axes", axes}, {"type", type}});
+                check_with_nan(default_of(op));
+                check_with_nan(Schedule(op));
+            }
+        }
+    }
+    Axis i("i", 5), j("j", 64);
+    Tensor X = input("X", f32, {i, j});
+    Schedule lanes(Op("top", {X}, {compute("Y", {i}, maximum(X(i, j), j))}));
+    lanes.stage("Y").vectorize("j", 8);
+    check_with_nan(lanes);
+    // The largest of the numbers there are; of none the lowest value.
+    std::vector<Buffer<>> arrays = {make_input(lanes.op().inputs()[0], {}), make_output(lanes.op(), "Y", {})};
+    float *x = static_cast<float *>(arrays[0].data()), *y = static_cast<float *>(arrays[1].data());
+    std::fill_n(x, 5 * 64, NAN);
+    for (int n : {3, 40}) x[64 + n] = float(n), x[128 + n] = -float(n);
+    compile(lanes)(arrays);
+    CHECK(y[0] == -INFINITY);
+    CHECK(y[1] == 40);
+    CHECK(y[2] == -3);
+}
+
+TEST_CASE("exp of what is taken from a maximum of numbers among which a NaN stands") {
+    Axis i("i", 6), j("j", 77), k("k", 77);
+    Tensor X = input("X", f32, {i, j});
+    Tensor top = compute("top", {i}, maximum(X(i, k), k));
+    const Op op("e", {X}, {compute("Y", {i, j}, exp(X(i, j) - top(i)))});
+    Buffer<> x = with_nan(op.inputs()[0]), y = make_output(op, "Y", {});
+    compile(default_of(op))(std::vector<Buffer<>>{x, y});
+    const Bounded meant = interpret_with_bound(op, {x});
+    check_within(y, meant.values[0], meant.bounds[0]);
+}
+
+TEST_CASE("products of no steps are zero") {
+    for (const char *type : {"f32", "f64", "bf16", "i8", "u8"}) {
+        for (const auto &[m, n, batch] :
+             {std::tuple(5, 7, 1), std::tuple(64, 64, 2), std::tuple(1, 9, 1), std::tuple(0, 8, 1)}) {
+            CAPTURE(type);
+            check_runs(default_of(made("matmul", {{"m", m}, {"n", n}, {"k", 0}, {"batch", batch}, {"type", type}})));
+        }
+    }
+}
