@@ -192,7 +192,7 @@ void Codegen::check_totals(const Nest &nest) {
 }
 
 // The elements of an output lie apart: each stride steps over all that the smaller ones reach. With sizes in the strides this
-// is tested for one and two dimensions, in either order.
+// is tested for up to four dimensions, in every order.
 void Codegen::check_strides(const Nest &nest) {
     for (const TensorArgument &t : nest.tensors) {
         if (!t.output) continue;
@@ -220,9 +220,15 @@ void Codegen::check_strides(const Nest &nest) {
             }
             return ok;
         };
-        if (!numbers && dims.size() > 2) continue;
+        if (!numbers && dims.size() > 4) continue;
         Expr ok = apart(dims);
-        if (!numbers) ok = ok || apart({dims.rbegin(), dims.rend()});
+        std::vector<size_t> order(dims.size());
+        for (size_t d = 0; d < order.size(); d++) order[d] = d;
+        while (!numbers && std::next_permutation(order.begin(), order.end())) {
+            std::vector<std::pair<Expr, Expr>> permuted;
+            for (size_t d : order) permuted.push_back(dims[d]);
+            ok = ok || apart(permuted);
+        }
         ok = Halide::Internal::simplify(ok);
         if (is_const_one(ok)) continue;
         const std::string text =

@@ -573,6 +573,19 @@ TEST_CASE("outputs whose strides put elements in one place are refused") {
     size = 19;
     CHECK(k.call_raw(tensors.data(), &size) != 0);
     CHECK(std::string(kumiko_error()).find("put different elements in one place") != std::string::npos);
+    Axis b("b", 2);
+    Tensor B = input("B", f32, {b, i, j});
+    const Op batches("batches", {B},
+                     {compute("C", {b, i, j}, Expr(B(b, i, j)), ComputeOptions{.strides = {ld * 20, ld, 1}})});
+    const Kernel three = compile(Schedule(batches));
+    std::vector<float> in(800, 1), out(2 * 20 * 24);
+    tensors = {in.data(), out.data()};
+    for (const auto &[step, fits] :
+         {std::pair(24, true), std::pair(20, true), std::pair(19, false), std::pair(1, false), std::pair(0, false)}) {
+        CAPTURE(step);
+        size = step;
+        CHECK((three.call_raw(tensors.data(), &size) == 0) == fits);
+    }
 }
 
 TEST_CASE("a padded read that is inside for a few iterations of one loop only") {
