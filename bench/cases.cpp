@@ -124,6 +124,16 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
         if (key.size() == 1 && (value == 0 || value == "0"))
             throw UserError("--shape " + key + "=0: nothing would be computed; sizes of a benchmark are at least 1");
     }
+    if (op == s.op && !s.cases.empty()) { // what all of the suite's cases say beside their sizes
+        const Json &first = s.cases[0].second;
+        for (const auto &[key, value] : first.items()) {
+            if (!value.is_string() || parameters.contains(key)) continue;
+            const auto says = [&, &key = key, &value = value](const auto &c) {
+                return c.first == op && c.second.contains(key) && c.second.at(key) == value;
+            };
+            if (std::all_of(s.cases.begin(), s.cases.end(), says)) parameters[key] = value;
+        }
+    }
     if (op.empty())
         throw UserError("suite " + suite + " has several ops: say which in the shape, as --shape op=" +
                         (suite == "rows" ? std::string("softmax,m=64") : std::string("relu")) + ",n=1024");
