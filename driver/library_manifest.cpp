@@ -118,7 +118,9 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
         try {
             for (const Machine &machine : machines) {
                 const auto space = found->make_space(*op, machine);
-                space->schedule(space->from_json(p.raw()));
+                Json chosen = space->to_json(space->default_point());
+                chosen.update(p.raw());
+                space->schedule(space->from_json(chosen));
             }
             result.schedule_parameters = p.raw();
         } catch (const UserError &e) {
