@@ -206,6 +206,8 @@ const InstructionSet &InstructionSet::builtin() {
                           i32));
         s.add(dot_product("neon.udot", "4 dot products of four bytes, both unsigned", {"neon", "dotprod"}, 4, 4, u8, u8,
                           i32));
+        s.add(dot_product("neon.usdot", "4 dot products of four bytes, unsigned by signed", {"neon", "i8mm"}, 4, 4, u8,
+                          i8, i32));
         s.add(dot_product("avx512.vpdpbusd", "16 dot products of four bytes, unsigned by signed",
                           {"avx512f", "avx512_vnni"}, 16, 4, u8, i8, i32));
         s.add(byte_pairs("avx2.vpmaddubsw", "avx2", 8));
@@ -214,6 +216,8 @@ const InstructionSet &InstructionSet::builtin() {
         // meaning holds for normal numbers.
         s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,
                           bf16, bf16, f32));
+        // The same of denormals, and of sums of two products that are rounded once.
+        s.add(dot_product("neon.bfdot", "4 dot products of two bfloat16", {"neon", "bf16"}, 4, 2, bf16, bf16, f32));
         // Even and odd steps are two chains of rounded multiply-adds, whose sums are added to c; denormals are as above.
         s.add(tile_product("amx.tdpbf16ps", "a 16 x 32 by 32 x 16 product of tiles of bfloat16", "amx_bf16", bf16, bf16,
                            f32));

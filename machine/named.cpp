@@ -26,6 +26,8 @@ const Row rows[] = {
      ""},
     {"x86-64-avx2", "x86-64", "x86-64 with AVX2 and FMA", 256, 16, 2, 32, 512, 16384, 8, "avx avx2 bmi2 f16c fma lzcnt",
      "x86-64-sse4.2"},
+    {"x86-64-avx2-vnni", "x86-64", "x86-64 with AVX2, FMA and VNNI", 256, 16, 2, 48, 1280, 24576, 8, "avx_vnni",
+     "x86-64-avx2"},
     {"x86-64-avx512", "x86-64", "x86-64 with AVX-512", 512, 32, 2, 32, 1024, 32768, 16,
      "avx512bw avx512cd avx512dq avx512f avx512vl", "x86-64-avx2"},
     {"x86-64-avx512-vnni", "x86-64", "x86-64 with AVX-512 and VNNI", 512, 32, 2, 32, 1024, 32768, 16, "avx512_vnni",

@@ -86,6 +86,10 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
                               "; take \"rows\", \"columns\" or \"none\", or another way to multiply");
         return schedule_tiles(op, machine, plan);
     }
+    if (p.pack_b.is("ahead") && group > 1 && !r.K)
+        throw Unsupported("pack_b=ahead with multiply=" + plan.product.instruction + ", which takes " +
+                          std::to_string(group) + " steps at once, where " + r.k +
+                          " is known only at run time; give it a number, or take multiply=widened or pack_b=none");
     Schedule s(op, machine);
     if (needs) s.assume(within(needs->input, needs->range.min, needs->range.max));
     StageHandle C = s.stage(c.sum->name);

@@ -24,6 +24,7 @@ struct Level {
 const Level levels[] = {
     {"x86-64-sse4.2", "x86_64", "x86-64-v2", "+sse4.2,+ssse3,+popcnt", 128},
     {"x86-64-avx2", "x86_64", "x86-64-v3", "+avx2,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 256},
+    {"x86-64-avx2-vnni", "x86_64", "alderlake", "+avx2,+avxvnni,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 256},
     {"x86-64-avx512", "x86_64", "x86-64-v4",
      "+avx2,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 512},
     {"x86-64-avx512-vnni", "x86_64", "cascadelake",

@@ -43,6 +43,12 @@ Value *neon_dot(IRBuilder<> &ir, const std::vector<Value *> &args) {
     return ir.CreateIntrinsic(id, {args[0]->getType(), args[1]->getType()}, {args[0], args[1], args[2]});
 }
 
+Value *bfdot(IRBuilder<> &ir, const std::vector<Value *> &args) {
+    auto *pairs = FixedVectorType::get(ir.getBFloatTy(), 8);
+    return ir.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_bfdot, {args[0]->getType(), pairs},
+                              {args[0], ir.CreateBitCast(args[1], pairs), ir.CreateBitCast(args[2], pairs)});
+}
+
 Value *vdpbf16ps(IRBuilder<> &ir, const std::vector<Value *> &args) {
     auto *pairs = FixedVectorType::get(ir.getBFloatTy(), 32);
     return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
@@ -76,6 +82,8 @@ EmitterRegistry EmitterRegistry::builtin() {
     registry.add("avx_vnni.vpdpbusd", vpdpbusd<llvm::Intrinsic::x86_avx512_vpdpbusd_256>);
     registry.add("neon.sdot", neon_dot<llvm::Intrinsic::aarch64_neon_sdot>);
     registry.add("neon.udot", neon_dot<llvm::Intrinsic::aarch64_neon_udot>);
+    registry.add("neon.usdot", neon_dot<llvm::Intrinsic::aarch64_neon_usdot>);
+    registry.add("neon.bfdot", bfdot);
     registry.add("avx512.vdpbf16ps", vdpbf16ps);
     registry.add("amx.tdpbf16ps", tile_product<llvm::Intrinsic::x86_tdpbf16ps_internal>);
     registry.add("amx.tdpbssd", tile_product<llvm::Intrinsic::x86_tdpbssd_internal>);

@@ -90,20 +90,24 @@ TEST_CASE("convolutions of bytes choose by the weights of each call") {
 }
 
 TEST_CASE("where a machine has exact sums of four products, one kernel takes them") {
-    const Machine vnni = Machine::named("x86-64-avx512-vnni");
-    for (const Shape &shape : shapes()) {
-        const Op op = conv(shape);
-        INFO(op.to_string());
-        REQUIRE(library::is_conv_by_filters(op));
-        for (const char *weights : {"copied", "ahead"}) {
-            library::ConvFiltersParameters p = library::conv_filters_parameters(op, vnni);
-            CHECK(!p.narrow);
-            p.weights = Choice(weights, {weights});
-            if (shape.o / (shape.options.groups == 2 ? 2 : 1) < 16) continue;
-            CHECK(std::string(p.multiply) == "avx512.vpdpbusd");
-            const Schedule s = library::schedule_conv_filters(op, vnni, p);
-            CHECK(takes(s, "avx512.vpdpbusd"));
-            if (Machine::host().has("avx512_vnni")) check_values(s);
+    for (const auto &[level, instruction, lanes] : {std::tuple("x86-64-avx512-vnni", "avx512.vpdpbusd", 16),
+                                                    std::tuple("x86-64-avx2-vnni", "avx_vnni.vpdpbusd", 8)}) {
+        for (const Shape &shape : shapes()) {
+            const Machine vnni = Machine::named(level);
+            const Op op = conv(shape);
+            INFO(op.to_string());
+            REQUIRE(library::is_conv_by_filters(op));
+            for (const char *weights : {"copied", "ahead"}) {
+                library::ConvFiltersParameters p = library::conv_filters_parameters(op, vnni);
+                CHECK(!p.narrow);
+                p.weights = Choice(weights, {weights});
+                if (shape.o / shape.options.groups < lanes) continue;
+                CHECK(std::string(p.multiply) == instruction);
+                const Schedule s = library::schedule_conv_filters(op, vnni, p);
+                CHECK(takes(s, instruction));
+                if (Machine::host().has(vnni.features.count("avx512_vnni") ? "avx512_vnni" : "avx_vnni"))
+                    check_values(s);
+            }
         }
     }
 }

@@ -144,9 +144,15 @@ TEST_CASE("each machine multiplies as it can") {
     CHECK(way_on(bytes, "x86-64-sse4.2") == "widened");
     CHECK(way_on(bytes, "x86-64-avx2") == "avx2.vpmaddwd");
     CHECK(way_on(bytes, "x86-64-avx512-vnni") == "avx512.vpdpbusd");
+    CHECK(way_on(bytes, "x86-64-avx2-vnni") == "avx_vnni.vpdpbusd");
+    CHECK(assembly_for(bytes, "x86-64-avx2-vnni").find("vpdpbusd") != std::string::npos);
     CHECK(way_on(halves, "x86-64-avx2") == "widened");
     CHECK(way_on(halves, "x86-64-avx512-bf16") == "avx512.vdpbf16ps");
     CHECK(way_on(product(i8, i8, 64, 64, 64), "aarch64-dotprod") == "neon.sdot");
+    CHECK(way_on(bytes, "aarch64-bf16") == "neon.usdot");
+    CHECK(way_on(halves, "aarch64-bf16") == "neon.bfdot");
+    CHECK(assembly_for(bytes, "aarch64-bf16").find("usdot") != std::string::npos);
+    CHECK(assembly_for(halves, "aarch64-bf16").find("bfdot") != std::string::npos);
     CHECK(way_on(product(i8, i8, 64, 64, 64), "x86-64-avx512-vnni") == "avx512.vpmaddwd");
     CHECK(way_on(product(f32, f32, 64, 64, 64), "x86-64-avx512-vnni") == "plain");
     // Two of the products that are added may be the last ones of a group: no instruction where the reduction is shorter.
