@@ -137,7 +137,7 @@ const char *const preface =
     "schedule packs them ahead. Where a machine has no sums of four products of bytes, those of the peers are right "
     "for "
     "weights\n"
-    "of seven bits; ours are for all, and products of matrices choose by the values in each call. Where an error "
+    "of seven bits; ours are for all, and choose by the values in each call. Where an error "
     "stands beside ours, it is the convolution by Winograd's products\n"
     "(F(4x4, 3x3)), counted by the direct sum's operations, so that it may be above the peak; the error is the\n"
     "largest difference from our direct sum in float32, relative to the largest result. Spread: between the\n"

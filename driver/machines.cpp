@@ -14,10 +14,11 @@ std::vector<std::string> machine_names() {
 
 Machine machine_named(const std::string &name) {
     if (is_chip(name)) return chip_machine(chip_config(name));
-    const auto names = Machine::names();
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    try {
+        return Machine::named(name);
+    } catch (const UserError &) {
         throw UserError("unknown machine '" + name + "'" + suggest(name, machine_names()));
-    return Machine::named(name);
+    }
 }
 
 } // namespace kumiko

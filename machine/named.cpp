@@ -76,7 +76,8 @@ std::vector<std::string> Machine::names() {
 
 Machine Machine::named(const std::string &name) {
     if (name == "host") return host();
-    const Row *row = find_row(name);
+    constexpr std::string_view bare = "-freestanding"; // the same machine without an operating system
+    const Row *row = find_row(name.ends_with(bare) ? name.substr(0, name.size() - bare.size()) : name);
     if (!row) throw UserError("unknown machine '" + name + "'" + suggest(name, names()));
     Machine m;
     m.name = row->name;
