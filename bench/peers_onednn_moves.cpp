@@ -109,6 +109,8 @@ Peer::Result OneDnn::quantise(const QuantiseCase &s, const void *src, void *dst,
                : t == Dtype::S8 ? memory::data_type::s8
                                 : memory::data_type::undef;
     };
+    // It adds the zero point before it rounds, so that what lies near a half may be another number.
+    if (s.from == Dtype::F32 && s.zero_point) return {};
     if (type(s.from) == memory::data_type::undef || type(s.to) == memory::data_type::undef) return {};
     return guarded(options, [&] {
         const memory::desc from({s.count}, type(s.from), Tag::a), to({s.count}, type(s.to), Tag::a);

@@ -38,8 +38,8 @@ Shapes elementwise_shapes() {
     shapes.push_back({"batch_norm", {{"c", 2048}, {"h", 7}, {"w", 7}}});
     shapes.push_back({"batch_norm", {{"c", 64}, {"h", 112}, {"w", 112}, {"layout", "nhwc"}}});
     for (const int n : {1 << 20, 1 << 24}) {
-        shapes.push_back({"quantise", {{"n", n}, {"to", "u8"}, {"scale", 1.0 / 128}, {"zero_point", 3}}});
-        shapes.push_back({"dequantise", {{"n", n}, {"from", "u8"}, {"scale", 1.0 / 128}, {"zero_point", 3}}});
+        shapes.push_back({"quantise", {{"n", n}, {"to", "u8"}, {"scale", 1.0 / 128}, {"zero_point", 128}}});
+        shapes.push_back({"dequantise", {{"n", n}, {"from", "u8"}, {"scale", 1.0 / 128}, {"zero_point", 128}}});
     }
     for (const char *function : {"relu", "exp", "gelu", "add"}) shapes.push_back({function, {{"n", 1 << 24}}});
     return shapes;

@@ -233,24 +233,25 @@ TEST_CASE("running sums") {
 
 TEST_CASE("numbers to bytes and back") {
     const std::vector<float> x = numbers(50, 3);
-    for (const bool is_signed : {false, true}) {
-        const Dtype type = is_signed ? Dtype::S8 : Dtype::U8;
-        std::vector<int> exact;
-        std::vector<float> back;
-        for (float v : x) {
-            const int q = static_cast<int>(std::nearbyint(v * 64)) + 5; // up to 128 + 5: some saturate
-            exact.push_back(is_signed ? std::clamp(q, -128, 127) : std::clamp(q, 0, 255));
-            back.push_back(static_cast<float>(exact.back() - 5) / 64);
+    for (const bool is_signed : {false, true})
+        for (const int zero : {0, 5}) {
+            const Dtype type = is_signed ? Dtype::S8 : Dtype::U8;
+            std::vector<int> exact;
+            std::vector<float> back;
+            for (float v : x) {
+                const int q = static_cast<int>(std::nearbyint(v * 64)) + zero; // up to 128 + 5: some saturate
+                exact.push_back(is_signed ? std::clamp(q, -128, 127) : std::clamp(q, 0, 255));
+                back.push_back(static_cast<float>(exact.back() - zero) / 64);
+            }
+            const std::vector<uint8_t> bytes(exact.begin(), exact.end()); // of s8 the same bits
+            const int forth = each<uint8_t>(bytes, [&](Peer &p, uint8_t *y) {
+                return p.quantise({50, Dtype::F32, type, 1.0f / 64, zero}, x.data(), y, {});
+            });
+            const int from = each<float>(back, [&](Peer &p, float *y) {
+                return p.quantise({50, type, Dtype::F32, 1.0f / 64, zero}, bytes.data(), y, {});
+            });
+            if (there("ONNX Runtime")) CHECK((forth && from));
         }
-        const std::vector<uint8_t> bytes(exact.begin(), exact.end()); // of s8 the same bits
-        const int there_and = each<uint8_t>(bytes, [&](Peer &p, uint8_t *y) {
-            return p.quantise({50, Dtype::F32, type, 1.0f / 64, 5}, x.data(), y, {});
-        });
-        const int back_again = each<float>(back, [&](Peer &p, float *y) {
-            return p.quantise({50, type, Dtype::F32, 1.0f / 64, 5}, bytes.data(), y, {});
-        });
-        if (there("ONNX Runtime")) CHECK((there_and && back_again));
-    }
     std::vector<int32_t> whole(50);
     for (Peer *p : peers()) {
         if (p->available()) CHECK_FALSE(p->quantise({50, Dtype::F32, Dtype::S32, 1, 0}, x.data(), whole.data(), {}));
