@@ -138,6 +138,10 @@ private:
                        const Reach &reach, const std::vector<bool> &on, bool &zeros);
     void find_reaches(const std::vector<const Halide::Internal::Store *> &stores);
 
+    // ---- Lanes near each other at distances that are known (near.cpp); null where they are not
+    Value *constant_offsets(const Expr &index);
+    Value *load_near(const Array &array, const std::string &name, Type type, Value *base, Value *offsets, Value *mask);
+
     bool takes_turns(const Halide::Internal::Allocate *op) const; // lane_order.cpp
     static std::vector<int> lane_turns();
 
