@@ -68,6 +68,8 @@ TEST_CASE("last axes that are one run to all that is read are one loop where vec
     const Op apart = named("pad", {{"shape", {20, 24, 3}}, {"before", {0, 0, 1}}, {"after", {0, 0, 0}}});
     CHECK_FALSE(says(apart, "i1_i2")); // rows of the result are longer
     check_runs(default_schedule(apart, Machine::host()));
+    const Op behind = named("concat", {{"parts", {4, 5}}, {"shared", {21}}, {"axis", 0}});
+    CHECK_FALSE(says(behind, "i0_i1")); // vectors of both would be read outside of each
     const Op norm = named("batch_norm", {{"n", 2}, {"c", 6}, {"h", 7}, {"w", 7}});
     CHECK(says(norm, "vectorized y_x"));
     CHECK_FALSE(says(norm, "c_y_x")); // each channel has a scale
