@@ -199,6 +199,13 @@ std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
         return combine(op->a, op->b, true);
     }
     if (Value *offsets = constant_offsets(e)) return {i64(0), offsets};
+    if (const auto *op = e.as<Mul>()) {
+        if (const auto factor = as_const_int(op->b)) {
+            auto [base, offsets] = base_and_offsets(op->a);
+            if (offsets) offsets = ir_.CreateNSWMul(offsets, broadcast(i64(*factor), e.type().lanes()));
+            return {ir_.CreateNSWMul(base, i64(*factor)), offsets};
+        }
+    }
     return {i64(0), index(e)};
 }
 

@@ -43,8 +43,8 @@ const std::vector<Pattern> patterns = {
     {"all the same", [](int n) { return Min::make(ramp(3, n), all(3, n)); }, [](int) { return 3; }},
 };
 
-// y of `lanes` = x at the pattern's places from a base that is no constant, of the lanes [first, end).
-void check(const Pattern &p, Type t, int lanes, int first, int end) {
+// y of `lanes` = x at the pattern's places from a base that is no constant, of the lanes [first, end); scaled: that base is part of a product.
+void check(const Pattern &p, Type t, int lanes, int first, int end, bool scaled = false) {
     CAPTURE(p.name);
     CAPTURE(t.bits());
     CAPTURE(lanes);
@@ -84,6 +84,7 @@ TEST_CASE("lanes at known places near each other") {
         for (const int lanes : {2, 3, 4, 8, 13, 16, 32})
             for (const Pattern &p : patterns) {
                 check(p, t, lanes, 0, lanes);
+                check(p, t, lanes, 0, lanes, true);
                 check(p, t, lanes, 1, lanes);
                 check(p, t, lanes, 0, (lanes + 1) / 2);
                 check(p, t, lanes, lanes - 1, lanes);
