@@ -48,13 +48,14 @@ bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
 }
 
 // How many reads of the stage, and of those inlined into it, may lie outside of what is read, and so stand under conditions.
-size_t padded_reads(const Op &op, const Stage &stage) {
+size_t padded_reads(const Op &op, const Schedule &s, const Stage &stage) {
     size_t n = 0;
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             if (op.find_input(read->name)) continue;
             const Stage &inner = op.stage(read->name);
-            n += inner.kind == Stage::Kind::Padding ? 1 : inner.is_reduction() ? 0 : padded_reads(op, inner);
+            const bool inlined = s.state().stage(read->name).placement.kind == Placement::Kind::Inline;
+            n += inner.kind == Stage::Kind::Padding ? 1 : inlined ? padded_reads(op, s, inner) : 0;
         }
     }
     return n;
@@ -86,7 +87,7 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
     if (stage.is_reduction() || !stage.strides.empty() || S.state().placement.kind != Placement::Kind::Root)
         return {last, extent};
     // Arrays behind each other are read far outside of each other where vectors hold elements of several: each by rows of its own.
-    const size_t padded = padded_reads(op, stage);
+    const size_t padded = padded_reads(op, s, stage);
     const int64_t lanes = vector_lanes(s.machine(), stage.type);
     if (padded > 1 || (padded == 1 && extent && *extent >= lanes)) return {last, extent};
     for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
