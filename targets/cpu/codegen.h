@@ -89,9 +89,9 @@ private:
     Value *cast(Value *v, Type from, Type to);
     Value *float_to_int(Value *v, Type from, Type to);
     Value *rounded_to_int(const Halide::Internal::Cast *op); // null where it does not round to a narrow type
-    Value *widen_half(Value *v, Type from);   // f16, bf16 → f32
-    Value *narrow_to_half(Value *v, Type to); // f32 → f16, bf16, to nearest even
-    Value *round_to_odd(Value *f64);          // f64 → f32 so that a second rounding is harmless
+    Value *widen_half(Value *v, Type from);                  // f16, bf16 → f32
+    Value *narrow_to_half(Value *v, Type to);                // f32 → f16, bf16, to nearest even
+    Value *round_to_odd(Value *f64);                         // f64 → f32 so that a second rounding is harmless
     Value *int_to_half(Value *v, Type from, Type to);
 
     // ---- Calls (calls.cpp)
