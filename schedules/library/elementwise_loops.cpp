@@ -15,15 +15,16 @@ namespace {
 bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
     std::set<std::string> kept;
     for (const StageState &other : s.state().stages) {
-        if (other.placement.kind != Placement::Kind::Inline) kept.insert(other.name());
+        if (other.placement.kind == Placement::Kind::Inline) continue;
+        kept.insert(other.name());
+        for (const Component &c : other.def.components) kept.insert(c.tensor);
     }
     const auto variable = [](const Expr &e) {
         const auto *v = e.as<Halide::Internal::Variable>();
         return v ? v->name : std::string();
     };
     for (const auto &[name, index] : reads_of(op, stage, kept)) {
-        const Input *input = op.find_input(name);
-        const std::vector<Axis> &axes = input ? input->axes : op.stage(name).axes;
+        const std::vector<Axis> &axes = s.state().axes_of(name);
         const auto uses = [&](const Expr &e) {
             return std::any_of(stage.axes.begin() + static_cast<std::ptrdiff_t>(d), stage.axes.end(),
                                [&](const Axis &a) { return Halide::Internal::expr_uses_var(e, a.name()); });
@@ -48,14 +49,14 @@ bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
 }
 
 // How many reads of the stage, and of those inlined into it, may lie outside of what is read, and so stand under conditions.
-size_t padded_reads(const Op &op, const Schedule &s, const Stage &stage) {
+size_t padded_reads(const Schedule &s, const Stage &stage) {
     size_t n = 0;
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            if (op.find_input(read->name)) continue;
-            const Stage &inner = op.stage(read->name);
-            const bool inlined = s.state().stage(read->name).placement.kind == Placement::Kind::Inline;
-            n += inner.kind == Stage::Kind::Padding ? 1 : inlined ? padded_reads(op, s, inner) : 0;
+            const StageState *inner = s.state().producer(read->name);
+            if (!inner) continue;
+            const bool inlined = inner->placement.kind == Placement::Kind::Inline;
+            n += inner->def.kind == Stage::Kind::Padding ? 1 : inlined ? padded_reads(s, inner->def) : 0;
         }
     }
     return n;
@@ -87,7 +88,7 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
     if (stage.is_reduction() || !stage.strides.empty() || S.state().placement.kind != Placement::Kind::Root)
         return {last, extent};
     // Arrays behind each other are read far outside of each other where vectors hold elements of several: each by rows of its own.
-    const size_t padded = padded_reads(op, s, stage);
+    const size_t padded = padded_reads(s, stage);
     const int64_t lanes = vector_lanes(s.machine(), stage.type);
     if (padded > 1 || (padded == 1 && extent && *extent >= lanes)) return {last, extent};
     for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
