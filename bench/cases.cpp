@@ -16,6 +16,7 @@ struct Suite {
     const char *name, *summary;
     const char *op; // what --shape means; "" where the shape says "op=…" first
     Shapes cases;
+    const char *example = ""; // a shape, where it has several ops
 };
 
 const std::vector<Suite> &suites() {
@@ -30,9 +31,13 @@ const std::vector<Suite> &suites() {
         {"conv-f32", "convolutions of ResNet-50, MobileNetV2 and VGG-16, NCHW", "conv2d", conv_f32_shapes()},
         {"conv-int8", "convolutions of ResNet-50 of s8, summed in s32, NCHW", "conv2d", conv_int8_shapes()},
         {"depthwise-f32", "depthwise convolutions of MobileNetV2, NCHW", "depthwise_conv2d", depthwise_shapes()},
-        {"rows", "softmax, norms and reductions", "", rows_shapes()},
-        {"elementwise", "functions of each element", "", elementwise_shapes()},
-        {"transpose", "matrices transposed", "transpose", transpose_shapes()},
+        {"rows", "softmax, norms and reductions", "", rows_shapes(), "softmax,m=64,n=1024"},
+        {"elementwise", "functions of each element", "", elementwise_shapes(), "relu,n=1024"},
+        {"transpose", "matrices transposed, and axes in other orders", "transpose", transpose_shapes()},
+        {"pool", "the greatest and the mean of windows of images: ResNet-50's, VGG-16's, Inception's, NCHW and NHWC",
+         "", pool_shapes(), "max_pool,c=64,h=56,w=56"},
+        {"moves", "gathers, sizes of images, running sums, and arrays joined, padded and cut", "", moves_shapes(),
+         "gather,m=64,n=1024,w=16"},
         {"attention", "softmax(Q K^T) V by heads", "attention", attention_shapes()},
         {"compile", "time to compile, size of a call", "", {}},
         {"chip-gemm", "matrix products on the simulated chip: how near to the bound", "", {}},
@@ -63,7 +68,46 @@ std::string number(const Json &p, const char *name) {
     return p.at(name).is_string() ? p.at(name).get<std::string>() : p.at(name).dump();
 }
 
+// Channels and sizes of images, and what is done to them; "" for another op.
+std::string images_text(const std::string &op, const Json &p) {
+    const bool pools = op == "max_pool" || op == "average_pool", resizes = op.starts_with("resize_");
+    if (!pools && !resizes && op != "batch_norm" && op != "group_norm") return "";
+    std::string s = op + " " + (p.at("n") == 1 ? "" : number(p, "n") + "x") + number(p, "c") + " @ " + number(p, "h") +
+                    "x" + number(p, "w");
+    if (pools && p.at("kh") == p.at("h") && p.at("kw") == p.at("w"))
+        s += ", whole";
+    else if (pools)
+        s += ", " + number(p, "kh") + "x" + number(p, "kw") + " /" + number(p, "stride");
+    if (resizes) s += " to " + number(p, "oh") + "x" + number(p, "ow");
+    if (resizes && p.at("coordinates") != "half_pixel") s += ", " + p.at("coordinates").get<std::string>();
+    if (op == "group_norm") s += " by " + number(p, "groups");
+    return p.at("layout") == "nchw" ? s : s + ", " + p.at("layout").get<std::string>();
+}
+
+// Of what moves elements; "" for another op.
+std::string move_text(const std::string &op, const Json &p) {
+    if (op == "permute") return p.at("shape").dump() + " to " + p.at("order").dump();
+    if (op == "gather") return op + " " + number(p, "m") + " of " + number(p, "n") + "x" + number(p, "w");
+    if (op == "embedding")
+        return op + " " + number(p, "b") + "x" + number(p, "s") + " of " + number(p, "n") + "x" + number(p, "w");
+    if (op == "cumulative_sum") return op + " " + p.at("shape").dump() + " along " + number(p, "axis");
+    if (op == "concat")
+        return op + " " + p.at("parts").dump() + " of " + p.at("shared").dump() + " along " + number(p, "axis");
+    if (op == "pad")
+        return op + " " + p.at("shape").dump() + " by " + p.at("before").dump() + " and " + p.at("after").dump();
+    if (op == "slice") {
+        const std::string s = op + " " + p.at("extents").dump() + " of " + p.at("shape").dump();
+        return p.at("step").empty() ? s : s + " by " + p.at("step").dump();
+    }
+    if (op == "quantise") return op + " to " + number(p, "to") + " " + number(p, "n");
+    if (op == "dequantise") return op + " from " + number(p, "from") + " " + number(p, "n");
+    return "";
+}
+
 std::string shape_text(const std::string &op, const Json &p) {
+    for (const auto text : {images_text, move_text}) {
+        if (const std::string s = text(op, p); !s.empty()) return s;
+    }
     if (op == "matmul") {
         std::string s = number(p, "m") + "x" + number(p, "n") + "x" + number(p, "k");
         return p.at("output") == "same" || p.at("type") == "f32" ? s : s + " to " + number(p, "output");
@@ -135,8 +179,7 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
         }
     }
     if (op.empty())
-        throw UserError("suite " + suite + " has several ops: say which in the shape, as --shape op=" +
-                        (suite == "rows" ? std::string("softmax,m=64") : std::string("relu")) + ",n=1024");
+        throw UserError("suite " + suite + " has several ops: say which in the shape, as --shape op=" + s.example);
     return {make_case(suite, op, parameters)};
 }
 

@@ -27,6 +27,12 @@ void double_bytes(const Buffer<> &b) {
     for (size_t i = 0; i < b.number_of_elements(); i++) bytes[i] = static_cast<int8_t>(2 * bytes[i]);
 }
 
+// The highest value of an input that has numbers of something: rows of a table, classes; below 0 where it has other values.
+int64_t highest_index(const BenchCase &c, const Input &in) {
+    if (c.op != "gather" && c.op != "embedding" && c.op != "embedding_gradient" && c.op != "one_hot") return -1;
+    return in.name == "index" || in.name == "token" ? c.parameters.at("n").get<int64_t>() - 1 : -1;
+}
+
 } // namespace
 
 Contest::Contest(const BenchCase &c, const Target &target, const BenchOptions &options)
@@ -36,7 +42,9 @@ Contest::Contest(const BenchCase &c, const Target &target, const BenchOptions &o
     uint64_t seed = 1;
     for (const Input &in : op_.inputs()) {
         inputs_.push_back(make_input(in, {}));
-        if (in.type.is_float())
+        if (const int64_t highest = highest_index(c, in); highest >= 0)
+            fill_random_integers(inputs_.back(), seed++, 0, highest);
+        else if (in.type.is_float())
             fill_random(inputs_.back(), seed++, -1, 1);
         else
             fill_random_integers(inputs_.back(), seed++, in.type.is_uint() ? 0 : -4, 4);

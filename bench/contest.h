@@ -8,6 +8,9 @@
 
 namespace kumiko::bench {
 
+// Nothing for a type that peers are not asked about.
+std::optional<Dtype> dtype_of(Type t);
+
 struct Piece {
     std::string name, note;
     TimedWork work;
@@ -42,6 +45,11 @@ private:
     std::vector<Buffer<>> inputs_;
     bool packed_ = false;
 
+    // bench/contest_moves.cpp; nothing where it is another op
+    std::optional<Peer::Result> ask_images(Peer &peer, void *out, const PeerOptions &options) const;
+    std::optional<Peer::Result> ask_moves(Peer &peer, void *out, const PeerOptions &options) const;
+    std::vector<int64_t> integers(const char *name) const;
+    std::vector<int64_t> extents(size_t input) const;
     // bench/contest_peers.cpp
     void add_peer(Peer &peer, PeerOptions options);
     Peer::Result ask(Peer &peer, void *out, const PeerOptions &options) const;
@@ -53,6 +61,7 @@ private:
     int64_t integer(const char *name) const { return case_.parameters.at(name).get<int64_t>(); }
     bool flag(const char *name) const { return case_.parameters.at(name).get<bool>(); }
     const float *in(size_t i) const { return reinterpret_cast<const float *>(inputs_.at(i).data()); }
+    Type output_type() const;
     bool floats() const; // all inputs and the one output are float32
     // Of bias, residual and activation; nothing where a peer cannot be told, since they are not float32.
     std::optional<Epilogue> epilogue() const;

@@ -8,8 +8,6 @@
 
 namespace kumiko::bench {
 
-namespace {
-
 std::optional<Dtype> dtype_of(Type t) {
     if (t == Float(32)) return Dtype::F32;
     if (t == Float(64)) return Dtype::F64;
@@ -21,14 +19,7 @@ std::optional<Dtype> dtype_of(Type t) {
     return {};
 }
 
-Type output_type(const Op &op) {
-    for (const Stage &s : op.stages()) {
-        if (s.name == op.outputs()[0]) return s.type;
-    }
-    return {};
-}
-
-} // namespace
+Type Contest::output_type() const { return op_.stage(op_.outputs()[0]).type; }
 
 bool Contest::given(const char *name) const {
     const auto found = case_.parameters.find(name);
@@ -36,7 +27,7 @@ bool Contest::given(const char *name) const {
 }
 
 bool Contest::floats() const {
-    return output_type(op_) == Float(32) &&
+    return output_type() == Float(32) &&
            std::all_of(op_.inputs().begin(), op_.inputs().end(), [](const Input &in) { return in.type == Float(32); });
 }
 
@@ -53,7 +44,7 @@ std::optional<Epilogue> Contest::epilogue() const {
 
 Peer::Result Contest::ask_matmul(Peer &peer, void *out, const PeerOptions &options) const {
     const bool vector = case_.op == "gemv";
-    const auto a = dtype_of(op_.inputs()[0].type), b = dtype_of(op_.inputs()[1].type), c = dtype_of(output_type(op_));
+    const auto a = dtype_of(op_.inputs()[0].type), b = dtype_of(op_.inputs()[1].type), c = dtype_of(output_type());
     const auto after = epilogue();
     if (!a || !b || !c || !after || given("strided")) return {};
     MatmulCase s{integer("m"), vector ? 1 : integer("n"), integer("k"), *a, *b, *c};
@@ -68,7 +59,7 @@ Peer::Result Contest::ask_matmul(Peer &peer, void *out, const PeerOptions &optio
 Peer::Result Contest::ask_conv(Peer &peer, void *out, const PeerOptions &options) const {
     const bool depthwise = case_.op != "conv2d";
     const auto src = dtype_of(op_.inputs()[0].type), weights = dtype_of(op_.inputs()[1].type),
-               dst = dtype_of(output_type(op_));
+               dst = dtype_of(output_type());
     const auto after = epilogue();
     if (!src || !weights || !dst || !after || case_.parameters.at("layout") != "nchw") return {};
     ConvCase s{integer("n"),  integer("c"), integer("h"), integer("w"), depthwise ? integer("c") : integer("o"),
@@ -106,6 +97,8 @@ Peer::Result Contest::ask(Peer &peer, void *out, const PeerOptions &options) con
     };
     if (case_.op == "matmul" || case_.op == "gemv") return ask_matmul(peer, out, options);
     if (case_.op == "conv2d" || case_.op == "depthwise_conv2d") return ask_conv(peer, out, options);
+    if (const auto images = ask_images(peer, out, options)) return *images;
+    if (const auto moves = ask_moves(peer, out, options)) return *moves;
     if (!floats()) return {};
     const auto to = static_cast<float *>(out);
     if (case_.op == "attention") return ask_attention(peer, to, options);

@@ -74,6 +74,84 @@ struct ReduceCase {
     std::vector<int64_t> shape, axes;
 };
 
+// kind: max, or mean with the zeros around counted; over windows of images of float32, NCHW or NHWC.
+struct PoolCase {
+    std::string kind;
+    int64_t n, c, h, w, kh, kw;
+    int64_t stride = 1, pad = 0;
+    bool channels_last = false;
+
+    int64_t out_h() const { return (h + 2 * pad - kh) / stride + 1; }
+    int64_t out_w() const { return (w + 2 * pad - kw) / stride + 1; }
+    bool whole() const { return kh == h && kw == w && pad == 0; } // one window is the image
+};
+
+// Images of float32 of another size. kind: nearest, the later one of two (asymmetric: the pixel that holds the corner), or
+// bilinear; coordinates: half_pixel, align_corners, asymmetric.
+struct ResizeCase {
+    std::string kind, coordinates;
+    int64_t n, c, h, w, out_h, out_w;
+    bool channels_last = false;
+};
+
+// Images of float32. kind: batch, by means and variances that are given; group, by those of `groups` of channels.
+struct ImageNormCase {
+    std::string kind;
+    int64_t n, c, h, w;
+    int64_t groups = 1;
+    float epsilon = 1e-5f;
+    bool channels_last = false;
+};
+
+// dst(i, …) = table(index(i), …): rows of float32 by numbers of s32, each from 0 to rows - 1
+struct GatherCase {
+    std::vector<int64_t> indices; // shape of index
+    int64_t rows, columns;
+};
+
+// dst(i, j) = j == index(i) ? on : off, of float32
+struct OneHotCase {
+    int64_t count, classes;
+    float on = 1, off = 0;
+};
+
+// An array of float32 with `value` around it; lists have a number for each axis.
+struct PadCase {
+    std::vector<int64_t> shape, before, after;
+    float value = 0;
+};
+
+// dst(i, …) = src(begin + i * step, …), of float32; lists have a number for each axis.
+struct SliceCase {
+    std::vector<int64_t> shape, extents, begin, step;
+};
+
+// Arrays of float32 behind each other along an axis.
+struct ConcatCase {
+    std::vector<std::vector<int64_t>> shapes;
+    size_t axis;
+    std::vector<int64_t> result() const {
+        std::vector<int64_t> shape = shapes[0];
+        for (size_t i = 1; i < shapes.size(); i++) shape[axis] += shapes[i][axis];
+        return shape;
+    }
+};
+
+// Running sums of float32 along an axis; exclusive: without the element itself.
+struct CumulativeSumCase {
+    std::vector<int64_t> shape;
+    int64_t axis;
+    bool exclusive = false;
+};
+
+// To bytes, round(x / scale) + zero_point, saturated; or from bytes, (q - zero_point) * scale. One of both types is F32.
+struct QuantiseCase {
+    int64_t count;
+    Dtype from, to;
+    float scale;
+    int zero_point = 0;
+};
+
 // dst(i[order[0]], i[order[1]], …) = src(i[0], i[1], …), of float32
 struct TransposeCase {
     std::vector<int64_t> shape, order;

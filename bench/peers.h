@@ -68,6 +68,27 @@ public:
     }
     virtual Result reduce(const ReduceCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
     virtual Result transpose(const TransposeCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    virtual Result pool(const PoolCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    virtual Result resize(const ResizeCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    // mean and variance are null where they are not given.
+    virtual Result image_norm(const ImageNormCase &, const float *src, const float *mean, const float *variance,
+                              const float *scale, const float *shift, float *dst, const PeerOptions &) {
+        return {};
+    }
+    virtual Result gather(const GatherCase &, const float *table, const int32_t *index, float *dst,
+                          const PeerOptions &) {
+        return {};
+    }
+    virtual Result one_hot(const OneHotCase &, const int32_t *index, float *dst, const PeerOptions &) { return {}; }
+    virtual Result pad(const PadCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    virtual Result slice(const SliceCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
+    virtual Result concat(const ConcatCase &, const std::vector<const float *> &src, float *dst, const PeerOptions &) {
+        return {};
+    }
+    virtual Result cumulative_sum(const CumulativeSumCase &, const float *src, float *dst, const PeerOptions &) {
+        return {};
+    }
+    virtual Result quantise(const QuantiseCase &, const void *src, void *dst, const PeerOptions &) { return {}; }
     virtual Result attention(const AttentionCase &, const float *q, const float *k, const float *v, float *dst,
                              const PeerOptions &) {
         return {};

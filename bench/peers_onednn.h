@@ -25,6 +25,13 @@ public:
     Result binary(const BinaryCase &, const float *a, const float *b, float *dst, const PeerOptions &) override;
     Result reduce(const ReduceCase &, const float *src, float *dst, const PeerOptions &) override;
     Result transpose(const TransposeCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result pool(const PoolCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result resize(const ResizeCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result image_norm(const ImageNormCase &, const float *src, const float *mean, const float *variance,
+                      const float *scale, const float *shift, float *dst, const PeerOptions &) override;
+    Result slice(const SliceCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result concat(const ConcatCase &, const std::vector<const float *> &src, float *dst, const PeerOptions &) override;
+    Result quantise(const QuantiseCase &, const void *src, void *dst, const PeerOptions &) override;
 
 private:
     using Arguments = std::unordered_map<int, dnnl::memory>;

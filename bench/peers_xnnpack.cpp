@@ -45,7 +45,7 @@ public:
             return {};
         const Area from = copy_of(static_cast<const float *>(a), m * k);
         const auto failed =
-            xnn_setup_fully_connected_nc_f32(op, m, from->data(), static_cast<float *>(c), pool(options));
+            xnn_setup_fully_connected_nc_f32(op, m, from->data(), static_cast<float *>(c), pool_of(options));
         return kernel(op, failed, from, options, "weights packed before");
     }
 
@@ -74,7 +74,7 @@ public:
                 depthwise ? XNN_FLAG_DEPTHWISE_CONVOLUTION : 0, &op) != xnn_status_success)
             return {};
         const auto failed = xnn_setup_convolution2d_nhwc_f32(op, size(s.n), size(s.h), size(s.w), from->data(),
-                                                             to->data(), pool(options));
+                                                             to->data(), pool_of(options));
         Result result = kernel(op, failed, from, options, "NHWC");
         if (result)
             result->collect = [to, dst, s] {
@@ -90,7 +90,99 @@ public:
         const size_t columns = size(s.columns);
         if (xnn_create_softmax_nc_f32(columns, columns, columns, 0, &op) != xnn_status_success) return {};
         const Area from = copy_of(src, size(s.rows) * columns);
-        const auto failed = xnn_setup_softmax_nc_f32(op, size(s.rows), from->data(), dst, pool(options));
+        const auto failed = xnn_setup_softmax_nc_f32(op, size(s.rows), from->data(), dst, pool_of(options));
+        return kernel(op, failed, from, options);
+    }
+
+    Result pool(const PoolCase &s, const float *src, float *dst, const PeerOptions &options) override {
+        const bool greatest = s.kind == "max";
+        const size_t c = size(s.c);
+        const Area from = copy_of(src, size(s.n * s.c * s.h * s.w));
+        const auto u = [](int64_t x) { return static_cast<uint32_t>(x); };
+        xnn_operator_t op = nullptr;
+        xnn_status failed;
+        if (!greatest && s.whole()) {
+            const size_t pixels = size(s.h * s.w);
+            if ((s.channels_last
+                     ? xnn_create_global_average_pooling_nwc_f32(c, c, c, lowest, highest, 0, &op)
+                     : xnn_create_global_average_pooling_ncw_f32(c, lowest, highest, 0, &op)) != xnn_status_success)
+                return {};
+            failed =
+                (s.channels_last ? xnn_setup_global_average_pooling_nwc_f32 : xnn_setup_global_average_pooling_ncw_f32)(
+                    op, size(s.n), pixels, from->data(), dst, pool_of(options));
+            return kernel(op, failed, from, options);
+        }
+        // Means do not count the zeros around.
+        if (!s.channels_last || (!greatest && s.pad)) return {};
+        if ((greatest
+                 ? xnn_create_max_pooling2d_nhwc_f32(u(s.pad), u(s.pad), u(s.pad), u(s.pad), u(s.kh), u(s.kw),
+                                                     u(s.stride), u(s.stride), 1, 1, c, c, c, lowest, highest, 0, &op)
+                 : xnn_create_average_pooling2d_nhwc_f32(0, 0, 0, 0, u(s.kh), u(s.kw), u(s.stride), u(s.stride), c, c,
+                                                         c, lowest, highest, 0, &op)) != xnn_status_success)
+            return {};
+        failed = (greatest ? xnn_setup_max_pooling2d_nhwc_f32 : xnn_setup_average_pooling2d_nhwc_f32)(
+            op, size(s.n), size(s.h), size(s.w), from->data(), dst, pool_of(options));
+        return kernel(op, failed, from, options);
+    }
+
+    Result resize(const ResizeCase &s, const float *src, float *dst, const PeerOptions &options) override {
+        if (s.kind != "bilinear" || s.coordinates == "asymmetric") return {};
+        const uint32_t flags = s.coordinates == "align_corners" ? XNN_FLAG_ALIGN_CORNERS : 0;
+        const size_t c = size(s.c);
+        xnn_operator_t op = nullptr;
+        if ((s.channels_last ? xnn_create_resize_bilinear2d_nhwc_f32
+                             : xnn_create_resize_bilinear2d_nchw_f32)(c, c, c, flags, &op) != xnn_status_success)
+            return {};
+        const Area from = copy_of(src, size(s.n * s.c * s.h * s.w));
+        const auto failed =
+            (s.channels_last ? xnn_setup_resize_bilinear2d_nhwc_f32 : xnn_setup_resize_bilinear2d_nchw_f32)(
+                op, size(s.n), size(s.h), size(s.w), size(s.out_h), size(s.out_w), from->data(), dst, pool_of(options));
+        return kernel(op, failed, from, options);
+    }
+
+    Result pad(const PadCase &s, const float *src, float *dst, const PeerOptions &options) override {
+        xnn_operator_t op = nullptr;
+        if (xnn_create_constant_pad_nd_x32(&s.value, 0, &op) != xnn_status_success) return {};
+        const std::vector<size_t> shape(s.shape.begin(), s.shape.end()), before(s.before.begin(), s.before.end()),
+            after(s.after.begin(), s.after.end());
+        size_t count = 1;
+        for (size_t n : shape) count *= n;
+        const Area from = copy_of(src, count);
+        const auto failed = xnn_setup_constant_pad_nd_x32(op, shape.size(), shape.data(), before.data(), after.data(),
+                                                          from->data(), dst, pool_of(options));
+        return kernel(op, failed, from, options);
+    }
+
+    Result quantise(const QuantiseCase &s, const void *src, void *dst, const PeerOptions &options) override {
+        const size_t n = size(s.count);
+        const bool is_signed = s.from == Dtype::S8 || s.to == Dtype::S8;
+        const auto u8 = static_cast<uint8_t>(s.zero_point);
+        const auto s8 = static_cast<int8_t>(s.zero_point);
+        xnn_operator_t op = nullptr;
+        xnn_status failed;
+        Area from;
+        if (s.from == Dtype::F32 && (s.to == Dtype::U8 || is_signed)) {
+            from = copy_of(static_cast<const float *>(src), n);
+            failed = is_signed ? xnn_create_convert_nc_f32_qs8(n, n, n, s.scale, s8, -128, 127, 0, &op)
+                               : xnn_create_convert_nc_f32_qu8(n, n, n, s.scale, u8, 0, 255, 0, &op);
+            if (failed != xnn_status_success) return {};
+            failed =
+                is_signed
+                    ? xnn_setup_convert_nc_f32_qs8(op, 1, from->data(), static_cast<int8_t *>(dst), pool_of(options))
+                    : xnn_setup_convert_nc_f32_qu8(op, 1, from->data(), static_cast<uint8_t *>(dst), pool_of(options));
+        } else if (s.to == Dtype::F32 && (s.from == Dtype::U8 || is_signed)) {
+            from = area(n / sizeof(float) + 1);
+            std::memcpy(from->data(), src, n);
+            failed = is_signed ? xnn_create_convert_nc_qs8_f32(n, n, n, s.scale, s8, 0, &op)
+                               : xnn_create_convert_nc_qu8_f32(n, n, n, s.scale, u8, 0, &op);
+            if (failed != xnn_status_success) return {};
+            failed = is_signed ? xnn_setup_convert_nc_qs8_f32(op, 1, reinterpret_cast<const int8_t *>(from->data()),
+                                                              static_cast<float *>(dst), pool_of(options))
+                               : xnn_setup_convert_nc_qu8_f32(op, 1, reinterpret_cast<const uint8_t *>(from->data()),
+                                                              static_cast<float *>(dst), pool_of(options));
+        } else {
+            return {};
+        }
         return kernel(op, failed, from, options);
     }
 
@@ -99,7 +191,7 @@ private:
     std::map<int, pthreadpool_t> pools_; // they live as long as the program
 
     static size_t size(int64_t n) { return static_cast<size_t>(n); }
-    pthreadpool_t pool(const PeerOptions &options) {
+    pthreadpool_t pool_of(const PeerOptions &options) {
         if (options.threads == 1) return nullptr;
         pthreadpool_t &p = pools_[options.threads];
         if (!p) p = pthreadpool_create(size(options.threads));
@@ -123,7 +215,7 @@ private:
         const std::shared_ptr<xnn_operator> owned(op, xnn_delete_operator);
         if (failed != xnn_status_success) return {};
         PeerKernel out;
-        out.work = [owned, source, threads = pool(options)] { xnn_run_operator(owned.get(), threads); };
+        out.work = [owned, source, threads = pool_of(options)] { xnn_run_operator(owned.get(), threads); };
         out.note = note;
         return out;
     }

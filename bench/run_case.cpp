@@ -100,6 +100,17 @@ bool counts_operations(const BenchCase &c, const Work &work) {
     return measured_by_operations(work);
 }
 
+// The work of a case: of tables and of arrays that are sliced only what the result takes counts.
+Work work_of(const BenchCase &c, const Op &op) {
+    Work work = count_work(op, {});
+    if (c.op != "gather" && c.op != "embedding" && c.op != "slice") return work;
+    const Input &source = op.inputs()[0];
+    double whole = source.type.bytes();
+    for (const Axis &a : source.axes) whole *= static_cast<double>(*Halide::Internal::as_const_int(a.extent()));
+    if (whole > work.output_bytes) work.bytes -= whole - work.output_bytes;
+    return work;
+}
+
 // Whether the arrays leave the caches between two runs.
 bool exceeds_caches(const Work &work, const Machine &machine) {
     int64_t largest = 0;
@@ -141,7 +152,7 @@ void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing>
 BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &options) {
     kumiko_set_num_threads(options.threads);
     Contest contest(c, target, options);
-    const Work work = count_work(contest.op(), {});
+    const Work work = work_of(c, contest.op());
     const bool by_operations = counts_operations(c, work);
     BenchRow row;
     row.suite = c.suite, row.name = c.name, row.threads = options.threads;

@@ -30,4 +30,8 @@ Shapes rows_shapes();
 Shapes elementwise_shapes();
 Shapes transpose_shapes();
 
+// bench/shapes_moves.cpp
+Shapes pool_shapes();
+Shapes moves_shapes();
+
 } // namespace kumiko::bench

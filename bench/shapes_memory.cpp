@@ -24,6 +24,7 @@ Shapes rows_shapes() {
     reduce("max", {4096, 1024}, {1});
     reduce("mean", {2048, 7, 7}, {1, 2}); // pooling of a whole image
     reduce("sum", {64, 512, 512}, {0, 2});
+    shapes.push_back({"group_norm", {{"c", 320}, {"h", 64}, {"w", 64}, {"groups", 32}}}); // of a diffusion model
     return shapes;
 }
 
@@ -33,6 +34,13 @@ Shapes elementwise_shapes() {
         shapes.push_back({function, {{"n", 1 << 20}}});
     shapes.push_back({"gelu", {{"n", 512 * 3072}}});
     shapes.push_back({"add", {{"rows", 512}, {"n", 3072}}}); // a bias
+    shapes.push_back({"batch_norm", {{"c", 64}, {"h", 112}, {"w", 112}}});
+    shapes.push_back({"batch_norm", {{"c", 2048}, {"h", 7}, {"w", 7}}});
+    shapes.push_back({"batch_norm", {{"c", 64}, {"h", 112}, {"w", 112}, {"layout", "nhwc"}}});
+    for (const int n : {1 << 20, 1 << 24}) {
+        shapes.push_back({"quantise", {{"n", n}, {"to", "u8"}, {"scale", 1.0 / 128}, {"zero_point", 128}}});
+        shapes.push_back({"dequantise", {{"n", n}, {"from", "u8"}, {"scale", 1.0 / 128}, {"zero_point", 128}}});
+    }
     for (const char *function : {"relu", "exp", "gelu", "add"}) shapes.push_back({function, {{"n", 1 << 24}}});
     return shapes;
 }
@@ -52,6 +60,20 @@ Shapes transpose_shapes() {
                                                                {3, 50176},
                                                                {50176, 3}})
         shapes.push_back({"transpose", {{"m", m}, {"n", n}}});
+    const auto permute = [&](const Json &shape, const Json &order) {
+        shapes.push_back({"permute", {{"shape", shape}, {"order", order}}});
+    };
+    permute({1, 64, 112, 112}, {0, 2, 3, 1}); // channels last, and first again
+    permute({1, 112, 112, 64}, {0, 3, 1, 2});
+    permute({8, 3, 224, 224}, {0, 2, 3, 1});
+    permute({8, 224, 224, 3}, {0, 3, 1, 2});
+    permute({1, 128, 12, 64}, {0, 2, 1, 3}); // heads apart, and keys for a product
+    permute({8, 512, 12, 64}, {0, 2, 1, 3});
+    permute({8, 512, 12, 64}, {0, 2, 3, 1});
+    permute({200, 300, 50}, {2, 1, 0});
+    permute({200, 300, 50}, {1, 2, 0});
+    permute({200, 300, 50}, {2, 0, 1});
+    permute({32, 64, 128, 16}, {3, 2, 1, 0});
     return shapes;
 }
 

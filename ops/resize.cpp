@@ -5,12 +5,14 @@
 #include "support/error.h"
 
 #include <fmt/format.h>
+#include <numeric>
 
 namespace kumiko::ops {
 
 namespace {
 
 using Halide::Internal::as_const_int;
+using Halide::Internal::simplify;
 
 // A coordinate in X as the fraction above / below.
 struct Coordinate {
@@ -20,11 +22,21 @@ struct Coordinate {
     Expr beyond(Type t) const { return cast(t, Element(above % below)) / cast(t, Element(below)); } // what floor leaves
 };
 
+// (y · step + begin) / below, in lowest terms where these are numbers: images that grow by a whole factor have short ones.
+Coordinate fraction(const Axis &y, const Expr &step, const Expr &begin, const Expr &below) {
+    const auto a = as_const_int(simplify(step)), b = as_const_int(simplify(begin)), c = as_const_int(simplify(below));
+    if (!a || !b || !c) return {y * step + begin, below};
+    const int64_t all = std::gcd(std::gcd(*a, *b), *c);
+    const auto term = [&](int64_t n) { return Expr(static_cast<int>(n / all)); };
+    const Expr scaled = *a == all ? Expr(y) : y * term(*a);
+    return {*b ? scaled + term(*b) : scaled, term(*c)};
+}
+
 Coordinate coordinate(const Axis &y, const Expr &size, Coordinates how) {
     const Expr out = y.extent();
-    if (how == Coordinates::HalfPixel) return {(2 * y + 1) * size - out, 2 * out};
-    if (how == Coordinates::AlignCorners) return {y * (size - 1), Halide::max(out - 1, 1)};
-    return {y * size, out};
+    if (how == Coordinates::HalfPixel) return fraction(y, 2 * size, size - out, 2 * out);
+    if (how == Coordinates::AlignCorners) return fraction(y, size - 1, 0, Halide::max(out - 1, 1));
+    return fraction(y, size, 0, out);
 }
 
 void check(const char *op, const char *what, const Expr &in, const Expr &out) {
@@ -84,7 +96,8 @@ Op resize_bilinear(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
         compute("rows", i.axes(i.y, i.in_x), between(row(down.floor()), row(down.floor() + 1), down.beyond(f)));
     const Tensor beside = clamped(rows, {i.in_x});
     const auto column = [&](const Expr &x) { return i.at(beside, i.y, x); };
-    const Expr value = between(column(right.floor()), column(right.floor() + 1), right.beyond(f));
+    const Tensor left = compute("left", {i.x}, right.floor()), part = compute("part", {i.x}, right.beyond(f));
+    const Expr value = between(column(left(i.x)), column(left(i.x) + 1), part(i.x));
     return Op("resize_bilinear", {X}, {compute("Y", i.axes(i.y, i.x), cast(t, Element(value)))});
 }
 

@@ -23,7 +23,8 @@ Op resize_nearest(Type t, const Expr &N, const Expr &C, const Expr &H, const Exp
                   const ResizeOptions &options = {});
 
 // Between the four pixels around, by their distances; those beyond the border are the ones at it. Floats only, computed in f32
-// at least. Stages "rows", between two rows of X, and "Y".
+// at least. Stages "rows", between two rows of X; "left" and "part", the first of two columns and how far from it to the second a pixel
+// lies; and "Y".
 Op resize_bilinear(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &OH, const Expr &OW,
                    const ResizeOptions &options = {});
 

@@ -4,6 +4,7 @@
 #include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
+#include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
@@ -114,7 +115,7 @@ void schedule_scan(StageHandle S, const Stage &stage, int lanes, const Elementwi
 // Results of windows, whose steps stand inside loop `run` over vectors of them, stay in registers till they are stored, by the stage
 // that alone reads them where it takes each as it is.
 void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run) {
-    constexpr int64_t short_window = 8;
+    constexpr int64_t short_row = 8, short_window = 16;
     if (stage.components.size() != 1 || scattered(stage)) return;
     const StageState &state = S.state();
     const size_t from = state.position(run.name) + 1;
@@ -124,7 +125,16 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     const std::string window = state.order[state.order.size() - 2];
     const auto n = constant_extent(stage.reduction_axes.back());
     s.accumulate_in(stage.name, "registers", run);
-    if (n && *n <= short_window && window == stage.reduction_axes.back().name()) S.unroll(window);
+    if (n && *n <= short_row && window == stage.reduction_axes.back().name()) {
+        S.unroll(window);
+        int64_t steps = *n; // of the window's rows too, whose places are the same for all vectors
+        for (size_t d = stage.reduction_axes.size() - 1; d-- > 0;) {
+            const Axis &rows = stage.reduction_axes[d];
+            steps *= constant_extent(rows).value_or(short_window + 1);
+            if (steps > short_window || S.state().order[from + d] != rows.name()) break;
+            S.unroll(rows.name());
+        }
+    }
     const auto consumers = s.state().consumers(stage.name);
     if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return;
     const Stage &consumer = s.state().stage(consumers[0]).def;
@@ -169,20 +179,21 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         if (padding && padding->kind == Stage::Kind::Padding)
             keep_below_shared_loops(s, stage, *padding);
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
-                 !is_extern(s.state().stage(consumers[0]).def))
+                 !is_extern(s.state().stage(consumers[0]).def) &&
+                 !divides_for_each_lane(stage, s.state().stage(consumers[0]).def))
             s.stage(stage.name).inline_into();
     }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty() || is_extern(stage)) continue;
         if (!S.state().finished_by.empty()) continue;
-        const int lanes = vector_lanes(machine, stage.type);
+        const int widest = vector_lanes(machine, stage.type);
         if (!scanned_axis(stage).empty()) {
-            schedule_scan(S, stage, lanes, p);
+            schedule_scan(S, stage, widest, p);
             continue;
         }
-        const std::string last = stage.axes.back().name();
-        const auto extent = constant_extent(stage.axes.back());
+        const auto [last, extent] = join_last_axes(op, s, S, stage, widest * p.unroll);
+        const int lanes = fitting_lanes(stage.type, widest, extent);
         const bool inside = S.state().placement.kind == Placement::Kind::At;
         LoopName outer = S.state().order.front();
         for (const std::string &l : S.state().order) { // loops of one iteration leave nothing to spread
@@ -190,6 +201,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             outer = l;
             break;
         }
+        bool whole = false; // partial results are kept through the outer loop's one iteration
         const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && dense_last_axis(stage) &&
                              (!stage.is_reduction() || (stage.properties.associative && stage.properties.commutative));
         if (vectors) {
@@ -214,6 +226,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                 order.push_back(i);
                 S.reorder(order).vectorize(i);
                 finish_windows(s, S, stage, o);
+                if (outer.name == o.name) whole = true;
             } else {
                 S.vectorize(last, lanes);
                 if (outer.name == last && *extent != lanes) outer = last + ".o";
@@ -224,7 +237,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             first->kind == LoopKind::Serial && !first->reduction) {
             const auto n = Halide::Internal::as_const_int(first->extent);
             const int64_t task = n ? (1 << 13) / std::max<int64_t>(1, work(stage) / *n) : 1; // iterations worth a call
-            S.parallel(task > 1 && *n >= 2 * task ? S.split(outer, task).first : outer);
+            S.parallel(!whole && task > 1 && *n >= 2 * task ? S.split(outer, task).first : outer);
         }
     }
     stream_large_outputs(s);

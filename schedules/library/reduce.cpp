@@ -2,7 +2,7 @@
 
 #include "dsl/scan.h"
 #include "machine/machine.h"
-#include "schedules/library/structure.h"
+#include "schedules/library/unit_axes.h"
 
 namespace kumiko::library {
 
@@ -18,7 +18,8 @@ bool read_along(const Stage &s, const std::string &axis) {
     bool any = false;
     for (const Expr &e : s.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            const Operand o{read->name, read->args, {}};
+            Operand o{read->name, read->args, {}};
+            for (Expr &index : o.indices) index = beside_unit_axes(s, index);
             if (!is_plain(o) || o.indices.empty()) return false;
             for (size_t d = 0; d < o.indices.size(); d++) {
                 const bool here = o.indices[d].as<Halide::Internal::Variable>()->name == axis;

@@ -5,7 +5,7 @@
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
-#include "schedules/library/structure.h"
+#include "schedules/library/unit_axes.h"
 
 namespace kumiko::library {
 
@@ -40,11 +40,13 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
         struct Visitor : Halide::Internal::IRVisitor {
             using IRVisitor::visit;
             std::string axis;
+            const Stage *stage = nullptr;
             bool along = false, across = false;
             void visit(const Halide::Internal::Call *op) override {
                 if (op->call_type == Halide::Internal::Call::Image && !op->args.empty()) {
                     for (size_t d = 0; d < op->args.size(); d++) {
-                        const auto *v = op->args[d].as<Halide::Internal::Variable>();
+                        const Expr index = beside_unit_axes(*stage, op->args[d]);
+                        const auto *v = index.as<Halide::Internal::Variable>();
                         if (!v)
                             across = true;
                         else if (v->name == axis)
@@ -55,6 +57,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
             }
         } v;
         v.axis = s.reduction_axes.back().name();
+        v.stage = &s;
         for (const Expr &e : s.expressions()) e.accept(&v);
         if (!v.along || v.across) return std::nullopt;
     }

@@ -5,6 +5,8 @@
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace kumiko::library {
@@ -14,19 +16,54 @@ namespace {
 constexpr int64_t line_bytes = 64; // bytes
 
 // The axis that the output's elements follow, and the one that those of an input follow. Where one of them is shorter than four
-// elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image.
+// elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image. Each stands for
+// the run of axes that ends with it, where these follow each other in the output and in all that is read: rows and columns of pixels.
 struct TransposeRoles {
     const Stage *output = nullptr;
     std::string along, across, few;
+    std::map<std::string, std::vector<std::string>> run; // of both, outermost first
     const std::string &many() const { return few == along ? across : along; }
+
+    std::optional<int64_t> extent(const std::string &axis) const {
+        int64_t n = 1;
+        for (const std::string &a : run.at(axis)) {
+            const auto e = constant_extent(*find_axis(*output, a));
+            if (!e) return std::nullopt;
+            n *= *e;
+        }
+        return n;
+    }
+    bool in_run(const std::string &axis) const {
+        return std::any_of(run.begin(), run.end(), [&](const auto &r) {
+            return std::find(r.second.begin(), r.second.end(), axis) != r.second.end();
+        });
+    }
 };
+
+// Whether every read of axis `inner` has `outer` before it, and all of inner's extent, and none has outer elsewhere.
+bool follow_each_other(const Op &op, const Stage &s, const Axis &outer, const Axis &inner) {
+    if (!s.strides.empty() || !constant_extent(outer) || !constant_extent(inner)) return false;
+    const auto is = [](const Expr &e, const Axis &a) { return e.as<Halide::Internal::Variable>()->name == a.name(); };
+    for (const Expr &e : s.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const Input *in = op.find_input(read->name);
+            for (size_t d = 0; d < read->args.size(); d++) {
+                const bool first = is(read->args[d], outer), second = is(read->args[d], inner);
+                if (first && (d + 1 == read->args.size() || !is(read->args[d + 1], inner))) return false;
+                if (!second) continue;
+                if (d == 0 || !is(read->args[d - 1], outer)) return false;
+                if (!in || constant_extent(in->axes[d]) != constant_extent(inner)) return false;
+            }
+        }
+    }
+    return true;
+}
 
 std::optional<TransposeRoles> transpose_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() != 1) return std::nullopt;
     const Stage &s = op.stages()[0];
     if (s.kind != Stage::Kind::Pointwise || s.axes.size() < 2 || !scanned_axis(s).empty()) return std::nullopt;
     TransposeRoles r{&s, s.axes.back().name(), ""};
-    const auto extent_of = [&](const std::string &axis) { return constant_extent(*find_axis(s, axis)); };
     for (const Expr &e : s.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             const Operand o{read->name, read->args, {}};
@@ -40,7 +77,14 @@ std::optional<TransposeRoles> transpose_roles(const Op &op) {
         }
     }
     if (r.across.empty()) return std::nullopt;
-    const int64_t along = extent_of(r.along).value_or(4), across = extent_of(r.across).value_or(4);
+    for (const std::string &axis : {r.along, r.across}) {
+        std::vector<std::string> &run = r.run[axis] = {axis};
+        size_t d = 0;
+        while (s.axes[d].name() != axis) d++;
+        for (; d > 0 && s.axes[d - 1].name() != r.across && follow_each_other(op, s, s.axes[d - 1], s.axes[d]); d--)
+            run.insert(run.begin(), s.axes[d - 1].name());
+    }
+    const int64_t along = r.extent(r.along).value_or(4), across = r.extent(r.across).value_or(4);
     if (std::min(along, across) < 2 || std::max(along, across) < 4) return std::nullopt;
     if (std::min(along, across) < 4) r.few = along < across ? r.along : r.across;
     return r;
@@ -61,8 +105,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     const TransposeRoles r = *transpose_roles(op);
     const Type t = r.output->type;
     const int64_t bytes = t.bytes(), native = vector_lanes(machine, t);
-    const auto along = constant_extent(*find_axis(*r.output, r.along)),
-               across = constant_extent(*find_axis(*r.output, r.across));
+    const auto along = r.extent(r.along), across = r.extent(r.across);
     TransposeParameters p;
     p.block = Tile(1024 / bytes, {256 / bytes, 512 / bytes, 1024 / bytes, 2048 / bytes, 4096 / bytes});
     p.parallel = Flag(pays_to_share(op, machine));
@@ -73,7 +116,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     };
     if (!r.few.empty()) {
         p.lanes = Tile::nearest(std::max<int64_t>(native, 2), up_to(line_bytes / bytes));
-        p.columns = Tile(*constant_extent(*find_axis(*r.output, r.few)));
+        p.columns = Tile(*r.extent(r.few));
         return p;
     }
     p.lanes =
@@ -88,23 +131,29 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     const TransposeRoles r = *transpose_roles(op);
     Schedule s(op, machine);
     StageHandle Y = s.stage(r.output->name);
+    std::map<std::string, LoopName> loop; // of each run
+    for (const auto &[axis, run] : r.run) {
+        LoopName all = run[0];
+        for (size_t n = 1; n < run.size(); n++) all = Y.fuse(all, run[n]);
+        loop.emplace(axis, all);
+    }
     // A last block that moves inwards is a whole one too.
     const auto tail = [&](const std::string &axis, int64_t block) {
-        return constant_extent(*find_axis(*r.output, axis)).value_or(0) >= block ? Tail::Shift : Tail::Auto;
+        return r.extent(axis).value_or(0) >= block ? Tail::Shift : Tail::Auto;
     };
     std::vector<LoopName> order;
     for (const Axis &a : r.output->axes) {
-        if (a.name() != r.along && a.name() != r.across) order.push_back(a.name());
+        if (!r.in_run(a.name())) order.push_back(a.name());
     }
-    LoopName column = r.few, lane = "", group = "";
+    LoopName column = r.few.empty() ? LoopName(r.few) : loop.at(r.few), lane = "", group = "";
     if (r.few.empty()) {
-        auto [runs, in_run] = Y.split(r.along, p.lanes, {.tail = tail(r.along, p.lanes)});
-        auto [groups, in_group] = Y.split(r.across, p.columns, {.tail = tail(r.across, p.columns)});
+        auto [runs, in_run] = Y.split(loop.at(r.along), p.lanes, {.tail = tail(r.along, p.lanes)});
+        auto [groups, in_group] = Y.split(loop.at(r.across), p.columns, {.tail = tail(r.across, p.columns)});
         auto [blocks, in_block] = Y.split(groups, std::max<int64_t>(1, p.block / p.columns));
         lane = in_run, column = in_group, group = in_block;
         order.insert(order.end(), {blocks, runs, group, column, lane});
     } else {
-        auto [runs, in_run] = Y.split(r.many(), p.lanes, {.tail = tail(r.many(), p.lanes)});
+        auto [runs, in_run] = Y.split(loop.at(r.many()), p.lanes, {.tail = tail(r.many(), p.lanes)});
         auto [blocks, in_block] = Y.split(runs, std::max<int64_t>(1, p.block / p.lanes));
         lane = in_run, group = in_block;
         order.insert(order.end(), {blocks, group, column, lane});

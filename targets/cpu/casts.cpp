@@ -24,7 +24,7 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to) {
     int precision = from.bits() == 32 ? 24 : 53;
     if (to.bits() < precision) { // both bounds are exact
         Value *lower = llvm::ConstantFP::get(f, low), *upper = llvm::ConstantFP::get(f, above - 1);
-        Value *x = ir_.CreateSelect(is_number, v, zero);
+        Value *x = low == 0 ? v : ir_.CreateSelect(is_number, v, zero); // NaN is not above the lower bound, which is 0
         x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, lower), x, lower);
         x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, upper), x, upper);
         if (to.bits() < 32) { // through i32, which vector units convert to
@@ -46,6 +46,40 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to) {
     };
     result = ir_.CreateSelect(too_high, limit(true), result);
     return ir_.CreateSelect(too_low, limit(false), result);
+}
+
+// round(x) and round(x) plus a whole number, as 8 or 16 bits. Clamped to what the result holds, x is rounded by the conversion itself;
+// clamping once more as an integer costs nothing, since it is what saturating instructions that narrow do.
+Value *Codegen::rounded_to_int(const Halide::Internal::Cast *op) {
+    using namespace Halide::Internal;
+    const Type to = op->type, from = op->value.type();
+    if (!to.is_int_or_uint() || (to.bits() != 8 && to.bits() != 16) || from.element_of() != Float(32)) return nullptr;
+    Expr rounded = op->value;
+    double plus = 0;
+    if (const auto *add = rounded.as<Add>()) {
+        const auto number = as_const_float(add->b);
+        if (!number || std::trunc(*number) != *number || std::abs(*number) > 0x10000) return nullptr;
+        plus = *number, rounded = add->a;
+    }
+    const auto *call = rounded.as<Call>();
+    if (!call || !call->is_intrinsic(Call::round) || call->args.size() != 1) return nullptr;
+    Value *x = value(call->args[0]);
+    llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
+    ir_.clearFastMathFlags();
+    const double low = to.is_int() ? -std::ldexp(1.0, to.bits() - 1) : 0.0,
+                 high = std::ldexp(1.0, to.is_int() ? to.bits() - 1 : to.bits()) - 1;
+    const auto number = [&](double n) { return llvm::ConstantFP::get(type(from), n); };
+    // NaN becomes 0, which is the lower bound of unsigned types: NaN is not above it.
+    if (low != 0) x = ir_.CreateSelect(ir_.CreateFCmpORD(x, x), x, number(-plus));
+    x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, number(low - plus)), x, number(low - plus));
+    x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, number(high - plus)), x, number(high - plus));
+    llvm::Type *wide = with_lanes(ir_.getInt32Ty(), to.lanes());
+    const auto whole = [&](double n) { return llvm::ConstantInt::get(wide, uint64_t(int64_t(n)), true); };
+    Value *i = ir_.CreateIntrinsic(llvm::Intrinsic::lrint, {wide, type(from)}, {x}); // to nearest even
+    if (plus != 0) i = ir_.CreateNSWAdd(i, whole(plus));
+    i = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, i, whole(low));
+    i = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, whole(high));
+    return ir_.CreateTrunc(i, type(to));
 }
 
 Value *Codegen::cast(Value *v, Type from, Type to) {

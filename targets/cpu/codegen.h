@@ -88,9 +88,10 @@ private:
     // ---- Casts (casts.cpp, half.cpp)
     Value *cast(Value *v, Type from, Type to);
     Value *float_to_int(Value *v, Type from, Type to);
-    Value *widen_half(Value *v, Type from);   // f16, bf16 → f32
-    Value *narrow_to_half(Value *v, Type to); // f32 → f16, bf16, to nearest even
-    Value *round_to_odd(Value *f64);          // f64 → f32 so that a second rounding is harmless
+    Value *rounded_to_int(const Halide::Internal::Cast *op); // null where it does not round to a narrow type
+    Value *widen_half(Value *v, Type from);                  // f16, bf16 → f32
+    Value *narrow_to_half(Value *v, Type to);                // f32 → f16, bf16, to nearest even
+    Value *round_to_odd(Value *f64);                         // f64 → f32 so that a second rounding is harmless
     Value *int_to_half(Value *v, Type from, Type to);
 
     // ---- Calls (calls.cpp)
@@ -137,6 +138,10 @@ private:
     Value *load_within(const Array &array, const std::string &name, Type type, Value *base, int64_t from,
                        const Reach &reach, const std::vector<bool> &on, bool &zeros);
     void find_reaches(const std::vector<const Halide::Internal::Store *> &stores);
+
+    // ---- Lanes near each other at distances that are known (near.cpp); null where they are not
+    Value *constant_offsets(const Expr &index);
+    Value *load_near(const Array &array, const std::string &name, Type type, Value *base, Value *offsets, Value *mask);
 
     bool takes_turns(const Halide::Internal::Allocate *op) const; // lane_order.cpp
     static std::vector<int> lane_turns();

@@ -392,6 +392,7 @@ Value *Codegen::value(const Expr &e) {
         return select(c, a, value(op->false_value));
     }
     case IRNodeType::Cast:
+        if (Value *v = rounded_to_int(e.as<Cast>())) return v;
         return cast(value(e.as<Cast>()->value), e.as<Cast>()->value.type(), t);
     case IRNodeType::Reinterpret: {
         Value *v = value(e.as<Reinterpret>()->value);

@@ -198,6 +198,14 @@ std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
     if (const auto *op = e.as<Sub>()) {
         return combine(op->a, op->b, true);
     }
+    if (Value *offsets = constant_offsets(e)) return {i64(0), offsets};
+    if (const auto *op = e.as<Mul>()) {
+        if (const auto factor = as_const_int(op->b)) {
+            auto [base, offsets] = base_and_offsets(op->a);
+            if (offsets) offsets = ir_.CreateNSWMul(offsets, broadcast(i64(*factor), e.type().lanes()));
+            return {ir_.CreateNSWMul(base, i64(*factor)), offsets};
+        }
+    }
     return {i64(0), index(e)};
 }
 
@@ -266,6 +274,9 @@ Value *Codegen::load(const Load *op) {
         }
     }
     auto [base, offsets] = base_and_offsets(op->index);
+    if (offsets) {
+        if (Value *near = load_near(array, op->name, t, base, offsets, mask)) return near;
+    }
     Value *address = element(array.pointer, t, base);
     if (!offsets) {
         offsets = llvm::Constant::getNullValue(with_lanes(ir_.getInt64Ty(), t.lanes()));

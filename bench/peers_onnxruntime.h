@@ -1,0 +1,82 @@
+// ONNX Runtime as a peer: a small graph for each case, run by the process of bench/onnxruntime_process.h.
+#pragma once
+
+#include "bench/onnxruntime_process.h"
+#include "bench/peers.h"
+
+#include <memory>
+
+namespace kumiko::bench {
+
+using OnnxShape = std::vector<int64_t>;
+using OnnxName = std::string; // of a value in a graph; "": an input that is left out
+
+size_t onnx_bytes(Dtype type, const OnnxShape &shape);
+
+// A graph as the process takes it. Its last node's result is the output.
+class OnnxGraph {
+public:
+    // A constant may be brought into another layout when the graph is made; an input is read in each run.
+    OnnxName input(Dtype type, const OnnxShape &shape, const void *data, bool constant = false);
+    OnnxName numbers(const char *type, const Json &values, const OnnxShape &shape);
+    // A list of s64, which says something of each axis.
+    OnnxName list(const OnnxShape &values) { return numbers("s64", values, {static_cast<int64_t>(values.size())}); }
+    OnnxName node(const std::string &op, const std::vector<OnnxName> &inputs, const Json &attributes = Json::object(),
+                  const std::string &domain = "");
+    // The request that makes a session of it; the result goes to `file`.
+    Json request(const OnnxName &output, Dtype type, const OnnxShape &shape, const SharedFile &file, int threads) const;
+
+private:
+    Json inputs_ = Json::array(), nodes_ = Json::array();
+    std::vector<std::unique_ptr<SharedFile>> files_;
+    int names_ = 0;
+
+    OnnxName next_name() { return "v" + std::to_string(names_++); }
+};
+
+// function(x), or "" where there is no operator for it.
+OnnxName onnx_function(OnnxGraph &graph, const std::string &function, const OnnxName &x);
+
+class OnnxRuntime : public Peer {
+public:
+    std::string name() const override { return "ONNX Runtime"; }
+    std::string version() const override { return process_->version(); }
+    bool available() const override { return process_->reason().empty(); }
+    std::string reason() const override { return process_->reason(); }
+
+    // bench/peers_onnxruntime.cpp
+    Result matmul(const MatmulCase &, const void *a, const void *b, void *c, const PeerOptions &) override;
+    Result conv2d(const ConvCase &, const void *src, const void *weights, void *dst, const PeerOptions &) override;
+    Result attention(const AttentionCase &, const float *q, const float *k, const float *v, float *dst,
+                     const PeerOptions &) override;
+    // bench/peers_onnxruntime_memory.cpp
+    Result rows(const RowsCase &, const float *src, const float *scale, const float *shift, float *dst,
+                const PeerOptions &) override;
+    Result elementwise(const std::string &function, int64_t count, const float *src, float *dst,
+                       const PeerOptions &) override;
+    Result binary(const BinaryCase &, const float *a, const float *b, float *dst, const PeerOptions &) override;
+    Result reduce(const ReduceCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result image_norm(const ImageNormCase &, const float *src, const float *mean, const float *variance,
+                      const float *scale, const float *shift, float *dst, const PeerOptions &) override;
+    Result quantise(const QuantiseCase &, const void *src, void *dst, const PeerOptions &) override;
+    // bench/peers_onnxruntime_moves.cpp
+    Result transpose(const TransposeCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result pool(const PoolCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result resize(const ResizeCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result gather(const GatherCase &, const float *table, const int32_t *index, float *dst,
+                  const PeerOptions &) override;
+    Result one_hot(const OneHotCase &, const int32_t *index, float *dst, const PeerOptions &) override;
+    Result pad(const PadCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result slice(const SliceCase &, const float *src, float *dst, const PeerOptions &) override;
+    Result concat(const ConcatCase &, const std::vector<const float *> &src, float *dst, const PeerOptions &) override;
+    Result cumulative_sum(const CumulativeSumCase &, const float *src, float *dst, const PeerOptions &) override;
+
+private:
+    std::shared_ptr<OnnxRuntimeProcess> process_ = std::make_shared<OnnxRuntimeProcess>();
+
+    // A graph that it refuses is one that this peer does not do.
+    Result made(const OnnxGraph &, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,
+                const PeerOptions &, const std::string &note = "");
+};
+
+} // namespace kumiko::bench

@@ -1,0 +1,110 @@
+#include "schedules/library/elementwise_loops.h"
+
+#include "schedules/library/elementwise_reads.h"
+#include "schedules/library/structure.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace kumiko::library {
+
+namespace {
+
+// Whether the stage's axes from d on are one run of elements of all that it reads: a tensor has them side by side as its last ones,
+// or none of them.
+bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
+    std::set<std::string> kept;
+    for (const StageState &other : s.state().stages) {
+        if (other.placement.kind == Placement::Kind::Inline) continue;
+        kept.insert(other.name());
+        for (const Component &c : other.def.components) kept.insert(c.tensor);
+    }
+    const auto variable = [](const Expr &e) {
+        const auto *v = e.as<Halide::Internal::Variable>();
+        return v ? v->name : std::string();
+    };
+    for (const auto &[name, index] : reads_of(op, stage, kept)) {
+        const std::vector<Axis> &axes = s.state().axes_of(name);
+        const auto uses = [&](const Expr &e) {
+            return std::any_of(stage.axes.begin() + static_cast<std::ptrdiff_t>(d), stage.axes.end(),
+                               [&](const Axis &a) { return Halide::Internal::expr_uses_var(e, a.name()); });
+        };
+        if (std::none_of(index.begin(), index.end(), uses)) continue;
+        const size_t run = stage.axes.size() - d;
+        if (index.size() < run || std::any_of(index.begin(), index.end() - static_cast<std::ptrdiff_t>(run), uses))
+            return false;
+        for (size_t k = 0; k < run; k++) {
+            const Axis &mine = stage.axes[d + k];
+            const size_t at = index.size() - run + k;
+            Expr e = index[at];
+            if (k == 0) { // the outermost may begin elsewhere
+                const Expr begin =
+                    Halide::Internal::simplify(e - Halide::Internal::Variable::make(Int(32), mine.name()));
+                if (!uses(begin)) continue;
+            }
+            if (variable(e) != mine.name() || constant_extent(axes[at]) != constant_extent(mine)) return false;
+        }
+    }
+    return true;
+}
+
+// How many reads of the stage, and of those inlined into it, may lie outside of what is read, and so stand under conditions.
+size_t padded_reads(const Schedule &s, const Stage &stage) {
+    size_t n = 0;
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const StageState *inner = s.state().producer(read->name);
+            if (!inner) continue;
+            const bool inlined = inner->placement.kind == Placement::Kind::Inline;
+            n += inner->def.kind == Stage::Kind::Padding ? 1 : inlined ? padded_reads(s, inner->def) : 0;
+        }
+    }
+    return n;
+}
+
+} // namespace
+
+bool divides_for_each_lane(const Stage &stage, const Stage &reader) {
+    struct Divides : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        void by(const Expr &type, const Expr &below) {
+            const auto n = Halide::Internal::as_const_int(below);
+            found = found || (type.type().is_int_or_uint() && !(n && *n > 0 && (*n & (*n - 1)) == 0));
+        }
+        void visit(const Halide::Internal::Div *op) override { by(op->a, op->b), IRVisitor::visit(op); }
+        void visit(const Halide::Internal::Mod *op) override { by(op->a, op->b), IRVisitor::visit(op); }
+    } divides;
+    if (stage.axes.empty() || reader.axes.empty() || stage.axes.size() >= reader.axes.size()) return false;
+    if (!find_axis(stage, reader.axes.back().name())) return false;
+    for (const Expr &e : stage.expressions()) e.accept(&divides);
+    return divides.found;
+}
+
+std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Schedule &s, StageHandle S,
+                                                              const Stage &stage, int64_t block) {
+    std::string last = stage.axes.back().name();
+    auto extent = constant_extent(stage.axes.back());
+    if (stage.is_reduction() || !stage.strides.empty() || S.state().placement.kind != Placement::Kind::Root)
+        return {last, extent};
+    // Arrays behind each other are read far outside of each other where vectors hold elements of several: each by rows of its own.
+    const size_t padded = padded_reads(s, stage);
+    const int64_t lanes = vector_lanes(s.machine(), stage.type);
+    if (padded > 1 || (padded == 1 && extent && *extent >= lanes)) return {last, extent};
+    for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
+        const auto outer = constant_extent(stage.axes[d]);
+        if (!outer || *outer < 1 || *extent < 1 || !one_run(op, s, stage, d)) break;
+        last = LoopName(S.fuse(stage.axes[d].name(), last)).name;
+        extent = *outer * *extent;
+    }
+    return {last, extent};
+}
+
+int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent) {
+    if (!extent || *extent >= lanes || *extent < 1) return lanes;
+    const int fit = static_cast<int>(std::bit_floor(static_cast<uint64_t>(*extent)));
+    constexpr int narrowest = 128; // bits
+    return fit * type.bits() >= narrowest ? fit : lanes;
+}
+
+} // namespace kumiko::library

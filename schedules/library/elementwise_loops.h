@@ -1,0 +1,22 @@
+// Which loops elementwise stages get: where stages are computed, and which axes their vectors run along.
+#pragma once
+
+#include "schedules/schedule.h"
+
+#include <optional>
+
+namespace kumiko::library {
+
+// Whether a stage is computed once for all that shares its elements, rather than where its one reader, which has more axes, needs
+// them: it divides, by other than powers of two, for each lane of the reader's vectors.
+bool divides_for_each_lane(const Stage &stage, const Stage &reader);
+
+// The loop of a pointwise stage's last axis; of several, as one, where that one leaves vectors partly empty, and its extent. Where an array
+// is read with padding, only those are joined of which the last is shorter than a vector.
+std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Schedule &s, StageHandle S,
+                                                              const Stage &stage, int64_t block);
+
+// The widest vectors of which an extent has one at least, down to 128 bits; else `lanes`.
+int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent);
+
+} // namespace kumiko::library

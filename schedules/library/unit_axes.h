@@ -1,0 +1,20 @@
+// Indices beside axes of one element, as those of the result of a window that is the whole image.
+#pragma once
+
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+// An index of several terms without the stage's axes of one element: x + kx is kx where x has no other value than 0.
+inline Expr beside_unit_axes(const Stage &stage, Expr index) {
+    if (index.as<Halide::Internal::Variable>()) return index;
+    bool any = false;
+    for (const Axis &a : stage.axes) {
+        if (constant_extent(a) != 1 || !Halide::Internal::expr_uses_var(index, a.name())) continue;
+        index = Halide::Internal::substitute(a.name(), Expr(0), index);
+        any = true;
+    }
+    return any ? Halide::Internal::simplify(index) : index;
+}
+
+} // namespace kumiko::library
