@@ -1,6 +1,7 @@
 #include "ops/conv.h"
 
 #include "ops/elementwise.h"
+#include "ops/quantise.h"
 #include "support/error.h"
 
 #include <fmt/format.h>
@@ -16,14 +17,29 @@ struct Dimension {
     int kernel, stride, before, after, dilation;
 };
 
+// What the types of all are and how results leave, as the options of the op state it.
+struct End {
+    bool bias, residual;
+    std::string activation;
+    Type w_type, output;
+    bool requantise;
+    int zero_point;
+};
+
+template<typename Options>
+End end_of(const Options &o) {
+    return {o.bias, o.residual, o.activation, o.w_type, o.output, o.requantise, o.zero_point};
+}
+
 struct Shape {
     const char *op;
     std::vector<Dimension> dimensions; // outermost first
     ImageLayout layout;
     int groups;
-    bool bias, residual;
-    std::string activation;
+    End end;
 };
+
+bool stated(Type t) { return t.bits() != 0; }
 
 Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &o) {
     return {op,
@@ -31,14 +47,12 @@ Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, con
              {"x", "width", W, KW, o.stride_x, o.pad_left, o.pad_right, o.dilation_x}},
             o.layout,
             o.groups,
-            o.bias,
-            o.residual,
-            o.activation};
+            end_of(o)};
 }
 
 // From options that give one number for all axes or one for each.
 Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOptions &o) {
-    Shape s{op, named, o.layout, o.groups, o.bias, o.residual, o.activation};
+    Shape s{op, named, o.layout, o.groups, end_of(o)};
     const auto number = [&](const char *what, const std::vector<int> &list, size_t d) {
         if (list.size() != 1 && list.size() != named.size())
             throw UserError(fmt::format("{}: {} has {} numbers; legal is one{}", op, what, list.size(),
@@ -63,6 +77,10 @@ void check(const Shape &s) {
     for (const Dimension &d : s.dimensions) at_least("dilation_" + d.axis, d.dilation, 1);
     at_least("groups", s.groups, 1);
     for (const Dimension &d : s.dimensions) at_least("a padding", std::min(d.before, d.after), 0);
+    if (s.end.zero_point && !s.end.requantise)
+        throw UserError(fmt::format("{}: zero_point is for requantise, which is not asked for", s.op));
+    if (s.end.requantise && s.end.residual)
+        throw UserError(fmt::format("{} with requantise takes no residual; legal is one of them", s.op));
 }
 
 Expr out_extent(const Dimension &d) {
@@ -88,13 +106,21 @@ Expr source(const Axis &out, const Axis &k, const Dimension &d) {
 // What all convolutions share: the axes of the image, how X is read, and the end.
 struct Parts {
     const Shape &s;
-    Type acc, out;
+    const End &end;
+    Type weight, acc, out;
     Axis n;
     std::vector<Axis> in, pixel, window; // y and x of X, y and x of Y, ky and kx
 
     Parts(Type t, const Expr &N, const Shape &s)
-        : s(s), acc(accumulator_type(t)), out(t.is_float() ? t : acc), n("n", N) {
+        : s(s), end(s.end), weight(stated(end.w_type) ? end.w_type : t), acc(accumulator_type(t)),
+          out(stated(end.output) ? end.output
+              : t.is_float()     ? t
+                                 : acc),
+          n("n", N) {
         check(s);
+        if (end.requantise && acc != i32)
+            throw UserError(
+                fmt::format("{} requantises sums of i32, not {}; legal are X and W of 8 bits", s.op, type_name(acc)));
         for (const Dimension &d : s.dimensions) {
             in.emplace_back(d.axis, d.size);
             pixel.emplace_back(d.axis, out_extent(d));
@@ -129,17 +155,21 @@ struct Parts {
 
     Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value) const {
         const std::vector<Axis> axes = image(channels, pixel);
-        if (s.bias) {
-            Tensor bias = input("bias", out, channels);
-            inputs.push_back(bias);
-            value = value + widened(bias.at(std::vector<Expr>(channels.begin(), channels.end())));
+        const std::vector<Expr> channel(channels.begin(), channels.end());
+        if (end.bias) {
+            inputs.push_back(input("bias", end.requantise ? acc : out, channels));
+            value = value + widened(inputs.back().at(channel));
         }
-        if (s.residual) {
-            Tensor residual = input("residual", out, axes);
-            inputs.push_back(residual);
-            value = value + widened(residual.at(std::vector<Expr>(axes.begin(), axes.end())));
+        if (end.residual) {
+            inputs.push_back(input("residual", out, axes));
+            value = value + widened(inputs.back().at(std::vector<Expr>(axes.begin(), axes.end())));
         }
-        value = activated(s.activation, value);
+        if (end.requantise) {
+            inputs.push_back(input("scale", f32, channels));
+            value = requantised(s.op, out, value, inputs.back().at(channel), end.zero_point, end.activation);
+        } else {
+            value = activated(end.activation, value);
+        }
         if (value.type() != out) value = cast(out, value);
         return Op(s.op, inputs, {compute("Y", axes, value)});
     }
@@ -170,7 +200,7 @@ Op dense(Type t, const Expr &N, const Expr &C, const Expr &O, const Shape &s) {
         weights.insert(p.channels_last() ? weights.end() - 1 : weights.begin(),
                        g); // o runs over g, then o, in both layouts
     }
-    Tensor X = input("X", t, p.image(in_channels, p.in)), K = input("W", t, weights);
+    Tensor X = input("X", t, p.image(in_channels, p.in)), K = input("W", p.weight, weights);
     const Expr product = p.read(X, in_channels) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
     return p.finish({X, K}, out_channels, sum(product, over));
 }
@@ -207,7 +237,7 @@ Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const E
     Axis c("c", C);
     std::vector<Axis> weights = p.window;
     weights.insert(p.channels_last() ? weights.end() : weights.begin(), c);
-    Tensor X = input("X", t, p.image({c}, p.in)), K = input("W", t, weights);
+    Tensor X = input("X", t, p.image({c}, p.in)), K = input("W", p.weight, weights);
     const Expr product = p.read(X, {c}) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
     return p.finish({X, K}, {c}, sum(product, p.window));
 }
