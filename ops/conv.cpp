@@ -17,6 +17,11 @@ struct Dimension {
     int kernel, stride, before, after, dilation;
 };
 
+struct PoolEnd {
+    std::string kind; // "": none
+    int window = 1, stride = 1, padding = 0;
+};
+
 // What the types of all are and how results leave, as the options of the op state it.
 struct End {
     bool bias, residual;
@@ -24,11 +29,12 @@ struct End {
     Type w_type, output;
     bool requantise;
     int zero_point;
+    PoolEnd pool;
 };
 
 template<typename Options>
 End end_of(const Options &o) {
-    return {o.bias, o.residual, o.activation, o.w_type, o.output, o.requantise, o.zero_point};
+    return {o.bias, o.residual, o.activation, o.w_type, o.output, o.requantise, o.zero_point, {}};
 }
 
 struct Shape {
@@ -42,12 +48,14 @@ struct Shape {
 bool stated(Type t) { return t.bits() != 0; }
 
 Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &o) {
-    return {op,
+    Shape s{op,
             {{"y", "height", H, KH, o.stride_y, o.pad_top, o.pad_bottom, o.dilation_y},
              {"x", "width", W, KW, o.stride_x, o.pad_left, o.pad_right, o.dilation_x}},
             o.layout,
             o.groups,
             end_of(o)};
+    s.end.pool = {o.pool, o.pool_window, o.pool_stride, o.pool_padding};
+    return s;
 }
 
 // From options that give one number for all axes or one for each.
@@ -68,6 +76,19 @@ Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOp
     return s;
 }
 
+void check(const char *op, const PoolEnd &p) {
+    if (p.kind.empty()) return;
+    if (p.kind != "max" && p.kind != "average")
+        throw UserError(fmt::format("{}: the pool is \"{}\"; legal is max, average, or none", op, p.kind));
+    if (p.window < 1 || p.stride < 1 || p.padding < 0 || p.padding >= p.window)
+        throw UserError(
+            fmt::format("{}: a pool of windows of {} with stride {} and padding {}; legal are a window and a "
+                        "stride of 1 or more, and a padding from 0 to the window less 1",
+                        op, p.window, p.stride, p.padding));
+    if (p.kind == "average" && p.padding)
+        throw UserError(fmt::format("{}: an average pool with padding {}; legal is 0", op, p.padding));
+}
+
 void check(const Shape &s) {
     const auto at_least = [&](const std::string &name, int value, int low) {
         if (value < low) throw UserError(fmt::format("{}: {} is {}; legal is {} or more", s.op, name, value, low));
@@ -81,6 +102,7 @@ void check(const Shape &s) {
         throw UserError(fmt::format("{}: zero_point is for requantise, which is not asked for", s.op));
     if (s.end.requantise && s.end.residual)
         throw UserError(fmt::format("{} with requantise takes no residual; legal is one of them", s.op));
+    check(s.op, s.end.pool);
 }
 
 Expr out_extent(const Dimension &d) {
@@ -171,7 +193,37 @@ struct Parts {
             value = activated(end.activation, value);
         }
         if (value.type() != out) value = cast(out, value);
-        return Op(s.op, inputs, {compute("Y", axes, value)});
+        if (end.pool.kind.empty()) return Op(s.op, inputs, {compute("Y", axes, value)});
+        return Op(s.op, inputs, {pooled(compute("conv", axes, value), channels)});
+    }
+
+    Tensor pooled(const Tensor &conv, const std::vector<Axis> &channels) const {
+        const PoolEnd &p = end.pool;
+        std::vector<Axis> places, window;
+        std::vector<Expr> at;
+        for (const Axis &a : pixel) {
+            const Expr room = Halide::Internal::simplify(a.extent() + (2 * p.padding - p.window));
+            if (const auto left = Halide::Internal::as_const_int(room); left && *left < 0)
+                throw UserError(
+                    fmt::format("{}: a pool of windows of {} is larger than what it is of with its padding, {}", s.op,
+                                p.window, *left + p.window));
+            places.emplace_back(a.name(), Halide::Internal::simplify(room / p.stride + 1));
+            window.emplace_back("p" + a.name(), p.window);
+            // Outside of the image the nearest element stands, which is in the window too.
+            const Expr first = scaled(places.back(), p.stride) + window.back();
+            at.push_back(p.padding ? max(min(first - p.padding, a.extent() - 1), 0) : first);
+        }
+        const Expr x = conv.at(image<Expr>(channels, at));
+        const std::vector<Axis> axes = image(channels, places);
+        if (p.kind == "max") return compute("Y", axes, maximum(x, window));
+        if (!out.is_float())
+            throw UserError(
+                fmt::format("{}: an average pool takes floats, not {}; legal is max", s.op, type_name(out)));
+        const Type c = accumulator_type(out);
+        double all = 1;
+        for (size_t d = 0; d < window.size(); d++) all *= p.window;
+        const Expr mean = sum(c == out ? x : cast(c, Element(x)), window) * Halide::Internal::make_const(c, 1 / all);
+        return compute("Y", axes, c == out ? mean : cast(out, Element(mean)));
     }
 };
 

@@ -25,6 +25,10 @@ struct Conv2dOptions {
     // bias, then the activation, rounded and saturated as in ops/quantise.h. Without residual.
     bool requantise = false;
     int zero_point = 0;
+    // "max" or "average": Y is, as in ops/pool.h, of windows of what it would be else, the stage "conv", of pool_window rows and columns,
+    // pool_stride apart. The average is of floats and without padding. The residual is shaped like "conv".
+    std::string pool;
+    int pool_window = 2, pool_stride = 2, pool_padding = 0;
 
     Conv2dOptions &stride(int s);
     Conv2dOptions &padding(int p); // on all four sides
@@ -41,7 +45,7 @@ Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, co
 
 // conv2d with a window of 3 × 3 by Winograd's minimal filtering, F(tile × tile, 3 × 3), tile 2 or 4: 16 products for 4 results or 36 for
 // 16, where the direct sum takes 9 for each. X, W, Y, bias, residual and activation as in conv2d, NCHW, f32 or f64; stride, dilation and
-// groups 1, all of one type. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
+// groups 1, all of one type, without a pool. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
 // sum S, before bias, residual and activation, is Aᵀ (Σc (G w Gᵀ) ⊙ (Bᵀ x B)) A for each tile, and with |·| of every entry
 //
 //   |S − exact| ≤ (C + 32) · u · |Aᵀ| (Σc (|G| |w| |Gᵀ|) ⊙ (|Bᵀ| |x| |B|)) |A|

@@ -42,7 +42,11 @@ std::vector<Parameter> conv_parameters(bool depthwise) {
     p.push_back(flag("bias", "add a value to each output channel"));
     p.push_back(flag("residual", "add a tensor shaped like the output"));
     p.push_back(activation());
-    return with(p, conv_types());
+    p = with(p, conv_types());
+    return with(p, {choice("pool", "of windows of the result", {"", "max", "average"}),
+                    integer("pool_window", 2, "rows and columns of them"),
+                    integer("pool_stride", 2, "step of them, both ways"),
+                    integer("pool_padding", 0, "rows and columns around the result, all sides")});
 }
 
 Op build_conv(const Arguments &a, bool depthwise) {
@@ -53,6 +57,9 @@ Op build_conv(const Arguments &a, bool depthwise) {
     o.residual = a.flag("residual");
     o.activation = a.text("activation");
     read_conv_types(a, o);
+    o.pool = a.text("pool");
+    o.pool_window = a.integer("pool_window"), o.pool_stride = a.integer("pool_stride");
+    o.pool_padding = a.integer("pool_padding");
     if (depthwise)
         return depthwise_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.integer("kh"),
                                 a.integer("kw"), o);
