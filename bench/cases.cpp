@@ -30,6 +30,7 @@ const std::vector<Suite> &suites() {
         {"gemv", "a matrix times a vector, either side", "gemv", gemv_shapes()},
         {"conv-f32", "convolutions of ResNet-50, MobileNetV2 and VGG-16, NCHW", "conv2d", conv_f32_shapes()},
         {"conv-int8", "convolutions of ResNet-50 of s8, summed in s32, NCHW", "conv2d", conv_int8_shapes()},
+        {"conv-u8s8", "the same of images of u8 by weights of s8", "conv2d", conv_u8s8_shapes()},
         {"depthwise-f32", "depthwise convolutions of MobileNetV2, NCHW", "depthwise_conv2d", depthwise_shapes()},
         {"rows", "softmax, norms and reductions", "", rows_shapes(), "softmax,m=64,n=1024"},
         {"elementwise", "functions of each element", "", elementwise_shapes(), "relu,n=1024"},

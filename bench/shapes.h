@@ -23,6 +23,7 @@ Shapes attention_shapes();
 // bench/shapes_conv.cpp
 Shapes conv_f32_shapes();
 Shapes conv_int8_shapes();
+Shapes conv_u8s8_shapes();
 Shapes depthwise_shapes();
 
 // bench/shapes_memory.cpp

@@ -65,6 +65,16 @@ Shapes conv_int8_shapes() {
     return shapes;
 }
 
+Shapes conv_u8s8_shapes() {
+    Shapes shapes;
+    for (const Layer &l : resnet50) {
+        shapes.push_back({"conv2d", parameters(l)});
+        shapes.back().second["type"] = "u8";
+        shapes.back().second["w_type"] = "i8";
+    }
+    return shapes;
+}
+
 Shapes depthwise_shapes() {
     Shapes shapes;
     for (const Layer &l : mobilenet_v2_depthwise) shapes.push_back({"depthwise_conv2d", parameters(l)});

@@ -1,6 +1,7 @@
 #include "ops/conv.h"
 
 #include "ops/elementwise.h"
+#include "ops/quantise.h"
 #include "support/error.h"
 
 #include <fmt/format.h>
@@ -16,29 +17,50 @@ struct Dimension {
     int kernel, stride, before, after, dilation;
 };
 
+struct PoolEnd {
+    std::string kind; // "": none
+    int window = 1, stride = 1, padding = 0;
+};
+
+// What the types of all are and how results leave, as the options of the op state it.
+struct End {
+    bool bias, residual;
+    std::string activation;
+    Type w_type, output;
+    bool requantise;
+    int zero_point;
+    PoolEnd pool;
+};
+
+template<typename Options>
+End end_of(const Options &o) {
+    return {o.bias, o.residual, o.activation, o.w_type, o.output, o.requantise, o.zero_point, {}};
+}
+
 struct Shape {
     const char *op;
     std::vector<Dimension> dimensions; // outermost first
     ImageLayout layout;
     int groups;
-    bool bias, residual;
-    std::string activation;
+    End end;
 };
 
+bool stated(Type t) { return t.bits() != 0; }
+
 Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, const Conv2dOptions &o) {
-    return {op,
+    Shape s{op,
             {{"y", "height", H, KH, o.stride_y, o.pad_top, o.pad_bottom, o.dilation_y},
              {"x", "width", W, KW, o.stride_x, o.pad_left, o.pad_right, o.dilation_x}},
             o.layout,
             o.groups,
-            o.bias,
-            o.residual,
-            o.activation};
+            end_of(o)};
+    s.end.pool = {o.pool, o.pool_window, o.pool_stride, o.pool_padding};
+    return s;
 }
 
 // From options that give one number for all axes or one for each.
 Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOptions &o) {
-    Shape s{op, named, o.layout, o.groups, o.bias, o.residual, o.activation};
+    Shape s{op, named, o.layout, o.groups, end_of(o)};
     const auto number = [&](const char *what, const std::vector<int> &list, size_t d) {
         if (list.size() != 1 && list.size() != named.size())
             throw UserError(fmt::format("{}: {} has {} numbers; legal is one{}", op, what, list.size(),
@@ -54,6 +76,19 @@ Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOp
     return s;
 }
 
+void check(const char *op, const PoolEnd &p) {
+    if (p.kind.empty()) return;
+    if (p.kind != "max" && p.kind != "average")
+        throw UserError(fmt::format("{}: the pool is \"{}\"; legal is max, average, or none", op, p.kind));
+    if (p.window < 1 || p.stride < 1 || p.padding < 0 || p.padding >= p.window)
+        throw UserError(
+            fmt::format("{}: a pool of windows of {} with stride {} and padding {}; legal are a window and a "
+                        "stride of 1 or more, and a padding from 0 to the window less 1",
+                        op, p.window, p.stride, p.padding));
+    if (p.kind == "average" && p.padding)
+        throw UserError(fmt::format("{}: an average pool with padding {}; legal is 0", op, p.padding));
+}
+
 void check(const Shape &s) {
     const auto at_least = [&](const std::string &name, int value, int low) {
         if (value < low) throw UserError(fmt::format("{}: {} is {}; legal is {} or more", s.op, name, value, low));
@@ -63,6 +98,11 @@ void check(const Shape &s) {
     for (const Dimension &d : s.dimensions) at_least("dilation_" + d.axis, d.dilation, 1);
     at_least("groups", s.groups, 1);
     for (const Dimension &d : s.dimensions) at_least("a padding", std::min(d.before, d.after), 0);
+    if (s.end.zero_point && !s.end.requantise)
+        throw UserError(fmt::format("{}: zero_point is for requantise, which is not asked for", s.op));
+    if (s.end.requantise && s.end.residual)
+        throw UserError(fmt::format("{} with requantise takes no residual; legal is one of them", s.op));
+    check(s.op, s.end.pool);
 }
 
 Expr out_extent(const Dimension &d) {
@@ -88,13 +128,21 @@ Expr source(const Axis &out, const Axis &k, const Dimension &d) {
 // What all convolutions share: the axes of the image, how X is read, and the end.
 struct Parts {
     const Shape &s;
-    Type acc, out;
+    const End &end;
+    Type weight, acc, out;
     Axis n;
     std::vector<Axis> in, pixel, window; // y and x of X, y and x of Y, ky and kx
 
     Parts(Type t, const Expr &N, const Shape &s)
-        : s(s), acc(accumulator_type(t)), out(t.is_float() ? t : acc), n("n", N) {
+        : s(s), end(s.end), weight(stated(end.w_type) ? end.w_type : t), acc(accumulator_type(t)),
+          out(stated(end.output) ? end.output
+              : t.is_float()     ? t
+                                 : acc),
+          n("n", N) {
         check(s);
+        if (end.requantise && acc != i32)
+            throw UserError(
+                fmt::format("{} requantises sums of i32, not {}; legal are X and W of 8 bits", s.op, type_name(acc)));
         for (const Dimension &d : s.dimensions) {
             in.emplace_back(d.axis, d.size);
             pixel.emplace_back(d.axis, out_extent(d));
@@ -129,19 +177,53 @@ struct Parts {
 
     Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value) const {
         const std::vector<Axis> axes = image(channels, pixel);
-        if (s.bias) {
-            Tensor bias = input("bias", out, channels);
-            inputs.push_back(bias);
-            value = value + widened(bias.at(std::vector<Expr>(channels.begin(), channels.end())));
+        const std::vector<Expr> channel(channels.begin(), channels.end());
+        if (end.bias) {
+            inputs.push_back(input("bias", end.requantise ? acc : out, channels));
+            value = value + widened(inputs.back().at(channel));
         }
-        if (s.residual) {
-            Tensor residual = input("residual", out, axes);
-            inputs.push_back(residual);
-            value = value + widened(residual.at(std::vector<Expr>(axes.begin(), axes.end())));
+        if (end.residual) {
+            inputs.push_back(input("residual", out, axes));
+            value = value + widened(inputs.back().at(std::vector<Expr>(axes.begin(), axes.end())));
         }
-        value = activated(s.activation, value);
+        if (end.requantise) {
+            inputs.push_back(input("scale", f32, channels));
+            value = requantised(s.op, out, value, inputs.back().at(channel), end.zero_point, end.activation);
+        } else {
+            value = activated(end.activation, value);
+        }
         if (value.type() != out) value = cast(out, value);
-        return Op(s.op, inputs, {compute("Y", axes, value)});
+        if (end.pool.kind.empty()) return Op(s.op, inputs, {compute("Y", axes, value)});
+        return Op(s.op, inputs, {pooled(compute("conv", axes, value), channels)});
+    }
+
+    Tensor pooled(const Tensor &conv, const std::vector<Axis> &channels) const {
+        const PoolEnd &p = end.pool;
+        std::vector<Axis> places, window;
+        std::vector<Expr> at;
+        for (const Axis &a : pixel) {
+            const Expr room = Halide::Internal::simplify(a.extent() + (2 * p.padding - p.window));
+            if (const auto left = Halide::Internal::as_const_int(room); left && *left < 0)
+                throw UserError(
+                    fmt::format("{}: a pool of windows of {} is larger than what it is of with its padding, {}", s.op,
+                                p.window, *left + p.window));
+            places.emplace_back(a.name(), Halide::Internal::simplify(room / p.stride + 1));
+            window.emplace_back("p" + a.name(), p.window);
+            // Outside of the image the nearest element stands, which is in the window too.
+            const Expr first = scaled(places.back(), p.stride) + window.back();
+            at.push_back(p.padding ? max(min(first - p.padding, a.extent() - 1), 0) : first);
+        }
+        const Expr x = conv.at(image<Expr>(channels, at));
+        const std::vector<Axis> axes = image(channels, places);
+        if (p.kind == "max") return compute("Y", axes, maximum(x, window));
+        if (!out.is_float())
+            throw UserError(
+                fmt::format("{}: an average pool takes floats, not {}; legal is max", s.op, type_name(out)));
+        const Type c = accumulator_type(out);
+        double all = 1;
+        for (size_t d = 0; d < window.size(); d++) all *= p.window;
+        const Expr mean = sum(c == out ? x : cast(c, Element(x)), window) * Halide::Internal::make_const(c, 1 / all);
+        return compute("Y", axes, c == out ? mean : cast(out, Element(mean)));
     }
 };
 
@@ -170,7 +252,7 @@ Op dense(Type t, const Expr &N, const Expr &C, const Expr &O, const Shape &s) {
         weights.insert(p.channels_last() ? weights.end() - 1 : weights.begin(),
                        g); // o runs over g, then o, in both layouts
     }
-    Tensor X = input("X", t, p.image(in_channels, p.in)), K = input("W", t, weights);
+    Tensor X = input("X", t, p.image(in_channels, p.in)), K = input("W", p.weight, weights);
     const Expr product = p.read(X, in_channels) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
     return p.finish({X, K}, out_channels, sum(product, over));
 }
@@ -207,7 +289,7 @@ Op depthwise_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const E
     Axis c("c", C);
     std::vector<Axis> weights = p.window;
     weights.insert(p.channels_last() ? weights.end() : weights.begin(), c);
-    Tensor X = input("X", t, p.image({c}, p.in)), K = input("W", t, weights);
+    Tensor X = input("X", t, p.image({c}, p.in)), K = input("W", p.weight, weights);
     const Expr product = p.read(X, {c}) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
     return p.finish({X, K}, {c}, sum(product, p.window));
 }

@@ -19,6 +19,16 @@ struct Conv2dOptions {
     bool bias = false;      // an input "bias" over the output channels
     bool residual = false;  // a last input "residual", shaped like Y, added before the activation
     std::string activation; // a unary function of ops/elementwise.h
+    Type w_type;            // of W; the type of X unless stated
+    Type output;            // of Y; a float type of X, else the accumulation type, unless stated
+    // The sum and its bias, both i32, become i8 or u8 as `output` says: times an input "scale" of f32 over the output channels, behind the
+    // bias, then the activation, rounded and saturated as in ops/quantise.h. Without residual.
+    bool requantise = false;
+    int zero_point = 0;
+    // "max" or "average": Y is, as in ops/pool.h, of windows of what it would be else, the stage "conv", of pool_window rows and columns,
+    // pool_stride apart. The average is of floats and without padding. The residual is shaped like "conv".
+    std::string pool;
+    int pool_window = 2, pool_stride = 2, pool_padding = 0;
 
     Conv2dOptions &stride(int s);
     Conv2dOptions &padding(int p); // on all four sides
@@ -29,13 +39,13 @@ struct Conv2dOptions {
 // With groups, c and o count within a group and an axis g stands before them: the arrays lie in memory as without it.
 // Depthwise: W (c, ky, kx) or (ky, kx, c), Y (n, c, y, x) or (n, y, x, c), and no reduction over channels.
 // With padding X is read through the stage "X.padded". N images of C channels, H × W; O output channels; KH × KW weights.
-// f16 and bf16 are summed in f32, i8 and u8 in i32.
+// f16 and bf16 are summed in f32, i8 and u8 in i32; what W is of is cast to the type of the sum.
 Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &O, int KH, int KW,
           const Conv2dOptions &options = {});
 
 // conv2d with a window of 3 × 3 by Winograd's minimal filtering, F(tile × tile, 3 × 3), tile 2 or 4: 16 products for 4 results or 36 for
 // 16, where the direct sum takes 9 for each. X, W, Y, bias, residual and activation as in conv2d, NCHW, f32 or f64; stride, dilation and
-// groups 1. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
+// groups 1, all of one type, without a pool. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
 // sum S, before bias, residual and activation, is Aᵀ (Σc (G w Gᵀ) ⊙ (Bᵀ x B)) A for each tile, and with |·| of every entry
 //
 //   |S − exact| ≤ (C + 32) · u · |Aᵀ| (Σc (|G| |w| |Gᵀ|) ⊙ (|Bᵀ| |x| |B|)) |A|
@@ -54,8 +64,11 @@ struct ConvOptions {
     ImageLayout layout = ImageLayout::NCHW;                       // channels before z, y and x, or after them
     std::vector<int> stride = {1}, padding = {0}, dilation = {1}; // one for all axes, or one for each, outermost first
     int groups = 1;
-    bool bias = false, residual = false; // as in Conv2dOptions, like the activation
+    bool bias = false, residual = false; // as in Conv2dOptions, like all that follows
     std::string activation;
+    Type w_type, output;
+    bool requantise = false;
+    int zero_point = 0;
 };
 
 // X (n, c, x) and W (o, c, kx) to Y (n, o, x), or with channels last X (n, x, c) and W (kx, c, o) to Y (n, x, o); the rest as in conv2d.

@@ -76,6 +76,10 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     legal(o.dilation_y == 1 && o.dilation_x == 1, "the dilation is not 1", "1, conv2d for others");
     legal(o.groups == 1, "there are groups", "one group, conv2d for others");
     legal(o.layout == ImageLayout::NCHW, "the layout is nhwc", "nchw, conv2d for others");
+    const auto own = [&](Type of) { return of.bits() == 0 || of == t; };
+    legal(own(o.w_type) && own(o.output) && !o.requantise && !o.zero_point, "W or Y is of another type than X",
+          "one type, conv2d for others");
+    legal(o.pool.empty(), "there is a pool", "none, conv2d for others");
     legal(std::min({o.pad_top, o.pad_left, o.pad_bottom, o.pad_right}) >= 0, "a padding is below 0", "0 or more");
     const auto results = [&](const char *what, const Expr &size, int before, int after) {
         if (const auto n = Halide::Internal::as_const_int(size); n && *n + before + after < 3)

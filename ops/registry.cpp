@@ -37,9 +37,12 @@ Op build_matmul(const Arguments &a) {
 
 } // namespace
 
+Parameter type_or_same(const std::string &name, const std::string &summary) {
+    return choice(name, summary,
+                  {"same", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"});
+}
+
 void add_products(Table &table) {
-    const std::vector<std::string> types = {"same", "bool", "i8",  "i16", "i32",  "i64", "u8",
-                                            "u16",  "u32",  "u64", "f16", "bf16", "f32", "f64"};
     table.add("matmul", "C(i, j) = sum over k: A(i, k) * B(k, j)",
               {size("m", "rows of C"),
                size("n", "columns of C"),
@@ -53,8 +56,8 @@ void add_products(Table &table) {
                activation(),
                {"strided", Kind::Flag, false, "rows of A, B and C are lda, ldb and ldc elements apart", {}, true},
                type(),
-               {"b_type", Kind::Choice, "same", "type of B", types},
-               {"output", Kind::Choice, "same", "type of C; same: of A, or i32", types},
+               type_or_same("b_type", "type of B"),
+               type_or_same("output", "type of C; same: of A, or i32"),
                flag("requantise", "C is i8 or u8: the sum and an i32 bias, times a scale for each column, rounded"),
                integer("zero_point", 0, "added to what is rounded")},
               build_matmul);

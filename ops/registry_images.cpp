@@ -7,6 +7,26 @@ namespace kumiko::ops {
 
 namespace {
 
+// Behind the type of a convolution: other types, and results of 8 bits.
+std::vector<Parameter> conv_types() {
+    return {type("type of X, and of the rest"), type_or_same("w_type", "type of W"),
+            type_or_same("output", "type of Y; same: of X, or i32"),
+            flag("requantise", "Y is i8 or u8: the sum and an i32 bias, times a scale for each channel, rounded"),
+            integer("zero_point", 0, "added to what is rounded")};
+}
+
+template<typename Options>
+void read_conv_types(const Arguments &a, Options &o) {
+    o.w_type = a.type_or_same("w_type");
+    o.output = a.type_or_same("output");
+    o.requantise = a.flag("requantise"), o.zero_point = a.integer("zero_point");
+}
+
+std::vector<Parameter> with(std::vector<Parameter> first, const std::vector<Parameter> &more) {
+    first.insert(first.end(), more.begin(), more.end());
+    return first;
+}
+
 std::vector<Parameter> conv_parameters(bool depthwise) {
     std::vector<Parameter> p = {size("n", "images", 1), size("c", "input channels"), size("h", "height of the input"),
                                 size("w", "width of the input")};
@@ -22,8 +42,11 @@ std::vector<Parameter> conv_parameters(bool depthwise) {
     p.push_back(flag("bias", "add a value to each output channel"));
     p.push_back(flag("residual", "add a tensor shaped like the output"));
     p.push_back(activation());
-    p.push_back(type());
-    return p;
+    p = with(p, conv_types());
+    return with(p, {choice("pool", "of windows of the result", {"", "max", "average"}),
+                    integer("pool_window", 2, "rows and columns of them"),
+                    integer("pool_stride", 2, "step of them, both ways"),
+                    integer("pool_padding", 0, "rows and columns around the result, all sides")});
 }
 
 Op build_conv(const Arguments &a, bool depthwise) {
@@ -33,6 +56,10 @@ Op build_conv(const Arguments &a, bool depthwise) {
     o.bias = a.flag("bias");
     o.residual = a.flag("residual");
     o.activation = a.text("activation");
+    read_conv_types(a, o);
+    o.pool = a.text("pool");
+    o.pool_window = a.integer("pool_window"), o.pool_stride = a.integer("pool_stride");
+    o.pool_padding = a.integer("pool_padding");
     if (depthwise)
         return depthwise_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"), a.integer("kh"),
                                 a.integer("kw"), o);
@@ -63,22 +90,15 @@ Op build_pool(const Arguments &a, bool average) {
                                                a.integer("kh"), a.integer("kw"), o);
 }
 
-std::vector<Parameter> with(std::vector<Parameter> first, const std::vector<Parameter> &more) {
-    first.insert(first.end(), more.begin(), more.end());
-    return first;
-}
-
 // Of conv1d and conv3d, behind their sizes.
 std::vector<Parameter> conv_options(const std::vector<std::string> &layouts) {
-    return {integers("stride", "step; one number, or one for each axis", {1}),
-            integers("padding", "zeros around the input; one number, or one for each axis", {0}),
-            integers("dilation", "distance between weights; one number, or one for each axis", {1}),
-            integer("groups", 1, "groups of channels"),
-            choice("layout", "order of the axes of images", layouts),
-            flag("bias", "add a value to each output channel"),
-            flag("residual", "add a tensor shaped like the output"),
-            activation(),
-            type()};
+    return with({integers("stride", "step; one number, or one for each axis", {1}),
+                 integers("padding", "zeros around the input; one number, or one for each axis", {0}),
+                 integers("dilation", "distance between weights; one number, or one for each axis", {1}),
+                 integer("groups", 1, "groups of channels"), choice("layout", "order of the axes of images", layouts),
+                 flag("bias", "add a value to each output channel"),
+                 flag("residual", "add a tensor shaped like the output"), activation()},
+                conv_types());
 }
 
 ConvOptions conv_options_of(const Arguments &a) {
@@ -91,6 +111,7 @@ ConvOptions conv_options_of(const Arguments &a) {
     o.bias = a.flag("bias");
     o.residual = a.flag("residual");
     o.activation = a.text("activation");
+    read_conv_types(a, o);
     return o;
 }
 

@@ -57,6 +57,8 @@ inline Parameter choice(const std::string &name, const std::string &summary, con
 inline Parameter type(const std::string &summary = "type of the elements") {
     return {"type", Parameter::Kind::Type, "f32", summary, {}};
 }
+// Of a type that "same" leaves to the others.
+Parameter type_or_same(const std::string &name, const std::string &summary);
 Parameter activation();
 inline Parameter layout() { return choice("layout", "order of the axes of images", {"nchw", "nhwc"}); }
 inline ImageLayout layout_of(const Arguments &a) {

@@ -1,5 +1,6 @@
 #include "schedules/library/conv.h"
 
+#include "schedules/library/conv_pool.h"
 #include "schedules/library/conv_roles.h"
 
 namespace kumiko::library {
@@ -150,6 +151,7 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     }
     s.accumulate_in(Y.name(), "registers", innermost_tile);
     if (!c.consumer.empty()) Y.finish_in(c.consumer);
+    schedule_pool(s, c, p.parallel);
     if (!c.reader.empty()) {
         StageHandle R = s.stage(c.reader);
         const std::vector<std::string> loops = R.state().order;

@@ -2,6 +2,8 @@
 
 #include "machine/machine.h"
 #include "schedules/library/conv_filters_copies.h"
+#include "schedules/library/conv_pool.h"
+#include "support/error.h"
 
 namespace kumiko::library {
 
@@ -45,7 +47,9 @@ std::optional<ConvRoles> conv_filters_roles(const Op &op) {
     if (r->nhwc) return r; // results lie in vectors of filters as they are computed
     int64_t steps = 1;     // short sums do not pay for results that have to be turned into rows of their planes
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
-    if (steps < (r->dense && !is_narrow(op, *r) ? fewest_steps : fewest_steps / 2)) return std::nullopt;
+    const bool cheap =
+        !r->dense || is_narrow(op, *r) || pays_by_tiles(op, *r); // to turn, or against what else there is
+    if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return std::nullopt;
     // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
     const int64_t results = pixels_of(sum, *r);
     if (is_narrow(op, *r)) return r; // copies hold what is multiplied, in any order
@@ -139,8 +143,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int registers = accumulator_registers(machine) - (in_two && through_window ? 2 : 0);
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     const bool follow = rows_follow(sum, r);
+    p.pool_rows = follow ? rows_of_pool(op, r, machine, vectors * lanes) : Tile(0, {0});
     // Runs of results that go on in the next row waste less, and neighbours in them share no element that would have to be kept.
-    const int64_t tile = registers / vectors, height = follow ? extent_of(sum, r.row, 64) : 1;
+    const int64_t tile = registers / vectors, height = follow ? rows_together(op, r, p.pool_rows) : 1;
     p.through_rows = follow ? Flag(true) : Flag(false, {false});
     p.pixels =
         Tile::nearest(best_run(row * height, std::min(row * height, tile), vectors).pixels, up_to(16, row * height));
@@ -160,9 +165,10 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t read = skips ? 2 * row : row;
     const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
     const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
-    const int64_t most = window == 1
-                             ? first / (vectors * lanes * sum.type.bytes())
-                             : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / (r.nhwc ? 2 : 8)) / bytes);
+    // Results that are visited again in the second cache, as a pool's tiles are, leave it to what is summed.
+    const int64_t share = r.nhwc || p.pool_rows > 0 ? 2 : 8;
+    const int64_t most = window == 1 ? first / (vectors * lanes * sum.type.bytes())
+                                     : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / share) / bytes);
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
     p.depth = Tile::nearest(depth >= all ? all : depth, depths);
@@ -220,6 +226,8 @@ void extend_window(Schedule &s, ConvRoles &r, Stage &sum, const std::string &col
 // One way to multiply; `needs` is what the values have to be for it, `ahead` the product for which weights are packed.
 Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const Product &way,
                      const Product &ahead, const std::optional<ValuesWithin> &needs) {
+    if (p.pool_rows > 0 && !p.through_rows)
+        throw UserError("pool_rows is above 0 without through_rows; legal is 0, or through_rows");
     ConvRoles r = *conv_filters_roles(op);
     Stage sum = *r.contraction.sum;
     const std::string name = sum.name;
@@ -273,7 +281,11 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     if (!copies.name.empty()) Y.unroll(copies);
     if (p.unroll.is("kx")) Y.unroll(column);
     if (lanes > 1 && way.group == 1) Y.vectorize(filter, lanes);
-    if (p.parallel) share_out(Y, order, threads_of(machine));
+    PoolTiles tiles;
+    if (p.pool_rows > 0)
+        tiles = tile_pool(s, r, wide, p.pool_rows, p.parallel);
+    else if (p.parallel)
+        share_out(Y, order, threads_of(machine));
     if (!r.padding.empty()) {
         StageHandle X = s.stage(r.padding);
         X.compute_root();
@@ -287,10 +299,14 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     s.accumulate_in(Y.name(), "registers", runs);
     if (!block.name.empty() && (p.outer.is("filters") || !r.outside.empty())) {
         int64_t results = sum.type.bytes() * (p.outer.is("filters") ? wide : extent_of(sum, r.other, 64));
-        for (const std::string &a : {r.row, r.vector}) results *= a.empty() ? 1 : extent_of(sum, a, 64);
+        results *= extent_of(sum, r.vector, 64) * (r.row.empty() ? 1 : rows_together(op, r, p.pool_rows));
         Y.wait_in(smallest_level(machine, results), p.outer.is("filters") ? filters : LoopName(r.outside.back()));
     }
     if (!r.contraction.consumer.empty()) Y.finish_in(r.contraction.consumer);
+    if (p.pool_rows > 0)
+        move_copies(s, Y.name(), tiles);
+    else
+        schedule_pool(s, r.contraction, p.parallel);
     if (way.group > 1) Y.tensorize(filter, way.instruction);
     return s;
 }

@@ -22,7 +22,9 @@ struct ConvFiltersParameters {
         (Flag, parallel),                    // spread the outermost loop over cores
         // where an instruction takes more steps at once but is exact for weights near zero only: a second kernel, for calls whose
         // weights are; weights packed ahead stand as that one takes them
-        (Flag, narrow));
+        (Flag, narrow),
+        // where the results are pooled: rows of the pool that are computed with the results they need; 0: the pool comes after all
+        (Tile, pool_rows));
 };
 
 bool is_conv_by_filters(const Op &op);

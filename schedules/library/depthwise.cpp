@@ -1,5 +1,6 @@
 #include "schedules/library/depthwise.h"
 
+#include "schedules/library/conv_pool.h"
 #include "schedules/library/conv_roles.h"
 
 namespace kumiko::library {
@@ -100,6 +101,7 @@ Schedule schedule_depthwise(const Op &op, const Machine &machine, const Depthwis
     }
     s.accumulate_in(Y.name(), "registers", runs);
     if (!c.consumer.empty()) Y.finish_in(c.consumer);
+    schedule_pool(s, c, p.parallel);
     return s;
 }
 

@@ -5,6 +5,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "dsl/scatter.h"
 #include "machine/machine.h"
 
 namespace kumiko::library {
@@ -35,29 +36,76 @@ Operand operand(const Call *read, const Stage &stage) {
     return o;
 }
 
+bool same_axes(const Stage &a, const Stage &b) {
+    return a.axes.size() == b.axes.size() &&
+           std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(),
+                      [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
+}
+
+// A reduction of what `name` computes, read once, at an index for each axis that uses that axis alone and steps.
+bool is_pool(const Stage &s, const std::string &name) {
+    if (s.components.size() != 1 || scattered(s) || !s.properties.associative || !s.properties.commutative)
+        return false;
+    const auto reads = tensor_reads(s.components[0].term);
+    if (reads.size() != 1 || reads[0]->name != name || reads[0]->args.size() != s.axes.size()) return false;
+    bool windows = false;
+    for (size_t d = 0; d < s.axes.size(); d++) {
+        const Expr &index = reads[0]->args[d];
+        for (size_t a = 0; a < s.axes.size(); a++) {
+            if (expr_uses_var(index, s.axes[a].name()) != (a == d)) return false;
+        }
+        for (const Axis &k : s.reduction_axes) windows = windows || expr_uses_var(index, k.name());
+    }
+    return windows;
+}
+
+// Elementwise, of the stage's results and of inputs.
+bool finishes(const Op &op, const Stage &s, const Stage &of) {
+    if (!same_axes(s, of)) return false;
+    for (const Halide::Internal::Call *read : tensor_reads(s.value)) {
+        if (op.find_input(read->name)) continue;
+        if (read->name != of.name) return false;
+        for (size_t d = 0; d < read->args.size(); d++) {
+            const auto *v = read->args[d].as<Variable>();
+            if (!v || v->name != of.axes[d].name()) return false;
+        }
+    }
+    return true;
+}
+
 } // namespace
 
 std::optional<Contraction> find_contraction(const Op &op, bool readers) {
     if (reads_before_update(op) || has_extern(op)) return std::nullopt; // what is fused would read what is replaced
     Contraction c;
+    const Stage *last = nullptr; // what the next stage is to read
     for (const Stage &s : op.stages()) {
-        if (s.is_reduction()) {
-            if (c.sum || s.reduction_kind != "sum") return std::nullopt;
+        if (s.is_reduction() && c.sum) {
+            if (!readers || !c.reader.empty() || !c.pool.empty() || !is_pool(s, last->name)) return std::nullopt;
+            c.pool = s.name;
+        } else if (s.is_reduction()) {
+            if (s.reduction_kind != "sum") return std::nullopt;
             c.sum = &s;
         } else if (s.kind == Stage::Kind::Pointwise) {
-            if (!scanned_axis(s).empty()) return std::nullopt;
-            if (!c.sum || !c.consumer.empty() || !c.reader.empty() || !op.is_output(s.name)) return std::nullopt;
-            const bool same = s.axes.size() == c.sum->axes.size() &&
-                              std::equal(s.axes.begin(), s.axes.end(), c.sum->axes.begin(),
-                                         [](const Axis &a, const Axis &b) { return a.name() == b.name(); });
-            if (!same && !readers) return std::nullopt;
-            (same ? c.consumer : c.reader) = s.name;
+            if (!c.sum || !scanned_axis(s).empty() || op.is_output(last->name)) return std::nullopt;
+            if (!c.pool.empty()) {
+                if (!c.pool_end.empty() || !finishes(op, s, *last)) return std::nullopt;
+                c.pool_end = s.name;
+            } else if (same_axes(s, *c.sum)) {
+                if (!c.consumer.empty() || (!readers && !op.is_output(s.name))) return std::nullopt;
+                c.consumer = s.name;
+            } else {
+                if (!readers || !c.consumer.empty() || !op.is_output(s.name)) return std::nullopt;
+                c.reader = s.name;
+            }
         } else if (c.sum) {
             return std::nullopt;
         }
+        if (c.sum) last = &s;
     }
-    const bool read = !c.consumer.empty() || !c.reader.empty();
-    if (!c.sum || op.outputs().size() != 1 || op.is_output(c.sum->name) == read) return std::nullopt;
+    if (!c.sum || op.outputs().size() != 1 || !op.is_output(last->name)) return std::nullopt;
+    // A finished result that is pooled is so itself, not the sum beside it.
+    if (!c.pool.empty() && !c.consumer.empty() && !finishes(op, op.stage(c.consumer), *c.sum)) return std::nullopt;
     const auto *product = c.sum->components[0].term.as<Mul>();
     if (!product) return std::nullopt;
     for (const Expr &e : {product->a, product->b}) {

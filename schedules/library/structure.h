@@ -17,8 +17,10 @@ struct Operand {
 struct Contraction {
     const Stage *sum = nullptr;
     std::vector<Operand> operands; // two
-    std::string consumer;          // the elementwise stage that finishes it, when it is an output; else ""
+    std::string consumer;          // the elementwise stage that finishes it, an output or pooled; else ""
     std::string reader;            // an output that reads it at other places than its own; else ""
+    std::string pool;              // a reduction over windows of its finished results, axis by axis; else ""
+    std::string pool_end;          // the elementwise output that finishes that, when it is a stage of its own; else ""
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
 
@@ -26,8 +28,8 @@ struct Contraction {
 bool is_plain(const Operand &o);
 
 // The op's contraction: exactly one sum whose term is a product of two reads (through casts), and beyond it at most
-// padding stages of its operands and one elementwise consumer, or a reader where those are asked for. Nothing when the op is built
-// otherwise.
+// padding stages of its operands and one elementwise consumer, or a reader or a pool of what that computes where those are asked for.
+// Nothing when the op is built otherwise.
 std::optional<Contraction> find_contraction(const Op &op, bool readers = false);
 
 // A contraction as a product of matrices: its axes are batches, rows i, columns j, and the reduction k.

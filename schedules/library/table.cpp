@@ -51,6 +51,7 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 
 std::string against_conv_filters(const Op &, const Machine &machine, const ConvFiltersParameters &p) {
     if (p.weights.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
+    if (p.pool_rows > 0 && !p.through_rows) return "tiles of a pool take results through rows";
     return against_spills(p.pixels * p.vectors, machine);
 }
 

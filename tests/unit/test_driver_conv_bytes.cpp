@@ -34,7 +34,22 @@ std::vector<Shape> shapes() {
         {16, 7, 64, 3, grouped}};
 }
 
-Op conv(const Shape &s) { return ops::conv2d(i8, 2, s.c, s.size, s.size, s.o, s.window, s.window, s.options); }
+Op conv(const Shape &s, Type image = i8) {
+    ops::Conv2dOptions o = s.options;
+    o.w_type = i8;
+    return ops::conv2d(image, 2, s.c, s.size, s.size, s.o, s.window, s.window, o);
+}
+
+// A layer of a quantised network.
+Op quantised(const Shape &s, Type output) {
+    ops::Conv2dOptions o = s.options;
+    o.bias = o.requantise = true;
+    o.activation = "relu", o.w_type = i8, o.output = output, o.zero_point = 3;
+    return ops::conv2d(u8, 2, s.c, s.size, s.size, s.o, s.window, s.window, o);
+}
+
+// Filters of a group.
+int filters(const Shape &s) { return s.o / s.options.groups; }
 
 bool takes(const Schedule &s, const std::string &instruction) {
     return body_of(s).find("kumiko.inst." + instruction) != std::string::npos;
@@ -49,9 +64,16 @@ void check_values(const Schedule &s) {
         std::vector<Buffer<>> args, meant;
         for (const Input &in : op.inputs()) {
             args.push_back(make_input(in, {}));
-            const bool weights = in.name == "W";
-            fill_random_integers(args.back(), args.size(), weights ? low : -128, weights ? high : 127);
-            if (!weights && low == high) fill_random_integers(args.back(), 1, -128, -128);
+            const bool weights = in.name == "W", image = in.name == "X";
+            const int least = in.type.is_uint() ? 0 : -128, greatest = in.type.is_uint() ? 255 : 127;
+            if (in.type.is_float())
+                fill_random(args.back(), args.size(), 0.0001, 0.02); // results of all sizes, and beyond 8 bits
+            else
+                fill_random_integers(args.back(), args.size(), weights ? low : least, weights ? high : greatest);
+            if (image && low == high) {
+                const int extreme = in.type.is_uint() ? greatest : least;
+                fill_random_integers(args.back(), 1, extreme, extreme);
+            }
         }
         meant = args;
         meant.push_back(make_output(op, "Y", {}));
@@ -101,13 +123,53 @@ TEST_CASE("where a machine has exact sums of four products, one kernel takes the
                 library::ConvFiltersParameters p = library::conv_filters_parameters(op, vnni);
                 CHECK(!p.narrow);
                 p.weights = Choice(weights, {weights});
-                if (shape.o / shape.options.groups < lanes) continue;
+                if (filters(shape) < lanes) continue;
                 CHECK(std::string(p.multiply) == instruction);
                 const Schedule s = library::schedule_conv_filters(op, vnni, p);
                 CHECK(takes(s, instruction));
                 if (Machine::host().has(vnni.features.count("avx512_vnni") ? "avx512_vnni" : "avx_vnni"))
                     check_values(s);
             }
+        }
+    }
+}
+
+TEST_CASE("images without a sign are multiplied as they are") {
+    const Machine avx2 = Machine::named("x86-64-avx2"), vnni = Machine::named("x86-64-avx512-vnni");
+    for (const Shape &shape : shapes()) {
+        const Op op = conv(shape, u8);
+        INFO(op.to_string());
+        REQUIRE(library::is_conv_by_filters(op));
+        library::ConvFiltersParameters p = library::conv_filters_parameters(op, avx2);
+        CHECK(p.narrow);
+        for (const char *weights : {"copied", "ahead"}) {
+            CAPTURE(weights);
+            p.weights = Choice(weights, {weights});
+            const Schedule s = library::schedule_conv_filters(op, avx2, p);
+            CHECK(takes(s, "avx2.vpmaddubsw"));
+            CHECK(takes(s, "avx2.vpmaddwd"));
+            CHECK(s.to_cpp().find("offset(") == std::string::npos);
+            if (Machine::host().has("avx2")) check_values(s);
+        }
+        if (filters(shape) < 16) continue;
+        const Schedule s = library::schedule_conv_filters(op, vnni, library::conv_filters_parameters(op, vnni));
+        CHECK(takes(s, "avx512.vpdpbusd"));
+        CHECK(s.to_cpp().find("offset(") == std::string::npos);
+        if (Machine::host().has("avx512_vnni")) check_values(s);
+    }
+}
+
+TEST_CASE("sums of bytes that are requantised as they leave the registers") {
+    const Machine avx2 = Machine::named("x86-64-avx2");
+    for (const Shape &shape : shapes()) {
+        for (const Type output : {u8, i8}) {
+            const Op op = quantised(shape, output);
+            INFO(op.to_string());
+            REQUIRE(library::is_conv_by_filters(op));
+            const Schedule s = library::schedule_conv_filters(op, avx2, library::conv_filters_parameters(op, avx2));
+            CHECK(takes(s, "avx2.vpmaddubsw"));
+            CHECK(s.nest().find("at the end: Y(…) = …") != std::string::npos);
+            if (Machine::host().has("avx2")) check_values(s);
         }
     }
 }

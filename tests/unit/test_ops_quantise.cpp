@@ -107,3 +107,89 @@ TEST_CASE("matmul requantises its sums: bias, scale, activation, rounding, zero 
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .output = u8, .requantise = true, .zero_point = 300}),
                       doctest::Contains("the zero point is 300; legal is a value of u8, 0 to 255"));
 }
+
+namespace {
+
+// A convolution of an image of 5 rows and 6 columns with 4 channels by windows of 3 × 3, with zeros around.
+void check_conv(const Op &op, bool last, int groups, bool depthwise, Type to) {
+    CAPTURE(op.to_string());
+    std::vector<Buffer<>> in = random_inputs(op);
+    fill_random_integers(in[0], 3, 0, 255);
+    fill_random_integers(in[1], 4, -128, 127);
+    fill_random(in[3], 9, 0.001, 0.01); // beyond what 8 bits hold, too
+    const int64_t C = 4, O = depthwise ? 4 : 6, Cg = C / groups, Og = O / groups;
+    const auto image = [&](const Buffer<> &b, int64_t channels, int64_t c, int64_t y, int64_t x) -> double {
+        if (y < 0 || y >= 5 || x < 0 || x >= 6) return 0;
+        return at_position(b, last ? (y * 6 + x) * channels + c : (c * 5 + y) * 6 + x);
+    };
+    const Buffer<> Y = interpret(op, in);
+    CHECK(Y.type() == to);
+    for (int64_t o = 0; o < O; o++)
+        for (int64_t y = 0; y < 5; y++)
+            for (int64_t x = 0; x < 6; x++) {
+                double sum = at_position(in[2], o);
+                for (int64_t c = 0; c < Cg; c++)
+                    for (int64_t k = 0; k < 9; k++)
+                        sum += image(in[0], C, o / Og * Cg + c, y + k / 3 - 1, x + k % 3 - 1) *
+                               at_position(in[1], last ? (k * Cg + c) * O + o : (o * Cg + c) * 9 + k);
+                const float scaled =
+                    std::max(static_cast<float>(sum) * static_cast<float>(at_position(in[3], o)), 0.0f);
+                CHECK(image(Y, O, o, y, x) == saturated(static_cast<double>(std::nearbyintf(scaled) + 3), to.is_int()));
+            }
+}
+
+} // namespace
+
+TEST_CASE("convolutions requantise their sums: bias, scale, activation, rounding, zero point") {
+    for (const Type to : {i8, u8}) {
+        for (const bool last : {false, true}) {
+            ops::Conv2dOptions o = ops::Conv2dOptions().padding(1);
+            o.layout = last ? ops::ImageLayout::NHWC : ops::ImageLayout::NCHW;
+            o.bias = o.requantise = true;
+            o.activation = "relu", o.w_type = i8, o.output = to, o.zero_point = 3;
+            check_conv(ops::conv2d(u8, 1, 4, 5, 6, 6, 3, 3, o), last, 1, false, to);
+            check_conv(ops::depthwise_conv2d(u8, 1, 4, 5, 6, 3, 3, o), last, 4, true, to);
+            o.groups = 2;
+            check_conv(ops::conv2d(u8, 1, 4, 5, 6, 6, 3, 3, o), last, 2, false, to);
+        }
+    }
+    ops::ConvOptions line;
+    line.requantise = true, line.w_type = i8, line.output = u8;
+    const Op sequence = ops::conv1d(u8, 1, 4, 9, 6, 3, line);
+    CHECK(sequence.inputs()[1].type == i8);
+    CHECK(sequence.stage("Y.sum").type == i32);
+    CHECK(sequence.stage("Y").type == u8);
+    CHECK(ops::conv3d(u8, 1, 4, 5, 5, 5, 6, 3, 3, 3, line).stage("Y").type == u8);
+}
+
+TEST_CASE("convolutions state their types") {
+    ops::Conv2dOptions o;
+    o.w_type = i8;
+    const Op bytes = ops::conv2d(u8, 1, 4, 5, 6, 6, 3, 3, o);
+    CHECK(bytes.inputs()[0].type == u8);
+    CHECK(bytes.inputs()[1].type == i8);
+    CHECK(bytes.stage("Y").type == i32);
+    CHECK(bytes.stages().size() == 1);
+    const auto told = [&](Type t) {
+        try {
+            ops::conv2d(t, 1, 4, 5, 6, 6, 3, 3, o);
+        } catch (const UserError &e) {
+            return std::string(e.what());
+        }
+        return std::string("no error");
+    };
+    o.zero_point = 3;
+    CHECK(told(u8).starts_with("conv2d: zero_point is for requantise, which is not asked for"));
+    o.requantise = true, o.output = i32;
+    CHECK(told(u8).starts_with("conv2d requantises to i8 or u8 (its output), not i32"));
+    o.output = u8;
+    CHECK(told(f32).starts_with("conv2d requantises sums of i32, not f32; legal are X and W of 8 bits"));
+    o.residual = true;
+    CHECK(told(u8).starts_with("conv2d with requantise takes no residual; legal is one of them"));
+    o.residual = false, o.zero_point = 300;
+    CHECK(told(u8).starts_with("conv2d: the zero point is 300; legal is a value of u8, 0 to 255"));
+    o = {};
+    o.w_type = i8;
+    CHECK_THROWS_WITH(ops::winograd_conv2d(f32, 1, 4, 8, 8, 4, 2, o),
+                      doctest::Contains("W or Y is of another type than X"));
+}
