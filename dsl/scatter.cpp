@@ -68,9 +68,8 @@ std::optional<Scattered> scattered(const Stage &stage) {
 bool identity_is_neutral(const Stage &stage) {
     const Component &c = stage.components.front();
     const std::string &kind = stage.reduction_kind;
-    if (kind == "sum" || kind == "product") return true;
+    if (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum") return true;
     if (!c.type.is_int() && !c.type.is_uint()) return false;
-    if (kind == "maximum" || kind == "minimum") return true;
     const Expr before = Variable::make(c.type, accumulator_variable(0));
     const Expr after = simplify(substitute({{term_variable(0), c.identity}}, c.combined));
     return equal(without_zero_bits(after), before);

@@ -31,8 +31,8 @@ struct Scattered {
 // several axes are so, that one which comes first.
 std::optional<Scattered> scattered(const Stage &stage);
 
-// Whether folding the identity in leaves every value as it is, so that steps may leave elements out: for sums, products and integers.
-// Of floats the maximum of NaN and the identity is the identity.
+// Whether folding the identity in leaves every value as it is, so that steps may leave elements out: for sums, products, extremes, and
+// what of integers is proved to.
 bool identity_is_neutral(const Stage &stage);
 
 } // namespace kumiko

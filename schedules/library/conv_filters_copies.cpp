@@ -188,9 +188,9 @@ void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
 namespace {
 
 // The storage order of weights: filters that are neighbours side by side, and the steps that the product takes at once.
-std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &plan, int group) {
+std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &plan, const Product &product) {
     const ConvRoles &r = plan.r;
-    const std::string side_by_side = std::to_string(plan.wide);
+    const std::string side_by_side = std::to_string(plan.p.vectors * product.lanes);
     std::vector<std::string> layout;
     for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
         if (a.name() != r.other)
@@ -199,7 +199,7 @@ std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &pl
             layout.insert(r.nhwc ? layout.begin() : layout.end(), r.other + "/" + side_by_side);
     }
     layout.push_back(r.other + "%" + side_by_side);
-    return with_steps(layout, plan.grouped, group);
+    return with_steps(layout, plan.grouped, product.group);
 }
 
 } // namespace
@@ -213,10 +213,12 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     if (ahead) {
         const bool computed = s.state().find(from); // an expression of the weights keeps its type
         if (computed) s.stage(from).compute_root();
-        StageHandle W = s.prepack(from, weights_layout(s, plan, plan.ahead.group));
+        StageHandle W = s.prepack(from, weights_layout(s, plan, plan.ahead));
         from = W.name();
         if (plan.ahead.b != own && !computed) W.hold_as(type_name(plan.ahead.b));
-        if (plan.ahead.group == plan.product.group && s.state().type_of(from) == plan.product.b) return;
+        if (plan.ahead.group == plan.product.group && plan.ahead.lanes == plan.product.lanes &&
+            s.state().type_of(from) == plan.product.b)
+            return;
     }
     if (r.outside.empty()) return;
     // Once, outside of all that reads other weights.
@@ -228,7 +230,7 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     }
     StageHandle W = s.place_in(from, smallest_level(s.machine(), bytes), Y.name(), at);
     if (plan.product.b != s.state().type_of(from)) W.hold_as(type_name(plan.product.b));
-    W.layout(weights_layout(s, plan, plan.product.group));
+    W.layout(weights_layout(s, plan, plan.product));
     if (r.nhwc || ahead || plan.grouped != channels_of(r))
         copy_filters_last(W, plan, vector_lanes(s.machine(), plan.sum().type));
     else if (plan.product.group == 1)

@@ -75,12 +75,12 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
     check_reads(state, stage, factors.other, axis, d);
     const Expr other = factors.other;
     StageState made = copy_of(state, tensor, longer);
-    Stage zeros = made.def;
-    zeros.kind = Stage::Kind::Pointwise;
-    const Axis own = zeros.axes[at];
-    zeros.axes[at] = Axis(own.name(), static_cast<int>(steps));
-    const Expr beyond = make_zero(zeros.type), inside = Expr(zeros.axes[at]) < own.extent();
-    zeros.value = Call::make(zeros.type, Call::if_then_else, {inside, zeros.value, beyond}, Call::PureIntrinsic);
+    Stage zeros = made.def; // of padding, with what it chooses
+    if (zeros.kind == Stage::Kind::Padding) zeros.value = state.producer(tensor)->def.value;
+    zeros.axes[at] = Axis(zeros.axes[at].name(), static_cast<int>(steps));
+    const Expr inside = Expr(zeros.axes[at]) < static_cast<int>(*extent); // the tensor may have more
+    zeros.value =
+        Call::make(zeros.type, Call::if_then_else, {inside, zeros.value, make_zero(zeros.type)}, Call::PureIntrinsic);
     made = stage_of(zeros);
     made.placement.kind = Placement::Kind::Inline;
 
@@ -107,7 +107,8 @@ const Primitive &extend_primitive() {
         "<tensor>.extended, which place_in and prepack put into memory with its zeros; the other one is read as far "
         "as the steps go.",
         "The stage is a sum of integers whose terms are products of the tensor and something else; no directive of it "
-        "yet; the axis reduces, its extent is a number, and it is one index of the tensor; what else is read in the "
+        "yet, and no extend of the same tensor; the axis reduces, its extent is a number, and it is one index of the "
+        "tensor; what else is read in the "
         "new steps is padded.",
         {{"stage", ArgumentKind::Stage, "the sum"},
          {"tensor", ArgumentKind::Tensor, "the factor that is zero"},

@@ -91,7 +91,8 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
     const std::string name = stage.name(), tensor = text_argument(d, "tensor");
     tensor_argument(state, d);
     const int64_t by = integer_argument(d, "by");
-    if (std::abs(by) > int64_t(1) << 32)
+    constexpr int64_t most = int64_t(1) << 32;
+    if (by < -most || by > most)
         refuse(state, d, std::to_string(by) + " is beyond what integers of 32 bits may be apart", &stage, "by", "less");
     const Factors factors = factors_of(state, stage, tensor, d);
     refuse_touched(state, stage, d);
@@ -132,7 +133,8 @@ const Primitive &offset_primitive() {
         "plus the number and is inlined until place_in copies it; <stage>.excess sums the products of the number, and "
         "is taken off in the stage itself. Exact, as integers are.",
         "The stage is a sum of integers whose terms are products of the tensor and something else; no directive of it "
-        "yet; the type has the number and every value of the tensor's plus it, and the sum's type those of that type.",
+        "yet, and no offset of the same tensor; the type has the number and every value of the tensor's plus it, and "
+        "the sum's type those of that type.",
         {{"stage", ArgumentKind::Stage, "the sum"},
          {"tensor", ArgumentKind::Tensor, "the factor"},
          {"by", ArgumentKind::Integer, "what is added"},

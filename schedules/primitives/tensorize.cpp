@@ -136,7 +136,8 @@ std::string values_outside(const ScheduleState &state, const Instruction &instru
             if (r.tensor != instruction.operands[o].tensor) continue;
             const Expr &read = match.operands[o].read;
             if (const auto number = as_const_int(read); number && r.min <= *number && *number <= r.max) continue;
-            if (const auto number = as_const_uint(read); number && *number <= uint64_t(std::max<int64_t>(r.max, 0)))
+            if (const auto number = as_const_uint(read);
+                number && int64_t(*number) >= 0 && r.min <= int64_t(*number) && int64_t(*number) <= r.max)
                 continue;
             if (!read.as<Call>())
                 return fmt::format("it is exact while {} is within [{}, {}], which {} is not", r.tensor, r.min, r.max,

@@ -134,6 +134,24 @@ TEST_CASE("where a machine has exact sums of four products, one kernel takes the
     }
 }
 
+TEST_CASE("weights packed ahead stand as the second kernel takes them, whatever the first one does") {
+    const Machine vnni = Machine::named("x86-64-avx512-vnni"); // whose vectors are twice as wide as eight filters
+    for (const ops::ImageLayout layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+        ops::Conv2dOptions o;
+        o.layout = layout;
+        const Op op = ops::conv2d(i8, 1, 36, 6, 6, 8, 1, 1, o);
+        REQUIRE(library::is_conv_by_filters(op));
+        const library::ConvFiltersParameters first = library::conv_filters_parameters(op, vnni);
+        for (const std::string &way : first.multiply.legal()) {
+            CAPTURE(way);
+            library::ConvFiltersParameters p = first;
+            p.multiply.set(way, "multiply");
+            p.weights.set("ahead", "weights");
+            CHECK_NOTHROW(library::schedule_conv_filters(op, vnni, p));
+        }
+    }
+}
+
 TEST_CASE("images without a sign are multiplied as they are") {
     const Machine avx2 = Machine::named("x86-64-avx2"), vnni = Machine::named("x86-64-avx512-vnni");
     for (const Shape &shape : shapes()) {

@@ -77,6 +77,7 @@ TEST_CASE("what offset refuses") {
     refused("C", "A", 128, "f32", "f32 has not all of these values");
     refused("C", "A", 128, "byte", "byte");
     refused("C", "A", int64_t(1) << 40, "i32", "beyond what integers of 32 bits");
+    refused("C", "A", std::numeric_limits<int64_t>::min(), "i32", "beyond what integers of 32 bits");
     refused("C", "C", 1, "i32", "no products of C and something else");
     Schedule split(s);
     split.stage("C").split("i", 4);
@@ -110,6 +111,37 @@ TEST_CASE("extend: more steps, in which a factor is zero") {
     }
     SUBCASE("twice") {
         s.stage("Y").extend("W.extended", "ky", 5);
+        check_runs(s);
+    }
+}
+
+TEST_CASE("extend: of a factor that has more elements than there are steps, and of a padded one") {
+    Axis o("o", 4), x("x", 16), k("k", 3), y("y", 6);
+    for (const bool symbolic : {false, true}) {
+        const Size N("N");
+        Axis w("w", symbolic ? Expr(N) : Expr(5));
+        Tensor X = input("X", i8, {x}), W = input("W", i8, {o, w}), P = zero_padded(X, {x});
+        const Expr product = cast<int32_t>(P(x + k - 1)) * cast<int32_t>(W(o, k));
+        for (const int steps : {4, 8}) {
+            Schedule s(Op("longer", {X, W}, {compute("Y", {o, x}, sum(product, {k}))}));
+            s.stage("Y").extend("W", "k", steps);
+            for (const int n : {3, 5}) check_runs(s, symbolic ? Sizes{{"N", n}} : Sizes{});
+            s.place_in("W.extended", "L2", "Y", "o");
+            for (const int n : {3, 5}) check_runs(s, symbolic ? Sizes{{"N", n}} : Sizes{});
+        }
+    }
+    Axis kk("kk", 3);
+    Tensor X = input("X", i8, {y, kk}), V = input("V", i8, {x});
+    Tensor P = zero_padded(X, {y}), Q = zero_padded(V, {x});
+    const Op op("padded", {X, V},
+                {compute("Y", {y, x}, sum(cast<int32_t>(P(y - 1, k)) * cast<int32_t>(Q(x + k)), {k}))});
+    for (const int how : {0, 1, 2, 3}) {
+        CAPTURE(how);
+        Schedule s(op);
+        StageHandle longer = s.stage("Y").extend("X.padded", "k", 4);
+        if (how == 1) s.place_in("X.padded.extended", "L2", "Y", "y");
+        if (how == 2) longer.compute_at("Y", "y");
+        if (how == 3) longer.compute_root();
         check_runs(s);
     }
 }
