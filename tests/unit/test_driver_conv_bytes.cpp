@@ -1,4 +1,5 @@
 // Convolutions of bytes: by instructions that take one factor without a sign, and others where weights are large.
+// Sanitized: --test-case=*packed*ahead*,*exact*sums*,*without*a*sign*
 #include "driver/kernel.h"
 #include "driver/target.h"
 #include "ops/ops.h"

@@ -1,4 +1,5 @@
 // Convolutions whose results are pooled: tile by tile in the cache, or after all; what they are, and how the default runs them.
+// Sanitized: --test-case=*by*hand*,*bytes*
 #include "driver/default_schedule.h"
 #include "dsl/padding.h"
 #include "ops/ops.h"
