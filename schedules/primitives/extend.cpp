@@ -74,14 +74,13 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
 
     check_reads(state, stage, factors.other, axis, d);
     const Expr other = factors.other;
-    StageState made = copy_of(state, tensor, longer);
-    Stage zeros = made.def; // of padding, with what it chooses
+    Stage zeros = copy_of(state, tensor, longer).def; // of padding, with what it chooses
     if (zeros.kind == Stage::Kind::Padding) zeros.value = state.producer(tensor)->def.value;
     zeros.axes[at] = Axis(zeros.axes[at].name(), static_cast<int>(steps));
     const Expr inside = Expr(zeros.axes[at]) < static_cast<int>(*extent); // the tensor may have more
     zeros.value =
         Call::make(zeros.type, Call::if_then_else, {inside, zeros.value, make_zero(zeros.type)}, Call::PureIntrinsic);
-    made = stage_of(zeros);
+    StageState made = stage_of(zeros);
     made.placement.kind = Placement::Kind::Inline;
 
     Stage def = stage.def;
@@ -91,9 +90,7 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
         if (a.name() == axis) a = Axis(axis, static_cast<int>(steps));
     }
     stage = stage_of(def);
-    const auto before =
-        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
-    state.stages.insert(before, std::move(made));
+    insert_before(state, name, {made});
 }
 
 } // namespace

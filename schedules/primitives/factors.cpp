@@ -65,4 +65,10 @@ StageState stage_of(Stage def) {
     return made;
 }
 
+void insert_before(ScheduleState &state, const std::string &name, std::vector<StageState> made) {
+    const auto at =
+        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
+    state.stages.insert(at, std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+}
+
 } // namespace kumiko

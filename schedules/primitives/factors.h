@@ -21,4 +21,7 @@ void refuse_touched(const ScheduleState &state, const StageState &stage, const D
 // The stage as an op would have it: its axes are its loops, at the root.
 StageState stage_of(Stage def);
 
+// Puts stages, producers first, before the one of that name, which is to read them.
+void insert_before(ScheduleState &state, const std::string &name, std::vector<StageState> made);
+
 } // namespace kumiko

@@ -93,7 +93,7 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
     const int64_t by = integer_argument(d, "by");
     constexpr int64_t most = int64_t(1) << 32;
     if (by < -most || by > most)
-        refuse(state, d, std::to_string(by) + " is beyond what integers of 32 bits may be apart", &stage, "by", "less");
+        refuse(state, d, std::to_string(by) + " is beyond what integers of 32 bits may be apart", &stage, "", "less");
     const Factors factors = factors_of(state, stage, tensor, d);
     refuse_touched(state, stage, d);
     const Type held = held_type(state, stage, tensor, by, d);
@@ -116,9 +116,7 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
     const std::vector<Expr> indices(rest.axes.begin(), rest.axes.end());
     rest.value = read_tensor(raw.type, raw.name, indices) - less;
     stage = stage_of(rest);
-    const auto at =
-        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
-    state.stages.insert(at, std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+    insert_before(state, name, std::move(made));
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "ops/pool.h"
 #include "schedules/library/table.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/space_points.h"
 
 using namespace kumiko;
 
@@ -51,19 +52,7 @@ void check_space(const Op &op, const std::string &expected, int points) {
     REQUIRE(t);
     CHECK(t->name == expected);
     const auto space = t->make_space(op, Machine::host());
-    check(space->schedule(space->default_point()));
-    Random random(5);
-    for (int n = 0; n < points; n++) {
-        const Point point = space->sample(random);
-        CAPTURE(space->text(point));
-        std::optional<Schedule> s;
-        try {
-            s = space->schedule(point);
-        } catch (const UserError &) {
-            continue; // not legal here
-        }
-        check(*s);
-    }
+    for_points(*space, points, 5, check);
 }
 
 std::string nest_of(const Op &op) { return default_schedule(op, Machine::named("x86-64-avx2")).nest(); }

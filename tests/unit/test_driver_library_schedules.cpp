@@ -7,6 +7,7 @@
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
+#include "tests/unit/space_points.h"
 
 #include <doctest/doctest.h>
 
@@ -67,19 +68,7 @@ void check_op(const Op &op, const std::string &expected_template, bool exact = t
     }
     REQUIRE(t);
     const auto space = t->make_space(op, host);
-    check_schedule(space->schedule(space->default_point()), sizes, exact);
-    Random random(7);
-    for (int n = 0; n < points; n++) {
-        const Point point = space->sample(random);
-        CAPTURE(space->text(point));
-        std::optional<Schedule> s;
-        try {
-            s = space->schedule(point);
-        } catch (const UserError &) {
-            continue; // not legal here
-        }
-        check_schedule(*s, sizes, exact);
-    }
+    for_points(*space, points, 7, [&](const Schedule &s) { check_schedule(s, sizes, exact); });
 }
 
 } // namespace
