@@ -64,21 +64,51 @@ Candidate make_candidate(const Space &space, const Point &point) {
     return candidate;
 }
 
+namespace {
+
+Nest lower_candidate(const Schedule &schedule) {
+    LowerOptions lowering;
+    lowering.kernel_name = "kumiko_candidate";
+    Nest nest = lower(schedule, lowering);
+    AccessCount count;
+    nest.body.accept(&count);
+    if (count.accesses > most_accesses)
+        throw UserError("unrolled too far: more than " + std::to_string(most_accesses) + " loads and stores");
+    return nest;
+}
+
+} // namespace
+
+Candidate describe_candidate(const Space &space, const Point &point, int threads, const Sizes &sizes) {
+    Candidate candidate;
+    candidate.point = point;
+    std::optional<Schedule> schedule;
+    attempt(candidate, Outcome::Illegal, [&] {
+        schedule = space.schedule(point);
+        candidate.schedule = schedule->to_json();
+        candidate.schedule_hash = hash_of_schedule(candidate.schedule);
+    });
+    if (candidate.outcome != Outcome::Ok) return candidate;
+    attempt(candidate, Outcome::Unbuildable, [&] {
+        candidate.nest = std::make_shared<const Nest>(lower_candidate(*schedule));
+        NestCost cost = cost_of(*candidate.nest, space.machine(), threads, sizes);
+        candidate.features = std::move(cost.features);
+        candidate.estimated_seconds = cost.seconds;
+    });
+    return candidate;
+}
+
 void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate) {
     const Stopwatch watch;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        LowerOptions lowering;
-        lowering.kernel_name = "kumiko_candidate";
-        const Nest nest = lower(space.schedule(candidate.point), lowering);
-        AccessCount count;
-        nest.body.accept(&count);
-        if (count.accesses > most_accesses)
-            throw UserError("unrolled too far: more than " + std::to_string(most_accesses) + " loads and stores");
+        if (!candidate.nest)
+            candidate.nest = std::make_shared<const Nest>(lower_candidate(space.schedule(candidate.point)));
         CodegenOptions codegen;
         codegen.target = target;
-        candidate.object = compile_object({nest}, codegen).bytes;
+        candidate.object = compile_object({*candidate.nest}, codegen).bytes;
         candidate.symbol = "kumiko_candidate_packed";
     });
+    candidate.nest.reset();
     candidate.build_seconds = watch.seconds();
 }
 

@@ -1,11 +1,14 @@
 // From a point of a space to an object file that the measurer can link.
 #pragma once
 
+#include "autotune/features/features.h"
 #include "autotune/measurer.h"
-#include "autotune/ranker.h"
+#include "schedules/library/space.h"
 #include "targets/cpu/cpu_target.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace kumiko {
 
@@ -18,10 +21,19 @@ struct Candidate {
     std::string object; // ELF, with the function `symbol`
     std::string symbol;
     double build_seconds = 0;
+
+    std::string origin;               // how the search came to it: "default", "random", "model", …
+    Features features;                // version 0: not asked for
+    double estimated_seconds = 0;     // the analytical estimate, 0: not asked for
+    std::optional<double> predicted;  // the model's score: greater is faster
+    std::shared_ptr<const Nest> nest; // when it was described, until it is built
 };
 
 // Never throws for what is wrong with the candidate: outcome and reason say so.
 Candidate make_candidate(const Space &space, const Point &point);
+// make_candidate, and also lowers it: its nest, features and estimate, for `threads` cores.
+Candidate describe_candidate(const Space &space, const Point &point, int threads, const Sizes &sizes);
+// Lowers what is not lowered yet, and compiles it.
 void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate);
 
 // Of the directives alone, so that equal schedules of one op have equal hashes.

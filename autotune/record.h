@@ -1,6 +1,7 @@
 // One candidate and what became of it: what the database keeps, and what tuning returns.
 #pragma once
 
+#include "autotune/features/features.h"
 #include "autotune/measurer.h"
 #include "machine/machine.h"
 #include "schedules/schedule.h"
@@ -34,7 +35,11 @@ struct Record {
     std::optional<double> final_seconds; // median of the last comparison, side by side with the best few
     double build_seconds = 0;
     uint64_t seed = 0;
-    std::string created; // UTC, "2026-11-21T09:30:00Z"
+    std::string origin;              // how the search came to it: "default", "random", "model", …
+    Features features;               // version 0: not known
+    double estimated_seconds = 0;    // the analytical estimate, 0: not known
+    std::optional<double> predicted; // the model's score before it was measured: greater is faster
+    std::string created;             // UTC, "2026-11-21T09:30:00Z"
 
     // Seconds a call: from the last comparison if it took part in it.
     double seconds() const { return final_seconds.value_or(timing.least); }

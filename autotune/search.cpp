@@ -9,14 +9,21 @@ namespace {
 
 constexpr size_t elite = 6;
 constexpr double explore_first = 0.6, explore_later = 0.2, cross_share = 0.15;
-constexpr size_t first_points = 12; // told, until which exploring prevails
+constexpr size_t first_points = 12;   // told, until which exploring prevails
+constexpr size_t pool_of_each = 48;   // points in the pool for each that is proposed
+constexpr size_t asked_of_each = 5;   // scores asked for each that is proposed
+constexpr double descent_share = 0.2; // of all proposals, the last ones
 
 } // namespace
+
+Search::Search(const Space &space, uint64_t seed, SearchMethod method, Advisor *advisor)
+    : space_(space), random_(seed), method_(method), advisor_(advisor), parameters_(space) {}
 
 void Search::tell(const Point &point, double seconds) {
     seen_.insert(point);
     const auto [entry, fresh] = told_.emplace(point, seconds);
     if (!fresh) entry->second = seconds;
+    if (fresh) parameters_.tell(point, seconds);
     best_.clear();
     for (const auto &[p, s] : told_) {
         if (std::isfinite(s)) best_.emplace_back(s, p);
@@ -25,23 +32,33 @@ void Search::tell(const Point &point, double seconds) {
     if (best_.size() > elite) best_.resize(elite);
 }
 
-bool Search::take(const Point &point, std::vector<Point> &proposal) {
-    if (!space_.reason_against(point).empty() || !seen_.insert(point).second) return false;
-    proposal.push_back(point);
+bool Search::take(const Point &point, const char *origin, std::vector<Proposal> &proposals) {
+    if (!fresh(point)) return false;
+    seen_.insert(point);
+    proposals.push_back({point, origin});
     return true;
 }
 
 Point Search::step(const Point &from) {
     const std::vector<Point> near = space_.neighbours(from);
-    std::vector<Point> fresh;
+    std::vector<Point> unknown;
     for (const Point &p : near) {
-        if (!seen_.count(p)) fresh.push_back(p);
+        if (!seen_.count(p)) unknown.push_back(p);
     }
-    if (!fresh.empty()) return random_.pick(fresh);
+    if (!unknown.empty()) return random_.pick(unknown);
     if (near.empty()) return space_.sample(random_);
     // All of them are known: two steps.
     const std::vector<Point> beyond = space_.neighbours(random_.pick(near));
     return beyond.empty() ? space_.sample(random_) : random_.pick(beyond);
+}
+
+Point Search::changed(Point point, int parameters) {
+    for (int i = 0; i < parameters && !point.empty(); i++) {
+        const size_t k = static_cast<size_t>(random_.real() * static_cast<double>(point.size())) % point.size();
+        const auto n = static_cast<double>(space_.parameters()[k].values.size());
+        point[k] = std::min(static_cast<uint32_t>(random_.real() * n), static_cast<uint32_t>(n - 1));
+    }
+    return point;
 }
 
 Point Search::cross(const Point &a, const Point &b) {
@@ -52,28 +69,119 @@ Point Search::cross(const Point &a, const Point &b) {
     return child;
 }
 
-std::vector<Point> Search::propose(size_t n) {
-    std::vector<Point> proposal;
-    if (n > 0 && seen_.insert(space_.default_point()).second) proposal.push_back(space_.default_point());
-    for (int idle = 0; proposal.size() < n && idle < 200;) {
+// The square favours the best of the best.
+const Point &Search::parent() {
+    const double r = random_.real();
+    return best_[static_cast<size_t>(r * r * static_cast<double>(best_.size()))].second;
+}
+
+void Search::propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals) {
+    for (int idle = 0; proposals.size() < n && idle < 200; idle++) {
+        if (take(space_.sample(random_), origin, proposals)) idle = 0;
+    }
+}
+
+void Search::propose_by_evolution(size_t n, std::vector<Proposal> &proposals) {
+    for (int idle = 0; proposals.size() < n && idle < 200; idle++) {
         const double explore = told_.size() < first_points ? explore_first : explore_later, draw = random_.real();
         Point point;
+        const char *origin = "evolution";
         if (best_.empty()) {
             point = random_.chance(0.5) ? step(space_.default_point()) : space_.sample(random_);
         } else if (draw < explore) {
             point = space_.sample(random_);
+            origin = "explore";
         } else {
-            // The square favours the best of the best.
-            const double r = random_.real();
-            const Point &parent = best_[static_cast<size_t>(r * r * best_.size())].second;
-            point = draw < explore + cross_share ? cross(parent, random_.pick(best_).second) : step(parent);
+            const Point &from = parent();
+            point = draw < explore + cross_share ? cross(from, random_.pick(best_).second) : step(from);
         }
-        if (take(point, proposal))
-            idle = 0;
-        else
-            idle++;
+        if (take(point, origin, proposals)) idle = 0;
     }
-    return proposal;
+}
+
+// Unknown points, each once.
+std::vector<Point> Search::pool(size_t n, bool descend) {
+    std::set<Point> chosen;
+    std::vector<Point> all;
+    const auto add = [&](const Point &p) {
+        if (fresh(p) && chosen.insert(p).second) all.push_back(p);
+    };
+    if (descend) {
+        for (size_t i = 0; i < std::min<size_t>(2, best_.size()); i++) {
+            for (const Point &p : space_.neighbours(best_[i].second)) add(p);
+        }
+        if (all.size() >= n) return all;
+    }
+    for (const Point &p : space_.neighbours(best_.empty() ? space_.default_point() : best_[0].second)) add(p);
+    for (size_t tries = 0; all.size() < pool_of_each * n && tries < 3 * pool_of_each * n; tries++) {
+        const double draw = random_.real();
+        if (best_.empty())
+            add(draw < 0.5 ? changed(space_.default_point(), 1 + static_cast<int>(draw * 6)) : space_.sample(random_));
+        else if (draw < 0.5)
+            add(changed(parent(), 1 + static_cast<int>(draw * 6)));
+        else if (draw < 0.7)
+            add(cross(parent(), random_.pick(best_).second));
+        else
+            add(space_.sample(random_));
+    }
+    return all;
+}
+
+// To n points: mostly those whose parameters speak for them.
+void Search::thin(std::vector<Point> &points, size_t n) {
+    if (points.size() <= n) return;
+    for (size_t i = points.size() - 1; i > 0; i--)
+        std::swap(points[i], points[static_cast<size_t>(random_.real() * static_cast<double>(i + 1))]);
+    if (parameters_.useful()) {
+        const std::vector<float> scores = parameters_.score(points);
+        std::vector<size_t> order(points.size());
+        for (size_t i = 0; i < order.size(); i++) order[i] = i;
+        const size_t by_chance = n / 5;
+        std::stable_sort(order.begin() + static_cast<long>(by_chance), order.end(),
+                         [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+        std::vector<Point> sorted;
+        for (size_t i : order) sorted.push_back(points[i]);
+        points = std::move(sorted);
+    }
+    points.resize(n);
+}
+
+void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals) {
+    const size_t wanted = n - proposals.size();
+    std::vector<Point> points = pool(wanted, descend);
+    thin(points, std::max<size_t>(16, asked_of_each * wanted));
+    const std::vector<float> scores = advisor_->scores(points);
+    std::vector<size_t> order;
+    for (size_t i = 0; i < points.size(); i++) {
+        if (std::isnan(scores[i]))
+            seen_.insert(points[i]);
+        else
+            order.push_back(i);
+    }
+    const size_t by_chance = descend ? 0 : (wanted + 4) / 8; // these are the first, whose order is chance
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    for (size_t i = 0; i < order.size() && proposals.size() + by_chance < n; i++)
+        take(points[order[i]], descend ? "descent" : "model", proposals);
+    for (size_t tries = 0; tries < 10 * by_chance && !order.empty() && proposals.size() < n; tries++)
+        take(points[random_.pick(order)], "explore", proposals);
+}
+
+std::vector<Proposal> Search::propose(size_t n, size_t left) {
+    std::vector<Proposal> proposals;
+    if (n > 0) take(space_.default_point(), "default", proposals);
+    if (proposals.empty() && n > 0 && seen_.insert(space_.default_point()).second)
+        proposals.push_back({space_.default_point(), "default"}); // tried in any case
+    if (method_ == SearchMethod::Random) {
+        propose_random(n, "random", proposals);
+    } else if (method_ == SearchMethod::Model && advisor_) {
+        const size_t all = told_.size() + left;
+        const bool descend =
+            left > 0 && told_.size() >= 24 && static_cast<double>(left) <= descent_share * static_cast<double>(all);
+        for (int idle = 0; proposals.size() < n && idle < 3; idle++) propose_by_model(n, descend, proposals);
+    } else {
+        propose_by_evolution(n, proposals);
+    }
+    return proposals;
 }
 
 } // namespace kumiko

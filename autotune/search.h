@@ -1,7 +1,11 @@
-// Which points of a space to try next: the default first, then a mixture of random samples, steps from the best points
-// to their neighbours, and crosses of two of them. For a seed, what is proposed depends only on what was told.
+// Which points of a space to try next: the default first, then evolution. Each round makes a pool of unknown points (random
+// samples, changes of the best known ones, crosses of two of them), thins it by what the parameters' values of measured
+// points tell, asks an advisor for scores of those that are left, and proposes the best of them and a few by chance. Towards
+// the end it walks from the best point to its neighbours. For a seed, what is proposed depends only on what was told and on
+// the scores.
 #pragma once
 
+#include "autotune/parameter_model.h"
 #include "schedules/library/space.h"
 
 #include <map>
@@ -9,24 +13,57 @@
 
 namespace kumiko {
 
+enum class SearchMethod {
+    Model,     // evolution, with an advisor's scores
+    Evolution, // evolution by measurements alone
+    Random,    // samples of the space: what others are compared with, and what a model learns from
+};
+
+// Gives scores before anything is measured: greater is better. Not a number for a point that is not legal.
+class Advisor {
+public:
+    virtual ~Advisor() = default;
+    virtual std::vector<float> scores(const std::vector<Point> &points) = 0;
+};
+
+struct Proposal {
+    Point point;
+    std::string origin; // "default", "random", "model", "evolution", "explore", "descent"
+};
+
 class Search {
 public:
-    Search(const Space &space, uint64_t seed) : space_(space), random_(seed) {}
+    // Without an advisor, Model is Evolution. Both must outlive the search.
+    Search(const Space &space, uint64_t seed, SearchMethod method = SearchMethod::Evolution,
+           Advisor *advisor = nullptr);
 
-    // Up to n points that were not proposed or told before; fewer when the space seems used up.
-    std::vector<Point> propose(size_t n);
+    // Up to n points that were not proposed or told before; fewer when the space seems used up. `left`: how many will be proposed
+    // in all from here on, 0: unknown.
+    std::vector<Proposal> propose(size_t n, size_t left = 0);
     // What became of a point: seconds, or infinity.
     void tell(const Point &point, double seconds);
 
     size_t told() const { return told_.size(); }
 
 private:
-    bool take(const Point &point, std::vector<Point> &proposal);
+    std::vector<Point> pool(size_t n, bool descend);
+    void thin(std::vector<Point> &points, size_t n);
+    void propose_by_evolution(size_t n, std::vector<Proposal> &proposals);
+    void propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals);
+    void propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals);
+
+    bool fresh(const Point &point) const { return !seen_.count(point) && space_.reason_against(point).empty(); }
+    bool take(const Point &point, const char *origin, std::vector<Proposal> &proposals);
     Point step(const Point &from);
+    Point changed(Point point, int parameters);
     Point cross(const Point &a, const Point &b);
+    const Point &parent();
 
     const Space &space_;
     Random random_;
+    const SearchMethod method_;
+    Advisor *advisor_;
+    ParameterModel parameters_;
     std::set<Point> seen_;
     std::map<Point, double> told_;
     std::vector<std::pair<double, Point>> best_; // ascending

@@ -5,11 +5,12 @@
 //
 // The space is that of the library schedule that fits the op. Candidates are built here and run in another process
 // (autotune/measurer.h), so that one which crashes or hangs costs itself alone; each is checked against the formula
-// before it is timed. The best few are compared once more, side by side, before one is called best.
+// before it is timed. A model that learnt from other tasks, and learns from this one, says which to try (autotune/model/). The
+// best few are compared once more, side by side, before one is called best.
 #pragma once
 
 #include "autotune/database.h"
-#include "autotune/ranker.h"
+#include "autotune/search.h"
 #include "support/progress.h"
 #include "targets/cpu/cpu_target.h"
 
@@ -31,13 +32,14 @@ struct TuneOptions {
     bool fresh = false; // measure again what the database knows
 
     double trial_seconds = 0.1;   // timing of one candidate
-    double final_seconds = 0.4;   // the comparison at the end, 0: none
+    double final_seconds = 0.6;   // the comparison at the end, 0: none
     double timeout = 10;          // of one call's worth of a candidate, before a good one is known; then 100 times that
     int64_t memory_mib = 0;       // a limit on the measuring process
     std::string measurer = {};    // the program kumiko_measurer; empty: found beside this one
     const Space *space = nullptr; // instead of the library's
-    Ranker *ranker = nullptr;     // orders candidates before they are measured
-    const FeatureExtractor *features = nullptr;
+    SearchMethod search = SearchMethod::Model;
+    std::string cost_model =
+        {}; // a file that `kumiko learn` made; empty: the one that comes with Kumiko; "none": begin with nothing
     std::ostream *progress = nullptr; // where progress is shown; null: nowhere
     ProgressStyle style = ProgressStyle::Plain;
     const std::atomic<bool> *interrupt = nullptr; // when it becomes true, tuning ends in order with the best so far
@@ -51,11 +53,13 @@ struct TuneReport {
     std::map<std::string, int> failures;
     double default_seconds = 0;   // of the schedule with default parameters; from the final comparison if there was one
     double seconds = 0;           // of the session
+    double search_seconds = 0;    // of them, those in which the tuner thought: spaces, nests, features, models
     double reference_seconds = 0; // that evaluating the formula took
     double clock_hz = 0;
     bool exact = false; // outputs had to have equal bits
     bool interrupted = false;
     std::vector<double> best_so_far; // seconds, after each trial of this session; infinite until one is good
+    std::vector<Record> records;     // of this session's trials, in order
 };
 
 // Throws UserError when no candidate is good (it says what was wrong with how many), when a symbolic size has no value,
@@ -72,6 +76,19 @@ requires requires(const T &target) {
 Record tune(const Op &op, const T &target, const TuneOptions &options = {}, TuneReport *report = nullptr) {
     return tune(op, target.machine, target.cpu, options, report);
 }
+
+// One of several tasks that share a budget.
+struct TuneTask {
+    Op op;
+    double weight = 1; // how often it runs, as compared with others
+};
+
+// Tunes all, options.trials each on average: the first trials of each, then more where the last ones brought most, by weight ×
+// expected gain, but at most four times the average. What is in options.seconds is for all together. A task without a good candidate is
+// an empty record; its report says why. `progress` is given the index of the task that went on.
+std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, const Machine &machine,
+                                            const CpuTarget &cpu, const TuneOptions &options,
+                                            std::vector<TuneReport> *reports = nullptr);
 
 struct BestOptions {
     int threads = 0; // 0: one per core of the machine

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kumiko {
 
 namespace {
@@ -61,6 +63,13 @@ double least_possible_seconds(const Work &work, const Machine &machine, int thre
         seconds = std::max(seconds, work.operations / (rate * (work.padded ? 2.5 : 1.25)));
     }
     return seconds;
+}
+
+double bound_seconds(const Work &work, const Machine &machine, int threads, double clock_hz) {
+    if (clock_hz <= 0 || machine.vector_bits <= 0 || machine.fmas_per_cycle <= 0) return 0;
+    const double cycles = clock_hz * threads;
+    const double rate = 2 * machine.fmas_per_cycle * machine.lanes(std::clamp(work.narrowest_bits, 8, 64)) * cycles;
+    return std::max(work.operations / rate, work.bytes / (machine.vector_bits / 8.0 * cycles));
 }
 
 bool measured_by_operations(const Work &work) { return work.operations > 1.5 * work.bytes; }

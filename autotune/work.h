@@ -22,6 +22,10 @@ Work count_work(const Op &op, const Sizes &sizes);
 // clock or the machine's rate is unknown, or tensor instructions beyond its table may be at work.
 double least_possible_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
+// The roofline: the sums' arithmetic at the peak of `threads` units at that clock, and every byte once at a vector a cycle. 0 when the
+// clock or the machine's rate is unknown. What skips padding, or transforms the sums (Winograd), may be faster.
+double bound_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
+
 // Whether arithmetic rather than memory is what the op is measured by: GFLOP/s, not GB/s.
 bool measured_by_operations(const Work &work);
 // "112 GFLOP/s", or GB/s for an op that does little with each byte.

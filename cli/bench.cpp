@@ -1,11 +1,13 @@
 // kumiko bench SUITE...
 #include "bench/page.h"
 #include "bench/suite.h"
+#include "bench/tune_suite.h"
 
 #include "cli/common.h"
 
 #include "support/progress.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -19,10 +21,30 @@ struct BenchArguments {
     bench::BenchOptions options;
     std::vector<int> threads = {1};
     bool quiet = false, peers = true;
+    bench::TuneSuiteOptions tune;
 };
+
+// The suite `tune` is of another kind: not rates beside peers', but what trials reach of the best known.
+void run_tune(const BenchArguments &a, const Target &target) {
+    if (!a.page.empty() || !a.shape.empty())
+        throw UserError("the suite tune takes no --page and no --shape; --only names its tasks");
+    std::vector<bench::TuneSuiteRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "tuning", 0);
+        rows = bench::run_tune_suite(target, a.tune, [&](const std::string &task) { progress.line(task); });
+    }
+    Json all = Json::array();
+    for (const bench::TuneSuiteRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") std::cout << bench::tune_suite_text(rows);
+    write_json(a.json, all);
+}
 
 void run(BenchArguments a) {
     const Target target = Target::host();
+    if (std::count(a.suites.begin(), a.suites.end(), "tune")) {
+        if (a.suites.size() != 1) throw UserError("the suite tune runs alone: kumiko bench tune");
+        return run_tune(a, target);
+    }
     if (a.suites.empty()) a.suites = bench::suite_names();
     if (!a.shape.empty() && a.suites.size() != 1)
         throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
@@ -132,6 +154,7 @@ void add_bench(CLI::App &app) {
     auto a = std::make_shared<BenchArguments>();
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
+    names += "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\"";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option("--shape", a->shape,
@@ -149,6 +172,24 @@ void add_bench(CLI::App &app) {
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
     command->add_flag("--halide", a->options.halide, "also the code that Halide's own generator makes of our nests");
+    auto *tuning = command->add_option_group("of the suite tune");
+    tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
+    tuning->add_option("--few", a->tune.few, "trials whose best is judged too")
+        ->check(above_zero())
+        ->capture_default_str();
+    tuning->add_option("--random", a->tune.random, "samples to compare with, and to judge the cost model by; 0: none")
+        ->check(CLI::Range(0, 100000))
+        ->capture_default_str();
+    tuning->add_option("--explore", a->tune.explore, "trials of a longer search whose best is kept as known")
+        ->check(CLI::Range(0, 1000000))
+        ->capture_default_str();
+    tuning->add_option("--known", a->tune.known, "the file of the best known schedules")->type_name("FILE.json");
+    tuning->add_option("--only", a->tune.only, "tasks whose name contains this")->type_name("TEXT");
+    tuning
+        ->add_option("--cost-model", a->tune.cost_model,
+                     "instead of the one that comes with Kumiko; none: nothing learnt before")
+        ->type_name("FILE");
+    tuning->add_option("--seed", a->tune.seed, "of the searches")->capture_default_str();
     command->add_flag("--quiet", a->quiet, "no progress bar");
     command
         ->add_option("--page", a->page,

@@ -20,7 +20,7 @@ struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
-    std::string json;
+    std::string json, search = "model";
 };
 
 std::atomic<bool> interrupted = false;
@@ -46,7 +46,7 @@ struct Task {
     Op op;
 };
 
-void tune_all(TuneArguments a) {
+void run_tune(TuneArguments a) {
     const Target target = Target::host();
     std::vector<Task> tasks;
     std::vector<std::string> left_out;
@@ -68,41 +68,52 @@ void tune_all(TuneArguments a) {
         a.op.require_sizes(tasks[0].op);
         a.options.sizes = a.op.bound_sizes();
     }
+    a.options.search = a.search == "random"      ? SearchMethod::Random
+                       : a.search == "evolution" ? SearchMethod::Evolution
+                                                 : SearchMethod::Model;
     const InterruptHandler handler;
     a.options.interrupt = &interrupted;
     a.options.progress = &std::cerr;
     a.options.style = progress_style(2, a.options.quiet);
 
+    std::vector<TuneTask> all_tasks;
+    for (const Task &task : tasks) all_tasks.push_back({task.op});
+    a.options.seconds = a.budget;
+    std::vector<TuneReport> reports(1);
+    std::vector<std::optional<Record>> found;
+    if (tasks.size() == 1)
+        found.push_back(tune(tasks[0].op, target, a.options, &reports[0]));
+    else
+        found = kumiko::tune_all(all_tasks, target.machine, target.cpu, a.options, &reports);
+
     Table table({"kernel", "before", "after", "gain", "tried", "took"});
     Json all = Json::array();
-    const Stopwatch watch;
-    for (size_t i = 0; i < tasks.size() && !interrupted; i++) {
-        // What earlier kernels left over goes to the later ones.
-        if (a.budget > 0)
-            a.options.seconds = std::max(1.0, (a.budget - watch.seconds()) / static_cast<double>(tasks.size() - i));
-        TuneReport report;
-        if (!a.options.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
-        const Record best = tune(tasks[i].op, target, a.options, &report);
-        const Work work = count_work(tasks[i].op, a.options.sizes);
-        const double before = report.default_seconds, after = best.seconds();
-        table.row({tasks[i].name, before > 0 ? rate_text(work, before) : "-", rate_text(work, after),
-                   before > 0 ? fmt::format("{:.2f}x", before / after) : "-",
-                   fmt::format("{}", report.measured + report.known), duration_text(report.seconds)});
+    for (size_t i = 0; i < tasks.size(); i++) {
+        const TuneReport &report = reports[i];
         Json failures = Json::object();
         for (const auto &[reason, count] : report.failures) failures[reason] = count;
-        all.push_back({{"name", tasks[i].name},
-                       {"formula_hash", tasks[i].op.hash()},
-                       {"threads", best.key.threads},
-                       {"default_seconds", before > 0 ? Json(before) : Json(nullptr)},
-                       {"best_seconds", after},
-                       {"rate", rate_text(work, after)},
-                       {"measured", report.measured},
-                       {"known", report.known},
-                       {"rejected", report.rejected},
-                       {"failures", failures},
-                       {"seconds", report.seconds},
-                       {"parameters", best.parameters},
-                       {"schedule", Json(best.saved_schedule)}});
+        Json entry = {{"name", tasks[i].name},       {"formula_hash", tasks[i].op.hash()},
+                      {"measured", report.measured}, {"known", report.known},
+                      {"rejected", report.rejected}, {"failures", failures},
+                      {"seconds", report.seconds},   {"search_seconds", report.search_seconds}};
+        const std::string tried = fmt::format("{}", report.measured + report.known);
+        if (!found[i]) {
+            table.row({tasks[i].name, "-", "none is good", "-", tried, duration_text(report.seconds)});
+        } else {
+            const Record &best = *found[i];
+            const Work work = count_work(tasks[i].op, a.options.sizes);
+            const double before = report.default_seconds, after = best.seconds();
+            table.row({tasks[i].name, before > 0 ? rate_text(work, before) : "-", rate_text(work, after),
+                       before > 0 ? fmt::format("{:.2f}x", before / after) : "-", tried,
+                       duration_text(report.seconds)});
+            entry.update({{"threads", best.key.threads},
+                          {"default_seconds", before > 0 ? Json(before) : Json(nullptr)},
+                          {"best_seconds", after},
+                          {"rate", rate_text(work, after)},
+                          {"parameters", best.parameters},
+                          {"schedule", Json(best.saved_schedule)}});
+        }
+        all.push_back(std::move(entry));
     }
     if (a.json != "-") {
         std::cout << table.text();
@@ -136,6 +147,17 @@ void add_tune(CLI::App &app) {
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     command->add_option("--seed", a->options.seed, "of the search")->capture_default_str();
+    command
+        ->add_option("--search", a->search,
+                     "model: by what was learnt; evolution: by this task's measurements alone; random: what others are "
+                     "compared with")
+        ->check(CLI::IsMember({"model", "evolution", "random"}))
+        ->capture_default_str();
+    command
+        ->add_option("--cost-model", a->options.cost_model,
+                     "a cost model that `kumiko learn` made, instead of the one that comes with Kumiko; none: to begin "
+                     "with nothing")
+        ->type_name("FILE");
     command->add_flag("--fresh", a->options.fresh, "measure again what the database knows");
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);
@@ -143,7 +165,7 @@ void add_tune(CLI::App &app) {
                        "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
                        "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
                        "Control-C ends the search with the best so far; the same command goes on from there.");
-    command->callback([a] { tune_all(*a); });
+    command->callback([a] { run_tune(*a); });
 }
 
 } // namespace kumiko::cli

@@ -41,7 +41,7 @@ double seconds(const Point &p) {
 double run(Search &search, int trials, std::vector<Point> *order = nullptr) {
     double best = std::numeric_limits<double>::infinity();
     for (int done = 0; done < trials; done += 8) {
-        for (const Point &p : search.propose(8)) {
+        for (const auto &[p, origin] : search.propose(8, static_cast<size_t>(trials - done))) {
             if (order) order->push_back(p);
             best = std::min(best, seconds(p));
             search.tell(p, seconds(p));
@@ -87,6 +87,48 @@ TEST_CASE("the search beats chance") {
     INFO("mean best of 10 seeds after 96 of 60,000 points: searched ", searched / 10, ", at random ", random / 10);
     CHECK(searched / 10 < 1.06);
     CHECK(searched < random);
+}
+
+// Knows the times, but for a part that it makes up; finds some points not legal.
+struct Oracle : Advisor {
+    double noise = 0.1;
+    size_t asked = 0;
+    Random random{11};
+    std::vector<float> scores(const std::vector<Point> &points) override {
+        asked += points.size();
+        std::vector<float> all;
+        for (const Point &p : points)
+            all.push_back(p[0] == 9 ? std::numeric_limits<float>::quiet_NaN()
+                                    : static_cast<float>(-seconds(p) + noise * random.real()));
+        return all;
+    }
+};
+
+TEST_CASE("an advisor's scores lead, and what it finds illegal is not proposed") {
+    auto s = space();
+    double advised = 0, alone = 0;
+    for (int seed = 0; seed < 10; seed++) {
+        Oracle oracle;
+        Search with(*s, seed, SearchMethod::Model, &oracle), without(*s, seed);
+        std::vector<Point> order;
+        advised += run(with, 32, &order);
+        alone += run(without, 32);
+        CHECK(order.size() == 32);
+        for (const Point &p : order) CHECK(p[0] != 9);
+        CHECK(oracle.asked < 32 * 8);
+    }
+    INFO("mean best after 32: with scores ", advised / 10, ", without ", alone / 10);
+    CHECK(advised / 10 < 1.1);
+    CHECK(advised < alone);
+}
+
+TEST_CASE("random search proposes the default and then samples") {
+    auto s = space();
+    Search search(*s, 5, SearchMethod::Random);
+    const std::vector<Proposal> all = search.propose(20);
+    REQUIRE(all.size() == 20);
+    CHECK(all[0].origin == "default");
+    for (size_t i = 1; i < all.size(); i++) CHECK(all[i].origin == "random");
 }
 
 TEST_CASE("reasons against points are kept to, and a small space is used up") {

@@ -114,26 +114,58 @@ TEST_CASE("sizes are bound for tuning") {
     CHECK(r.outcome == Outcome::Ok);
 }
 
-TEST_CASE("a ranker orders what is proposed") {
-    struct Backwards : Ranker {
-        int asked = 0, told = 0;
-        std::vector<size_t> rank(const std::vector<RankedCandidate> &candidates) override {
-            asked++;
-            std::vector<size_t> order;
-            for (size_t i = candidates.size(); i > 0; i--) order.push_back(i - 1);
-            return order;
-        }
-        void learn(const std::vector<RankedCandidate> &, const std::vector<double> &) override { told++; }
-    } ranker;
-    Op op = ops::matmul(Float(32), 16, 64, 16);
-    auto space = blocks(op);
+TEST_CASE("several tasks share the trials, and the one that gains gets more") {
+    const std::vector<TuneTask> tasks = {{ops::matmul(Float(32), 16, 64, 16)},
+                                         {ops::matmul(Float(32), 96, 96, 96), 50}};
     TuneOptions options;
-    options.trials = 5;
-    options.space = space.get();
+    options.trials = 24;
     options.threads = 1;
-    options.ranker = &ranker;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0.05;
+    std::vector<TuneReport> reports;
+    const auto best = tune_all(tasks, Machine::host(), CpuTarget::host(), options, &reports);
+    REQUIRE(best.size() == 2);
+    REQUIRE(best[0]);
+    REQUIRE(best[1]);
+    CHECK(reports[0].measured + reports[1].measured == 48);
+    CHECK(reports[0].measured >= 16);
+    CHECK(reports[1].measured > reports[0].measured);
+    CHECK(best[1]->key.op_hash == tasks[1].op.hash());
+}
+
+TEST_CASE("records hold features, the estimate and where they came from; random search asks no model") {
+    Op op = ops::matmul(Float(32), 16, 64, 16);
+    TuneOptions options;
+    options.trials = 12;
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0;
     TuneReport report;
     tune(op, Machine::host(), CpuTarget::host(), options, &report);
-    CHECK(ranker.asked >= 1);
-    CHECK(ranker.told == 5);
+    REQUIRE(report.records.size() == 12);
+    CHECK(report.records[0].origin == "default");
+    for (const Record &r : report.records) {
+        CHECK(r.features.version == features_version);
+        CHECK(r.features.values.size() == feature_names().size());
+        CHECK(r.estimated_seconds > 0);
+    }
+    CHECK(report.records[1].predicted);
+    CHECK(report.search_seconds > 0);
+    options.search = SearchMethod::Random;
+    tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    for (const Record &r : report.records) CHECK(!r.predicted);
+}
+
+TEST_CASE("a seed finds the same candidates again") {
+    // What is measured differs from run to run; what is proposed before anything is measured must not.
+    Op op = ops::matmul(Float(32), 48, 64, 40);
+    TuneOptions options;
+    options.trials = 4;
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0;
+    TuneReport first, second;
+    tune(op, Machine::host(), CpuTarget::host(), options, &first);
+    tune(op, Machine::host(), CpuTarget::host(), options, &second);
+    for (size_t i = 0; i < 4; i++) CHECK(first.records[i].schedule_hash == second.records[i].schedule_hash);
 }

@@ -1,0 +1,283 @@
+#include "autotune/features/features.h"
+
+#include "autotune/features/loop_tree.h"
+#include "autotune/features/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace kumiko {
+
+namespace {
+
+// A core as the estimate sees it, where the machine's table does not say otherwise.
+struct Core {
+    double clock_hz, multiply_adds, loads = 2, stores = 1, any = 4, latency = 4;
+    double registers;
+    std::vector<double> capacities;      // of caches, nearest first: three of them
+    std::vector<double> bytes_per_cycle; // from beyond each
+
+    explicit Core(const Machine &m)
+        : clock_hz(m.clock_ghz > 0 ? m.clock_ghz * 1e9 : 3e9),
+          multiply_adds(m.fmas_per_cycle > 0 ? m.fmas_per_cycle : 1), registers(std::max(8, m.vector_registers)) {
+        const double sizes[] = {32e3, 512e3, 8e6}, rates[] = {32, 16, 4};
+        const char *const names[] = {"L1", "L2", "L3"};
+        for (int i = 0; i < 3; i++) {
+            const MemoryLevel *level = m.find_level(names[i]);
+            capacities.push_back(level && level->bytes > 0 ? static_cast<double>(level->bytes) : sizes[i]);
+            bytes_per_cycle.push_back(rates[i]);
+        }
+    }
+};
+
+// Cycles of one iteration of a body.
+struct Body {
+    int node = 0;
+    double arithmetic = 0, issue = 0, loads = 0, stores = 0, chain = 0, overhead = 0, spilled = 0;
+
+    double cycles() const { return std::max({arithmetic, issue, loads, stores, chain}) + overhead + spilled; }
+};
+
+Body body_cycles(const LoopTree &tree, int node, const Core &core) {
+    const LoopNode &loop = tree.loops[static_cast<size_t>(node)];
+    const BodyWork &w = loop.work;
+    Body b;
+    b.node = node;
+    b.arithmetic = w.arithmetic() / core.multiply_adds;
+    const double loads = w.loads + 2 * w.gathered_lanes + w.masked_loads;
+    const double stores = w.stores + 2 * w.scattered_lanes + 3 * w.masked_stores;
+    b.loads = loads / core.loads;
+    b.stores = stores / core.stores;
+    b.issue =
+        (w.arithmetic() + w.conversions + 2 * w.selections + w.shuffles + loads + stores + w.prefetches) / core.any;
+    b.chain = loop.chain * core.latency;
+    b.overhead = loop.parent < 0 ? 0 : 0.5 + w.branches;
+    // Two registers carry operands.
+    const double excess = loop.accumulators + 2 - core.registers;
+    if (excess > 0) b.spilled = 1.5 * excess;
+    return b;
+}
+
+float log_of(double x) { return static_cast<float>(std::log2(std::max(x, 0.0) + 1)); }
+// Of a quotient, within 2^±20; 0 when there is nothing to compare.
+float ratio(double a, double b) {
+    if (a <= 0 && b <= 0) return 0;
+    return static_cast<float>(std::clamp(std::log2((a + 1e-12) / (b + 1e-12)), -20.0, 20.0));
+}
+float share(double a, double b) { return b > 0 ? static_cast<float>(std::clamp(a / b, 0.0, 64.0)) : 0.f; }
+
+struct Table {
+    std::vector<std::string> names;
+    std::vector<float> values;
+    void add(const std::string &name, float value) {
+        names.push_back(name);
+        values.push_back(std::isfinite(value) ? value : 0.f);
+    }
+};
+
+// How a nest divides among threads.
+struct Grain {
+    double tasks = 1;    // iterations of the outermost parallel loop
+    double speedup = 1;  // of what is inside
+    double launches = 0; // runs of parallel loops
+    double serial = 0;   // cycles outside of them
+};
+
+bool inside_parallel(const LoopTree &tree, int node) {
+    for (int n = node; n >= 0; n = tree.loops[static_cast<size_t>(n)].parent) {
+        if (tree.loops[static_cast<size_t>(n)].parallel) return true;
+    }
+    return false;
+}
+
+constexpr size_t described_bodies = 3;
+
+void describe_body(Table &t, const std::string &p, const LoopTree &tree, const Body *b, double all_cycles,
+                   const Core &core, const Machine &machine) {
+    static const LoopNode none;
+    static const Body nothing;
+    const LoopNode &loop = b ? tree.loops[static_cast<size_t>(b->node)] : none;
+    if (!b) b = &nothing;
+    const BodyWork &w = loop.work;
+    const double cycles = b->cycles(), slots = w.arithmetic() + w.conversions + w.selections + w.shuffles;
+    t.add(p + "share", share(cycles * loop.trips, all_cycles));
+    t.add(p + "cycles", log_of(cycles));
+    t.add(p + "arithmetic", share(b->arithmetic, cycles));
+    t.add(p + "issue", share(b->issue, cycles));
+    t.add(p + "loads", share(b->loads, cycles));
+    t.add(p + "stores", share(b->stores, cycles));
+    t.add(p + "chain", share(b->chain, cycles));
+    t.add(p + "spilled", share(b->spilled, cycles));
+    t.add(p + "extent", log_of(loop.extent));
+    t.add(p + "accumulators", log_of(loop.accumulators));
+    t.add(p + "registers", share(loop.accumulators, core.registers));
+    t.add(p + "multiply_adds", log_of(w.multiply_adds));
+    t.add(p + "functions", log_of(w.functions));
+    t.add(p + "divisions", log_of(w.divisions));
+    t.add(p + "conversions", log_of(w.conversions));
+    t.add(p + "selections", log_of(w.selections));
+    t.add(p + "shuffles", log_of(w.shuffles));
+    t.add(p + "instructions", log_of(w.instructions));
+    t.add(p + "scalar", share(w.scalar, slots));
+    t.add(p + "memory_per_slot", share(w.loads + w.stores + w.gathered_lanes + w.scattered_lanes, slots + 1e-3));
+    t.add(p + "loads_per_multiply_add", share(w.loads, w.multiply_adds));
+    t.add(p + "broadcasts", share(w.broadcasts, w.loads));
+    t.add(p + "masked", share(w.masked_loads + w.masked_stores, w.loads + w.stores));
+    t.add(p + "gathered", log_of(w.gathered_lanes + w.scattered_lanes));
+    t.add(p + "register_traffic", share(w.register_reads + w.register_writes, slots + 1e-3));
+    t.add(p + "branches", log_of(w.branches));
+    t.add(p + "prefetches", log_of(w.prefetches));
+    t.add(p + "body_accesses", log_of(w.loads + w.stores));
+    // How the body steps through memory, as one stream after another would see it.
+    double streams = 0, far = 0, near = 0, still = 0;
+    for (const Access &a : loop.accesses) {
+        const double step = std::abs(a.index.coefficient(b->node)) * a.bytes;
+        streams += 1;
+        if (step == 0)
+            still += 1;
+        else if (step <= 2.0 * machine.vector_bits / 8 || step <= (a.past - a.lowest) * a.bytes)
+            near += 1;
+        else
+            far += static_cast<double>(std::max<size_t>(1, a.constants.size()));
+    }
+    t.add(p + "streams", log_of(streams));
+    t.add(p + "still", log_of(still));
+    t.add(p + "near", log_of(near));
+    t.add(p + "far", log_of(far));
+    // What the loops around keep touching.
+    double touched[4] = {0, 0, 0, 0};
+    int node = b == &nothing ? -1 : b->node;
+    for (int level = 0; level < 4 && node >= 0; level++, node = tree.loops[static_cast<size_t>(node)].parent)
+        touched[level] = touched_bytes(tree, node);
+    for (int level = 0; level < 4; level++) t.add(p + "touched." + std::to_string(level), log_of(touched[level]));
+    t.add(p + "touched_to_l1", ratio(touched[0], core.capacities[0]));
+    t.add(p + "touched_to_l2", ratio(touched[1], core.capacities[1]));
+}
+
+NestCost describe(const LoopTree &tree, const Machine &machine, int threads, Table &t) {
+    const Core core(machine);
+    std::vector<Body> bodies;
+    BodyWork sum;
+    double iterations = 0, arithmetic = 0, compute = 0, spilled = 0, chain_bound = 0, load_bound = 0, store_bound = 0,
+           overhead = 0;
+    Grain grain;
+    for (size_t i = 0; i < tree.loops.size(); i++) {
+        const LoopNode &loop = tree.loops[i];
+        const Body b = body_cycles(tree, static_cast<int>(i), core);
+        const double cycles = b.cycles() * loop.trips;
+        bodies.push_back(b);
+        sum.add(loop.work, loop.trips);
+        iterations += loop.trips;
+        compute += cycles;
+        arithmetic += b.arithmetic * loop.trips;
+        spilled += b.spilled * loop.trips;
+        overhead += b.overhead * loop.trips;
+        chain_bound += std::max(0.0, b.chain - std::max(b.arithmetic, b.loads)) * loop.trips;
+        load_bound += std::max(0.0, b.loads - b.arithmetic) * loop.trips;
+        store_bound += std::max(0.0, b.stores - b.arithmetic) * loop.trips;
+        if (!inside_parallel(tree, static_cast<int>(i))) grain.serial += cycles;
+        if (loop.parallel && !(loop.parent >= 0 && inside_parallel(tree, loop.parent))) {
+            grain.launches += loop.runs;
+            grain.tasks = std::max(grain.tasks, loop.extent);
+        }
+    }
+    if (grain.launches > 0) grain.speedup = grain.tasks / std::ceil(grain.tasks / threads);
+    const std::vector<Traffic> traffic = count_traffic(tree, core.capacities);
+    double moved[4];
+    for (size_t i = 0; i < 3; i++) moved[i] = traffic[i].total() / core.bytes_per_cycle[i];
+    const double touched = traffic[3].total();
+    // The least there is to do, as far as the nest tells: every lane used, every line moved once.
+    const double lanes = std::max(1, machine.lanes(32));
+    const double ideal = std::max({sum.flops / (2 * lanes * core.multiply_adds), touched / 32, 1.0});
+
+    const double concurrent = grain.serial + (compute - grain.serial) / grain.speedup;
+    moved[0] /= grain.speedup;
+    moved[1] /= grain.speedup;
+    moved[2] /= std::min(grain.speedup, 2.0);
+    const double most = std::max({concurrent, moved[0], moved[1], moved[2]});
+    const double cycles =
+        most + 0.35 * (concurrent + moved[0] + moved[1] + moved[2] - most) + (threads > 1 ? 6000 * grain.launches : 0);
+
+    t.add("ideal", log_of(ideal));
+    t.add("estimate", ratio(cycles, ideal));
+    t.add("compute", ratio(concurrent, ideal));
+    t.add("arithmetic", ratio(arithmetic, ideal));
+    t.add("from_l2", ratio(moved[0], ideal));
+    t.add("from_l3", ratio(moved[1], ideal));
+    t.add("from_memory", ratio(moved[2], ideal));
+    t.add("bound_by_loads", share(load_bound, compute));
+    t.add("bound_by_stores", share(store_bound, compute));
+    t.add("bound_by_chains", share(chain_bound, compute));
+    t.add("spilled", share(spilled, compute));
+    t.add("overhead", share(overhead, compute));
+    for (size_t i = 0; i < 3; i++) {
+        const std::string p = "traffic." + std::to_string(i) + ".";
+        t.add(p + "read", ratio(traffic[i].read, touched));
+        t.add(p + "written", ratio(traffic[i].written, touched));
+    }
+    t.add("touched", log_of(touched));
+    t.add("touched_to_l2", ratio(touched, core.capacities[1]));
+    t.add("touched_to_l3", ratio(touched, core.capacities[2]));
+    t.add("flops_per_byte", ratio(sum.flops, touched));
+    const double slots = sum.arithmetic() + sum.conversions + sum.selections + sum.shuffles;
+    t.add("functions", share(12 * sum.functions, slots));
+    t.add("divisions", share(5 * sum.divisions, slots));
+    t.add("conversions", share(sum.conversions, slots));
+    t.add("selections", share(sum.selections, slots));
+    t.add("shuffles", share(sum.shuffles, slots));
+    t.add("scalar", share(sum.scalar, slots));
+    t.add("instructions", share(sum.instructions, slots));
+    t.add("flops_per_slot", share(sum.flops, slots));
+    const double accesses = sum.loads + sum.stores + sum.gathered_lanes + sum.scattered_lanes;
+    t.add("accesses_per_slot", share(accesses, slots));
+    t.add("stores_per_load", share(sum.stores + sum.scattered_lanes, sum.loads + sum.gathered_lanes));
+    t.add("masked", share(sum.masked_loads + sum.masked_stores, accesses));
+    t.add("gathered", share(sum.gathered_lanes + sum.scattered_lanes, accesses));
+    t.add("streamed", share(sum.streamed_stores, sum.stores));
+    t.add("prefetches", share(sum.prefetches, accesses));
+    t.add("branches", share(sum.branches, iterations));
+    t.add("iterations", ratio(iterations, ideal));
+    t.add("loops", log_of(static_cast<double>(tree.loops.size())));
+    t.add("register_slots", share(tree.register_slots, core.registers));
+    t.add("workspace", log_of(tree.workspace));
+    t.add("workspace_to_l2", ratio(tree.workspace, core.capacities[1]));
+    t.add("threads", static_cast<float>(threads));
+    t.add("tasks", log_of(grain.tasks));
+    t.add("speedup", static_cast<float>(grain.speedup));
+    t.add("launches", log_of(grain.launches));
+    t.add("serial", share(grain.serial, compute));
+
+    std::vector<size_t> order(bodies.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto cost = [&](size_t i) { return bodies[i].cycles() * tree.loops[i].trips; };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return cost(a) > cost(b); });
+    for (size_t i = 0; i < described_bodies; i++) {
+        const Body *b = i < order.size() && cost(order[i]) > 0 ? &bodies[order[i]] : nullptr;
+        describe_body(t, "bodies." + std::to_string(i) + ".", tree, b, compute, core, machine);
+    }
+    t.add("lanes", static_cast<float>(lanes));
+    return {{features_version, {}}, cycles / core.clock_hz};
+}
+
+} // namespace
+
+const std::vector<std::string> &feature_names() {
+    static const std::vector<std::string> names = [] {
+        LoopTree empty;
+        empty.loops.emplace_back();
+        Table table;
+        describe(empty, Machine{}, 1, table);
+        return table.names;
+    }();
+    return names;
+}
+
+NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes) {
+    Table table;
+    NestCost cost = describe(read_loops(nest, machine, sizes), machine, std::max(1, threads), table);
+    cost.features.values = std::move(table.values);
+    return cost;
+}
+
+} // namespace kumiko

@@ -1,0 +1,37 @@
+// Numbers that describe a nest on a machine, for a model to learn from, and an estimate of its time that needs no learning.
+//
+// The estimate follows the roofline and execution-cache-memory models (Williams, Waterman and Patterson 2009; Treibig and Hager
+// 2010): cycles of the arithmetic units, of loads and stores and of chains of dependent sums, body by body, beside cycles that
+// bytes take between levels of memory. Features are those terms as logarithms, relative to what the op has to do at least, so that
+// what is learnt of one shape holds for another.
+#pragma once
+
+#include "dsl/buffers.h"
+#include "machine/machine.h"
+#include "targets/lower/nest.h"
+
+#include <string>
+#include <vector>
+
+namespace kumiko {
+
+// Numbers that describe a candidate, in the order that `version` fixes; equal length for all candidates.
+struct Features {
+    int version = 0; // 0: none
+    std::vector<float> values;
+};
+
+inline constexpr int features_version = 1;
+
+// What each value is, "bodies.0.multiply_adds".
+const std::vector<std::string> &feature_names();
+
+struct NestCost {
+    Features features;
+    double seconds = 0; // the estimate
+};
+
+// Of a lowered nest that runs on `threads` cores. A machine without clock or bandwidths counts as a typical one.
+NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes);
+
+} // namespace kumiko

@@ -1,0 +1,41 @@
+// Who builds and measures candidates: this machine (autotune/local_judge.h), or others.
+#pragma once
+
+#include "autotune/build.h"
+
+#include <optional>
+#include <vector>
+
+namespace kumiko {
+
+// What became of one candidate.
+struct Verdict {
+    Candidate candidate; // with its object, where this process built it
+    Measured measured;   // its outcome is the candidate's own when it could not be built
+};
+
+struct JudgeFacts {
+    double reference_seconds = 0; // that evaluating the formula took
+    bool exact = false;           // outputs have to have equal bits
+    double clock_hz = 0;          // of the unit that measures, 0: unknown
+};
+
+class Judge {
+public:
+    virtual ~Judge() = default;
+    // Takes candidates to build and measure. Their outcome is Ok so far.
+    virtual void submit(std::vector<Candidate> candidates) = 0;
+    // Waits for the next verdict; nothing when no candidate is under way. `best`: the least seconds of a good one so far,
+    // infinite when there is none: what is far slower may be timed less closely.
+    virtual std::optional<Verdict> next(double best) = 0;
+    // Forgets what was submitted and has no verdict yet.
+    virtual void cancel() = 0;
+    // Medians of the seconds of at most 16 candidates, measured in turns, so that what differs is the candidates and not the
+    // hour; nothing is under way meanwhile. Empty when one of them fails.
+    virtual std::vector<double> compare(std::vector<Candidate> candidates, double seconds) = 0;
+    // How many candidates under way keep it busy.
+    virtual size_t wanted() const = 0;
+    virtual JudgeFacts facts() const = 0;
+};
+
+} // namespace kumiko

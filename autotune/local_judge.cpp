@@ -1,0 +1,162 @@
+#include "autotune/local_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kumiko {
+
+LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes,
+                       const LocalJudgeOptions &options)
+    : space_(space), target_(target), options_(options), task_(std::make_unique<MeasureTask>(space.op(), sizes)),
+      measurer_(std::make_unique<Measurer>(*task_, options.measurer)), best_(std::numeric_limits<double>::infinity()) {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    if (2 * options_.measurer.threads > cores) return;
+    builder_ = std::thread([this] { build_all(); });
+    timer_ = std::thread([this] { measure_all(); });
+}
+
+LocalJudge::~LocalJudge() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    if (builder_.joinable()) builder_.join();
+    if (timer_.joinable()) timer_.join();
+}
+
+JudgeFacts LocalJudge::facts() const { return {task_->reference_seconds(), task_->exact(), measurer_->clock_hz()}; }
+
+void LocalJudge::submit(std::vector<Candidate> candidates) {
+    {
+        const std::lock_guard lock(mutex_);
+        std::move(candidates.begin(), candidates.end(), std::back_inserter(waiting_));
+    }
+    changed_.notify_all();
+}
+
+void LocalJudge::cancel() {
+    std::unique_lock lock(mutex_);
+    generation_++;
+    waiting_.clear();
+    built_.clear();
+    done_.clear();
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !building_ && !measuring_; });
+}
+
+void LocalJudge::build_all() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [&] { return stopping_ || (!waiting_.empty() && built_.size() < ahead); });
+        if (stopping_) return;
+        Candidate candidate = std::move(waiting_.front());
+        waiting_.pop_front();
+        building_ = true;
+        const size_t generation = generation_;
+        lock.unlock();
+        build_candidate(space_, target_, candidate);
+        lock.lock();
+        building_ = false;
+        if (generation == generation_) built_.push_back(std::move(candidate));
+        changed_.notify_all();
+    }
+}
+
+void LocalJudge::measure_all() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [&] { return stopping_ || !built_.empty(); });
+        if (stopping_) return;
+        Verdict verdict{std::move(built_.front()), {}};
+        built_.pop_front();
+        measuring_ = true;
+        const size_t generation = generation_;
+        const double best = best_;
+        changed_.notify_all(); // there is room for one more
+        lock.unlock();
+        std::exception_ptr failed;
+        try {
+            verdict.measured = measure(verdict.candidate, best);
+        } catch (...) { // the measurer cannot be started again
+            failed = std::current_exception();
+        }
+        lock.lock();
+        measuring_ = false;
+        if (failed) failed_ = failed;
+        if (generation == generation_) {
+            if (verdict.measured.outcome == Outcome::Ok && !verdict.measured.timings.empty())
+                best_ = std::min(best_, verdict.measured.timings[0].least);
+            if (!failed) done_.push_back(std::move(verdict));
+        }
+        changed_.notify_all();
+    }
+}
+
+std::optional<Verdict> LocalJudge::next(double best) {
+    std::unique_lock lock(mutex_);
+    best_ = std::min(best_, best);
+    if (!builder_.joinable()) {
+        if (waiting_.empty()) return std::nullopt;
+        Verdict verdict{std::move(waiting_.front()), {}};
+        waiting_.pop_front();
+        build_candidate(space_, target_, verdict.candidate);
+        verdict.measured = measure(verdict.candidate, best_);
+        return verdict;
+    }
+    const auto idle = [&] { return waiting_.empty() && built_.empty() && !building_ && !measuring_; };
+    changed_.wait(lock, [&] { return failed_ || !done_.empty() || idle(); });
+    if (failed_) std::rethrow_exception(failed_);
+    if (done_.empty()) return std::nullopt;
+    Verdict verdict = std::move(done_.front());
+    done_.pop_front();
+    return verdict;
+}
+
+double LocalJudge::timeout(double best) const {
+    if (!std::isfinite(best)) return options_.timeout;
+    return std::min(options_.timeout, std::max(1.0, 100 * best));
+}
+
+Measured LocalJudge::measure(const Candidate &candidate, double best) {
+    if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
+    Measured first = measurer_->load(0, candidate.object, candidate.symbol, timeout(best));
+    if (first.outcome != Outcome::Ok) return first;
+    // Far behind: one call says enough.
+    if (first.timings[0].least > 4 * best + 0.02) return first;
+    Measurer::RunOptions run;
+    run.budget = options_.trial_seconds;
+    run.give_up_above = std::isfinite(best) ? 1.25 * best : 0;
+    run.timeout = 2 * options_.trial_seconds + 12 * timeout(best);
+    return measurer_->run({0}, run);
+}
+
+std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, double seconds) {
+    cancel();
+    double best;
+    {
+        const std::lock_guard lock(mutex_);
+        best = best_;
+    }
+    std::vector<size_t> slots;
+    for (size_t i = 0; i < candidates.size(); i++) {
+        Candidate &candidate = candidates[i];
+        if (candidate.object.empty()) build_candidate(space_, target_, candidate);
+        if (candidate.outcome != Outcome::Ok) return {};
+        if (measurer_->load(i, candidate.object, candidate.symbol, options_.timeout).outcome != Outcome::Ok) return {};
+        slots.push_back(i);
+    }
+    Measurer::RunOptions run;
+    run.budget = seconds;
+    run.tight = 0;
+    run.timeout = 2 * seconds + static_cast<double>(slots.size()) * 12 * timeout(best);
+    const Measured result = measurer_->run(slots, run);
+    // Who passed before and fails now leaves the search's own measurements to decide.
+    if (result.outcome != Outcome::Ok) return {};
+    std::vector<double> medians;
+    for (const Timing &t : result.timings) medians.push_back(t.median);
+    return medians;
+}
+
+} // namespace kumiko

@@ -1,0 +1,60 @@
+// Builds candidates on one core of this machine and times them on another.
+#pragma once
+
+#include "autotune/judge.h"
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace kumiko {
+
+struct LocalJudgeOptions {
+    MeasurerOptions measurer;
+    double trial_seconds = 0.1; // timing of one candidate
+    double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
+};
+
+// Verdicts come in the order of submission. While a kernel of one thread is timed, the next ones are built, and the caller is free
+// to think; kernels that use more than half of the cores are timed with nothing beside them.
+class LocalJudge : public Judge {
+public:
+    // Space and target must outlive the judge. Throws as MeasureTask and Measurer do.
+    LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes, const LocalJudgeOptions &options);
+    ~LocalJudge() override;
+
+    void submit(std::vector<Candidate> candidates) override;
+    std::optional<Verdict> next(double best) override;
+    void cancel() override;
+    std::vector<double> compare(std::vector<Candidate> candidates, double seconds) override;
+    size_t wanted() const override { return 4; }
+    JudgeFacts facts() const override;
+
+private:
+    static constexpr size_t ahead = 3; // built and not yet measured
+
+    Measured measure(const Candidate &candidate, double best);
+    double timeout(double best) const;
+    void build_all();
+    void measure_all();
+
+    const Space &space_;
+    const CpuTarget &target_;
+    LocalJudgeOptions options_;
+    std::unique_ptr<MeasureTask> task_;
+    std::unique_ptr<Measurer> measurer_;
+
+    std::deque<Candidate> waiting_, built_;
+    std::deque<Verdict> done_;
+    bool building_ = false, measuring_ = false, stopping_ = false;
+    size_t generation_ = 0; // of cancel(): what began before is dropped
+    double best_;
+    std::exception_ptr failed_; // of the measuring itself, not of a candidate
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::thread builder_, timer_; // none when nothing may run beside the timing
+};
+
+} // namespace kumiko

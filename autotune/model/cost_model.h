@@ -1,0 +1,71 @@
+// Which of several candidates is fastest, told from their features: what was learnt beforehand from other tasks, and what this
+// task's own measurements add.
+#pragma once
+
+#include "autotune/features/features.h"
+#include "autotune/model/boosted_trees.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kumiko {
+
+// Candidates of one task: features, and seconds, infinite for those that failed.
+struct ModelTask {
+    std::string name;
+    std::vector<Features> features;
+    std::vector<double> seconds;
+    std::vector<double> estimates; // the analytical seconds
+};
+
+// What many tasks taught.
+class CostModel {
+public:
+    CostModel() = default; // knows nothing: scores are 0
+
+    // The one that comes with Kumiko; made by `kumiko learn`.
+    static std::shared_ptr<const CostModel> shipped();
+    // Throws UserError when it is no model, or one of other features.
+    static CostModel load(const std::string &bytes, const std::string &document = "the cost model");
+    static CostModel load_file(const std::string &path);
+    std::string save() const;
+
+    static CostModel learn(const std::vector<ModelTask> &tasks, const TreeOptions &options = default_options());
+    static TreeOptions default_options();
+
+    bool empty() const { return !trees_.trained(); }
+    // Greater is faster; comparable only among candidates of one task.
+    std::vector<float> score(const std::vector<Features> &candidates) const;
+    // What speaks for and against one, the strongest first.
+    std::vector<std::pair<std::string, double>> contributions(const Features &features) const;
+
+private:
+    BoostedTrees trees_;
+};
+
+// A model while a task is tuned.
+class TaskModel {
+public:
+    explicit TaskModel(std::shared_ptr<const CostModel> before);
+
+    void tell(const Features &features, double seconds);
+    // Greater is faster. `estimates`: the analytical seconds, which are all there is when nothing was learnt.
+    std::vector<float> score(const std::vector<Features> &candidates, const std::vector<double> &estimates);
+    std::vector<std::pair<std::string, double>> contributions(const Features &features);
+
+private:
+    void learn();
+
+    std::shared_ptr<const CostModel> before_;
+    BoostedTrees trees_;
+    std::vector<Features> told_;
+    std::vector<double> seconds_;
+    size_t learnt_ = 0; // of told_, when trees_ were made
+};
+
+// Seconds as qualities from 0 (failed) to 1 (the best).
+std::vector<float> qualities(const std::vector<double> &seconds);
+
+} // namespace kumiko

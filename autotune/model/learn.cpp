@@ -1,0 +1,42 @@
+#include "autotune/model/learn.h"
+
+#include <limits>
+
+namespace kumiko {
+
+ModelTask model_task(const std::string &name, const std::vector<Record> &records) {
+    ModelTask task{name, {}, {}, {}};
+    for (const Record &r : records) {
+        if (r.features.version != features_version) continue;
+        task.features.push_back(r.features);
+        task.seconds.push_back(r.outcome == Outcome::Ok ? r.timing.least : std::numeric_limits<double>::infinity());
+        task.estimates.push_back(r.estimated_seconds);
+    }
+    return task;
+}
+
+Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds, const TreeOptions &options,
+                          const std::function<void(size_t)> &progress) {
+    Validation v;
+    for (size_t fold = 0; fold < folds; fold++) {
+        std::vector<ModelTask> seen;
+        for (size_t i = 0; i < tasks.size(); i++) {
+            if (i % folds != fold) seen.push_back(tasks[i]);
+        }
+        const CostModel model = CostModel::learn(seen, options);
+        for (size_t i = fold; i < tasks.size(); i += folds) {
+            const ModelTask &task = tasks[i];
+            if (task.features.size() < 30) continue;
+            const std::vector<float> scores = model.score(task.features);
+            std::vector<double> learned(scores.begin(), scores.end()), analytical;
+            for (double e : task.estimates) analytical.push_back(-e);
+            v.tasks.push_back(task.name);
+            v.learned.push_back(accuracy(learned, task.seconds));
+            v.analytical.push_back(accuracy(analytical, task.seconds));
+        }
+        if (progress) progress(fold);
+    }
+    return v;
+}
+
+} // namespace kumiko

@@ -1,0 +1,285 @@
+#include "autotune/session.h"
+
+#include "autotune/local_judge.h"
+#include "schedules/library/table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace kumiko {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr size_t first_batch = 4, later_batch = 8, finalists = 10;
+constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
+
+// Reasons of one kind are counted together: without numbers.
+std::string kind_of(const Record &r) {
+    const std::string &text = r.reason;
+    std::string kind;
+    for (size_t i = 0; i < text.size(); i++) {
+        const auto digit = [&](size_t k) {
+            return k < text.size() && std::isdigit(static_cast<unsigned char>(text[k]));
+        };
+        if (!digit(i) || (i > 0 && std::isalpha(static_cast<unsigned char>(text[i - 1])))) {
+            kind += text[i];
+            continue;
+        }
+        while (digit(i + 1) || (i + 1 < text.size() && text[i + 1] == '.' && digit(i + 2))) i++;
+        kind += "#";
+    }
+    return outcome_name(r.outcome) + ": " + kind;
+}
+
+std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
+    if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
+    if (options.cost_model.empty()) return CostModel::shipped();
+    return std::make_shared<CostModel>(CostModel::load_file(options.cost_model));
+}
+
+} // namespace
+
+Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
+                 TuneReport &report)
+    : op_(op), machine_(machine), cpu_(cpu), options_(options), report_(report = {}), space_(choose_space()),
+      key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)),
+      scout_(*space_, key_.threads, key_.sizes, model_for(options)),
+      search_(*space_, options.seed, options.search, &scout_) {
+    if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
+    if (!options.database.empty()) database_.emplace(options.database);
+    recall();
+}
+
+Session::~Session() = default;
+
+const Space *Session::choose_space() {
+    if (options_.space) return options_.space;
+    const LibraryTemplate *found = library::find_template(op_);
+    if (!found)
+        throw Unsupported("the library has no schedule for an op like " + op_.name() +
+                          " whose parameters could be tuned; give a space of your own");
+    template_name_ = found->name;
+    own_space_ = found->make_space(op_, machine_);
+    return own_space_.get();
+}
+
+// What earlier sessions found counts as if it had been measured here.
+void Session::recall() {
+    if (!database_ || options_.fresh) return;
+    for (Record &r : database_->records(key_, space_->machine())) {
+        if (r.library_template != template_name_) continue;
+        const double seconds = r.outcome == Outcome::Ok ? r.seconds() : infinity;
+        try {
+            search_.tell(space_->from_json(r.parameters), seconds);
+        } catch (const UserError &) {
+            continue; // of a space that has changed since
+        }
+        if (r.outcome == Outcome::Illegal) continue;
+        scout_.model().tell(r.features, seconds);
+        trials_++;
+        report_.known++;
+        if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
+        records_[r.schedule_hash] = r;
+    }
+    best_ = database_->best(key_, space_->machine());
+    if (best_ && !records_.count(best_->schedule_hash)) best_.reset();
+}
+
+bool Session::out_of_time() const {
+    if (options_.interrupt && *options_.interrupt) return true;
+    return options_.seconds > 0 && watch_.seconds() > options_.seconds - options_.final_seconds && report_.measured > 0;
+}
+
+bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + 20 * options_.trials; }
+
+bool Session::over() const { return trials_ >= options_.trials || out_of_time() || used_up(); }
+
+void Session::advance(int n, const std::function<void()> &after_each) {
+    const int goal = std::min(options_.trials, trials_ + n);
+    begin_measuring();
+    while (true) {
+        const bool stop = out_of_time();
+        while (!stop && trials_ + under_way_ < goal && under_way_ < static_cast<int>(judge_->wanted()) && !used_up()) {
+            const size_t size = trials_ + under_way_ < first_trials ? first_batch : later_batch;
+            std::vector<Candidate> batch = next_batch(std::min<size_t>(size, goal - trials_ - under_way_));
+            if (batch.empty()) exhausted_ = true;
+            under_way_ += static_cast<int>(batch.size());
+            judge_->submit(std::move(batch));
+        }
+        std::optional<Verdict> verdict;
+        if (!stop) verdict = judge_->next(best_ ? best_->timing.least : infinity);
+        if (!verdict) break;
+        under_way_--;
+        measure(std::move(*verdict));
+        if (after_each) after_each();
+    }
+    judge_->cancel();
+    under_way_ = 0;
+}
+
+// Proposals become candidates; what is not legal, or is a schedule already known under another name, ends here.
+std::vector<Candidate> Session::next_batch(size_t n) {
+    const Stopwatch watch;
+    std::vector<Candidate> batch;
+    while (batch.size() < n && !used_up()) {
+        const size_t left = static_cast<size_t>(options_.trials - trials_ - under_way_) - batch.size();
+        const std::vector<Proposal> proposals = search_.propose(n - batch.size(), left);
+        for (const Candidate &rejected : scout_.take_rejected()) {
+            report_.rejected++;
+            keep(rejected, {});
+        }
+        if (proposals.empty()) break;
+        for (const Proposal &proposal : proposals) {
+            Candidate candidate = scout_.candidate(proposal.point);
+            candidate.origin = proposal.origin;
+            if (candidate.outcome != Outcome::Ok) {
+                report_.rejected++;
+                keep(candidate, {});
+                continue;
+            }
+            const auto known = records_.find(candidate.schedule_hash);
+            const bool twice = std::any_of(batch.begin(), batch.end(), [&](const Candidate &c) {
+                return c.schedule_hash == candidate.schedule_hash;
+            });
+            if (known != records_.end())
+                search_.tell(proposal.point, known->second.outcome == Outcome::Ok ? known->second.seconds() : infinity);
+            else if (!twice)
+                batch.push_back(std::move(candidate));
+        }
+        scout_.forget();
+    }
+    report_.search_seconds += watch.seconds();
+    return batch;
+}
+
+void Session::begin_measuring() {
+    if (judge_) return;
+    LocalJudgeOptions local;
+    local.measurer = {options_.measurer, key_.threads, options_.memory_mib};
+    local.trial_seconds = options_.trial_seconds;
+    local.timeout = options_.timeout;
+    judge_ = std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
+    facts_ = judge_->facts();
+    report_.reference_seconds = facts_.reference_seconds;
+    report_.exact = facts_.exact;
+    report_.clock_hz = facts_.clock_hz;
+}
+
+void Session::rest() { judge_.reset(); }
+
+void Session::measure(Verdict verdict) {
+    auto &[candidate, measured] = verdict;
+    if (measured.outcome == Outcome::Ok) {
+        const double least = least_possible_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
+        if (measured.timings.at(0).least < least) {
+            measured.outcome = Outcome::Impossible;
+            measured.reason = "faster than this machine can be";
+        }
+    }
+    trials_++;
+    report_.measured++;
+    const Record record = keep(candidate, measured);
+    if (record.outcome == Outcome::Ok) {
+        if (!best_ || record.seconds() < best_->seconds()) best_ = record;
+        if (record.timing.least < 1.3 * best_->timing.least || candidate.point == space_->default_point())
+            finalists_[candidate.schedule_hash] = std::move(candidate);
+    }
+    report_.best_so_far.push_back(best_ ? best_->seconds() : infinity);
+    report_.records.push_back(record);
+}
+
+// Into the database, the search, the model, and the report.
+Record Session::keep(const Candidate &candidate, const Measured &measured) {
+    Record r;
+    r.key = key_;
+    r.machine = space_->machine();
+    r.library_template = template_name_;
+    r.parameters = space_->to_json(candidate.point);
+    r.saved_schedule = candidate.schedule;
+    r.schedule_hash = candidate.schedule_hash;
+    r.outcome = candidate.outcome == Outcome::Ok ? measured.outcome : candidate.outcome;
+    r.reason = candidate.outcome == Outcome::Ok ? measured.reason : candidate.reason;
+    if (r.outcome == Outcome::Ok) r.timing = measured.timings.at(0);
+    r.build_seconds = candidate.build_seconds;
+    r.seed = options_.seed;
+    r.features = candidate.features;
+    r.estimated_seconds = candidate.estimated_seconds;
+    r.predicted = candidate.predicted;
+    r.origin = candidate.origin;
+    if (database_) database_->add(op_, r);
+    const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
+    search_.tell(candidate.point, seconds);
+    scout_.model().tell(candidate.features, seconds);
+    if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
+    if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
+    return r;
+}
+
+// The best few and the default, in turns in one process: what differs then is the kernels, not the hour.
+void Session::compare() {
+    begin_measuring();
+    std::vector<Record> good;
+    for (const auto &[hash, r] : records_) {
+        if (r.outcome == Outcome::Ok) good.push_back(r);
+    }
+    std::stable_sort(good.begin(), good.end(),
+                     [](const Record &a, const Record &b) { return a.seconds() < b.seconds(); });
+    const Candidate beginning = make_candidate(*space_, space_->default_point());
+    std::vector<Record> compared;
+    std::vector<Candidate> candidates;
+    for (const Record &r : good) {
+        if (compared.size() >= finalists && r.schedule_hash != beginning.schedule_hash) continue;
+        compared.push_back(r);
+        const auto built = finalists_.find(r.schedule_hash);
+        candidates.push_back(built != finalists_.end() ? built->second
+                                                       : make_candidate(*space_, space_->from_json(r.parameters)));
+    }
+    const std::vector<double> seconds = judge_->compare(std::move(candidates), options_.final_seconds);
+    if (seconds.empty()) return; // the search's own measurements decide
+    best_.reset();
+    for (size_t i = 0; i < compared.size(); i++) {
+        Record &r = compared[i];
+        r.final_seconds = seconds[i];
+        if (database_) database_->set_final(key_, r.schedule_hash, seconds[i]);
+        if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = seconds[i];
+        if (!best_ || r.seconds() < best_->seconds()) best_ = r;
+    }
+}
+
+Record Session::finish() {
+    report_.interrupted = options_.interrupt && *options_.interrupt;
+    if (!best_) give_up();
+    if (report_.measured > 0 && options_.final_seconds > 0) compare();
+    report_.seconds = watch_.seconds();
+    return *best_;
+}
+
+std::string Session::note() const {
+    if (!best_) return "nothing good yet";
+    std::string text = "best " + duration_text(best_->seconds()) + ", " + rate_text(work_, best_->seconds());
+    const double bound = bound_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
+    if (bound > 0) text += fmt::format(", {:.2f} of the bound", bound / best_->seconds());
+    return text;
+}
+
+double Session::expected_gain() const {
+    if (!best_) return infinity;
+    const std::vector<double> &curve = report_.best_so_far;
+    const size_t n = curve.size(), back = std::min<size_t>(16, n);
+    if (n < 16) return best_->seconds();
+    // What the last trials brought, and a little for what may yet come.
+    const double before = std::isfinite(curve[n - back]) ? curve[n - back] : best_->seconds() * 2;
+    return std::max(before - curve[n - 1], 0.02 * best_->seconds() * 16 / static_cast<double>(n));
+}
+
+void Session::give_up() const {
+    std::string text = "no candidate for " + op_.name() + " is good:";
+    for (const auto &[reason, n] : report_.failures) text += "\n  " + std::to_string(n) + " × " + reason;
+    if (report_.failures.empty()) text += " none was measured";
+    throw UserError(text);
+}
+
+} // namespace kumiko

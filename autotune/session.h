@@ -1,0 +1,70 @@
+// One task being tuned: what is known of it, what to try next, and the best so far. It goes on in steps, so that several tasks can
+// share a budget.
+#pragma once
+
+#include "autotune/judge.h"
+#include "autotune/scout.h"
+#include "autotune/tune.h"
+#include "autotune/work.h"
+
+namespace kumiko {
+
+class Session {
+public:
+    // Reads what the database knows. All must outlive the session; `report` is emptied. Throws as tune() does.
+    Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options, TuneReport &report);
+    ~Session();
+
+    // Measures up to n candidates more; fewer when the options' trials are done, the space is used up, or time is over.
+    void advance(int n, const std::function<void()> &after_each = nullptr);
+    // Whether advance() has nothing left to do.
+    bool over() const;
+    // Compares the best few and returns the best. Throws UserError when no candidate is good.
+    Record finish();
+
+    int trials() const { return trials_; } // those of earlier sessions counted
+    const std::optional<Record> &best() const { return best_; }
+    // "best 1.2 ms, 112 GFLOP/s, 0.93 of the bound"
+    std::string note() const;
+    // Seconds a call that the next trials may save, judged by what the last ones did.
+    double expected_gain() const;
+    // Lets go of the process that measures and of its arrays; the next advance() makes them again.
+    void rest();
+
+private:
+    const Space *choose_space();
+    void recall();
+    bool out_of_time() const;
+    bool used_up() const;
+    std::vector<Candidate> next_batch(size_t n);
+    void begin_measuring();
+    void measure(Verdict verdict);
+    Record keep(const Candidate &candidate, const Measured &measured);
+    void compare();
+    [[noreturn]] void give_up() const;
+
+    const Op &op_;
+    const Machine &machine_;
+    const CpuTarget &cpu_;
+    const TuneOptions &options_;
+    TuneReport &report_;
+    std::unique_ptr<Space> own_space_;
+    std::string template_name_;
+    const Space *space_;
+    TaskKey key_;
+    Work work_;
+    Scout scout_;
+    Search search_;
+    std::optional<Database> database_;
+    std::unique_ptr<Judge> judge_;
+    JudgeFacts facts_;
+    Stopwatch watch_;
+    std::map<std::string, Record> records_;      // by schedule hash
+    std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash
+    std::optional<Record> best_;
+    int trials_ = 0;    // counted towards options_.trials
+    int under_way_ = 0; // with the judge
+    bool exhausted_ = false;
+};
+
+} // namespace kumiko

@@ -1,0 +1,41 @@
+// How good the tuner is: what few trials reach of the best schedule known, beside random search, and how well the cost model orders
+// candidates of tasks that it never saw.
+#pragma once
+
+#include "autotune/model/accuracy.h"
+#include "bench/tune_tasks.h"
+#include "driver/target.h"
+#include "support/json.h"
+
+#include <functional>
+#include <optional>
+
+namespace kumiko::bench {
+
+struct TuneSuiteOptions {
+    int trials = 64, few = 16;
+    int random = 256;       // samples for comparison and for the model's accuracy; 0: none
+    int explore = 0;        // trials of a long search whose best counts as known, and is kept in `known`
+    std::string known;      // a JSON file with the best schedules of longer searches, by task and machine; empty: none
+    std::string only;       // tasks whose name contains this
+    std::string cost_model; // as in TuneOptions
+    uint64_t seed = 1;
+};
+
+// Seconds are medians of runs side by side, infinite where there is none; `known` is the least of all.
+struct TuneSuiteRow {
+    std::string name, failure; // why it could not be tuned
+    double untuned = 0, few = 0, tuned = 0, random = 0, known = 0;
+    int known_trials = 0;                   // that the best known took
+    int trials = 0, reached_random = 0;     // trials after which tuning was as good as all of the random ones; 0: never
+    double seconds = 0, search_seconds = 0; // of the tuning; of them, those in which the tuner thought
+    double gflops = 0;                      // of the tuned one; 0 where GB/s is the measure
+    std::optional<Accuracy> learned, analytical; // on the random samples
+    Json json() const;
+};
+
+std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOptions &options,
+                                         const std::function<void(const std::string &)> &progress = {});
+std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows);
+
+} // namespace kumiko::bench

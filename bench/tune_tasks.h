@@ -1,0 +1,18 @@
+// The ops that the suite `tune` tunes; the cost model that comes with Kumiko learnt from none of them.
+#pragma once
+
+#include "dsl/op.h"
+
+#include <string>
+#include <vector>
+
+namespace kumiko::bench {
+
+struct TuneCase {
+    std::string name;
+    Op op;
+};
+
+std::vector<TuneCase> tune_cases();
+
+} // namespace kumiko::bench

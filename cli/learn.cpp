@@ -1,0 +1,146 @@
+// kumiko learn: measures tasks, and makes the cost model from what tuning databases hold.
+#include "cli/common.h"
+
+#include "autotune/model/learn.h"
+#include "autotune/model/training_tasks.h"
+#include "autotune/tune.h"
+#include "support/atomic_file.h"
+#include "support/duration.h"
+#include "support/table.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+namespace kumiko::cli {
+
+namespace {
+
+struct LearnArguments {
+    std::vector<std::string> databases = {"learn.db"};
+    std::string out = "cost-model.ubj", only, json;
+    int trials = 200, folds = 5;
+    TreeOptions trees = CostModel::default_options();
+    bool measure = true, quiet = false;
+};
+
+// Half of the trials by chance, so that all of the space is known, and half by evolution, where tuning will look.
+void measure(const LearnArguments &a) {
+    const Target target = Target::host();
+    std::vector<TrainingTask> tasks = training_tasks();
+    std::erase_if(tasks, [&](const TrainingTask &t) { return t.name.find(a.only) == std::string::npos; });
+    if (tasks.empty()) throw UserError("no task to learn from has \"" + a.only + "\" in its name");
+    for (size_t i = 0; i < tasks.size(); i++) {
+        TuneOptions o;
+        o.threads = 1;
+        o.database = a.databases[0];
+        o.final_seconds = 0;
+        o.trial_seconds = 0.05;
+        o.cost_model = "none";
+        o.quiet = a.quiet;
+        o.progress = &std::cerr;
+        o.style = progress_style(2, a.quiet);
+        if (!a.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
+        o.search = SearchMethod::Random;
+        o.trials = std::max(1, a.trials / 2);
+        tune(tasks[i].op, target, o);
+        o.search = SearchMethod::Evolution;
+        o.trials = a.trials;
+        tune(tasks[i].op, target, o);
+    }
+}
+
+std::vector<ModelTask> read_tasks(const LearnArguments &a) {
+    std::vector<ModelTask> all;
+    for (const std::string &file : a.databases) {
+        const Database database(file, Database::Mode::Read);
+        for (const Database::TaskSummary &t : database.tasks()) {
+            std::string name = t.key.op + " " + t.key.op_hash.substr(0, 8);
+            if (t.key.threads != 1) name += fmt::format(", {} threads", t.key.threads);
+            ModelTask task = model_task(name, database.records(t.key, Machine{}));
+            if (task.features.size() >= 2) all.push_back(std::move(task));
+        }
+    }
+    return all;
+}
+
+std::vector<std::string> cells(const std::string &name, const Accuracy &l, const Accuracy &a) {
+    const auto number = [](double x) { return fmt::format("{:.3f}", x); };
+    return {name,
+            number(l.pairs),
+            number(l.recall_30),
+            number(l.top_1),
+            number(l.top_5),
+            number(a.pairs),
+            number(a.recall_30),
+            number(a.top_1)};
+}
+
+void learn(const LearnArguments &a) {
+    if (a.measure) measure(a);
+    const std::vector<ModelTask> tasks = read_tasks(a);
+    Json report = Json::array();
+    if (a.folds > 1) {
+        if (tasks.size() < static_cast<size_t>(a.folds))
+            throw UserError(
+                fmt::format("{} folds need as many tasks with features, and there are {}", a.folds, tasks.size()));
+        const Validation v = cross_validate(tasks, static_cast<size_t>(a.folds), a.trees);
+        Table table(
+            {"task, not seen", "pairs", "recall@30", "top-1", "top-5", "estimate: pairs", "recall@30", "top-1"});
+        for (size_t i = 0; i < v.tasks.size(); i++) {
+            table.row(cells(v.tasks[i], v.learned[i], v.analytical[i]));
+            report.push_back({{"task", v.tasks[i]},
+                              {"pairs", v.learned[i].pairs},
+                              {"recall_30", v.learned[i].recall_30},
+                              {"top_1", v.learned[i].top_1},
+                              {"analytical_pairs", v.analytical[i].pairs},
+                              {"analytical_recall_30", v.analytical[i].recall_30},
+                              {"analytical_top_1", v.analytical[i].top_1}});
+        }
+        table.row(cells("mean", mean(v.learned), mean(v.analytical)));
+        if (a.json != "-") std::cout << table.text() << "chance: pairs 0.500\n";
+    }
+    write_file_atomically(a.out, CostModel::learn(tasks, a.trees).save());
+    size_t candidates = 0;
+    for (const ModelTask &t : tasks) candidates += t.features.size();
+    if (a.json != "-")
+        std::cout << fmt::format("learnt from {} candidates of {} tasks: {}\n", candidates, tasks.size(), a.out);
+    write_json(a.json, report);
+}
+
+} // namespace
+
+void add_learn(CLI::App &app) {
+    auto *command = app.add_subcommand("learn", "measure many tasks, and make the cost model that tuning begins with");
+    auto a = std::make_shared<LearnArguments>();
+    command
+        ->add_option("--db", a->databases,
+                     "where measurements are kept; of several, all are learnt from and the first is written to")
+        ->type_name("FILE")
+        ->capture_default_str();
+    command->add_option("--out", a->out, "the model; kumiko tune --cost-model takes it")
+        ->type_name("FILE")
+        ->capture_default_str();
+    command->add_option("--trials", a->trials, "candidates of each task, those in the database counted")
+        ->check(above_zero())
+        ->capture_default_str();
+    command->add_option("--only", a->only, "measure tasks whose name contains this")->type_name("TEXT");
+    command
+        ->add_option("--folds", a->folds,
+                     "parts of the tasks that are left out in turn, to judge the model by; 0: none")
+        ->check(CLI::Range(0, 100))
+        ->capture_default_str();
+    command->add_option("--rounds", a->trees.rounds, "trees")->check(above_zero())->capture_default_str();
+    command->add_option("--depth", a->trees.depth, "of a tree")->check(CLI::Range(1, 12))->capture_default_str();
+    command->add_flag("!--no-measure", a->measure, "learn from what the databases hold");
+    command->add_flag("--quiet", a->quiet, "no progress bar");
+    add_json_option(*command, a->json);
+    examples(*command, "  kumiko learn --db learn.db --out cost-model.ubj\n"
+                       "  kumiko learn --no-measure --db mine.db --db learn.db --out mine.ubj\n"
+                       "  kumiko tune matmul --shape m=512,n=512,k=512 --cost-model mine.ubj\n"
+                       "Control-C ends it; the same command goes on from there.");
+    command->callback([a] { learn(*a); });
+}
+
+} // namespace kumiko::cli

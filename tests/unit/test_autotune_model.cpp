@@ -1,0 +1,136 @@
+// The cost model on made-up candidates.
+#include "autotune/model/accuracy.h"
+#include "autotune/model/cost_model.h"
+#include "support/error.h"
+#include "support/random.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace kumiko;
+
+namespace {
+
+// Candidates whose time is a function of three of their features, at a scale of the task's own.
+ModelTask made_up(uint64_t seed, int n) {
+    Random random(seed);
+    ModelTask task{"task" + std::to_string(seed), {}, {}, {}};
+    const double scale = std::pow(10, random.real() * 4 - 6);
+    for (int i = 0; i < n; i++) {
+        Features f{features_version, std::vector<float>(feature_names().size())};
+        for (float &v : f.values) v = static_cast<float>(random.real());
+        const double seconds = scale * (0.2 + f.values[3] + (f.values[7] > 0.5 ? 0.5 : 0) + f.values[3] * f.values[20]);
+        task.features.push_back(std::move(f));
+        task.seconds.push_back(seconds);
+        task.estimates.push_back(seconds * (0.5 + random.real()));
+    }
+    return task;
+}
+
+TreeOptions quick() {
+    TreeOptions o = CostModel::default_options();
+    o.rounds = 60;
+    return o;
+}
+
+std::vector<double> doubles(const std::vector<float> &f) { return {f.begin(), f.end()}; }
+
+} // namespace
+
+TEST_CASE("a model orders candidates of tasks that it never saw") {
+    const CostModel model = CostModel::learn({made_up(1, 150), made_up(2, 150), made_up(3, 150)}, quick());
+    const ModelTask unseen = made_up(9, 100);
+    const Accuracy a = accuracy(doubles(model.score(unseen.features)), unseen.seconds);
+    CHECK(a.pairs > 0.9);
+    CHECK(a.recall_30 > 0.7);
+    CHECK(a.top_5 > 0.85);
+
+    SUBCASE("saved and loaded it gives the same scores") {
+        const CostModel again = CostModel::load(model.save());
+        CHECK(again.score(unseen.features) == model.score(unseen.features));
+    }
+    SUBCASE("contributions add up to the score, and name what matters") {
+        const auto parts = model.contributions(unseen.features[0]);
+        CHECK(parts.size() >= 3);
+        const std::string names[] = {feature_names()[3], feature_names()[7], feature_names()[20]};
+        CHECK(std::find(std::begin(names), std::end(names), parts[0].first) != std::end(names));
+        double sum = 0;
+        for (const auto &[name, value] : parts) sum += value;
+        const auto first = model.score({unseen.features[0], unseen.features[1]});
+        double other = 0;
+        for (const auto &[name, value] : model.contributions(unseen.features[1])) other += value;
+        CHECK(sum - other == doctest::Approx(first[0] - first[1]).epsilon(1e-3)); // but for what all begin with
+    }
+    SUBCASE("learning is deterministic") {
+        const CostModel again = CostModel::learn({made_up(1, 150), made_up(2, 150), made_up(3, 150)}, quick());
+        CHECK(again.score(unseen.features) == model.score(unseen.features));
+    }
+}
+
+TEST_CASE("a task's own measurements correct what was learnt elsewhere") {
+    ModelTask elsewhere = made_up(1, 150);
+    for (double &s : elsewhere.seconds) s = 1e-6 / s; // the contrary of the truth
+    TaskModel model(std::make_shared<CostModel>(CostModel::learn({elsewhere}, quick())));
+    const ModelTask task = made_up(5, 160);
+    const std::vector<Features> asked(task.features.begin() + 100, task.features.end());
+    const std::vector<double> truth(task.seconds.begin() + 100, task.seconds.end()),
+        estimates(task.estimates.begin() + 100, task.estimates.end());
+    const double before = accuracy(doubles(model.score(asked, estimates)), truth).pairs;
+    CHECK(before < 0.3);
+    for (size_t i = 0; i < 100; i++) model.tell(task.features[i], task.seconds[i]);
+    const double after = accuracy(doubles(model.score(asked, estimates)), truth).pairs;
+    CHECK(after > 0.6);
+}
+
+TEST_CASE("without anything learnt, the estimate decides") {
+    TaskModel model(nullptr);
+    const ModelTask task = made_up(5, 3);
+    const std::vector<float> scores = model.score(task.features, {3e-6, 1e-6, 2e-6});
+    CHECK(scores[1] > scores[2]);
+    CHECK(scores[2] > scores[0]);
+}
+
+TEST_CASE("candidates that failed are slower than all others") {
+    ModelTask task = made_up(3, 120);
+    for (size_t i = 0; i < task.seconds.size(); i++) {
+        if (task.features[i].values[40] > 0.5) task.seconds[i] = std::numeric_limits<double>::infinity();
+    }
+    const CostModel model = CostModel::learn({task}, quick());
+    CHECK(accuracy(doubles(model.score(task.features)), task.seconds).pairs > 0.95);
+}
+
+TEST_CASE("what is no model, or one of other features") {
+    CHECK_THROWS_WITH_AS(CostModel::load("garbage", "mine.ubj"),
+                         doctest::Contains("mine.ubj is not a saved cost model"), UserError);
+    CHECK_THROWS_WITH_AS(CostModel::load("", "empty.ubj"), doctest::Contains("empty.ubj is not a saved cost model"),
+                         UserError);
+    BoostedTrees other;
+    Rows rows;
+    for (int i = 0; i < 20; i++) rows.add({static_cast<float>(i), 1.f});
+    other.fit(rows, std::vector<float>(20, 1.f), {});
+    other.set_note("kumiko_features_version", "0");
+    CHECK_THROWS_WITH_AS(CostModel::load(other.save(), "old.ubj"),
+                         doctest::Contains("old.ubj was learnt from features of version 0"), UserError);
+    CHECK_THROWS_WITH_AS(CostModel::load_file("/nowhere/m.ubj"), "cannot read the cost model /nowhere/m.ubj",
+                         UserError);
+    CHECK_THROWS_WITH_AS(CostModel::learn({}), doctest::Contains("nothing to learn from"), UserError);
+}
+
+TEST_CASE("figures of accuracy, by hand") {
+    const double inf = std::numeric_limits<double>::infinity();
+    const Accuracy right = accuracy({3, 2, 1, 0}, {1, 2, 3, inf});
+    CHECK(right.pairs == 1);
+    CHECK(right.top_1 == 1);
+    const Accuracy one_wrong = accuracy({2, 3, 1}, {1, 2, 4});
+    CHECK(one_wrong.pairs == doctest::Approx(2.0 / 3));
+    CHECK(one_wrong.top_1 == doctest::Approx(0.5));
+    CHECK(one_wrong.top_5 == 1);
+    CHECK(accuracy({1, 1, 1}, {1, 2, 3}).pairs == 0.5);
+    std::vector<double> scores(60), seconds(60);
+    std::iota(seconds.begin(), seconds.end(), 1);
+    for (size_t i = 0; i < 60; i++) scores[i] = i < 15 ? 100 : i < 30 ? -100 : 0; // half of the fastest 30 come last
+    CHECK(accuracy(scores, seconds).recall_30 == doctest::Approx(0.5));
+}
