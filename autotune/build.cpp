@@ -1,5 +1,6 @@
 #include "autotune/build.h"
 
+#include "autotune/work.h"
 #include "support/duration.h"
 #include "support/hash.h"
 #include "targets/cpu/object.h"
@@ -66,8 +67,9 @@ Candidate make_candidate(const Space &space, const Point &point) {
 
 namespace {
 
-Nest lower_candidate(const Schedule &schedule) {
+Nest lower_candidate(const Schedule &schedule, bool verify) {
     LowerOptions lowering;
+    lowering.verify = verify;
     lowering.kernel_name = "kumiko_candidate";
     Nest nest = lower(schedule, lowering);
     AccessCount count;
@@ -90,19 +92,26 @@ Candidate describe_candidate(const Space &space, const Point &point, int threads
     });
     if (candidate.outcome != Outcome::Ok) return candidate;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        candidate.nest = std::make_shared<const Nest>(lower_candidate(*schedule));
-        NestCost cost = cost_of(*candidate.nest, space.machine(), threads, sizes);
+        candidate.nest = std::make_shared<const Nest>(lower_candidate(*schedule, false));
+        NestCost cost =
+            cost_of(*candidate.nest, space.machine(), threads, sizes, count_work(space.op(), sizes).operations);
         candidate.features = std::move(cost.features);
         candidate.estimated_seconds = cost.seconds;
     });
     return candidate;
 }
 
+std::string fault_of(const Space &space, const Candidate &candidate) {
+    Candidate again;
+    attempt(again, Outcome::Unbuildable, [&] { lower_candidate(space.schedule(candidate.point), true); });
+    return again.reason;
+}
+
 void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate) {
     const Stopwatch watch;
     attempt(candidate, Outcome::Unbuildable, [&] {
         if (!candidate.nest)
-            candidate.nest = std::make_shared<const Nest>(lower_candidate(space.schedule(candidate.point)));
+            candidate.nest = std::make_shared<const Nest>(lower_candidate(space.schedule(candidate.point), true));
         CodegenOptions codegen;
         codegen.target = target;
         candidate.object = compile_object({*candidate.nest}, codegen).bytes;

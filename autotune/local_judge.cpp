@@ -6,6 +6,12 @@
 
 namespace kumiko {
 
+namespace {
+
+constexpr size_t anchor_slot = Measurer::slots - 1;
+
+} // namespace
+
 LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes,
                        const LocalJudgeOptions &options)
     : space_(space), target_(target), options_(options), task_(std::make_unique<MeasureTask>(space.op(), sizes)),
@@ -125,11 +131,37 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (first.outcome != Outcome::Ok) return first;
     // Far behind: one call says enough.
     if (first.timings[0].least > 4 * best + 0.02) return first;
+    const bool paired = anchor_ready(best);
     Measurer::RunOptions run;
     run.budget = options_.trial_seconds;
-    run.give_up_above = std::isfinite(best) ? 1.25 * best : 0;
     run.timeout = 2 * options_.trial_seconds + 12 * timeout(best);
-    return measurer_->run({0}, run);
+    run.paired = paired;
+    run.tight = paired ? 0.005 : 0.01;
+    if (std::isfinite(best)) run.give_up_above = 1.25 * best / (paired ? anchor_timing_.least : 1);
+    if (!paired) {
+        Measured alone = measurer_->run({0}, run);
+        if (alone.outcome == Outcome::Ok) anchor_ = candidate, anchor_timing_ = alone.timings[0];
+        return alone;
+    }
+    Measured result = measurer_->run({0, anchor_slot}, run);
+    if (result.outcome != Outcome::Ok) return result;
+    Timing t = result.timings[0];
+    t.least = anchor_timing_.least * t.ratio;
+    t.median = anchor_timing_.median * t.ratio;
+    result.timings = {t};
+    // A slow anchor is a coarse measure, and takes time.
+    if (t.ratio < 0.5) anchor_ = candidate, anchor_timing_ = t, anchor_process_ = 0;
+    return result;
+}
+
+// Loads the anchor where it is not: at first, and in a process that was started again.
+bool LocalJudge::anchor_ready(double best) {
+    if (anchor_.object.empty()) return false;
+    if (anchor_process_ != 0 && anchor_process_ == measurer_->process()) return true;
+    if (measurer_->load(anchor_slot, anchor_.object, anchor_.symbol, timeout(best)).outcome != Outcome::Ok)
+        return false;
+    anchor_process_ = measurer_->process();
+    return true;
 }
 
 std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, double seconds) {
@@ -147,6 +179,7 @@ std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, doubl
         if (measurer_->load(i, candidate.object, candidate.symbol, options_.timeout).outcome != Outcome::Ok) return {};
         slots.push_back(i);
     }
+    anchor_process_ = 0; // its slot may be another's now
     Measurer::RunOptions run;
     run.budget = seconds;
     run.tight = 0;

@@ -17,6 +17,9 @@ struct LocalJudgeOptions {
     double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
 };
 
+// Each candidate is timed in turns with the anchor, a good one of before: their ratio does not change with the weather of the host, and
+// times are the anchor's own, as first measured, times the ratio.
+//
 // Verdicts come in the order of submission. While a kernel of one thread is timed, the next ones are built, and the caller is free
 // to think; kernels that use more than half of the cores are timed with nothing beside them.
 class LocalJudge : public Judge {
@@ -37,6 +40,7 @@ private:
 
     Measured measure(const Candidate &candidate, double best);
     double timeout(double best) const;
+    bool anchor_ready(double best);
     void build_all();
     void measure_all();
 
@@ -45,6 +49,10 @@ private:
     LocalJudgeOptions options_;
     std::unique_ptr<MeasureTask> task_;
     std::unique_ptr<Measurer> measurer_;
+
+    Candidate anchor_; // without an object: none yet
+    Timing anchor_timing_;
+    int anchor_process_ = 0; // in which it is loaded
 
     std::deque<Candidate> waiting_, built_;
     std::deque<Verdict> done_;

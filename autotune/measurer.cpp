@@ -245,7 +245,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     result.slot = reply.slot;
     for (size_t i = 0; i < n; i++) {
         const measurer_time &t = reply.times[i];
-        result.timings.push_back({t.least, t.median, t.spread, static_cast<int>(t.samples)});
+        result.timings.push_back({t.least, t.median, t.spread, static_cast<int>(t.samples), t.ratio, t.ratio_error});
     }
     return result;
 }
@@ -273,6 +273,7 @@ Measured Measurer::run(const std::vector<size_t> &which, const RunOptions &optio
     request.budget = options.budget;
     request.tight = options.tight;
     request.give_up_above = options.give_up_above;
+    request.paired = options.paired;
     return exchange(&request, sizeof request, nullptr, options.timeout, which.size());
 }
 

@@ -30,6 +30,9 @@ struct Timing {
     double least = 0, median = 0; // seconds a call: of the processor for a kernel of one thread, else on the wall
     double spread = 0;            // between the quartiles, as a part of the median
     int samples = 0;
+    double ratio = 1,
+           ratio_error =
+               0; // to the last slot timed with it: the median over the rounds, and its standard error as a part of it
 };
 
 struct Measured {
@@ -64,6 +67,9 @@ public:
         double tight = 0.01;      // stop when the median is within this part of the least
         double give_up_above = 0; // with one slot: stop after three samples when the least is above; 0: never
         double timeout = 10;
+        // Of two slots, the first is timed against the second: until the error of its ratio is below `tight`; given up when
+        // the ratio is above give_up_above.
+        bool paired = false;
     };
     // Times loaded kernels, in turns, and checks each again.
     Measured run(const std::vector<size_t> &slots, const RunOptions &options);

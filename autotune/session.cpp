@@ -232,10 +232,17 @@ void Session::compare() {
     std::vector<Candidate> candidates;
     for (const Record &r : good) {
         if (compared.size() >= finalists && r.schedule_hash != beginning.schedule_hash) continue;
-        compared.push_back(r);
         const auto built = finalists_.find(r.schedule_hash);
-        candidates.push_back(built != finalists_.end() ? built->second
-                                                       : make_candidate(*space_, space_->from_json(r.parameters)));
+        Candidate candidate =
+            built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(r.parameters));
+        if (const std::string fault = fault_of(*space_, candidate); !fault.empty()) {
+            candidate.outcome = Outcome::Unbuildable;
+            candidate.reason = fault;
+            keep(candidate, {});
+            continue;
+        }
+        compared.push_back(r);
+        candidates.push_back(std::move(candidate));
     }
     const std::vector<double> seconds = judge_->compare(std::move(candidates), options_.final_seconds);
     if (seconds.empty()) return; // the search's own measurements decide

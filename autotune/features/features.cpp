@@ -130,8 +130,19 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
     t.add(p + "prefetches", log_of(w.prefetches));
     t.add(p + "body_accesses", log_of(w.loads + w.stores));
     // How the body steps through memory, as one stream after another would see it.
-    double streams = 0, far = 0, near = 0, still = 0;
+    double streams = 0, far = 0, near = 0, still = 0, aliased = 0, unaligned = 0;
+    const double vector = machine.vector_bits / 8.0;
     for (const Access &a : loop.accesses) {
+        // Steps of whole pages meet in the same sets of the nearest cache; vectors that begin anywhere cross its lines.
+        bool all_aligned = std::fmod(a.index.constant * a.bytes, vector) == 0;
+        for (const auto &[l, c] : a.index.terms) {
+            const double bytes = std::abs(c) * a.bytes;
+            if (std::fmod(bytes, 4096) == 0 && tree.loops[static_cast<size_t>(l)].extent >= 4) aliased += 1;
+            all_aligned = all_aligned && std::fmod(bytes, vector) == 0;
+        }
+        for (size_t i = 1; i < a.constants.size(); i++)
+            aliased += std::fmod((a.constants[i] - a.constants[i - 1]) * a.bytes, 4096) == 0;
+        if (!all_aligned && a.elements > static_cast<double>(a.constants.size())) unaligned += a.times;
         const double step = std::abs(a.index.coefficient(b->node)) * a.bytes;
         streams += 1;
         if (step == 0)
@@ -145,17 +156,29 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
     t.add(p + "still", log_of(still));
     t.add(p + "near", log_of(near));
     t.add(p + "far", log_of(far));
+    t.add(p + "aliased", log_of(aliased));
+    t.add(p + "unaligned", log_of(unaligned));
+    // What entering and leaving the loop costs beside it.
+    const LoopNode *around =
+        loop.parent >= 0 && b != &nothing ? &tree.loops[static_cast<size_t>(loop.parent)] : nullptr;
+    t.add(p + "around",
+          around ? share(body_cycles(tree, loop.parent, core).cycles(), cycles * loop.extent + 1e-9) : 0.f);
+    t.add(p + "around_stores",
+          around ? share(around->work.stores + around->work.masked_stores, cycles * loop.extent + 1e-9) : 0.f);
     // What the loops around keep touching.
-    double touched[4] = {0, 0, 0, 0};
+    double touched[4] = {0, 0, 0, 0}, pages[4] = {0, 0, 0, 0};
     int node = b == &nothing ? -1 : b->node;
     for (int level = 0; level < 4 && node >= 0; level++, node = tree.loops[static_cast<size_t>(node)].parent)
-        touched[level] = touched_bytes(tree, node);
-    for (int level = 0; level < 4; level++) t.add(p + "touched." + std::to_string(level), log_of(touched[level]));
+        touched[level] = 64 * touched_lines(tree, node), pages[level] = touched_lines(tree, node, 4096);
+    for (int level = 0; level < 4; level++) {
+        t.add(p + "touched." + std::to_string(level), log_of(touched[level]));
+        t.add(p + "pages." + std::to_string(level), log_of(pages[level]));
+    }
     t.add(p + "touched_to_l1", ratio(touched[0], core.capacities[0]));
     t.add(p + "touched_to_l2", ratio(touched[1], core.capacities[1]));
 }
 
-NestCost describe(const LoopTree &tree, const Machine &machine, int threads, Table &t) {
+NestCost describe(const LoopTree &tree, const Machine &machine, int threads, double operations, Table &t) {
     const Core core(machine);
     std::vector<Body> bodies;
     BodyWork sum;
@@ -189,7 +212,8 @@ NestCost describe(const LoopTree &tree, const Machine &machine, int threads, Tab
     const double touched = traffic[3].total();
     // The least there is to do, as far as the nest tells: every lane used, every line moved once.
     const double lanes = std::max(1, machine.lanes(32));
-    const double ideal = std::max({sum.flops / (2 * lanes * core.multiply_adds), touched / 32, 1.0});
+    const double needed = operations > 0 ? operations : sum.flops;
+    const double ideal = std::max({needed / (2 * lanes * core.multiply_adds), touched / 32, 1.0});
 
     const double concurrent = grain.serial + (compute - grain.serial) / grain.speedup;
     moved[0] /= grain.speedup;
@@ -219,6 +243,9 @@ NestCost describe(const LoopTree &tree, const Machine &machine, int threads, Tab
     t.add("touched", log_of(touched));
     t.add("touched_to_l2", ratio(touched, core.capacities[1]));
     t.add("touched_to_l3", ratio(touched, core.capacities[2]));
+    t.add("operations", ratio(sum.flops, needed));
+    t.add("slots", ratio(sum.arithmetic(), ideal));
+    t.add("accesses", ratio(sum.loads + sum.stores, ideal));
     t.add("flops_per_byte", ratio(sum.flops, touched));
     const double slots = sum.arithmetic() + sum.conversions + sum.selections + sum.shuffles;
     t.add("functions", share(12 * sum.functions, slots));
@@ -267,15 +294,15 @@ const std::vector<std::string> &feature_names() {
         LoopTree empty;
         empty.loops.emplace_back();
         Table table;
-        describe(empty, Machine{}, 1, table);
+        describe(empty, Machine{}, 1, 0, table);
         return table.names;
     }();
     return names;
 }
 
-NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes) {
+NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes, double operations) {
     Table table;
-    NestCost cost = describe(read_loops(nest, machine, sizes), machine, std::max(1, threads), table);
+    NestCost cost = describe(read_loops(nest, machine, sizes), machine, std::max(1, threads), operations, table);
     cost.features.values = std::move(table.values);
     return cost;
 }

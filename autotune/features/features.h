@@ -31,7 +31,8 @@ struct NestCost {
     double seconds = 0; // the estimate
 };
 
-// Of a lowered nest that runs on `threads` cores. A machine without clock or bandwidths counts as a typical one.
-NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes);
+// Of a lowered nest that runs on `threads` cores. A machine without clock or bandwidths counts as a typical one. `operations`: that the op
+// needs (autotune/work.h), so that a nest which does more is seen to; 0: what the nest does.
+NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes, double operations = 0);
 
 } // namespace kumiko

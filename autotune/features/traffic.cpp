@@ -7,7 +7,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr double line = 64;
+constexpr double cache_line = 64;
 
 // An access of a loop's body, seen from the loops around it.
 struct Seen {
@@ -17,7 +17,7 @@ struct Seen {
 };
 
 // Different lines that an access touches when the loops `inside`, which end with its own, run once each.
-double footprint(const LoopTree &tree, const Access &a, const std::vector<int> &inside) {
+double footprint(const LoopTree &tree, const Access &a, const std::vector<int> &inside, double line) {
     const ArrayInfo &array = tree.arrays.at(a.array);
     const double whole = array.size > 0 ? std::ceil(array.size * a.bytes / line) : 1e18;
     if (!a.known) {
@@ -52,14 +52,15 @@ double footprint(const LoopTree &tree, const Access &a, const std::vector<int> &
 
 class Counter {
 public:
-    Counter(const LoopTree &tree, double capacity) : tree_(tree), capacity_(capacity) {}
+    Counter(const LoopTree &tree, double capacity, double line = cache_line)
+        : tree_(tree), capacity_(capacity), line_(line) {}
 
     // The accesses of the loop's body and of the loops inside, for one run of the loop.
     std::vector<Seen> run(int node) {
         const LoopNode &loop = tree_.loops[static_cast<size_t>(node)];
         std::vector<Seen> all;
         for (const Access &a : loop.accesses) {
-            const double lines = footprint(tree_, a, {});
+            const double lines = footprint(tree_, a, {}, line_);
             all.push_back({&a, lines, lines});
         }
         std::map<const Access *, std::vector<int>> &inside = inside_;
@@ -70,12 +71,12 @@ public:
         }
         if (loop.parent < 0) return all;
         double working_set = 0;
-        for (const Seen &s : all) working_set += s.footprint * line;
+        for (const Seen &s : all) working_set += s.footprint * line_;
         const bool kept = working_set <= capacity_;
         for (Seen &s : all) {
             std::vector<int> &loops = inside[s.access];
             loops.push_back(node);
-            const double before = std::max(s.footprint, 1e-9), now = footprint(tree_, *s.access, loops);
+            const double before = std::max(s.footprint, 1e-9), now = footprint(tree_, *s.access, loops, line_);
             s.fetched *= kept ? std::max(1.0, now / before) : std::max(1.0, loop.extent);
             s.footprint = now;
         }
@@ -84,7 +85,7 @@ public:
 
 private:
     const LoopTree &tree_;
-    double capacity_;
+    double capacity_, line_;
     std::map<const Access *, std::vector<int>> inside_; // loops around an access, innermost first
 };
 
@@ -94,7 +95,7 @@ std::vector<Traffic> count_traffic(const LoopTree &tree, const std::vector<doubl
     std::vector<Traffic> all;
     const auto add = [&](const std::vector<Seen> &seen, auto lines_of) {
         Traffic t;
-        for (const Seen &s : seen) (s.access->store ? t.written : t.read) += lines_of(s) * line;
+        for (const Seen &s : seen) (s.access->store ? t.written : t.read) += lines_of(s) * cache_line;
         all.push_back(t);
     };
     for (double capacity : capacities) {
@@ -108,10 +109,10 @@ std::vector<Traffic> count_traffic(const LoopTree &tree, const std::vector<doubl
     return all;
 }
 
-double touched_bytes(const LoopTree &tree, int node) {
-    double bytes = 0;
-    for (const Seen &s : Counter(tree, 1e30).run(node)) bytes += s.footprint * line;
-    return bytes;
+double touched_lines(const LoopTree &tree, int node, double line) {
+    double lines = 0;
+    for (const Seen &s : Counter(tree, 1e30, line).run(node)) lines += s.footprint;
+    return lines;
 }
 
 } // namespace kumiko

@@ -18,7 +18,7 @@ struct Traffic {
 // the last entry for an endless cache: what is touched at all.
 std::vector<Traffic> count_traffic(const LoopTree &tree, const std::vector<double> &capacities);
 
-// Bytes of cache lines that one run of the whole loop `node` touches.
-double touched_bytes(const LoopTree &tree, int node);
+// Pieces of memory of `line` bytes that one run of the whole loop `node` touches: cache lines, or pages.
+double touched_lines(const LoopTree &tree, int node, double line = 64);
 
 } // namespace kumiko

@@ -16,6 +16,7 @@
 #include "runtime/kumiko_runtime.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,16 @@ static void summarize(const double *sample, uint32_t n, uint32_t calls, measurer
     time->calls = calls;
 }
 
+/* What differs within a round is the kernels: host and clock are the same for both. The spread between the quartiles of a normal
+   distribution is 1.35 standard deviations, and a median's standard error 1.25 of one over the root of the number. */
+static void relate(uint32_t slot, uint32_t last, uint32_t n, measurer_time *time) {
+    static double ratios[MOST_SAMPLES];
+    for (uint32_t i = 0; i < n; i++) ratios[i] = samples[slot][i] / samples[last][i];
+    qsort(ratios, n, sizeof *ratios, ascending);
+    time->ratio = n % 2 ? ratios[n / 2] : 0.5 * (ratios[n / 2 - 1] + ratios[n / 2]);
+    time->ratio_error = 0.93 * (ratios[n - 1 - n / 4] - ratios[n / 4]) / (time->ratio * sqrt(n));
+}
+
 static void run(const measurer_request *request, measurer_reply *reply) {
     uint32_t calls[MEASURER_SLOTS], taken = 0;
     const double begin = now();
@@ -192,10 +203,19 @@ static void run(const measurer_request *request, measurer_reply *reply) {
             if (taken < 64 || taken % 16 == 0) summarize(samples[i], taken, calls[i], time);
             tight = tight && time->median - time->least <= request->tight * time->least;
         }
+        if (request->paired && request->count == 2 && (taken < 64 || taken % 16 == 0)) {
+            measurer_time *first = &reply->times[0];
+            relate(0, 1, taken, first);
+            tight = first->ratio_error < request->tight;
+            if (request->give_up_above > 0 && taken >= LEAST_SAMPLES && first->ratio > request->give_up_above) break;
+        }
         if (request->count == 1 && request->give_up_above > 0 && reply->times[0].least > request->give_up_above) break;
         enough = taken >= LEAST_SAMPLES && (now() - begin > request->budget || (tight && taken >= 2 * LEAST_SAMPLES));
     }
-    for (uint32_t i = 0; i < request->count; i++) summarize(samples[i], taken, calls[i], &reply->times[i]);
+    for (uint32_t i = 0; i < request->count; i++) {
+        summarize(samples[i], taken, calls[i], &reply->times[i]);
+        relate(i, request->count - 1, taken, &reply->times[i]);
+    }
     /* What was timed must be what was checked: once more, from cleared outputs. */
     for (uint32_t i = 0; i < request->count; i++) {
         if (call_and_check(request->slots[i], reply)) return;

@@ -13,7 +13,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 1,
+    MEASURER_VERSION = 2,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480
@@ -55,6 +55,9 @@ typedef struct {
     double budget;        /* RUN: seconds for all, beyond which only the least number of samples is taken */
     double tight;         /* RUN: stop when (median - least) / least is below this in every slot */
     double give_up_above; /* RUN of one slot: stop after few samples when the least is above this; 0: never */
+    uint32_t
+        paired; /* RUN of two slots: stop when the first's ratio to the second is known within `tight`, or above give_up_above */
+    uint32_t pad;
 } measurer_request;
 
 enum measurer_status {
@@ -67,6 +70,8 @@ enum measurer_status {
 
 typedef struct {
     double least, median, spread; /* seconds a call; spread: between the quartiles, as a part of the median */
+    double ratio;                 /* the median over the rounds of this slot's sample / the last slot's */
+    double ratio_error;           /* the standard error of that median, as a part of it */
     uint32_t samples, calls;      /* samples taken, calls in each */
 } measurer_time;
 

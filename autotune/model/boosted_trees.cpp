@@ -108,6 +108,8 @@ BoostedTrees::~BoostedTrees() = default;
 BoostedTrees::BoostedTrees(BoostedTrees &&) noexcept = default;
 BoostedTrees &BoostedTrees::operator=(BoostedTrees &&) noexcept = default;
 
+size_t BoostedTrees::columns() const { return contents_ ? contents_->columns : 0; }
+
 void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, const std::vector<size_t> &groups,
                          const std::vector<float> &offsets, const TreeOptions &options) {
     const Matrix matrix(rows);

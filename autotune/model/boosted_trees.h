@@ -34,6 +34,7 @@ public:
     BoostedTrees &operator=(BoostedTrees &&) noexcept;
 
     bool trained() const { return contents_ != nullptr; }
+    size_t columns() const; // of the rows that it learnt from; 0 when untrained
 
     // Learns to give greater scores to greater qualities, 0 to 1, in each group: groups are consecutive rows, their sizes given.
     // `offsets`, one a row or empty, are scores that others have given: what is learnt is added to them.

@@ -49,9 +49,9 @@ std::vector<float> qualities(const std::vector<double> &seconds) {
 
 TreeOptions CostModel::default_options() {
     TreeOptions o;
-    o.rounds = 300;
-    o.depth = 6;
-    o.rate = 0.08;
+    o.rounds = 250;
+    o.depth = 5;
+    o.rate = 0.1;
     o.keep_rows = 0.8;
     o.keep_columns = 0.5;
     return o;
@@ -85,6 +85,9 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
     if (version != std::to_string(features_version))
         throw UserError(document + " was learnt from features of version " + (version.empty() ? "unknown" : version) +
                         "; this Kumiko has version " + std::to_string(features_version) + ": learn it anew");
+    if (model.trees_.columns() != feature_names().size())
+        throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
+                        " features; this Kumiko has " + std::to_string(feature_names().size()) + ": learn it anew");
     return model;
 }
 
