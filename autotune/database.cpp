@@ -1,6 +1,6 @@
 #include "autotune/database.h"
 
-#include "autotune/sqlite.h"
+#include "autotune/database_rows.h"
 
 #include <ctime>
 #include <filesystem>
@@ -8,45 +8,6 @@
 namespace kumiko {
 
 namespace {
-
-constexpr int64_t application_id = 0x4b756d6b; // "Kumk"
-
-const char *const schema = R"(
-CREATE TABLE tasks (
-    id       INTEGER PRIMARY KEY,
-    op       TEXT NOT NULL,
-    op_hash  TEXT NOT NULL,
-    sizes    TEXT NOT NULL,   -- JSON: the symbolic sizes as bound
-    machine  TEXT NOT NULL,   -- Machine::id()
-    threads  INTEGER NOT NULL,
-    formula  TEXT NOT NULL,   -- for people
-    tensors  TEXT NOT NULL,   -- JSON: name, type and shape of inputs and outputs
-    UNIQUE (op_hash, sizes, machine, threads)
-);
-CREATE TABLE records (
-    id            INTEGER PRIMARY KEY,
-    task          INTEGER NOT NULL REFERENCES tasks (id),
-    template      TEXT NOT NULL,
-    parameters    TEXT NOT NULL,   -- JSON
-    schedule_hash TEXT NOT NULL,
-    schedule      TEXT NOT NULL,   -- JSON, the saved schedule; 'null' when there is none
-    outcome       TEXT NOT NULL,
-    reason        TEXT NOT NULL,
-    least         REAL,            -- seconds
-    median        REAL,
-    spread        REAL,
-    samples       INTEGER,
-    final_seconds REAL,
-    build_seconds REAL NOT NULL,
-    features_version INTEGER NOT NULL DEFAULT 0,
-    features      BLOB,
-    seed          INTEGER NOT NULL,
-    created       TEXT NOT NULL,
-    UNIQUE (task, schedule_hash)
-);
-)";
-
-std::string sizes_text(const Sizes &sizes) { return nlohmann::json(sizes).dump(); }
 
 std::string now_text() {
     const std::time_t now = std::time(nullptr);
@@ -57,8 +18,8 @@ std::string now_text() {
     return text;
 }
 
-std::string tensors_text(const Op &op, const Sizes &sizes) {
-    nlohmann::json tensors = nlohmann::json::array();
+Json describe_tensors(const Op &op, const Sizes &sizes) {
+    Json tensors = Json::array();
     for (const Input &input : op.inputs()) {
         tensors.push_back(
             {{"name", input.name}, {"type", type_name(input.type)}, {"shape", evaluate_extents(input.axes, sizes)}});
@@ -67,48 +28,11 @@ std::string tensors_text(const Op &op, const Sizes &sizes) {
         const Buffer<> b = make_output(op, output, sizes);
         tensors.push_back({{"name", output}, {"type", type_name(b.type())}, {"shape", b.extents()}});
     }
-    return tensors.dump();
+    return tensors;
 }
 
-// A record that could not even be scheduled has no schedule; its parameters tell it from others.
-std::string hash_of(const Record &record) {
-    return record.schedule_hash.empty() ? "parameters:" + record.parameters.dump() : record.schedule_hash;
-}
-
-nlohmann::json parse(const Connection &c, const std::string &text) {
-    try {
-        return nlohmann::json::parse(text);
-    } catch (const nlohmann::json::exception &e) {
-        throw UserError("the tuning database " + c.path + " holds a record that is not JSON: " + e.what());
-    }
-}
-
-void bind_key(Statement &s, const TaskKey &key) {
-    s.bind(key.op_hash).bind(sizes_text(key.sizes)).bind(key.machine).bind(static_cast<int64_t>(key.threads));
-}
-
-const char *const columns = "r.template, r.parameters, r.schedule_hash, r.schedule, r.outcome, r.reason, r.least, "
-                            "r.median, r.spread, r.samples, "
-                            "r.final_seconds, r.build_seconds, r.seed, r.created";
-
-Record read_record(const Connection &c, const Statement &s, const TaskKey &key, const Machine &machine) {
-    Record r;
-    r.key = key;
-    r.machine = machine;
-    r.library_template = s.text(0);
-    r.parameters = Json(parse(c, s.text(1)));
-    r.schedule_hash = s.text(2);
-    r.saved_schedule = parse(c, s.text(3));
-    if (r.saved_schedule.is_null()) r.schedule_hash.clear();
-    r.outcome = outcome_from_name(s.text(4));
-    r.reason = s.text(5);
-    r.timing = {s.real(6), s.real(7), s.real(8), static_cast<int>(s.integer(9))};
-    if (!s.null(10)) r.final_seconds = s.real(10);
-    r.build_seconds = s.real(11);
-    r.seed = static_cast<uint64_t>(s.integer(12));
-    r.created = s.text(13);
-    return r;
-}
+const char *const of_task = " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND "
+                            "t.machine = ? AND t.threads = ? ";
 
 } // namespace
 
@@ -116,20 +40,50 @@ struct Database::Contents {
     mutable Connection connection;
     Mode mode = Mode::ReadWrite;
 
-    // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way.
+    int version = database_format_version; // of the file
+    bool writing = false;
+
+    // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way. Within
+    // another, f is part of that.
     template<typename F>
     void write(F f) {
         if (mode == Mode::Read)
             throw UserError("the tuning database " + connection.path +
                             " is open for reading only: results cannot be kept in it");
+        if (writing) return f();
         connection.run("BEGIN IMMEDIATE");
+        writing = true;
         try {
             f();
             connection.run("COMMIT");
+            writing = false;
         } catch (...) {
+            writing = false;
             sqlite3_exec(connection.handle, "ROLLBACK", nullptr, nullptr, nullptr);
             throw;
         }
+    }
+
+    [[noreturn]] void throw_newer(int64_t version) const {
+        throw UserError("the tuning database " + connection.path + " has format version " + std::to_string(version) +
+                        ", newer than " + std::to_string(format_version) +
+                        ", the newest that this Kumiko reads; use a newer Kumiko, or another database");
+    }
+
+    // Makes a new file's tables, and leads an old file to today's format, unless another session has done it meanwhile. Also
+    // finds out whether the file can be written at all, which is better known before an hour of measuring than after.
+    void make_current() {
+        Connection &c = connection;
+        write([&] {
+            if (c.integer("SELECT count(*) FROM sqlite_schema") == 0) create_tables(c);
+            int64_t now = c.integer("PRAGMA user_version");
+            if (now > format_version) throw_newer(now);
+            for (; now < format_version; now++) {
+                for (const std::string &sql : migration_from(static_cast<int>(now))) c.run(sql.c_str());
+            }
+            c.run(("PRAGMA user_version = " + std::to_string(format_version)).c_str());
+        });
+        version = format_version;
     }
 };
 
@@ -164,31 +118,20 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         id = c.integer("PRAGMA application_id");
     }
     const int64_t tables = c.integer("SELECT count(*) FROM sqlite_schema"), version = c.integer("PRAGMA user_version");
-    if (id != application_id && (id != 0 || tables > 0)) {
+    if (id != database_application_id && (id != 0 || tables > 0)) {
         throw UserError(path + " is not a tuning database: it is another program's SQLite file; name another");
     }
-    if (version > format_version) {
-        throw UserError("the tuning database " + path + " has format version " + std::to_string(version) +
-                        ", newer than " + std::to_string(format_version) +
-                        ", the newest that this Kumiko reads; use a newer Kumiko, or another database");
+    if (version > format_version) contents_->throw_newer(version);
+    contents_->version = static_cast<int>(version);
+    if (mode == Mode::Read) {
+        if (tables == 0) throw UserError(path + " is not a tuning database: it is empty");
+        if (version < 1) throw UserError(path + " is not a tuning database: it states no format version");
+        return;
     }
-    if (tables == 0) {
-        if (mode == Mode::Read) throw UserError(path + " is not a tuning database: it is empty");
-        c.run("PRAGMA journal_mode = WAL");
-        contents_->write([&] {
-            // Another session may have made the tables meanwhile.
-            if (c.integer("SELECT count(*) FROM sqlite_schema") > 0) return;
-            c.run(schema);
-            c.run(("PRAGMA application_id = " + std::to_string(application_id)).c_str());
-            c.run(("PRAGMA user_version = " + std::to_string(format_version)).c_str());
-        });
-    }
-    if (mode == Mode::ReadWrite) {
-        c.run("PRAGMA synchronous = NORMAL");
-        c.run("PRAGMA foreign_keys = ON");
-        // Whether it can be written at all is better known before an hour of measuring than after.
-        contents_->write([&] { c.run(("PRAGMA user_version = " + std::to_string(format_version)).c_str()); });
-    }
+    if (tables == 0) c.run("PRAGMA journal_mode = WAL");
+    c.run("PRAGMA synchronous = NORMAL");
+    c.run("PRAGMA foreign_keys = ON");
+    contents_->make_current();
 }
 
 Database::~Database() = default;
@@ -197,45 +140,43 @@ Database &Database::operator=(Database &&) noexcept = default;
 
 const std::string &Database::path() const { return contents_->connection.path; }
 
-void Database::add(const Op &op, const Record &r) {
+void Database::all_or_nothing(const std::function<void()> &f) { contents_->write(f); }
+
+DatabaseTask Database::task_of(const Op &op, const TaskKey &key) {
+    return {key, op.to_string(), describe_tensors(op, key.sizes)};
+}
+
+void Database::add(const Op &op, const Record &r) { add(task_of(op, r.key), r); }
+
+void Database::add(const DatabaseTask &task, const Record &r) {
     Connection &c = contents_->connection;
     contents_->write([&] {
         {
-            Statement s(c, "INSERT INTO tasks (op_hash, sizes, machine, threads, op, formula, tensors) VALUES (?, ?, "
-                           "?, ?, ?, ?, ?) "
-                           "ON CONFLICT DO NOTHING");
-            bind_key(s, r.key);
-            s.bind(op.name()).bind(op.to_string()).bind(tensors_text(op, r.key.sizes)).next();
+            Statement s(
+                c, "INSERT INTO tasks (op_hash, sizes, machine, threads, op, formula, tensors) VALUES (?, ?, ?, ?, "
+                   "?, ?, ?) ON CONFLICT DO NOTHING");
+            bind_key(s, task.key);
+            s.bind(task.key.op).bind(task.formula).bind(task.tensors.dump()).next();
         }
         Statement find(c, "SELECT id FROM tasks WHERE op_hash = ? AND sizes = ? AND machine = ? AND threads = ?");
-        bind_key(find, r.key);
+        bind_key(find, task.key);
         find.next();
-        Statement s(c, "INSERT OR REPLACE INTO records (task, template, parameters, schedule_hash, schedule, outcome, "
-                       "reason, least, median, "
-                       "spread, samples, final_seconds, build_seconds, seed, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
-                       "?, ?, ?, ?, ?, ?, ?)");
-        s.bind(find.integer(0))
-            .bind(r.library_template)
-            .bind(r.parameters.dump())
-            .bind(hash_of(r))
-            .bind(r.saved_schedule.dump());
-        s.bind(outcome_name(r.outcome)).bind(r.reason);
-        if (r.outcome == Outcome::Ok) {
-            s.bind(r.timing.least)
-                .bind(r.timing.median)
-                .bind(r.timing.spread)
-                .bind(static_cast<int64_t>(r.timing.samples));
-        } else {
-            for (int i = 0; i < 4; i++) s.bind(std::nullopt);
-        }
-        if (r.final_seconds)
-            s.bind(*r.final_seconds);
+        Statement s(c,
+                    "INSERT OR REPLACE INTO records (task, template, parameters, schedule_hash, schedule, outcome, "
+                    "reason, least, median, spread, samples, final_seconds, build_seconds, seed, created, "
+                    "features_version, features, estimated_seconds, predicted, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        s.bind(find.integer(0)).bind(r.library_template).bind(r.parameters.dump()).bind(row_hash(r));
+        s.bind(r.saved_schedule.dump()).bind(outcome_name(r.outcome)).bind(r.reason);
+        if (r.outcome == Outcome::Ok)
+            s.bind(r.timing.least).bind(r.timing.median).bind(r.timing.spread).bind(int64_t{r.timing.samples});
         else
-            s.bind(std::nullopt);
-        s.bind(r.build_seconds)
-            .bind(static_cast<int64_t>(r.seed))
-            .bind(r.created.empty() ? now_text() : r.created)
-            .next();
+            for (int i = 0; i < 4; i++) s.bind(std::nullopt);
+        s.bind(r.final_seconds).bind(r.build_seconds).bind(static_cast<int64_t>(r.seed));
+        s.bind(r.created.empty() ? now_text() : r.created);
+        bind_features(s, r.features);
+        s.bind(r.estimated_seconds > 0 ? std::optional(r.estimated_seconds) : std::nullopt);
+        s.bind(r.predicted).bind(r.origin).next();
     });
 }
 
@@ -250,12 +191,34 @@ void Database::set_final(const TaskKey &key, const std::string &schedule_hash, d
     });
 }
 
+void Database::remove(const Record &r) {
+    Connection &c = contents_->connection;
+    contents_->write([&] {
+        {
+            Statement s(c, "DELETE FROM records WHERE schedule_hash = ? AND task = "
+                           "(SELECT id FROM tasks WHERE op_hash = ? AND sizes = ? AND machine = ? AND threads = ?)");
+            s.bind(row_hash(r));
+            bind_key(s, r.key);
+            s.next();
+        }
+        Statement s(c,
+                    "DELETE FROM tasks WHERE op_hash = ? AND sizes = ? AND machine = ? AND threads = ? AND NOT EXISTS "
+                    "(SELECT 1 FROM records WHERE task = tasks.id)");
+        bind_key(s, r.key);
+        s.next();
+    });
+}
+
+void Database::compact() {
+    Connection &c = contents_->connection;
+    if (contents_->mode == Mode::Read) contents_->write([] {}); // says so
+    c.run("VACUUM");
+    c.run("PRAGMA wal_checkpoint(TRUNCATE)"); // the log, too, becomes short
+}
+
 std::vector<Record> Database::records(const TaskKey &key, const Machine &machine) const {
     Connection &c = contents_->connection;
-    const std::string sql = std::string("SELECT ") + columns +
-                            " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND "
-                            "t.machine = ? AND t.threads = ? "
-                            "ORDER BY r.id";
+    const std::string sql = "SELECT " + record_columns(contents_->version) + of_task + "ORDER BY r.id";
     Statement s(c, sql.c_str());
     bind_key(s, key);
     std::vector<Record> all;
@@ -263,11 +226,19 @@ std::vector<Record> Database::records(const TaskKey &key, const Machine &machine
     return all;
 }
 
+std::optional<Record> Database::find(const Record &like) const {
+    Connection &c = contents_->connection;
+    const std::string sql = "SELECT " + record_columns(contents_->version) + of_task + "AND r.schedule_hash = ?";
+    Statement s(c, sql.c_str());
+    bind_key(s, like.key);
+    s.bind(row_hash(like));
+    if (!s.next()) return std::nullopt;
+    return read_record(c, s, like.key, like.machine);
+}
+
 std::optional<Record> Database::best(const TaskKey &key, const Machine &machine) const {
     Connection &c = contents_->connection;
-    const std::string sql = std::string("SELECT ") + columns +
-                            " FROM records r JOIN tasks t ON r.task = t.id WHERE t.op_hash = ? AND t.sizes = ? AND "
-                            "t.machine = ? AND t.threads = ? "
+    const std::string sql = "SELECT " + record_columns(contents_->version) + of_task +
                             "AND r.outcome = 'ok' ORDER BY r.final_seconds IS NULL, r.final_seconds, r.least LIMIT 1";
     Statement s(c, sql.c_str());
     bind_key(s, key);
@@ -275,20 +246,29 @@ std::optional<Record> Database::best(const TaskKey &key, const Machine &machine)
     return read_record(c, s, key, machine);
 }
 
+void Database::for_each(const std::function<void(const TaskSummary &, const Record &)> &f) const {
+    Connection &c = contents_->connection;
+    const std::string sql = "SELECT " + record_columns(contents_->version) + of_task + "ORDER BY r.id";
+    for (const TaskSummary &task : tasks()) {
+        Statement s(c, sql.c_str());
+        bind_key(s, task.key);
+        while (s.next()) f(task, read_record(c, s, task.key, Machine{}));
+    }
+}
+
 std::vector<Database::TaskSummary> Database::tasks() const {
     Connection &c = contents_->connection;
-    Statement s(c,
-                "SELECT t.op, t.op_hash, t.sizes, t.machine, t.threads, t.formula, count(r.id), sum(r.outcome = 'ok'), "
-                "min(coalesce(r.final_seconds, r.least)) FROM tasks t LEFT JOIN records r ON r.task = t.id GROUP BY "
-                "t.id ORDER BY t.id");
+    const std::string sql =
+        std::string("SELECT ") + task_columns +
+        ", count(r.id), sum(r.outcome = 'ok'), min(coalesce(r.final_seconds, r.least)) FROM tasks t "
+        "LEFT JOIN records r ON r.task = t.id GROUP BY t.id ORDER BY t.id";
+    Statement s(c, sql.c_str());
     std::vector<TaskSummary> all;
     while (s.next()) {
-        TaskSummary t;
-        t.key = {s.text(0), s.text(1), parse(c, s.text(2)).get<Sizes>(), s.text(3), static_cast<int>(s.integer(4))};
-        t.formula = s.text(5);
-        t.records = static_cast<int>(s.integer(6));
-        t.ok = static_cast<int>(s.integer(7));
-        t.best_seconds = s.real(8);
+        TaskSummary t{read_task(c, s)};
+        t.records = static_cast<int>(s.integer(7));
+        t.ok = static_cast<int>(s.integer(8));
+        t.best_seconds = s.real(9);
         all.push_back(std::move(t));
     }
     return all;

@@ -5,22 +5,31 @@
 // transaction of its own in SQLite's write-ahead log, so an interrupted session loses at most the candidate that it was
 // measuring.
 //
-// The file states whose it is (application_id) and of which format (user_version). Errors are UserErrors that name the
+// The file states whose it is (application_id) and of which format (user_version). A file of an older format is changed to
+// today's, in one transaction, when it is opened for writing; opened for reading, it is read as it is. Errors are UserErrors that name the
 // file and the cause: not a database, another program's database, of a newer format, locked by another session for
 // longer than the time-out, read-only, damaged, disk full.
 #pragma once
 
 #include "autotune/record.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace kumiko {
 
+// A task as the database describes it: the op itself is not kept.
+struct DatabaseTask {
+    TaskKey key;
+    std::string formula; // for people
+    Json tensors;        // name, type and shape of inputs and outputs
+};
+
 class Database {
 public:
-    static constexpr int format_version = 1;
+    static constexpr int format_version = 2;
 
     enum class Mode {
         ReadWrite, // made if it does not exist
@@ -34,21 +43,33 @@ public:
 
     // Replaces an older record of the same task and schedule.
     void add(const Op &op, const Record &record);
+    void add(const DatabaseTask &task, const Record &record);
+    static DatabaseTask task_of(const Op &op, const TaskKey &key);
     // Notes the result of the last comparison.
     void set_final(const TaskKey &key, const std::string &schedule_hash, double seconds);
+
+    // Takes a record away, and its task with the last one.
+    void remove(const Record &record);
+    // What f writes to this database becomes one transaction: nothing of it is kept when f throws.
+    void all_or_nothing(const std::function<void()> &f);
+    // Gives room that removed records left back to the disk. Not within all_or_nothing().
+    void compact();
 
     // All records of a task, oldest first. `machine` is given to the records: the database knows only its id.
     std::vector<Record> records(const TaskKey &key, const Machine &machine) const;
     // The best of those that were compared side by side, else the best measured once.
     std::optional<Record> best(const TaskKey &key, const Machine &machine) const;
 
-    struct TaskSummary {
-        TaskKey key;
-        std::string formula;
+    // The record of the same task and schedule.
+    std::optional<Record> find(const Record &like) const;
+
+    struct TaskSummary : DatabaseTask {
         int records = 0, ok = 0;
         double best_seconds = 0; // 0: none
     };
     std::vector<TaskSummary> tasks() const;
+    // Everything, task by task, oldest first, one record in memory at a time. Their machine is empty but for the id in the key.
+    void for_each(const std::function<void(const TaskSummary &, const Record &)> &f) const;
 
     const std::string &path() const;
 

@@ -56,6 +56,12 @@ public:
         return *this;
     }
 
+    Statement &bind_bytes(const void *bytes, size_t size) {
+        connection_.check(sqlite3_bind_blob(handle_, ++bound_, bytes, static_cast<int>(size), SQLITE_TRANSIENT));
+        return *this;
+    }
+    Statement &bind(const std::optional<double> &value) { return value ? bind(*value) : bind(std::nullopt); }
+
     // Advances; false when there are no more rows.
     bool next() {
         const int code = sqlite3_step(handle_);
@@ -68,6 +74,10 @@ public:
     std::string text(int column) const {
         const auto *t = reinterpret_cast<const char *>(sqlite3_column_text(handle_, column));
         return t ? std::string(t, sqlite3_column_bytes(handle_, column)) : "";
+    }
+    std::string bytes(int column) const {
+        const auto *b = static_cast<const char *>(sqlite3_column_blob(handle_, column));
+        return b ? std::string(b, sqlite3_column_bytes(handle_, column)) : "";
     }
 
 private:

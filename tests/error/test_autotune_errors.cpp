@@ -77,7 +77,7 @@ TEST_CASE("a database of a newer format") {
     { Database db(file); }
     run_sql(file, "PRAGMA user_version = 9");
     CHECK(message([&] { Database db(file); }) ==
-          "the tuning database newer.db has format version 9, newer than 1, the newest that this Kumiko "
+          "the tuning database newer.db has format version 9, newer than 2, the newest that this Kumiko "
           "reads; use a newer Kumiko, or another database");
 }
 

@@ -1,4 +1,5 @@
-// The database: what goes in comes out, two sessions at once, and a session that is killed.
+// The database: what goes in comes out, files of the older format, two sessions at once, and a session that is killed.
+#include "autotune/database_format.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 
@@ -32,6 +33,34 @@ Record record_of(const Op &op, int64_t factor, double seconds) {
     r.schedule_hash = "hash" + std::to_string(factor);
     r.timing = {seconds, seconds * 1.1, 0.02, 12};
     return r;
+}
+
+void run_sql(const std::string &file, const std::vector<std::string> &statements) {
+    Connection c;
+    c.path = file;
+    REQUIRE(sqlite3_open(file.c_str(), &c.handle) == SQLITE_OK);
+    for (const std::string &sql : statements) c.run(sql.c_str());
+}
+
+int64_t version_of(const std::string &file) {
+    Connection c;
+    c.path = file;
+    REQUIRE(sqlite3_open(file.c_str(), &c.handle) == SQLITE_OK);
+    return c.integer("PRAGMA user_version");
+}
+
+// A file as version 1 wrote it, with two records.
+std::string file_of_version_1(const std::string &name, const Op &op) {
+    const std::string file = fresh_file(name);
+    {
+        Database db(file);
+        db.add(op, record_of(op, 2, 3e-6));
+        db.add(op, record_of(op, 4, 2e-6));
+    }
+    run_sql(file, {"ALTER TABLE records DROP COLUMN origin", "ALTER TABLE records DROP COLUMN predicted",
+                   "ALTER TABLE records DROP COLUMN estimated_seconds", "UPDATE records SET features_version = 0",
+                   "PRAGMA user_version = 1"});
+    return file;
 }
 
 } // namespace
@@ -68,6 +97,88 @@ TEST_CASE("records come back as they were") {
     CHECK(db.tasks()[0].records == 3);
     CHECK(db.tasks()[0].ok == 2);
     CHECK(db.tasks()[0].key.op == op.name());
+}
+
+TEST_CASE("what the model learns from comes back") {
+    Op op = ops::matmul(Float(32), 8, 8, 8);
+    const std::string file = fresh_file("features.db");
+    Record r = record_of(op, 2, 3e-6);
+    r.features = {features_version, {0.1f, -3e-30f, 0, 7e8f}};
+    r.estimated_seconds = 4e-6;
+    r.predicted = -0.25;
+    r.origin = "model";
+    {
+        Database db(file);
+        db.add(op, r);
+        db.add(op, record_of(op, 4, 2e-6));
+    }
+    int seen = 0;
+    Database(file, Database::Mode::Read).for_each([&](const Database::TaskSummary &task, const Record &found) {
+        CHECK(task.key.op_hash == op.hash());
+        CHECK(task.records == 2);
+        if (seen++ == 0) {
+            CHECK(found.features.version == features_version);
+            CHECK(found.features.values == r.features.values);
+            CHECK(found.estimated_seconds == 4e-6);
+            CHECK(found.predicted == -0.25);
+            CHECK(found.origin == "model");
+        } else {
+            CHECK(found.features.version == 0);
+            CHECK(found.features.values.empty());
+            CHECK(found.estimated_seconds == 0);
+            CHECK(!found.predicted);
+        }
+    });
+    CHECK(seen == 2);
+}
+
+TEST_CASE("a file of version 1 is read as it is, and changed when it is written") {
+    Op op = ops::matmul(Float(32), 8, 8, 8);
+    const std::string file = file_of_version_1("old.db", op);
+    const TaskKey key = task_key(op, Machine::host(), 1, {});
+    {
+        Database db(file, Database::Mode::Read);
+        auto all = db.records(key, Machine::host());
+        REQUIRE(all.size() == 2);
+        CHECK(all[1].timing.least == 2e-6);
+        CHECK(all[1].features.version == 0);
+        CHECK(all[1].origin.empty());
+        CHECK(version_of(file) == 1);
+        Database writer(file);
+        CHECK(version_of(file) == 2);
+        CHECK(db.best(key, Machine::host())->schedule_hash == "hash4"); // who reads goes on
+        Record r = record_of(op, 8, 1e-6);
+        r.origin = "descent";
+        writer.add(op, r);
+    }
+    Database db(file);
+    auto all = db.records(key, Machine::host());
+    REQUIRE(all.size() == 3);
+    CHECK(all[0].timing.least == 3e-6);
+    CHECK(all[2].origin == "descent");
+}
+
+TEST_CASE("a migration that is interrupted anywhere leaves the file as it was") {
+    Op op = ops::matmul(Float(32), 8, 8, 8);
+    const auto statements = migration_from(1);
+    for (size_t done = 1; done <= statements.size(); done++) {
+        const std::string file = file_of_version_1("interrupted.db", op);
+        const pid_t child = fork();
+        if (child == 0) {
+            Connection c;
+            sqlite3_open(file.c_str(), &c.handle);
+            c.run("BEGIN IMMEDIATE");
+            for (size_t i = 0; i < done; i++) c.run(statements[i].c_str());
+            kill(getpid(), SIGKILL);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        CHECK(WIFSIGNALED(status));
+        CHECK(version_of(file) == 1);
+        Database db(file);
+        CHECK(version_of(file) == 2);
+        CHECK(db.tasks().at(0).records == 2);
+    }
 }
 
 TEST_CASE("shapes, machines and threads are kept apart") {
