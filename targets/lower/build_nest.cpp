@@ -148,7 +148,20 @@ Stmt NestBuilder::stage(const StageState &s, const Region &region) {
 
 // A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where nothing is
 // computed inside whose storage would then vary in size.
-Region NestBuilder::clipped(const StageState &s, Region region) const {
+Region NestBuilder::clipped(const StageState &s, Region region) {
+    if (const StageState *from = s.is_copy ? state_.producer(s.copied) : nullptr;
+        from && from->def.kind == Stage::Kind::Padding && from->placement.kind == Placement::Kind::Root) {
+        // Nor does a copy hold more than there is of what it copies: blocks whose sizes vary are bounded one by one.
+        const Region whole = domain(*from);
+        for (size_t d = 0; d < region.min.size(); d++) {
+            if (!proves(region.end(d) <= whole.end(d), bounds_)) {
+                const int step = region.step_of(d);
+                region.extent[d] =
+                    simplify_index(min(region.extent[d], (whole.end(d) - region.min[d] + step - 1) / step), bounds_);
+            }
+        }
+        return region;
+    }
     if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
     std::set<std::string> used;
     for (const StageState &inner : state_.stages) {

@@ -58,7 +58,7 @@ private:
     Region domain(const StageState &s);
     bool covers_reads(const StageState &s) const;
     Stmt stage(const StageState &s, const Region &region);
-    Region clipped(const StageState &s, Region region) const;
+    Region clipped(const StageState &s, Region region);
     Stmt pointwise(Frame &f);
     Stmt store(Frame &f, const std::vector<Expr> &values);
     Stmt extern_stage(const StageState &s); // nest_extern.cpp

@@ -15,15 +15,18 @@ using namespace kumiko;
 
 namespace {
 
-Machine host_of(int64_t cores) {
-    Machine machine = Machine::host();
+Machine with_cores(Machine machine, int64_t cores) {
     for (UnitLevel &u : machine.units) {
         if (u.name == "core") u.count = cores;
     }
     return machine;
 }
 
-std::string way(const Op &op, int64_t cores) { return library::matmul_parameters(op, host_of(cores)).parallel; }
+Machine host_of(int64_t cores) { return with_cores(Machine::host(), cores); }
+
+std::string way(const Op &op, int64_t cores) {
+    return library::matmul_parameters(op, with_cores(Machine::named("x86-64-avx2"), cores)).parallel;
+}
 
 Schedule spread(const Op &op, const Machine &machine, const std::string &parallel, const Json &others = {}) {
     const auto space = library::find_template(op)->make_space(op, machine);

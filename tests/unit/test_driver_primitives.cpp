@@ -164,7 +164,9 @@ TEST_CASE("tensorize: whole blocks by the instruction, tails by plain loops") {
             CHECK(body_of(s).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
             check_runs(s);
             const Kernel f = compile(s);
-            CHECK(f.assembly().find("vpmaddwd") != std::string::npos);
+            // Where the processor has it, one instruction multiplies and adds to the sum.
+            const std::string assembly = f.assembly();
+            CHECK((assembly.find("vpmaddwd") != std::string::npos || assembly.find("vpdpwssd") != std::string::npos));
             CHECK(f.warnings().empty());
         }
     }
