@@ -1,7 +1,6 @@
 #include "autotune/session.h"
 
 #include "autotune/local_judge.h"
-#include "schedules/library/table.h"
 
 #include <fmt/format.h>
 
@@ -57,12 +56,7 @@ Session::~Session() = default;
 
 const Space *Session::choose_space() {
     if (options_.space) return options_.space;
-    const LibraryTemplate *found = library::find_template(op_);
-    if (!found)
-        throw Unsupported("the library has no schedule for an op like " + op_.name() +
-                          " whose parameters could be tuned; give a space of your own");
-    template_name_ = found->name;
-    own_space_ = found->make_space(op_, machine_);
+    std::tie(template_name_, own_space_) = space_for(op_, machine_, options_.spaces);
     return own_space_.get();
 }
 

@@ -1,6 +1,8 @@
 #include "autotune/tune.h"
 
 #include "autotune/session.h"
+#include "autotune/spaces/auto_space.h"
+#include "schedules/library/table.h"
 
 #include <algorithm>
 
@@ -28,6 +30,14 @@ std::unique_ptr<Progress> make_progress(const TuneOptions &options, const std::s
 }
 
 } // namespace
+
+std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind) {
+    const LibraryTemplate &fitting = *library::find_template(op, machine); // the last one takes any op
+    const auto reduces = [](const Stage &s) { return s.is_reduction(); };
+    const bool poor = fitting.name == "elementwise" && std::any_of(op.stages().begin(), op.stages().end(), reduces);
+    if (kind == SpaceKind::Auto || (kind == SpaceKind::Fitting && poor)) return {"auto", auto_space(op, machine)};
+    return {fitting.name, fitting.make_space(op, machine)};
+}
 
 TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes) {
     Sizes used;

@@ -3,7 +3,7 @@
 //   Record best = tune(op, Target::host(), {.trials = 128, .database = "tuning.db"});
 //   Kernel k = compile(best.schedule(op), Target::host());
 //
-// The space is that of the library schedule that fits the op. Candidates are built here and run in another process
+// The space is that of the library schedule that fits the op, or one made from its formula. Candidates are built here and run in another process
 // (autotune/measurer.h), so that one which crashes or hangs costs itself alone; each is checked against the formula
 // before it is timed. A model that learnt from other tasks, and learns from this one, says which to try (autotune/model/). The
 // best few are compared once more, side by side, before one is called best.
@@ -18,6 +18,16 @@
 #include <iosfwd>
 
 namespace kumiko {
+
+// What is searched.
+enum class SpaceKind {
+    Fitting, // the library's schedule that fits the op; where only the one for anything does, and there is a reduction, Auto
+    Library,
+    Auto, // a space made from the formula's structure (autotune/spaces/auto_space.h)
+};
+
+// The space, and the name under which a database keeps its parameters.
+std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind);
 
 struct TuneOptions {
     // Candidates to measure, those of earlier sessions in the database counted: an interrupted session is resumed by
@@ -36,7 +46,8 @@ struct TuneOptions {
     double timeout = 10;          // of one call's worth of a candidate, before a good one is known; then 100 times that
     int64_t memory_mib = 0;       // a limit on the measuring process
     std::string measurer = {};    // the program kumiko_measurer; empty: found beside this one
-    const Space *space = nullptr; // instead of the library's
+    const Space *space = nullptr; // a space of the caller's own
+    SpaceKind spaces = SpaceKind::Fitting;
     SearchMethod search = SearchMethod::Model;
     std::string cost_model =
         {}; // a file that `kumiko learn` made; empty: the one that comes with Kumiko; "none": begin with nothing

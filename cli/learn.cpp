@@ -19,15 +19,24 @@ namespace {
 
 struct LearnArguments {
     std::vector<std::string> databases = {"learn.db"};
-    std::string out = "cost-model.ubj", only, json;
+    std::string out = "cost-model.ubj", only, json, target = "host";
     int trials = 200, folds = 5;
     TreeOptions trees = CostModel::default_options();
     bool measure = true, quiet = false;
 };
 
-// Half of the trials by chance, so that all of the space is known, and half by evolution, where tuning will look.
+void measure_one(const TrainingTask &task, const Target &target, const TuneOptions &options) {
+    try {
+        tune(task.op, target, options);
+    } catch (const UserError &e) { // what failed is learnt from too
+        if (!options.quiet) std::cerr << "kumiko: " << task.name << ": " << e.what() << "\n";
+    }
+}
+
+// Of the library's space and of the one made from the formula: half of the trials by chance, so that all of the space is known, and
+// half by evolution, where tuning will look.
 void measure(const LearnArguments &a) {
-    const Target target = Target::host();
+    const Target target = a.target == "host" ? Target::host() : Target::named(a.target);
     std::vector<TrainingTask> tasks = training_tasks();
     std::erase_if(tasks, [&](const TrainingTask &t) { return t.name.find(a.only) == std::string::npos; });
     if (tasks.empty()) throw UserError("no task to learn from has \"" + a.only + "\" in its name");
@@ -42,12 +51,17 @@ void measure(const LearnArguments &a) {
         o.progress = &std::cerr;
         o.style = progress_style(2, a.quiet);
         if (!a.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
-        o.search = SearchMethod::Random;
-        o.trials = std::max(1, a.trials / 2);
-        tune(tasks[i].op, target, o);
-        o.search = SearchMethod::Evolution;
-        o.trials = a.trials;
-        tune(tasks[i].op, target, o);
+        for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
+            const int all = kind == SpaceKind::Library ? a.trials - a.trials / 3 : a.trials / 3;
+            if (all < 2) continue;
+            o.spaces = kind;
+            o.search = SearchMethod::Random;
+            o.trials = all / 2;
+            measure_one(tasks[i], target, o);
+            o.search = SearchMethod::Evolution;
+            o.trials = all;
+            measure_one(tasks[i], target, o);
+        }
     }
 }
 
@@ -124,6 +138,10 @@ void add_learn(CLI::App &app) {
         ->capture_default_str();
     command->add_option("--trials", a->trials, "candidates of each task, those in the database counted")
         ->check(above_zero())
+        ->capture_default_str();
+    command
+        ->add_option("--target", a->target,
+                     "the machine to measure for: the host, or a level that it can run, such as x86-64-avx2")
         ->capture_default_str();
     command->add_option("--only", a->only, "measure tasks whose name contains this")->type_name("TEXT");
     command

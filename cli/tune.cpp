@@ -20,7 +20,7 @@ struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
-    std::string json, search = "model";
+    std::string json, search = "model", space = "fitting";
 };
 
 std::atomic<bool> interrupted = false;
@@ -71,6 +71,9 @@ void run_tune(TuneArguments a) {
     a.options.search = a.search == "random"      ? SearchMethod::Random
                        : a.search == "evolution" ? SearchMethod::Evolution
                                                  : SearchMethod::Model;
+    a.options.spaces = a.space == "library" ? SpaceKind::Library
+                       : a.space == "auto"  ? SpaceKind::Auto
+                                            : SpaceKind::Fitting;
     const InterruptHandler handler;
     a.options.interrupt = &interrupted;
     a.options.progress = &std::cerr;
@@ -152,6 +155,12 @@ void add_tune(CLI::App &app) {
                      "model: by what was learnt; evolution: by this task's measurements alone; random: what others are "
                      "compared with")
         ->check(CLI::IsMember({"model", "evolution", "random"}))
+        ->capture_default_str();
+    command
+        ->add_option("--space", a->space,
+                     "library: the parameters of the library's schedule; auto: a space made from the formula; fitting: "
+                     "auto where the library has no schedule of its own for such an op")
+        ->check(CLI::IsMember({"fitting", "library", "auto"}))
         ->capture_default_str();
     command
         ->add_option("--cost-model", a->options.cost_model,

@@ -122,9 +122,9 @@ void TaskModel::tell(const Features &features, double seconds) {
 void TaskModel::learn() {
     if (told_.size() < enough_to_learn || told_.size() == learnt_) return;
     TreeOptions o;
-    o.rounds = 40;
+    o.rounds = 80;
     o.depth = 4;
-    o.rate = 0.15;
+    o.rate = 0.2;
     o.keep_columns = 0.5;
     o.min_weight = 0.3;
     trees_ = BoostedTrees();

@@ -1,0 +1,385 @@
+#include "autotune/spaces/auto_space.h"
+
+#include "autotune/spaces/sketched_loops.h"
+#include "dsl/extern.h"
+#include "dsl/inout.h"
+#include "dsl/reads.h"
+#include "schedules/library/functions.h"
+#include "schedules/library/structure.h"
+#include "support/error.h"
+
+#include <algorithm>
+
+namespace kumiko {
+
+namespace {
+
+using library::accumulator_registers;
+using library::cache_bytes;
+using library::even_block;
+using library::vector_lanes;
+
+// Whether the directives that `apply` gives are legal.
+bool legal(const Op &op, const Machine &machine, const std::function<void(Schedule &)> &apply) {
+    try {
+        Schedule s(op, machine);
+        apply(s);
+        return true;
+    } catch (const UserError &) {
+    } catch (const Unsupported &) {
+    }
+    return false;
+}
+
+// Of `values`, ascending, those in [1, limit] and what is nearest below it.
+std::vector<int64_t> up_to(std::vector<int64_t> values, int64_t limit) {
+    std::erase_if(values, [&](int64_t v) { return v > limit; });
+    return values;
+}
+
+// Rows of a tile: at most so many, without a rest where that does not cost many.
+int64_t rows_in(int64_t extent, int64_t most) {
+    for (int64_t rows = std::min(most, extent); rows >= 1 && 5 * rows >= 3 * most; rows--) {
+        if (extent % rows == 0) return rows;
+    }
+    return std::min(most, even_block(extent, most, 1));
+}
+
+// The axis of a tile's rows: the one with which each step loads least for what it multiplies.
+std::string rows_of_tile(const StageSketch &s, const std::string &v, int64_t vectors, int64_t registers) {
+    std::string best;
+    double least = 0;
+    for (const std::string &a : s.tiles) {
+        if (a == v) continue;
+        const int64_t rows = rows_in(extent_of(*s.stage, a), std::max<int64_t>(1, registers / vectors));
+        double loads = 0;
+        for (const SketchRead &r : s.reads)
+            loads += static_cast<double>((r.uses(a) ? rows : 1) * (!v.empty() && r.uses(v) ? vectors : 1));
+        loads /= static_cast<double>(rows * vectors);
+        if (best.empty() || loads < least) best = a, least = loads;
+    }
+    return best;
+}
+
+// How many times a vector of results stands in the code, about: a rest that an axis leaves is a copy of what stands inside.
+constexpr int64_t most_code = 360;
+int64_t code_of(const StageSketch &s, const Decisions &d, const Machine &machine) {
+    const std::string name = s.stage->name + ".", v = decided_vectors(s, d);
+    int64_t n = decided_accumulators(s, d);
+    if (n == 0) return 0;
+    n *= d.number(name + "unroll", 1);
+    if (d.yes(name + "unroll_window")) n *= extent_of(*s.stage, s.window.back());
+    for (const Axis &a : s.stage->axes) {
+        const int64_t lanes = a.name() == v ? vector_lanes(machine, s.stage->type) : 1;
+        if (extent_of(a) % (lanes * d.number(name + "tile_" + a.name(), 1))) n *= 2;
+    }
+    const int64_t K = extent_of(*s.stage, s.depth), unroll = d.number(name + "unroll", 1),
+                  depth = d.number(name + "depth", 0);
+    if (K % unroll || (depth > 0 && (K % depth || depth % unroll))) n *= 2;
+    return n;
+}
+
+class AutoSpace : public Space {
+public:
+    AutoSpace(const Op &op, const Machine &machine) : Space(op, machine) {
+        for (const Stage &s : this->op().stages()) sketches_.push_back(sketch_stage(s, machine));
+        place_stages();
+        for (const StageSketch &s : sketches_) {
+            if (s.way == StageSketch::Way::Reduction)
+                add_reduction(s);
+            else if (s.way == StageSketch::Way::Points && !s.vector_axes.empty())
+                add_points(s);
+        }
+        if (library::pays_to_share(op, machine)) add("parallel", Json::array({false, true}), true, false);
+        set_parameters(infos_);
+        for (const StageSketch &s : sketches_) {
+            for (const char *copies : {".unroll", ".tile_"}) shorten(s, s.stage->name + copies);
+        }
+    }
+
+    Point default_point() const override { return default_; }
+    std::string reason_against(const Point &point) const override;
+    Schedule schedule(const Point &point) const override;
+
+private:
+    void add(const std::string &name, const Json &values, const Json &wish, bool ordered);
+    void add_number(const std::string &name, std::vector<int64_t> values, int64_t wish);
+    void place_stages();
+    void shorten(const StageSketch &s, const std::string &parameters);
+    void add_reduction(const StageSketch &s);
+    void add_points(const StageSketch &s);
+    const StageSketch &sketch(const std::string &stage) const {
+        return *std::find_if(sketches_.begin(), sketches_.end(),
+                             [&](const StageSketch &s) { return s.stage->name == stage; });
+    }
+
+    std::vector<StageSketch> sketches_; // as the op's stages
+    std::string holder_;              // the stage in whose loops others may be computed; "": there are several outputs
+    std::vector<std::string> shared_; // its leading axes that may hold others
+    std::map<std::string, std::string>
+        finished_in_; // consumers by the reductions that they may be computed at the end of
+    std::vector<ParameterInfo> infos_;
+    Point default_;
+};
+
+void AutoSpace::add(const std::string &name, const Json &values, const Json &wish, bool ordered) {
+    if (values.size() < 2) return;
+    const auto found = std::find(values.begin(), values.end(), wish);
+    infos_.push_back({name, values.get<std::vector<Json>>(), ordered});
+    default_.push_back(found == values.end() ? 0 : static_cast<uint32_t>(found - values.begin()));
+}
+
+// With the value nearest to the wish as default.
+void AutoSpace::add_number(const std::string &name, std::vector<int64_t> values, int64_t wish) {
+    if (values.empty()) return;
+    const auto nearest = std::min_element(
+        values.begin(), values.end(), [&](int64_t a, int64_t b) { return std::abs(a - wish) < std::abs(b - wish); });
+    add(name, Json(values), *nearest, true);
+}
+
+// Lowers the defaults of the parameters that begin so until the stage's code is short enough.
+void AutoSpace::shorten(const StageSketch &s, const std::string &parameters) {
+    for (size_t n = 0; n < default_.size(); n++) {
+        if (infos_[n].name.rfind(parameters, 0) != 0) continue;
+        while (default_[n] > 0 && code_of(s, Decisions(*this, default_), machine()) > most_code) default_[n]--;
+    }
+}
+
+// Where stages may be computed.
+void AutoSpace::place_stages() {
+    const std::vector<Stage> &stages = op().stages();
+    std::map<std::string, std::vector<std::string>> readers;
+    const ScheduleState state = Schedule(op(), machine()).state();
+    for (const Stage &s : stages) readers[s.name] = state.readers(s.name);
+
+    if (op().outputs().size() == 1 && !reads_before_update(op()) && !has_extern(op())) holder_ = op().outputs()[0];
+    for (const Stage &s : stages) {
+        if (!s.is_reduction() || op().is_output(s.name) || readers[s.name].size() != 1) continue;
+        const std::string consumer = readers[s.name][0];
+        if (op().stage(consumer).kind != Stage::Kind::Pointwise) continue;
+        if (!legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).finish_in(consumer); })) continue;
+        // One consumer is finished by the last reduction that it reads.
+        std::erase_if(finished_in_, [&](const auto &entry) { return entry.second == consumer; });
+        finished_in_.emplace(s.name, consumer);
+    }
+    for (const auto &[reduction, consumer] : finished_in_) {
+        if (consumer == holder_) holder_ = reduction;
+    }
+    size_t kept = 0; // stages with loops of their own, whatever is decided
+    bool tiles = false;
+    for (const StageSketch &s : sketches_) {
+        kept += s.stage->is_reduction();
+        tiles = tiles || (s.stage->is_reduction() && !s.tiles.empty());
+    }
+    if (!holder_.empty() && stages.size() > 1) {
+        const Stage &h = op().stage(holder_);
+        for (size_t d = 0; d < h.axes.size() && shared_.size() < 3; d++) {
+            const std::string &a = h.axes[d].name();
+            const auto lacks = [&](const Stage &s) {
+                return s.is_reduction() && (d >= s.axes.size() || s.axes[d].name() != a);
+            };
+            if (std::any_of(stages.begin(), stages.end(), lacks)) break;
+            shared_.push_back(a);
+        }
+        // The last axis is left to vectors.
+        if (shared_.size() == h.axes.size() && !shared_.empty() && !h.is_reduction()) shared_.pop_back();
+    }
+    const bool several =
+        kept > 1 || (kept == 1 && !op().stage(holder_.empty() ? stages.back().name : holder_).is_reduction());
+    size_t depth = several ? shared_.size() : 0;
+    if (!shared_.empty()) {
+        // Not along the vectors of a product.
+        for (size_t d = 0; d < depth; d++) {
+            for (const StageSketch &s : sketches_) {
+                if (s.stage->is_reduction() && !s.vector_axes.empty() && s.vector_axes[0] == shared_[d])
+                    depth = std::min(depth, d);
+            }
+        }
+        std::vector<int64_t> depths;
+        for (size_t d = 0; d <= shared_.size(); d++) depths.push_back(static_cast<int64_t>(d));
+        add_number("fuse", depths, static_cast<int64_t>(depth));
+        const int64_t rows = extent_of(op().stage(holder_), shared_.back());
+        add_number("fuse_block", up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, rows - 1)), tiles ? 32 : 1);
+    }
+    for (const Stage &s : stages) {
+        if (op().is_output(s.name) || s.name == holder_ || sketch(s.name).way == StageSketch::Way::Whole) continue;
+        std::vector<std::string> places;
+        std::string wish = depth == 0 ? "root" : "fuse";
+        if (!s.is_reduction() && legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).inline_into(); })) {
+            places.push_back("inline");
+            const auto heavy = [&](const std::string &r) { return op().stage(r).is_reduction(); };
+            const bool again = std::any_of(readers[s.name].begin(), readers[s.name].end(), heavy) && tiles;
+            const bool costly = library::calls_functions(s) && readers[s.name].size() > 1;
+            if (s.kind == Stage::Kind::Padding ? !again : (!again && !costly)) wish = "inline";
+            if (wish == "fuse" && s.kind == Stage::Kind::Padding) wish = "root";
+        }
+        places.push_back("root");
+        if (!shared_.empty()) places.push_back("fuse");
+        add(s.name + ".at", places, wish, false);
+    }
+    for (const auto &[reduction, consumer] : finished_in_) {
+        if (reduction != holder_) add(reduction + ".finish", Json::array({false, true}), true, false);
+    }
+}
+
+void AutoSpace::add_points(const StageSketch &s) {
+    const std::string name = s.stage->name + ".";
+    add(name + "vector", s.vector_axes, s.vector_axes[0], false);
+    const bool functions = library::calls_functions(*s.stage);
+    for (const std::string &a : s.vector_axes)
+        add_number(name + "tile_" + a, {1, 2, 4, 8}, functions ? library::vectors_of_functions : 2);
+}
+
+void AutoSpace::add_reduction(const StageSketch &s) {
+    const Stage &stage = *s.stage;
+    const std::string name = stage.name + ".";
+    const int64_t lanes = vector_lanes(machine(), stage.type), bytes = stage.type.bytes();
+    const int64_t registers =
+        std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
+    if (s.vector_axes.size() > 1) add(name + "vector", s.vector_axes, s.vector_axes[0], false);
+    const auto along = [&](const std::string &a) { return s.reduces(a); };
+    if (std::any_of(s.vector_axes.begin(), s.vector_axes.end(), along))
+        add_number(name + "accumulators", {1, 2, 4, 8}, stage.axes.empty() ? 8 : 4);
+
+    // The tile: vectors along one axis, rows along the axis that shares most reads.
+    const std::string v = s.vector_axes.empty() || along(s.vector_axes[0]) ? "" : s.vector_axes[0];
+    std::map<std::string, int64_t> wishes;
+    int64_t vectors = 1;
+    if (!v.empty()) {
+        const int64_t needed = (extent_of(stage, v) + lanes - 1) / lanes;
+        const bool alone = s.tiles.empty() || (s.tiles.size() == 1 && s.tiles[0] == v);
+        vectors = std::min<int64_t>(needed, alone ? 4 : 2);
+        if (!alone && needed % 2 && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
+        wishes[v] = vectors;
+    }
+    const std::string t = rows_of_tile(s, v, vectors, registers);
+    if (!t.empty()) wishes[t] = rows_in(extent_of(stage, t), std::max<int64_t>(1, registers / vectors));
+    std::vector<std::string> axes;
+    for (const Axis &a : stage.axes) {
+        const bool vector = std::find(s.vector_axes.begin(), s.vector_axes.end(), a.name()) != s.vector_axes.end();
+        const bool tile = std::find(s.tiles.begin(), s.tiles.end(), a.name()) != s.tiles.end();
+        if (vector || tile) axes.push_back(a.name());
+    }
+    for (const std::string &a : axes) {
+        std::vector<int64_t> sizes =
+            up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}, std::min(extent_of(stage, a), registers));
+        const auto wish = wishes.find(a);
+        if (wish != wishes.end() && std::find(sizes.begin(), sizes.end(), wish->second) == sizes.end()) {
+            sizes.push_back(wish->second);
+            std::sort(sizes.begin(), sizes.end());
+        }
+        add_number(name + "tile_" + a, sizes, wish == wishes.end() ? 1 : wish->second);
+    }
+    if (axes.size() > 1) add(name + "inner", axes, t.empty() ? axes.back() : t, false);
+
+    const int64_t K = extent_of(stage, s.depth);
+    const int64_t panel = vectors * lanes * bytes;
+    const int64_t fits =
+        std::max<int64_t>(64, cache_bytes(machine(), "L1", 32 << 10) * 3 / 4 / std::max<int64_t>(panel, 1));
+    const bool deep = !t.empty() && K > 2 * fits;
+    std::vector<int64_t> depths = up_to({32, 64, 128, 192, 256, 384, 512, 768, 1024}, K - 1);
+    const int64_t depth = deep ? even_block(K, fits, 8) : 0;
+    if (depth > 0 && depth < K && std::find(depths.begin(), depths.end(), depth) == depths.end()) {
+        depths.push_back(depth);
+        std::sort(depths.begin(), depths.end());
+    }
+    depths.insert(depths.begin(), 0);
+    if (!axes.empty()) {
+        add_number(name + "depth", depths, depth);
+        if (depths.size() > 1) add(name + "rounds", {"reload", "join"}, "reload", false);
+        add_number(name + "unroll", up_to({1, 2, 4, 8}, K), K >= 4 ? 4 : 1);
+    }
+    if (!s.window.empty() && !axes.empty()) {
+        add(name + "window", {"outside", "inside"}, "outside", false);
+        if (extent_of(stage, s.window.back()) <= 11)
+            add(name + "unroll_window", Json::array({false, true}), false, false);
+    }
+    size_t blocks = 0;
+    for (const std::string &a : axes) {
+        if (extent_of(stage, a) < 64 || blocks++ == 2) continue;
+        std::vector<int64_t> sizes = up_to({32, 64, 128, 256, 512}, extent_of(stage, a) - 1);
+        sizes.insert(sizes.begin(), 0);
+        // Rows whose copy fills half of the second cache.
+        const int64_t rows =
+            cache_bytes(machine(), "L2", 512 << 10) / 2 / bytes / std::max<int64_t>(1, depth ? depth : K);
+        const bool large = a == t && extent_of(stage, a) > rows;
+        add_number(name + "block_" + a, sizes, large ? std::max<int64_t>(rows, 32) : 0);
+    }
+    for (const SketchRead *r : packable_reads(s)) {
+        int64_t size = bytes;
+        for (const std::string &a : r->axes) size *= extent_of(stage, a);
+        const bool scattered = !v.empty() && r->plain(v) && r->step(v) != 1;
+        const bool often = !t.empty() && !r->uses(t) && extent_of(stage, t) >= 4 * wishes[t] &&
+                           size > cache_bytes(machine(), "L1", 32 << 10);
+        const bool kept = !v.empty() && r->plain(v) && (scattered || often);
+        add(name + "pack_" + r->tensor, {"none", "near", "far"}, kept ? "near" : "none", false);
+    }
+}
+
+std::string AutoSpace::reason_against(const Point &point) const {
+    const Decisions d(*this, point);
+    for (const StageSketch &s : sketches_) {
+        if (decided_accumulators(s, d) > accumulator_registers(machine()) + 3)
+            return "more accumulators than registers";
+        const std::string name = s.stage->name + ".";
+        if (code_of(s, d, machine()) > most_code) return "too many copies of the tile in the code";
+        if (d.choice(name + "window", "outside") == "outside" && d.yes(name + "unroll_window"))
+            return "a window outside of the tile is not unrolled";
+        if (d.number(name + "depth", 0) == 0 && d.choice(name + "rounds", "reload") == "join")
+            return "one round has nothing to join";
+        if (d.number("fuse", 1) == 0 && d.choice(name + "at", "") == "fuse") return "no loop holds other stages";
+    }
+    return "";
+}
+
+Schedule AutoSpace::schedule(const Point &point) const {
+    const Decisions d(*this, point);
+    Schedule s(op(), machine());
+    const bool parallel = d.yes("parallel");
+    const auto depth = static_cast<size_t>(shared_.empty() ? 0 : d.number("fuse", 0));
+    std::map<std::string, std::string> place;
+    for (const StageSketch &stage : sketches_) {
+        const std::string &name = stage.stage->name;
+        place[name] = d.choice(name + ".at", "root");
+        if (place[name] == "inline") s.stage(name).inline_into();
+    }
+    std::set<std::string> ended; // computed at the end of a reduction
+    for (const auto &[reduction, consumer] : finished_in_) {
+        if (place[consumer] != "inline" && (reduction == holder_ || d.yes(reduction + ".finish")))
+            ended.insert(consumer);
+    }
+    const auto loops_of = [&](const StageSketch &stage) {
+        LoopsPlan plan{stage, d};
+        const std::string &name = stage.stage->name;
+        if (name == holder_ && depth > 0) {
+            plan.held.assign(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(depth));
+            plan.held_block = d.number("fuse_block", 1);
+        }
+        plan.parallel = parallel && place[name] == "root" && stage.steps >= (1 << 16);
+        const std::string held = schedule_loops(s, plan);
+        const auto end = finished_in_.find(name);
+        if (end != finished_in_.end() && ended.count(end->second)) s.stage(name).finish_in(end->second);
+        return held;
+    };
+    std::string held;
+    if (!holder_.empty()) held = loops_of(sketch(holder_));
+    for (size_t n = sketches_.size(); n-- > 0;) { // readers before what they read
+        const StageSketch &stage = sketches_[n];
+        const std::string &name = stage.stage->name;
+        if (name == holder_ || place[name] == "inline" || ended.count(name)) continue;
+        if (place[name] == "fuse") s.stage(name).compute_at(holder_, held);
+        loops_of(stage);
+    }
+    return s;
+}
+
+} // namespace
+
+std::unique_ptr<Space> auto_space(const Op &op, const Machine &machine) {
+    if (machine.architecture == "chip")
+        throw Unsupported("spaces made from the formula are for CPUs; programs of the chip come from its library "
+                          "schedules, whose parameters can be tuned");
+    return std::make_unique<AutoSpace>(op, machine);
+}
+
+} // namespace kumiko

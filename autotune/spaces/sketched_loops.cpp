@@ -1,0 +1,334 @@
+#include "autotune/spaces/sketched_loops.h"
+
+#include "schedules/library/elementwise_loops.h"
+#include "schedules/library/structure.h"
+
+#include <algorithm>
+
+namespace kumiko {
+
+namespace {
+
+using library::vector_lanes;
+
+// The loops of a stage while they are made.
+class Loops {
+public:
+    Loops(Schedule &schedule, const LoopsPlan &plan)
+        : schedule_(schedule), plan_(plan), sketch_(plan.sketch), stage_(*plan.sketch.stage),
+          S_(schedule.stage(stage_.name)), vector_(decided_vectors(plan.sketch, plan.decisions)),
+          lanes_(vector_lanes(schedule.machine(), stage_.type)) {
+        for (const auto *axes : {&stage_.axes, &stage_.reduction_axes}) {
+            for (const Axis &a : *axes) loop_.emplace(a.name(), a.name());
+        }
+    }
+
+    std::string make() {
+        hold();
+        const bool along = !vector_.empty() && sketch_.reduces(vector_);
+        if (sketch_.way == StageSketch::Way::Whole)
+            keep();
+        else if (along)
+            reduce_along();
+        else if (sketch_.way == StageSketch::Way::Reduction)
+            reduce_tiles();
+        else
+            points();
+        if (plan_.parallel) share();
+        return held_;
+    }
+
+private:
+    int64_t number(const std::string &what, int64_t otherwise) const {
+        return plan_.decisions.number(stage_.name + "." + what, otherwise);
+    }
+    std::string choice(const std::string &what, const std::string &otherwise) const {
+        return plan_.decisions.choice(stage_.name + "." + what, otherwise);
+    }
+
+    void push(const std::string &loop, const std::string &axis) {
+        order_.push_back(loop);
+        axes_.push_back(axis);
+    }
+
+    // The loops that hold others come first.
+    void hold() {
+        for (size_t d = 0; d < plan_.held.size(); d++) {
+            const std::string &a = plan_.held[d];
+            if (d + 1 < plan_.held.size() || plan_.held_block == 1) {
+                push(a, a);
+                loop_.erase(a);
+            } else {
+                auto [o, i] = S_.split(a, plan_.held_block, {a + ".f", a + ".r"});
+                push(o, a);
+                loop_[a] = i.name;
+            }
+            held_ = order_.back();
+        }
+    }
+
+    // The loops left as they are.
+    void keep() {
+        if (order_.empty()) return;
+        for (const std::string &l : S_.state().order) {
+            if (std::find(order_.begin(), order_.end(), l) == order_.end()) order_.push_back(l);
+        }
+        reorder(order_);
+    }
+
+    void reorder(const std::vector<std::string> &order) {
+        if (order != S_.state().order) S_.reorder({order.begin(), order.end()});
+    }
+
+    void reduce_along() {
+        keep();
+        library::reduce_row(schedule_, stage_.name, lanes_, number("accumulators", 4), held_);
+    }
+
+    void points() {
+        if (vector_.empty()) {
+            keep();
+            return;
+        }
+        int64_t vectors = number("tile_" + vector_, 1);
+        std::string run = loop_.count(vector_) ? loop_.at(vector_) : "";
+        std::optional<int64_t> extent = library::constant_extent(*library::find_axis(stage_, vector_));
+        std::string rows; // beside each other, where elements of neighbouring rows are read together
+        for (const std::string &t : sketch_.tiles) {
+            if (t != vector_ && loop_.count(t) && number("tile_" + t, 1) > 1) rows = t;
+        }
+        if (run.empty() || (extent && *extent < 2)) {
+            keep();
+            return;
+        }
+        if (rows.empty() && plan_.held.empty() && vector_ == stage_.axes.back().name()) {
+            std::tie(run, extent) = library::join_last_axes(schedule_.op(), schedule_, S_, stage_, lanes_ * vectors);
+        }
+        const int lanes = library::fitting_lanes(stage_.type, lanes_, extent);
+        if (extent) vectors = std::clamp<int64_t>(*extent / lanes, 1, vectors);
+        std::string inner = run;
+        if (!extent || *extent > lanes * vectors) {
+            auto [o, i] = S_.split(run, lanes * vectors);
+            run = o.name, inner = i.name;
+        } else {
+            run.clear();
+        }
+        std::string row_in;
+        if (!rows.empty()) {
+            auto [o, i] = S_.split(loop_.at(rows), number("tile_" + rows, 1));
+            loop_[rows] = o.name, row_in = i.name;
+        }
+        std::vector<std::string> order = order_;
+        for (const std::string &l : S_.state().order) {
+            if (l != inner && l != row_in && l != run && std::find(order.begin(), order.end(), l) == order.end())
+                order.push_back(l);
+        }
+        if (!run.empty()) order.push_back(run);
+        if (!row_in.empty()) order.push_back(row_in);
+        order.push_back(inner);
+        reorder(order);
+        S_.vectorize(inner, lanes);
+        if (vectors > 1) S_.unroll(inner + ".o");
+        if (!row_in.empty()) S_.unroll(row_in);
+    }
+
+    void reduce_tiles();
+    void pack();
+    void pack_read(const SketchRead &read, const std::string &where);
+    void share();
+
+    bool tiled(const std::string &axis) const {
+        return loop_.count(axis) &&
+               (axis == vector_ || std::find(sketch_.tiles.begin(), sketch_.tiles.end(), axis) != sketch_.tiles.end());
+    }
+    // Elements of an axis that a tile holds.
+    int64_t width(const std::string &axis) const {
+        const int64_t n = number("tile_" + axis, 1);
+        return axis == vector_ ? n * lanes_ : n;
+    }
+
+    Schedule &schedule_;
+    const LoopsPlan &plan_;
+    const StageSketch &sketch_;
+    const Stage &stage_;
+    StageHandle S_;
+    const std::string vector_;
+    const int lanes_;
+    std::map<std::string, std::string> loop_; // of what is left of each axis
+    std::vector<std::string> order_, axes_; // loops outside of the tile, outermost first, and the axes that they are of
+    std::string held_;
+};
+
+void Loops::reduce_tiles() {
+    std::vector<std::string> tiles; // axes
+    for (const Axis &a : stage_.axes) {
+        if (tiled(a.name()))
+            tiles.push_back(a.name());
+        else if (loop_.count(a.name()))
+            push(loop_.at(a.name()), a.name());
+    }
+    for (const std::string &a : tiles) {
+        const int64_t block = number("block_" + a, 0), w = width(a);
+        if (block == 0) continue;
+        auto [o, i] = S_.split(loop_.at(a), (block + w - 1) / w * w, {a + ".c", a + ".t"});
+        push(o, a);
+        loop_[a] = i.name;
+    }
+    const std::string &k = sketch_.depth;
+    bool rounds = false;
+    if (const int64_t depth = number("depth", 0); depth > 0) {
+        auto [o, i] = S_.split(loop_.at(k), depth, {k + ".o", k + ".r"});
+        push(o, k);
+        loop_[k] = i.name;
+        rounds = true;
+    }
+    // Loops over tiles, that of one axis innermost.
+    const std::string innermost = choice("inner", "");
+    std::stable_partition(tiles.begin(), tiles.end(), [&](const std::string &a) { return a != innermost; });
+    std::vector<std::string> inside;
+    std::string lanes_loop;
+    for (const std::string &a : tiles) {
+        const int64_t w = width(a);
+        if (w == 1) {
+            push(loop_.at(a), a);
+            continue;
+        }
+        auto [o, i] = S_.split(loop_.at(a), w, {a + ".b", a + ".i"});
+        push(o, a);
+        if (a == vector_)
+            lanes_loop = i.name;
+        else
+            inside.push_back(i.name);
+    }
+    std::vector<std::string> order = order_;
+    const bool window_inside = choice("window", "outside") == "inside";
+    if (!window_inside) order.insert(order.end(), sketch_.window.begin(), sketch_.window.end());
+    std::string copies;
+    if (const int64_t n = number("unroll", 1); n > 1) {
+        auto [o, i] = S_.split(loop_.at(k), n, {k + ".s", k + ".u"});
+        loop_[k] = o.name, copies = i.name;
+    }
+    order.push_back(loop_.at(k));
+    if (window_inside) order.insert(order.end(), sketch_.window.begin(), sketch_.window.end());
+    if (!copies.empty()) order.push_back(copies);
+    order.insert(order.end(), inside.begin(), inside.end());
+    if (!lanes_loop.empty()) order.push_back(lanes_loop);
+    reorder(order);
+    if (!copies.empty()) S_.unroll(copies);
+    if (window_inside && plan_.decisions.yes(stage_.name + ".unroll_window")) S_.unroll(sketch_.window.back());
+    for (const std::string &l : inside) S_.unroll(l);
+    if (!lanes_loop.empty()) S_.vectorize(lanes_loop, lanes_);
+    pack();
+    if (!order_.empty() && (!inside.empty() || !lanes_loop.empty()))
+        S_.accumulate_in("registers", order_.back(), rounds ? choice("rounds", "reload") : "reload");
+}
+
+// Copies of what the tile reads, in the order in which it reads.
+void Loops::pack() {
+    for (const SketchRead *read : packable_reads(sketch_)) {
+        const std::string where = choice("pack_" + read->tensor, "none");
+        if (where != "none") pack_read(*read, where);
+    }
+}
+
+// "near": at the innermost loop in which the copy is read more than once; "far": further out, where it holds more, which is read more
+// than once again.
+void Loops::pack_read(const SketchRead &read, const std::string &where) {
+    if (order_.empty()) return;
+    const auto unused = [&](size_t d) { return !read.uses(axes_[d]); };
+    // The loop outside of the next one that reads the same again.
+    const auto outside_of_reuse = [&](size_t from, size_t otherwise) {
+        size_t d = from;
+        while (d > 0 && !unused(d)) d--;
+        if (d == 0) return otherwise;
+        while (d > 0 && unused(d)) d--;
+        return d;
+    };
+    size_t at = outside_of_reuse(order_.size() - 1, order_.size() - 1);
+    if (where == "far") at = outside_of_reuse(at, 0);
+    const std::vector<Axis> axes = schedule_.state().axes_of(read.tensor);
+    const auto along = [&](const std::string &axis) {
+        const auto d = read.plain(axis);
+        return d ? axes[*d].name() : std::string();
+    };
+    const std::string v = vector_.empty() ? "" : along(vector_), last = axes.back().name();
+    std::string t; // a tile of numbers that are read one by one
+    for (const std::string &a : sketch_.tiles) {
+        if (a != vector_ && t.empty() && width(a) > 1 && !along(a).empty()) t = a;
+    }
+    const std::string rows = t.empty() ? "" : along(t);
+    bool panels = false; // several of them in a copy
+    for (size_t d = at + 1; d < order_.size(); d++) panels = panels || axes_[d] == (v.empty() ? t : vector_);
+    StageHandle B = schedule_.place_in(read.tensor, where == "far" ? "L3" : "L2", stage_.name, order_[at]);
+    std::vector<std::string> layout;
+    const std::string &blocked = v.empty() ? rows : v;
+    const std::string w = std::to_string(v.empty() ? (t.empty() ? 1 : width(t)) : width(vector_));
+    std::vector<std::string> loops;
+    for (const Axis &a : axes) {
+        if (a.name() == blocked) continue;
+        layout.push_back(a.name());
+        loops.push_back(a.name());
+    }
+    if (!blocked.empty()) {
+        if (panels) layout.insert(layout.begin(), blocked + "/" + w);
+        layout.push_back(panels ? blocked + "%" + w : blocked);
+        B.layout(layout);
+    }
+    if (v.empty() && !rows.empty() && last != rows) {
+        auto [o, i] = B.split(rows, width(t));
+        loops.insert(loops.begin(), o.name);
+        loops.push_back(i.name);
+        B.reorder({loops.begin(), loops.end()}).unroll(i);
+    } else if (!blocked.empty()) {
+        loops.push_back(blocked);
+        B.reorder({loops.begin(), loops.end()});
+        if (last == blocked && lanes_ > 1) B.vectorize(blocked, lanes_);
+    } else if (lanes_ > 1) {
+        B.vectorize(last, lanes_);
+    }
+}
+
+void Loops::share() {
+    for (const std::string &l : S_.state().order) {
+        const LoopState &loop = S_.state().loop(l);
+        if (loop.reduction || loop.kind != LoopKind::Serial) return;
+        if (Halide::Internal::is_const_one(loop.extent)) continue;
+        S_.parallel(l);
+        return;
+    }
+}
+
+} // namespace
+
+std::string decided_vectors(const StageSketch &sketch, const Decisions &decisions) {
+    if (sketch.vector_axes.empty()) return "";
+    return decisions.choice(sketch.stage->name + ".vector", sketch.vector_axes.front());
+}
+
+int64_t decided_accumulators(const StageSketch &sketch, const Decisions &decisions) {
+    const std::string vector = decided_vectors(sketch, decisions);
+    if (sketch.way != StageSketch::Way::Reduction || (!vector.empty() && sketch.reduces(vector))) return 0;
+    std::set<std::string> axes(sketch.tiles.begin(), sketch.tiles.end());
+    if (!vector.empty()) axes.insert(vector);
+    int64_t n = 1;
+    for (const std::string &a : axes) n *= decisions.number(sketch.stage->name + ".tile_" + a, 1);
+    return n * static_cast<int64_t>(sketch.stage->components.size());
+}
+
+std::vector<const SketchRead *> packable_reads(const StageSketch &sketch) {
+    std::vector<const SketchRead *> all;
+    if (sketch.way != StageSketch::Way::Reduction) return all;
+    for (const SketchRead &r : sketch.reads) {
+        const auto same = [&](const SketchRead &o) { return o.tensor == r.tensor; };
+        if (std::count_if(sketch.reads.begin(), sketch.reads.end(), same) > 1) continue;
+        const auto plain = [&](const std::string &axis) { return r.plain(axis).has_value(); };
+        if (std::any_of(sketch.vector_axes.begin(), sketch.vector_axes.end(), plain) ||
+            std::any_of(sketch.tiles.begin(), sketch.tiles.end(), plain))
+            all.push_back(&r);
+    }
+    return all;
+}
+
+std::string schedule_loops(Schedule &schedule, const LoopsPlan &plan) { return Loops(schedule, plan).make(); }
+
+} // namespace kumiko

@@ -1,0 +1,112 @@
+// Spaces made from formulas: every schedule that comes out computes what the formula means, whatever the op; and there are such that are
+// worth having.
+// Sanitized: --test-case=*products*
+#include "autotune/spaces/auto_space.h"
+#include "driver/kernel.h"
+#include "driver/machines.h"
+#include "dsl/reduction.h"
+#include "ops/registry.h"
+#include "tests/unit/check_runs.h"
+#include "tests/unit/space_points.h"
+
+using namespace kumiko;
+
+namespace {
+
+void check_bits(const Op &op, int points = 4, const Sizes &sizes = {}) {
+    CAPTURE(op.to_string());
+    const auto space = auto_space(op, Machine::host());
+    for_points(*space, points, 3, [&](const Schedule &s) { check_runs(s, sizes); });
+}
+
+// Of ops that are not exact.
+void check_bounds(const Op &op, int points = 3) {
+    CAPTURE(op.to_string());
+    const auto space = auto_space(op, Machine::host());
+    for_points(*space, points, 5, [&](const Schedule &s) {
+        INFO(s.nest());
+        const Kernel k = compile(s);
+        std::vector<Buffer<>> args, inputs;
+        for (const Input &in : op.inputs()) {
+            inputs.push_back(make_input(in, {}));
+            fill_random(inputs.back(), inputs.size(), -1, 1);
+        }
+        args = inputs;
+        for (const std::string &o : op.outputs()) {
+            args.push_back(make_output(op, o, {}));
+            fill_unwritten(args.back());
+        }
+        k(args);
+        const Bounded expected = interpret_with_bound(op, inputs, {});
+        for (size_t o = 0; o < expected.values.size(); o++)
+            CHECK_NOTHROW(check_within(args[inputs.size() + o], expected.values[o], expected.bounds[o]));
+    });
+}
+
+Op squared_distances(int m, int n, int d) {
+    Axis i("i", m), j("j", n), k("k", d);
+    Tensor X = input("X", Float(32), {i, k}), Y = input("Y", Float(32), {j, k});
+    Expr difference = X(i, k) - Y(j, k);
+    return Op("squared_distances", {X, Y}, {compute("D", {i, j}, sum(difference * difference, k))});
+}
+
+// Two products of one left side, joined element by element.
+Op two_products(int m, int n, int d) {
+    Axis i("i", m), j("j", n), k("k", d);
+    Tensor X = input("X", Float(32), {i, k}), U = input("U", Float(32), {k, j}), V = input("V", Float(32), {k, j});
+    Tensor A = compute("A", {i, j}, sum(X(i, k) * U(k, j), k)), B = compute("B", {i, j}, sum(X(i, k) * V(k, j), k));
+    return Op("two_products", {X, U, V}, {compute("G", {i, j}, A(i, j) * max(B(i, j), 0.f))});
+}
+
+Op named(const std::string &op, const Json &parameters) { return ops::make(op, parameters); }
+
+} // namespace
+
+TEST_CASE("products of matrices") {
+    check_bits(named("matmul", {{"m", 37}, {"n", 50}, {"k", 70}}), 12);
+    check_bits(named("matmul", {{"m", 130}, {"n", 96}, {"k", 200}, {"transpose_b", true}, {"bias", true}}), 8);
+    check_bits(named("matmul", {{"m", 40}, {"n", 33}, {"k", 21}, {"transpose_a", true}}), 8);
+    check_bits(two_products(40, 70, 30), 12);
+    check_bits(squared_distances(33, 47, 20), 12);
+}
+
+TEST_CASE("convolutions") {
+    const Json conv = {{"c", 5}, {"h", 13}, {"w", 17}, {"o", 9}, {"kh", 3}, {"kw", 3}, {"padding", 1}};
+    check_bits(named("conv2d", conv), 8);
+    Json strided = conv;
+    strided.update({{"stride", 2}, {"bias", true}, {"activation", "relu"}});
+    check_bits(named("conv2d", strided), 8);
+    check_bits(named("depthwise_conv2d", {{"c", 6}, {"h", 12}, {"w", 35}, {"padding", 1}}), 8);
+}
+
+TEST_CASE("rows, softmax, attention") {
+    check_bounds(named("softmax", {{"m", 9}, {"n", 100}}), 6);
+    check_bounds(named("layer_norm", {{"m", 9}, {"n", 70}}), 6);
+    check_bounds(named("attention", {{"heads", 2}, {"s", 20}, {"t", 33}, {"d", 16}}), 6);
+}
+
+TEST_CASE("every op of the registry has a space whose default is legal") {
+    for (const ops::Operator &o : ops::registry()) {
+        CAPTURE(o.name);
+        Json parameters = Json::object();
+        for (const ops::Parameter &p : o.parameters) {
+            if (p.required())
+                parameters[p.name] = p.name == "order" ? Json({2, 0, 1}) : p.is_list() ? Json({8, 12, 24}) : Json(24);
+        }
+        const Op op = ops::make(o.name, parameters);
+        const auto space = auto_space(op, Machine::host());
+        CHECK_EQ(space->reason_against(space->default_point()), "");
+        CHECK_NOTHROW(space->schedule(space->default_point()));
+    }
+}
+
+TEST_CASE("parameters are named after stages, and what makes no sense is rejected with a reason") {
+    const auto space = auto_space(named("matmul", {{"m", 512}, {"n", 512}, {"k", 512}}), Machine::named("x86-64-avx2"));
+    Json point = space->to_json(space->default_point());
+    REQUIRE(point.contains("C.tile_i"));
+    point["C.tile_i"] = 12;
+    point["C.tile_j"] = 8;
+    CHECK_EQ(space->reason_against(space->from_json(point)), "more accumulators than registers");
+    CHECK(space->size() > 100000);
+    CHECK_THROWS_AS(auto_space(squared_distances(8, 8, 8), machine_named("chip:small")), Unsupported);
+}
