@@ -10,8 +10,9 @@ namespace kumiko {
 
 // What became of one candidate.
 struct Verdict {
-    Candidate candidate; // with its object, where this process built it
-    Measured measured;   // its outcome is the candidate's own when it could not be built
+    Candidate candidate;     // with its object, where this process built it
+    Measured measured;       // its outcome is the candidate's own when it could not be built
+    std::string worker = {}; // whose verdict it is; empty: of this process
 };
 
 struct JudgeFacts {

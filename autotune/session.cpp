@@ -1,6 +1,7 @@
 #include "autotune/session.h"
 
 #include "autotune/local_judge.h"
+#include "autotune/queue_judge.h"
 
 #include <fmt/format.h>
 
@@ -151,11 +152,32 @@ std::vector<Candidate> Session::next_batch(size_t n) {
 
 void Session::begin_measuring() {
     if (judge_) return;
-    LocalJudgeOptions local;
-    local.measurer = {options_.measurer, key_.threads, options_.memory_mib};
-    local.trial_seconds = options_.trial_seconds;
-    local.timeout = options_.timeout;
-    judge_ = std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
+    judge_ = make_judge();
+    take_facts();
+}
+
+std::unique_ptr<Judge> Session::make_judge() {
+    if (options_.workers.empty()) {
+        LocalJudgeOptions local;
+        local.measurer = {options_.measurer, key_.threads, options_.memory_mib};
+        local.trial_seconds = options_.trial_seconds;
+        local.timeout = options_.timeout;
+        return std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
+    }
+    const QueueTask task = {
+        options_.recipe,        key_.op_hash,     key_.sizes,         {space_->machine().id(), key_.threads}, cpu_,
+        options_.trial_seconds, options_.timeout, options_.memory_mib};
+    QueueJudgeOptions queue;
+    queue.server = options_.workers;
+    if (options_.seconds > 0) queue.patience = std::max(1.0, options_.seconds - watch_.seconds());
+    queue.over = [this] { return out_of_time(); };
+    queue.notice = [this](const std::string &text) {
+        if (notice_) notice_(text);
+    };
+    return std::make_unique<QueueJudge>(task, queue);
+}
+
+void Session::take_facts() {
     facts_ = judge_->facts();
     report_.reference_seconds = facts_.reference_seconds;
     report_.exact = facts_.exact;
@@ -165,7 +187,9 @@ void Session::begin_measuring() {
 void Session::rest() { judge_.reset(); }
 
 void Session::measure(Verdict verdict) {
-    auto &[candidate, measured] = verdict;
+    auto &[candidate, measured, worker] = verdict;
+    take_facts(); // workers state theirs with each verdict
+    if (!worker.empty()) report_.by_worker[worker]++;
     if (measured.outcome == Outcome::Ok) {
         const double least = least_possible_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
         if (measured.timings.at(0).least < least) {

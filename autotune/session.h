@@ -30,6 +30,8 @@ public:
     double expected_gain() const;
     // Lets go of the process that measures and of its arrays; the next advance() makes them again.
     void rest();
+    // Where to say what people should know at once: that no worker is there. Nowhere unless it is set.
+    void on_notice(std::function<void(const std::string &)> notice) { notice_ = std::move(notice); }
 
 private:
     const Space *choose_space();
@@ -38,6 +40,8 @@ private:
     bool used_up() const;
     std::vector<Candidate> next_batch(size_t n);
     void begin_measuring();
+    std::unique_ptr<Judge> make_judge();
+    void take_facts();
     void measure(Verdict verdict);
     Record keep(const Candidate &candidate, const Measured &measured);
     void compare();
@@ -58,6 +62,7 @@ private:
     std::optional<Database> database_;
     std::unique_ptr<Judge> judge_;
     JudgeFacts facts_;
+    std::function<void(const std::string &)> notice_;
     Stopwatch watch_;
     std::map<std::string, Record> records_;      // by schedule hash
     std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash

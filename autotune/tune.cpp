@@ -29,6 +29,15 @@ std::unique_ptr<Progress> make_progress(const TuneOptions &options, const std::s
                                       shown ? options.style : ProgressStyle::Quiet, title, total);
 }
 
+// Without a bar, too: who waits for nothing should know.
+void show_notice(const TuneOptions &options, Progress *progress, const std::string &text) {
+    if (!options.progress) return;
+    if (progress && !options.quiet)
+        progress->line(text);
+    else
+        *options.progress << text << std::endl;
+}
+
 } // namespace
 
 std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind) {
@@ -57,9 +66,11 @@ Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const Tu
     if (!session.over()) {
         const auto progress = make_progress(options, "tuning " + op.name(), options.trials);
         progress->update(session.trials());
+        session.on_notice([&](const std::string &text) { show_notice(options, progress.get(), text); });
         session.advance(options.trials, [&] { progress->update(session.trials(), session.note()); });
         progress->finish(session.note());
     }
+    session.on_notice([&](const std::string &text) { show_notice(options, nullptr, text); });
     return session.finish();
 }
 
@@ -70,18 +81,22 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
     std::vector<TuneReport> &all = reports ? *reports : own;
     all.assign(tasks.size(), {});
     const int budget = options.trials * static_cast<int>(tasks.size());
-    TuneOptions each = options;
-    each.trials = 4 * options.trials;
+    std::vector<TuneOptions> each(tasks.size(), options);
     const Stopwatch watch;
     std::vector<std::unique_ptr<Session>> sessions;
-    for (size_t i = 0; i < tasks.size(); i++)
-        sessions.push_back(std::make_unique<Session>(tasks[i].op, machine, cpu, each, all[i]));
+    for (size_t i = 0; i < tasks.size(); i++) {
+        each[i].trials = 4 * options.trials;
+        each[i].recipe = tasks[i].recipe;
+        sessions.push_back(std::make_unique<Session>(tasks[i].op, machine, cpu, each[i], all[i]));
+    }
     const auto spent = [&] {
         int sum = 0;
         for (const auto &s : sessions) sum += s->trials();
         return sum;
     };
     const auto progress = make_progress(options, "tuning", budget);
+    for (const auto &s : sessions)
+        s->on_notice([&](const std::string &text) { show_notice(options, progress.get(), text); });
     while (spent() < budget) {
         Session *next = nullptr;
         size_t which = 0;

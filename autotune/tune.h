@@ -10,6 +10,7 @@
 #pragma once
 
 #include "autotune/database.h"
+#include "autotune/op_recipe.h"
 #include "autotune/search.h"
 #include "support/progress.h"
 #include "targets/cpu/cpu_target.h"
@@ -51,6 +52,10 @@ struct TuneOptions {
     SearchMethod search = SearchMethod::Model;
     std::string cost_model =
         {}; // a file that `kumiko learn` made; empty: the one that comes with Kumiko; "none": begin with nothing
+    // The address of a Redis server, redis://host:port, whose workers (`kumiko worker`) build and measure in place of this
+    // process; empty: this process does.
+    std::string workers = {};
+    OpRecipe recipe = {};             // of the op, for workers
     std::ostream *progress = nullptr; // where progress is shown; null: nowhere
     ProgressStyle style = ProgressStyle::Plain;
     const std::atomic<bool> *interrupt = nullptr; // when it becomes true, tuning ends in order with the best so far
@@ -69,12 +74,13 @@ struct TuneReport {
     double clock_hz = 0;
     bool exact = false; // outputs had to have equal bits
     bool interrupted = false;
-    std::vector<double> best_so_far; // seconds, after each trial of this session; infinite until one is good
-    std::vector<Record> records;     // of this session's trials, in order
+    std::vector<double> best_so_far;      // seconds, after each trial of this session; infinite until one is good
+    std::vector<Record> records;          // of this session's trials, in order
+    std::map<std::string, int> by_worker; // how many of them each worker measured
 };
 
 // Throws UserError when no candidate is good (it says what was wrong with how many), when a symbolic size has no value,
-// or when the database cannot be used; Unsupported when the library has no schedule for the op.
+// when the database cannot be used, or when there is no server or no recipe for workers; Unsupported when the library has no schedule for the op.
 Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options = {},
             TuneReport *report = nullptr);
 
@@ -91,7 +97,8 @@ Record tune(const Op &op, const T &target, const TuneOptions &options = {}, Tune
 // One of several tasks that share a budget.
 struct TuneTask {
     Op op;
-    double weight = 1; // how often it runs, as compared with others
+    double weight = 1;    // how often it runs, as compared with others
+    OpRecipe recipe = {}; // for workers
 };
 
 // Tunes all, options.trials each on average: the first trials of each, then more where the last ones brought most, by weight ×

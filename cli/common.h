@@ -16,6 +16,7 @@ void add_ops(CLI::App &app);
 void add_show(CLI::App &app);
 void add_run(CLI::App &app);
 void add_tune(CLI::App &app);
+void add_worker(CLI::App &app);
 void add_learn(CLI::App &app);
 void add_best(CLI::App &app);
 void add_db(CLI::App &app);

@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
     cli::add_show(app);
     cli::add_run(app);
     cli::add_tune(app);
+    cli::add_worker(app);
     cli::add_learn(app);
     cli::add_best(app);
     cli::add_db(app);

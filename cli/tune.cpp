@@ -3,12 +3,14 @@
 
 #include "autotune/tune.h"
 #include "autotune/work.h"
+#include "ops/shared_object.h"
 #include "support/duration.h"
 #include "support/table.h"
 
 #include <fmt/format.h>
 
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -44,7 +46,15 @@ private:
 struct Task {
     std::string name;
     Op op;
+    OpRecipe recipe;
 };
+
+// A shared object by its full path: workers stand in other folders.
+OpRecipe recipe_of(const std::string &name, const Json &parameters) {
+    const auto shared = ops::shared_name(name);
+    if (!shared) return {name, parameters};
+    return {std::filesystem::absolute(shared->file).lexically_normal().string() + ":" + shared->op, parameters};
+}
 
 void run_tune(TuneArguments a) {
     const Target target = Target::host();
@@ -55,7 +65,7 @@ void run_tune(TuneArguments a) {
             throw UserError("--shape and --type belong to one op; " + a.op.name + " states its own");
         for (const LibraryKernel &k : LibraryDescription::load(a.op.name).kernels) {
             if (k.op.sizes().empty())
-                tasks.push_back({k.name, k.op});
+                tasks.push_back({k.name, k.op, recipe_of(k.op_name, k.parameters)});
             else
                 left_out.push_back(k.name);
         }
@@ -64,7 +74,8 @@ void run_tune(TuneArguments a) {
                       << "some of them: kumiko tune OP --shape ... --sizes ...\n";
         if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
     } else {
-        tasks.push_back({a.op.name, a.op.op()});
+        tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters())});
+        a.options.recipe = tasks[0].recipe;
         a.op.require_sizes(tasks[0].op);
         a.options.sizes = a.op.bound_sizes();
     }
@@ -80,7 +91,7 @@ void run_tune(TuneArguments a) {
     a.options.style = progress_style(2, a.options.quiet);
 
     std::vector<TuneTask> all_tasks;
-    for (const Task &task : tasks) all_tasks.push_back({task.op});
+    for (const Task &task : tasks) all_tasks.push_back({task.op, 1, task.recipe});
     a.options.seconds = a.budget;
     std::vector<TuneReport> reports(1);
     std::vector<std::optional<Record>> found;
@@ -99,6 +110,7 @@ void run_tune(TuneArguments a) {
                       {"measured", report.measured}, {"known", report.known},
                       {"rejected", report.rejected}, {"failures", failures},
                       {"seconds", report.seconds},   {"search_seconds", report.search_seconds}};
+        if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
         const std::string tried = fmt::format("{}", report.measured + report.known);
         if (!found[i]) {
             table.row({tasks[i].name, "-", "none is good", "-", tried, duration_text(report.seconds)});
@@ -167,12 +179,17 @@ void add_tune(CLI::App &app) {
                      "a cost model that `kumiko learn` made, instead of the one that comes with Kumiko; none: to begin "
                      "with nothing")
         ->type_name("FILE");
+    command
+        ->add_option("--workers", a->options.workers,
+                     "a Redis server, whose workers measure in place of this machine; `kumiko worker` is one")
+        ->type_name("redis://HOST:PORT");
     command->add_flag("--fresh", a->options.fresh, "measure again what the database knows");
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
                        "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
                        "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
+                       "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
                        "Control-C ends the search with the best so far; the same command goes on from there.");
     command->callback([a] { run_tune(*a); });
 }

@@ -7,6 +7,8 @@ find_package(SQLite3 REQUIRED)
 # Debian's package for CMake names a program that it does not bring.
 find_library(XGBOOST_LIBRARY xgboost REQUIRED)
 find_path(XGBOOST_INCLUDE_DIR xgboost/c_api.h REQUIRED)
+find_library(HIREDIS_LIBRARY hiredis REQUIRED)
+find_path(HIREDIS_INCLUDE_DIR hiredis/hiredis.h REQUIRED)
 find_package(Boost REQUIRED)
 find_package(doctest REQUIRED)
 find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)

@@ -5,7 +5,7 @@
 #   lib/cmake/Kumiko/          find_package(Kumiko): Kumiko::kumiko, and Kumiko::ops for shared objects with ops
 #   lib/pkgconfig/             kumiko, kumiko-ops
 # Halide goes along where it is the SDK that `./run setup` unpacked, which is on no system path: its library stands in
-# lib/kumiko/, its headers in include/kumiko/halide/. LLVM, SQLite, XGBoost, fmt, nlohmann-json and Boost are the system's.
+# lib/kumiko/, its headers in include/kumiko/halide/. LLVM, SQLite, XGBoost, hiredis, fmt, nlohmann-json and Boost are the system's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

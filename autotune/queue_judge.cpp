@@ -1,0 +1,286 @@
+#include "autotune/queue_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+namespace kumiko {
+
+namespace {
+
+constexpr double look_every = 1, say_nobody_after = 3; // seconds
+constexpr size_t deaths_of_a_crash = 2, items_a_worker = 4;
+
+std::string random_name() {
+    std::random_device device;
+    return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+void check_recipe(const QueueTask &task) {
+    if (task.recipe.name.empty())
+        throw UserError("workers make the op from its name and parameters, and this op has none: give "
+                        "TuneOptions::recipe, as {\"matmul\", parameters} of an operator of the registry or "
+                        "{\"/path/of/libmyops.so:NAME\", parameters} of a shared object");
+    const Op op = ops::make(task.recipe.name, task.recipe.parameters);
+    if (op.hash() != task.op_hash)
+        throw UserError("the recipe " + task.recipe.name + " " + task.recipe.parameters.dump() +
+                        " makes another op than the one to be tuned");
+}
+
+} // namespace
+
+// What the server holds, at one moment.
+struct QueueJudge::Lists {
+    struct Worker {
+        bool alive = false;
+        WorkerOffer offer; // of one that is alive
+        std::vector<std::string> held;
+    };
+    std::map<std::string, Worker> workers;
+    std::map<std::string, std::string> refusals;
+    std::set<std::string> waiting; // names of this session's items in its queues
+    std::set<int64_t> answered;
+};
+
+template<typename F>
+auto QueueJudge::with_server(F f) {
+    while (true) {
+        try {
+            return f();
+        } catch (const ServerLost &e) {
+            say(std::string(e.what()) + "; trying to reach it again");
+            redis_.reconnect(options_.reconnect_seconds, [&] { return options_.over && options_.over(); });
+        }
+    }
+}
+
+QueueJudge::QueueJudge(const QueueTask &task, QueueJudgeOptions options)
+    : task_(task), options_(std::move(options)), redis_(RedisAddress::parse(options_.server)), session_(random_name()) {
+    check_recipe(task_);
+    look_around();
+}
+
+QueueJudge::~QueueJudge() {
+    try {
+        Redis::Command all = {"DEL"};
+        for (const char *what : {"task", "items", "queue", "alone", "answers", "refusals"}) all.push_back(of(what));
+        redis_.transaction({all, {"SREM", queue::sessions(task_.wanted.machine, task_.wanted.threads), session_}});
+    } catch (const std::exception &) { // it expires
+    }
+}
+
+void QueueJudge::say(const std::string &text) const {
+    if (options_.notice) options_.notice(text);
+}
+
+void QueueJudge::put(int64_t number, const Item &item, bool first) {
+    const bool alone = item.what.compare_seconds > 0 || !item.died.empty();
+    const std::string queue = of(alone ? "alone" : "queue");
+    redis_.transaction({{"HSET", of("items"), std::to_string(number), item.what.to_json()},
+                        {first ? "LPUSH" : "RPUSH", queue, queue::item_name(session_, number)}});
+}
+
+void QueueJudge::submit(std::vector<Candidate> candidates) {
+    for (Candidate &candidate : candidates) {
+        Item item;
+        item.what.schedules = {candidate.schedule};
+        item.what.best = best_;
+        candidate.nest.reset(); // the worker makes its own
+        item.candidate = std::move(candidate);
+        const int64_t number = ++last_number_;
+        with_server([&] { put(number, item, false); });
+        under_way_.emplace(number, std::move(item));
+    }
+}
+
+std::optional<Verdict> QueueJudge::next(double best) {
+    best_ = std::min(best_, best);
+    if (under_way_.empty()) return std::nullopt;
+    std::optional<QueueAnswer> answer = receive([&] {
+        if (options_.over && options_.over()) return true;
+        if (options_.patience <= 0 || !live_.empty() || without_worker_.seconds() < options_.patience) return false;
+        if (!answered_)
+            throw UserError(fmt::format("no worker came within {}: start one with kumiko worker --queue {}",
+                                        duration_text(options_.patience), redis_.address().text()));
+        return true;
+    });
+    if (!answer) return std::nullopt;
+    const auto found = under_way_.find(answer->number);
+    Verdict verdict{std::move(found->second.candidate), std::move(answer->measured), answer->worker};
+    under_way_.erase(found);
+    verdict.candidate.build_seconds = answer->build_seconds;
+    if (verdict.measured.outcome == Outcome::Ok) best_ = std::min(best_, verdict.measured.timings.at(0).least);
+    return verdict;
+}
+
+void QueueJudge::cancel() {
+    if (under_way_.empty()) return;
+    under_way_.clear();
+    own_answers_.clear();
+    // What a worker holds it judges in vain: its answer is passed over.
+    with_server([&] { redis_.command({"DEL", of("items"), of("queue"), of("alone"), of("answers")}); });
+}
+
+std::vector<double> QueueJudge::compare(std::vector<Candidate> candidates, double seconds) {
+    cancel();
+    Item item;
+    for (const Candidate &c : candidates) item.what.schedules.push_back(c.schedule);
+    item.what.compare_seconds = seconds;
+    item.what.best = best_;
+    const int64_t number = ++last_number_;
+    with_server([&] { put(number, item, false); });
+    under_way_.emplace(number, std::move(item));
+    const std::optional<QueueAnswer> answer = receive([&] {
+        const bool late = (options_.over && options_.over()) || options_.patience > 0;
+        return late && live_.empty();
+    });
+    under_way_.clear();
+    if (!answer || answer->medians.size() != candidates.size()) return {};
+    return answer->medians;
+}
+
+size_t QueueJudge::wanted() const { return items_a_worker * std::max<size_t>(1, live_.size()); }
+
+std::optional<QueueAnswer> QueueJudge::receive(const std::function<bool()> &over) {
+    while (true) {
+        if (looked_.seconds() > look_every) look_around();
+        std::optional<QueueAnswer> answer;
+        if (!own_answers_.empty()) {
+            answer = own_answers_.back();
+            own_answers_.pop_back();
+        } else {
+            if (over()) return std::nullopt;
+            const RedisReply reply = with_server([&] { return redis_.command({"BLPOP", of("answers"), "0.25"}); });
+            if (reply.elements.size() < 2) continue;
+            answer = QueueAnswer::from_json(reply.elements[1].text);
+        }
+        // One that was put back may be judged twice, and one that was given up may be judged late.
+        if (!under_way_.count(answer->number)) continue;
+        with_server([&] { redis_.command({"HDEL", of("items"), std::to_string(answer->number)}); });
+        if (answer->facts.reference_seconds > 0) facts_ = answer->facts;
+        answered_ = true;
+        return answer;
+    }
+}
+
+void QueueJudge::look_around() {
+    const Lists lists = with_server([&] {
+        const std::string sessions = queue::sessions(task_.wanted.machine, task_.wanted.threads);
+        const std::string leftover = std::to_string(queue::leftover_seconds);
+        const std::vector<std::string> names = redis_.command({"SMEMBERS", queue::workers()}).texts();
+        std::vector<Redis::Command> commands = {
+            {"SET", of("task"), task_.to_json(), "EX", std::to_string(queue::session_seconds)},
+            {"SADD", sessions, session_},
+            {"EXPIRE", sessions, leftover}};
+        for (const char *what : {"items", "queue", "alone", "answers", "refusals"})
+            commands.push_back({"EXPIRE", of(what), leftover});
+        const size_t begin = commands.size();
+        commands.push_back({"HGETALL", of("refusals")});
+        for (const char *what : {"queue", "alone", "answers"}) commands.push_back({"LRANGE", of(what), "0", "-1"});
+        for (const std::string &w : names) {
+            commands.push_back({"GET", queue::worker(w)});
+            commands.push_back({"LRANGE", queue::held(w), "0", "-1"});
+        }
+        const std::vector<RedisReply> replies = redis_.transaction(commands);
+        Lists l;
+        const std::vector<std::string> refusals = replies.at(begin).texts();
+        for (size_t i = 0; i + 1 < refusals.size(); i += 2) l.refusals[refusals[i]] = refusals[i + 1];
+        for (size_t i : {begin + 1, begin + 2}) {
+            for (const std::string &name : replies.at(i).texts()) l.waiting.insert(name);
+        }
+        for (const std::string &text : replies.at(begin + 3).texts())
+            l.answered.insert(QueueAnswer::from_json(text).number);
+        for (size_t i = 0; i < names.size(); i++) {
+            const RedisReply &offer = replies.at(begin + 4 + 2 * i);
+            Lists::Worker &w = l.workers[names[i]];
+            w.alive = !offer.null;
+            if (w.alive) w.offer = WorkerOffer::from_json(offer.text);
+            w.held = replies.at(begin + 5 + 2 * i).texts();
+        }
+        return l;
+    });
+    looked_.restart();
+    look_at_workers(lists);
+    std::set<std::string> somewhere = lists.waiting;
+    for (const auto &[name, worker] : lists.workers) somewhere.insert(worker.held.begin(), worker.held.end());
+    for (auto &[number, item] : under_way_) {
+        const bool own = std::any_of(own_answers_.begin(), own_answers_.end(),
+                                     [&, n = number](const QueueAnswer &a) { return a.number == n; });
+        const bool missing =
+            !own && !somewhere.count(queue::item_name(session_, number)) && !lists.answered.count(number);
+        // A worker that came between the two questions above is not among those that were asked: look twice.
+        if (missing && item.missing) with_server([&, n = number, &i = item] { put(n, i, true); });
+        item.missing = missing && !item.missing;
+    }
+}
+
+void QueueJudge::look_at_workers(const Lists &lists) {
+    std::set<std::string> live;
+    for (const auto &[name, worker] : lists.workers) {
+        if (worker.alive) {
+            if (worker.offer == task_.wanted && !lists.refusals.count(name)) live.insert(name);
+            continue;
+        }
+        if (worker.held.empty()) {
+            with_server([&, &n = name] { redis_.command({"SREM", queue::workers(), n}); });
+            continue;
+        }
+        size_t back = 0;
+        for (const std::string &held : worker.held) {
+            const auto [session, number] = queue::parse_item_name(held);
+            if (session != session_) continue; // its own session sees to it
+            put_back(name, number);
+            back++;
+        }
+        if (back > 0)
+            say(fmt::format("worker {} is gone; {} candidate{} to others", name, back, back == 1 ? " goes" : "s go"));
+    }
+    live_ = std::move(live);
+    if (!live_.empty()) {
+        if (said_nobody_) say(fmt::format("{} worker{} there now", live_.size(), live_.size() == 1 ? " is" : "s are"));
+        without_worker_.restart();
+        said_nobody_ = false;
+    } else if (!said_nobody_ && without_worker_.seconds() > say_nobody_after) {
+        said_nobody_ = true;
+        say(why_nobody(lists));
+    }
+}
+
+void QueueJudge::put_back(const std::string &worker, int64_t number) {
+    with_server([&] { redis_.command({"LREM", queue::held(worker), "1", queue::item_name(session_, number)}); });
+    const auto found = under_way_.find(number);
+    if (found == under_way_.end()) return;
+    Item &item = found->second;
+    item.died.push_back(worker);
+    if (item.died.size() < deaths_of_a_crash) {
+        with_server([&] { put(number, item, true); });
+        return;
+    }
+    QueueAnswer crash;
+    crash.number = number;
+    crash.measured.outcome = Outcome::Crashed;
+    crash.measured.reason = "two workers died with it";
+    own_answers_.push_back(std::move(crash));
+}
+
+std::string QueueJudge::why_nobody(const Lists &lists) const {
+    const auto [machine, threads] = task_.wanted;
+    std::string text =
+        fmt::format("no worker is there yet: start kumiko worker --queue {}{} on a machine like this one ({})",
+                    redis_.address().text(), threads == 1 ? "" : fmt::format(" --threads {}", threads), machine);
+    for (const auto &[name, worker] : lists.workers) {
+        if (!worker.alive) continue;
+        const auto refusal = lists.refusals.find(name);
+        if (refusal != lists.refusals.end())
+            text += "\n  " + name + " refuses this task: " + refusal->second;
+        else if (worker.offer.machine != machine)
+            text += "\n  " + name + " is another machine (" + worker.offer.machine + "), whose times say nothing here";
+        else if (worker.offer.threads != threads)
+            text += fmt::format("\n  {} measures with {} thread{}, and this task is for {}", name, worker.offer.threads,
+                                worker.offer.threads == 1 ? "" : "s", threads);
+    }
+    return text;
+}
+
+} // namespace kumiko

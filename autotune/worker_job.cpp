@@ -1,0 +1,103 @@
+#include "autotune/worker_job.h"
+
+namespace kumiko {
+
+namespace {
+
+Op op_of(const QueueTask &task) {
+    Op op = ops::make(task.recipe.name, task.recipe.parameters);
+    if (op.hash() != task.op_hash)
+        throw UserError("its " + task.recipe.name +
+                        " is another formula than the session's: the two are of different "
+                        "versions");
+    return op;
+}
+
+// What the session compiles for must run here.
+const QueueTask &checked(const QueueTask &task) {
+    const std::string missing = task.cpu.missing_on(CpuTarget::host());
+    if (!missing.empty())
+        throw UserError("candidates are compiled for " + task.cpu.name + ", and this processor lacks " + missing);
+    return task;
+}
+
+LocalJudgeOptions judge_options(const QueueTask &task, const std::string &measurer) {
+    LocalJudgeOptions o;
+    o.measurer = {measurer, task.wanted.threads, task.memory_mib};
+    o.trial_seconds = task.trial_seconds;
+    o.timeout = task.timeout;
+    return o;
+}
+
+} // namespace
+
+Candidate SavedSchedules::add(nlohmann::json schedule) {
+    const std::lock_guard lock(mutex_);
+    Candidate candidate;
+    candidate.point = {++last_};
+    candidate.schedule = schedule;
+    saved_[last_] = std::move(schedule);
+    return candidate;
+}
+
+void SavedSchedules::remove(const Candidate &candidate) {
+    const std::lock_guard lock(mutex_);
+    saved_.erase(candidate.point.at(0));
+}
+
+Schedule SavedSchedules::schedule(const Point &point) const {
+    nlohmann::json saved;
+    {
+        const std::lock_guard lock(mutex_);
+        saved = saved_.at(point.at(0));
+    }
+    return Schedule::from_json(op(), machine(), saved);
+}
+
+WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const std::string &measurer)
+    : cpu_(checked(task).cpu), sizes_(task.sizes), schedules_(op_of(task), machine),
+      judge_(schedules_, cpu_, sizes_, judge_options(task, measurer)) {}
+
+void WorkerJob::submit(int64_t number, const QueueItem &item) {
+    Candidate candidate = schedules_.add(item.schedules.at(0));
+    under_way_[candidate.point[0]] = {number, item.best};
+    judge_.submit({std::move(candidate)});
+}
+
+QueueAnswer WorkerJob::next() {
+    double best = std::numeric_limits<double>::infinity();
+    for (const auto &[point, u] : under_way_) best = std::min(best, u.best);
+    std::optional<Verdict> verdict = judge_.next(best);
+    if (!verdict) throw InternalError("the judge has lost a candidate");
+    schedules_.remove(verdict->candidate);
+    const auto found = under_way_.find(verdict->candidate.point.at(0));
+    QueueAnswer answer;
+    answer.number = found->second.number;
+    under_way_.erase(found);
+    answer.measured = std::move(verdict->measured);
+    answer.build_seconds = verdict->candidate.build_seconds;
+    answer.facts = judge_.facts();
+    return answer;
+}
+
+QueueAnswer WorkerJob::compare(int64_t number, const QueueItem &item) {
+    std::vector<Candidate> candidates;
+    for (const nlohmann::json &s : item.schedules) candidates.push_back(schedules_.add(s));
+    QueueAnswer answer;
+    answer.number = number;
+    if (candidates.size() <= Measurer::slots) answer.medians = judge_.compare(candidates, item.compare_seconds);
+    if (answer.medians.empty()) {
+        answer.measured.outcome = Outcome::Failed;
+        answer.measured.reason = "one of those compared failed";
+    }
+    answer.facts = judge_.facts();
+    for (const Candidate &c : candidates) schedules_.remove(c);
+    return answer;
+}
+
+void WorkerJob::cancel() {
+    judge_.cancel();
+    under_way_.clear();
+}
+
+} // namespace kumiko

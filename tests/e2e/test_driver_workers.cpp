@@ -1,0 +1,153 @@
+// Tuning with workers: programs of their own, killed and ended in the middle.
+// Cost: 30
+#include "autotune/tune.h"
+#include "driver/target.h"
+#include "ops/registry.h"
+#include "tests/e2e/redis_server.h"
+#include "tests/e2e/shell.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <sstream>
+#include <thread>
+
+using namespace kumiko;
+using kumiko::e2e::Process;
+using kumiko::e2e::redis_installed;
+using kumiko::e2e::RedisServer;
+
+namespace {
+
+const std::string command = std::string(KUMIKO_BINARY_DIR) + "/kumiko";
+
+std::unique_ptr<Process> start_worker(const RedisServer &server, const std::string &log) {
+    return std::make_unique<Process>(std::vector<std::string>{command, "worker", "--queue", server.url()},
+                                     server.folder() + "/" + log);
+}
+
+// The name under which a process is a worker; waits for it.
+std::string name_of(Redis &redis, const Process &process) {
+    for (int i = 0; i < 400; i++) {
+        for (const std::string &name : redis.command({"SMEMBERS", "kumiko:1:workers"}).texts()) {
+            if (name.find(fmt::format(":{}:", process.id())) != std::string::npos) return name;
+        }
+        usleep(50000);
+    }
+    FAIL("the worker does not show up");
+    return "";
+}
+
+// Waits until a worker has finished something and holds something else, stops it there, and does f.
+template<typename F>
+void in_the_middle(Redis &redis, const Process &process, F f) {
+    const std::string held = "kumiko:1:held:" + name_of(redis, process);
+    std::set<std::string> seen;
+    for (int i = 0; i < 20000; i++) {
+        for (const std::string &item : redis.command({"LRANGE", held, "0", "-1"}).texts()) seen.insert(item);
+        if (seen.size() >= 4) {
+            process.signal(SIGSTOP);
+            if (redis.command({"LLEN", held}).integer > 0) return f();
+            process.signal(SIGCONT);
+        }
+        usleep(1000);
+    }
+    FAIL_CHECK("the worker does nothing");
+}
+
+TuneOptions options_for(const RedisServer &server, int trials) {
+    TuneOptions o;
+    o.workers = server.url();
+    o.cost_model = "none";
+    o.recipe = {"matmul", {{"m", 96}, {"n", 96}, {"k", 96}}};
+    o.trials = trials;
+    o.threads = 1;
+    o.trial_seconds = 0.02;
+    o.final_seconds = 0.1;
+    return o;
+}
+
+} // namespace
+
+TEST_CASE("two workers measure, and one of them is killed in the middle") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    Redis redis = server.connect();
+    auto a = start_worker(server, "a.log"), b = start_worker(server, "b.log");
+    const std::string name_a = name_of(redis, *a), name_b = name_of(redis, *b);
+    TuneOptions options = options_for(server, 24);
+    std::ostringstream log;
+    options.progress = &log;
+    const Op op = ops::make(options.recipe.name, options.recipe.parameters);
+    std::thread killer([&] { in_the_middle(redis, *a, [&] { a->end(SIGKILL); }); });
+    TuneReport report;
+    const Record best = tune(op, Target::host(), options, &report);
+    killer.join();
+    INFO(log.str() << "\n" << e2e::read(server.folder() + "/b.log"));
+    CHECK(report.measured == 24);
+    CHECK(report.by_worker[name_a] >= 2);
+    CHECK(report.by_worker[name_b] >= 2);
+    CHECK(report.by_worker[name_a] + report.by_worker[name_b] == 24);
+    CHECK(report.exact);
+    CHECK(report.clock_hz > 0);
+    CHECK(best.final_seconds); // compared by the one that is left
+    CHECK(best.schedule(op).directives().size() > 0);
+    CHECK(log.str().find("worker " + name_a + " is gone; ") != std::string::npos);
+    for (const Record &r : report.records) CHECK(r.reason.find("two workers died") == std::string::npos);
+
+    // The other ends in order, and nothing is left.
+    CHECK(b->end(SIGTERM) == 0);
+    CHECK(e2e::read(server.folder() + "/b.log").find("matmul: ") != std::string::npos);
+    const auto left = redis.command({"KEYS", "*"}).texts();
+    CHECK_MESSAGE(left.empty(), fmt::format("{}", fmt::join(left, " ")));
+}
+
+TEST_CASE("a worker that is told to end gives back what it holds") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    Redis redis = server.connect();
+    auto a = start_worker(server, "a.log"), b = start_worker(server, "b.log");
+    name_of(redis, *b);
+    TuneOptions options = options_for(server, 20);
+    std::ostringstream log;
+    options.progress = &log;
+    const Op op = ops::make(options.recipe.name, options.recipe.parameters);
+    std::thread killer([&] {
+        in_the_middle(redis, *a, [&] {
+            a->signal(SIGTERM);
+            CHECK(a->end(SIGCONT) == 0);
+        });
+    });
+    TuneReport report;
+    tune(op, Target::host(), options, &report);
+    killer.join();
+    CHECK(report.measured == 20);
+    CHECK(log.str().find("is gone") == std::string::npos);
+}
+
+TEST_CASE("the command: no server, and tuning through workers") {
+    std::string text;
+    CHECK(e2e::run(command + " worker --queue redis://127.0.0.1:1", text) == 1);
+    CHECK(text ==
+          "kumiko: no Redis at redis://127.0.0.1:1: Connection refused; start one with redis-server --port 1\n");
+    const std::string tune = command +
+                             " tune matmul --shape m=32,n=32,k=32 --trials 6 --quiet --cost-model none --db " +
+                             (e2e::scratch("test_driver_workers", "tune") / "tuning.db").string();
+    CHECK(e2e::run(tune + " --workers redis://127.0.0.1:1", text) == 1);
+    CHECK(text ==
+          "kumiko: no Redis at redis://127.0.0.1:1: Connection refused; start one with redis-server --port 1\n");
+    CHECK(e2e::run(tune + " --workers localhost", text) == 1);
+    CHECK(text.find("\"localhost\" is not the address of a Redis server") != std::string::npos);
+    if (!redis_installed()) return;
+    const RedisServer server;
+    CHECK(e2e::run(tune + " --budget 4 --workers " + server.url(), text) == 1);
+    CHECK(text.find("no worker is there yet: start kumiko worker --queue " + server.url()) != std::string::npos);
+    CHECK(text.find("no worker came within") != std::string::npos);
+    const auto worker = start_worker(server, "log");
+    const std::string json = e2e::must_run(tune + " --json - --workers " + server.url());
+    CHECK(json.find("\"by_worker\"") != std::string::npos);
+    CHECK(json.find("\"measured\": 6") != std::string::npos);
+    // What it idles for is its own business.
+    text = e2e::must_run(command + " worker --idle 0.5 --queue " + server.url());
+    CHECK(text.find("nothing was asked for") != std::string::npos);
+}

@@ -1,0 +1,256 @@
+// Candidates through a Redis server: addresses, what travels, and what becomes of candidates whose workers die. Here the test is the
+// worker; tests/e2e/test_driver_workers.cpp has real ones.
+#include "autotune/queue_judge.h"
+#include "tests/e2e/redis_server.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+using namespace kumiko;
+using kumiko::e2e::redis_installed;
+using kumiko::e2e::RedisServer;
+
+namespace {
+
+std::string message_of(const std::function<void()> &f) {
+    try {
+        f();
+    } catch (const PlacedError &e) {
+        return e.message();
+    }
+    return "nothing was thrown";
+}
+
+QueueTask matmul_task() {
+    QueueTask task;
+    task.recipe = {"matmul", {{"m", 16}, {"n", 16}, {"k", 16}}};
+    task.op_hash = ops::make(task.recipe.name, task.recipe.parameters).hash();
+    task.wanted = {"here-1", 1};
+    task.cpu = CpuTarget::host();
+    return task;
+}
+
+Candidate candidate(int n) {
+    Candidate c;
+    c.schedule = {{"kumiko", "schedule"}, {"n", n}};
+    return c;
+}
+
+// A worker without a process.
+class Puppet {
+public:
+    Puppet(const RedisServer &server, const std::string &name, const WorkerOffer &offer)
+        : redis_(server.connect()), name_(name) {
+        redis_.command({"SADD", queue::workers(), name});
+        redis_.command({"SET", queue::worker(name), offer.to_json()});
+    }
+    // The number of the item, −1: there is none.
+    int64_t take(const std::string &session, const char *kind) {
+        const RedisReply item =
+            redis_.command({"LMOVE", queue::of_session(kind, session), queue::held(name_), "LEFT", "RIGHT"});
+        return item.null ? -1 : queue::parse_item_name(item.text).second;
+    }
+    void answer(const std::string &session, int64_t number, double seconds) {
+        QueueAnswer a;
+        a.number = number;
+        a.worker = name_;
+        a.measured.timings = {{seconds, seconds, 0, 5}};
+        a.facts = {1, true, 3e9};
+        redis_.command({"RPUSH", queue::of_session("answers", session), a.to_json()});
+        redis_.command({"LREM", queue::held(name_), "1", queue::item_name(session, number)});
+    }
+    void die() { redis_.command({"DEL", queue::worker(name_)}); }
+    Redis &redis() { return redis_; }
+
+private:
+    Redis redis_;
+    std::string name_;
+};
+
+} // namespace
+
+TEST_CASE("addresses of servers") {
+    RedisAddress a = RedisAddress::parse("redis://10.0.0.7:7000/3");
+    CHECK(a.host == "10.0.0.7");
+    CHECK(a.port == 7000);
+    CHECK(a.database == 3);
+    CHECK(a.text() == "redis://10.0.0.7:7000/3");
+    a = RedisAddress::parse("redis://me:p%40ss%3aword@host");
+    CHECK(a.user == "me");
+    CHECK(a.password == "p@ss:word");
+    CHECK(a.text() == "redis://host:6379"); // the password stands in no message
+    a = RedisAddress::parse("redis://:secret@[::1]:6380/");
+    CHECK(a.user.empty());
+    CHECK(a.password == "secret");
+    CHECK(a.host == "::1");
+    CHECK(a.text() == "redis://[::1]:6380");
+    CHECK(RedisAddress::parse("redis://").text() == "redis://localhost:6379");
+    a = RedisAddress::parse("unix:///run/redis.sock?db=2");
+    CHECK(a.socket == "/run/redis.sock");
+    CHECK(a.text() == "unix:///run/redis.sock?db=2");
+    CHECK(message_of([] { RedisAddress::parse("localhost:6379"); }) ==
+          "\"localhost:6379\" is not the address of a Redis server; legal are redis://host:port/database and "
+          "unix:///path/of/socket");
+    CHECK(message_of([] { RedisAddress::parse("redis://h:70000"); }).find("\"70000\" is no port") == 0);
+    CHECK(message_of([] { RedisAddress::parse("redis://h/x"); }).find("\"x\" is no database") == 0);
+    CHECK(message_of([] { RedisAddress::parse("unix://redis.sock"); }).find("full path") != std::string::npos);
+    CHECK_THROWS_AS(RedisAddress::parse("rediss://h"), Unsupported);
+}
+
+TEST_CASE("tasks, candidates and answers come back as they went") {
+    QueueTask task = matmul_task();
+    task.sizes = {{"M", 100}};
+    task.memory_mib = 512;
+    task.trial_seconds = 0.1;
+    const QueueTask read = QueueTask::from_json(task.to_json());
+    CHECK(read.to_json() == task.to_json());
+    CHECK(read.recipe.parameters == task.recipe.parameters);
+    CHECK(read.cpu == task.cpu);
+    CHECK(read.sizes == task.sizes);
+    CHECK(read.wanted == task.wanted);
+
+    QueueItem item;
+    item.schedules = {{{"b", 1}, {"a", "x"}}};
+    QueueItem again = QueueItem::from_json(item.to_json());
+    CHECK(again.schedules == item.schedules);
+    CHECK(std::isinf(again.best));
+    item.best = 0.1 + 0.2; // to the last bit
+    CHECK(QueueItem::from_json(item.to_json()).best == item.best);
+    item.schedules.push_back({{"c", 2}});
+    CHECK_THROWS_AS(QueueItem::from_json(item.to_json()), UserError); // two, and no comparison
+    item.compare_seconds = 0.5;
+    CHECK(QueueItem::from_json(item.to_json()).schedules.size() == 2);
+
+    QueueAnswer answer;
+    answer.number = 7;
+    answer.worker = "host:1";
+    answer.measured = {Outcome::Wrong, "odd \xff byte", {{1e-3, 2e-3, 0.1, 9, 1.5, 0.01}}, 0};
+    answer.facts = {0.5, true, 2.5e9};
+    const QueueAnswer back = QueueAnswer::from_json(answer.to_json());
+    CHECK(back.number == 7);
+    CHECK(back.measured.outcome == Outcome::Wrong);
+    CHECK(back.measured.timings.at(0).ratio == 1.5);
+    CHECK(back.facts.clock_hz == 2.5e9);
+    CHECK(message_of([] { QueueAnswer::from_json("{\"number\": 1}"); }).find("none of this version") !=
+          std::string::npos);
+    CHECK(queue::parse_item_name("ab/12") == std::pair<std::string, int64_t>("ab", 12));
+    CHECK_THROWS_AS(queue::parse_item_name("ab"), UserError);
+}
+
+TEST_CASE("without a server, and without a recipe") {
+    QueueJudgeOptions options;
+    options.server = "unix:///nowhere/redis.sock";
+    CHECK(message_of([&] { QueueJudge(matmul_task(), options); }) ==
+          "no Redis at unix:///nowhere/redis.sock: No such file or directory; start one with redis-server --unixsocket "
+          "/nowhere/redis.sock");
+    options.server = "redis://127.0.0.1:1";
+    CHECK(message_of([&] { QueueJudge(matmul_task(), options); }) ==
+          "no Redis at redis://127.0.0.1:1: Connection refused; start one with redis-server --port 1");
+    if (!redis_installed()) return;
+    const RedisServer server;
+    options.server = server.url();
+    QueueTask task = matmul_task();
+    task.op_hash = "other";
+    CHECK(message_of([&] { QueueJudge(task, options); }).find("makes another op") != std::string::npos);
+    task.recipe = {};
+    CHECK(message_of([&] { QueueJudge(task, options); }).find("TuneOptions::recipe") != std::string::npos);
+}
+
+TEST_CASE("what a dead worker held is taken alone by another, and after two deaths it is a crash") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    std::vector<std::string> notices;
+    QueueJudgeOptions options;
+    options.server = server.url();
+    options.notice = [&](const std::string &text) { notices.push_back(text); };
+    {
+        Puppet first(server, "first", matmul_task().wanted), second(server, "second", matmul_task().wanted),
+            third(server, "third", matmul_task().wanted);
+        QueueJudge judge(matmul_task(), options);
+        CHECK(judge.workers() == 3);
+        CHECK(judge.wanted() == 12);
+        const std::string session = judge.session();
+        judge.submit({candidate(1), candidate(2)});
+        CHECK(first.take(session, "queue") == 1);
+        first.die();
+        CHECK(second.take(session, "queue") == 2);
+        second.answer(session, 2, 1e-3);
+        auto verdict = judge.next(1);
+        REQUIRE(verdict);
+        CHECK(verdict->candidate.schedule == candidate(2).schedule);
+        CHECK(verdict->worker == "second");
+        CHECK(verdict->measured.timings.at(0).least == 1e-3);
+        CHECK(judge.facts().clock_hz == 3e9);
+        // It waits for a worker of its own now.
+        std::thread killer([&] {
+            int64_t taken = -1;
+            for (int i = 0; i < 100 && taken < 0; i++) {
+                usleep(50000);
+                taken = second.take(session, "alone");
+            }
+            CHECK(taken == 1);
+            CHECK(second.take(session, "queue") == -1);
+            second.die();
+        });
+        verdict = judge.next(1);
+        killer.join();
+        REQUIRE(verdict);
+        CHECK(verdict->candidate.schedule == candidate(1).schedule);
+        CHECK(verdict->measured.outcome == Outcome::Crashed);
+        CHECK(verdict->measured.reason == "two workers died with it");
+        CHECK_FALSE(judge.next(1));
+        CHECK(judge.workers() == 1);
+        REQUIRE(notices.size() == 2);
+        CHECK(notices[0] == "worker first is gone; 1 candidate goes to others");
+    }
+    CHECK(server.connect().command({"KEYS", "kumiko:1:*"}).texts().size() == 2); // the third, and the set of workers
+}
+
+TEST_CASE("a server that was started anew knows nothing, and is told all again") {
+    if (!redis_installed()) return;
+    RedisServer server;
+    QueueJudgeOptions options;
+    options.server = server.url();
+    QueueJudge judge(matmul_task(), options);
+    judge.submit({candidate(1), candidate(2), candidate(3)});
+    server.start();
+    std::thread worker([&] {
+        Puppet puppet(server, "late", matmul_task().wanted);
+        int left = 3;
+        for (int i = 0; i < 200 && left > 0; i++) {
+            usleep(50000);
+            if (const int64_t number = puppet.take(judge.session(), "queue"); number > 0) {
+                puppet.answer(judge.session(), number, 1e-3);
+                left--;
+            }
+        }
+        CHECK(left == 0);
+    });
+    for (int i = 0; i < 3; i++) CHECK(judge.next(1));
+    worker.join();
+    CHECK_FALSE(judge.next(1));
+}
+
+TEST_CASE("who waits is told why, and patience ends") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    Puppet other(server, "other", {"there-2", 1}), wide(server, "wide", {"here-1", 4}),
+        unwilling(server, "unwilling", matmul_task().wanted);
+    std::vector<std::string> notices;
+    QueueJudgeOptions options;
+    options.server = server.url();
+    options.patience = 5;
+    options.notice = [&](const std::string &text) { notices.push_back(text); };
+    QueueJudge judge(matmul_task(), options);
+    other.redis().command({"HSET", queue::of_session("refusals", judge.session()), "unwilling", "no such op"});
+    judge.submit({candidate(1)});
+    CHECK(message_of([&] { judge.next(1); }) ==
+          "no worker came within 5.00 s: start one with kumiko worker --queue " + server.url());
+    REQUIRE(notices.size() == 1);
+    CHECK(notices[0] == "no worker is there yet: start kumiko worker --queue " + server.url() +
+                            " on a machine like this one (here-1)\n"
+                            "  other is another machine (there-2), whose times say nothing here\n"
+                            "  unwilling refuses this task: no such op\n"
+                            "  wide measures with 4 threads, and this task is for 1");
+}
