@@ -164,6 +164,20 @@ bool LocalJudge::anchor_ready(double best) {
     return true;
 }
 
+void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
+    {
+        std::unique_lock lock(mutex_);
+        if (builder_.joinable()) changed_.wait(lock, [&] { return waiting_.empty() && !building_; });
+    }
+    build_candidate(space_, target_, anchor);
+    if (anchor.outcome != Outcome::Ok) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !measuring_; });
+    anchor_ = std::move(anchor);
+    anchor_timing_ = timing;
+    anchor_process_ = 0;
+}
+
 std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, double seconds) {
     cancel();
     double best;

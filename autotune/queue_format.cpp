@@ -86,6 +86,8 @@ std::string QueueItem::to_json() const {
     for (const nlohmann::json &s : schedules) j["schedules"].push_back(Json(s));
     if (compare_seconds > 0) j["compare_seconds"] = compare_seconds;
     if (std::isfinite(best)) j["best"] = best;
+    if (!anchor.schedule.is_null())
+        j["anchor"] = {{"schedule", Json(anchor.schedule)}, {"least", anchor.least}, {"median", anchor.median}};
     return j.dump();
 }
 
@@ -95,6 +97,10 @@ QueueItem QueueItem::from_json(const std::string &text) {
         for (const Json &s : j.at("schedules")) item.schedules.push_back(nlohmann::json(s));
         item.compare_seconds = j.value("compare_seconds", 0.0);
         item.best = j.value("best", std::numeric_limits<double>::infinity());
+        if (j.contains("anchor")) {
+            const Json &a = j.at("anchor");
+            item.anchor = {nlohmann::json(a.at("schedule")), a.at("least").get<double>(), a.at("median").get<double>()};
+        }
         if (item.schedules.empty() || (item.schedules.size() > 1 && item.compare_seconds <= 0))
             throw UserError("the queue holds a candidate with " + std::to_string(item.schedules.size()) + " schedules");
         return item;

@@ -66,10 +66,17 @@ struct QueueTask {
     static QueueTask from_json(const std::string &text);
 };
 
+// What all workers of a session time candidates against, so that their times are on one scale.
+struct QueueAnchor {
+    nlohmann::json schedule; // null: there is none yet
+    double least = 0, median = 0;
+};
+
 struct QueueItem {
     std::vector<nlohmann::json> schedules;                 // one; of a comparison, several
     double compare_seconds = 0;                            // above 0: a comparison
     double best = std::numeric_limits<double>::infinity(); // the least seconds of a good candidate so far
+    QueueAnchor anchor;
 
     std::string to_json() const;
     static QueueItem from_json(const std::string &text);

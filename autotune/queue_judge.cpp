@@ -86,6 +86,7 @@ void QueueJudge::submit(std::vector<Candidate> candidates) {
         Item item;
         item.what.schedules = {candidate.schedule};
         item.what.best = best_;
+        item.what.anchor = anchor_;
         candidate.nest.reset(); // the worker makes its own
         item.candidate = std::move(candidate);
         const int64_t number = ++last_number_;
@@ -99,6 +100,8 @@ std::optional<Verdict> QueueJudge::next(double best) {
     if (under_way_.empty()) return std::nullopt;
     std::optional<QueueAnswer> answer = receive([&] {
         if (options_.over && options_.over()) return true;
+        if (!answered_ && live_.empty() && !refusal_.empty() && without_worker_.seconds() > say_nobody_after)
+            throw UserError("no worker takes this task: " + refusal_);
         if (options_.patience <= 0 || !live_.empty() || without_worker_.seconds() < options_.patience) return false;
         if (!answered_)
             throw UserError(fmt::format("no worker came within {}: start one with kumiko worker --queue {}",
@@ -110,7 +113,11 @@ std::optional<Verdict> QueueJudge::next(double best) {
     Verdict verdict{std::move(found->second.candidate), std::move(answer->measured), answer->worker};
     under_way_.erase(found);
     verdict.candidate.build_seconds = answer->build_seconds;
-    if (verdict.measured.outcome == Outcome::Ok) best_ = std::min(best_, verdict.measured.timings.at(0).least);
+    if (verdict.measured.outcome == Outcome::Ok) {
+        const Timing &t = verdict.measured.timings.at(0);
+        best_ = std::min(best_, t.least);
+        if (anchor_.schedule.is_null()) anchor_ = {verdict.candidate.schedule, t.least, t.median};
+    }
     return verdict;
 }
 
@@ -217,9 +224,15 @@ void QueueJudge::look_around() {
 
 void QueueJudge::look_at_workers(const Lists &lists) {
     std::set<std::string> live;
+    refusal_.clear();
     for (const auto &[name, worker] : lists.workers) {
         if (worker.alive) {
-            if (worker.offer == task_.wanted && !lists.refusals.count(name)) live.insert(name);
+            if (worker.offer != task_.wanted) continue;
+            const auto refusal = lists.refusals.find(name);
+            if (refusal == lists.refusals.end())
+                live.insert(name);
+            else
+                refusal_ = name + ": " + refusal->second;
             continue;
         }
         if (worker.held.empty()) {
@@ -271,10 +284,7 @@ std::string QueueJudge::why_nobody(const Lists &lists) const {
                     redis_.address().text(), threads == 1 ? "" : fmt::format(" --threads {}", threads), machine);
     for (const auto &[name, worker] : lists.workers) {
         if (!worker.alive) continue;
-        const auto refusal = lists.refusals.find(name);
-        if (refusal != lists.refusals.end())
-            text += "\n  " + name + " refuses this task: " + refusal->second;
-        else if (worker.offer.machine != machine)
+        if (worker.offer.machine != machine)
             text += "\n  " + name + " is another machine (" + worker.offer.machine + "), whose times say nothing here";
         else if (worker.offer.threads != threads)
             text += fmt::format("\n  {} measures with {} thread{}, and this task is for {}", name, worker.offer.threads,

@@ -31,8 +31,8 @@ public:
     ~QueueJudge() override; // takes away what the session has in the server
 
     void submit(std::vector<Candidate> candidates) override;
-    // Verdicts come as workers give them. Also nothing when it is over. Throws UserError when patience has ended
-    // before any worker gave a verdict.
+    // Verdicts come as workers give them. Also nothing when it is over. Throws UserError when patience has ended before any
+    // worker gave a verdict, and when those that are there refuse the task.
     std::optional<Verdict> next(double best) override;
     void cancel() override;
     // By one worker.
@@ -76,6 +76,8 @@ private:
     std::set<std::string> live_;
     JudgeFacts facts_;
     double best_ = std::numeric_limits<double>::infinity();
+    QueueAnchor anchor_;  // the first good candidate
+    std::string refusal_; // of a worker that could else serve the session, where none does
     bool answered_ = false, said_nobody_ = false;
     Stopwatch looked_, without_worker_;
 };

@@ -80,7 +80,8 @@ struct TuneReport {
 };
 
 // Throws UserError when no candidate is good (it says what was wrong with how many), when a symbolic size has no value,
-// when the database cannot be used, or when there is no server or no recipe for workers; Unsupported when the library has no schedule for the op.
+// when the database cannot be used, or when there is no server or no recipe for workers; Unsupported when the library has
+// no schedule for the op.
 Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options = {},
             TuneReport *report = nullptr);
 

@@ -226,7 +226,11 @@ bool Worker::take_from(const std::string &session) {
 // With something held: the next to be built while that is measured. Not when another waits for a worker of its own, or it is another
 // session's turn.
 void Worker::take_more() {
-    if (held_.size() >= most_held || in_turn_ >= turn) return;
+    if (held_.size() >= most_held) return;
+    if (in_turn_ >= turn) {
+        if (redis_.command({"SCARD", queue::sessions(offer_.machine, offer_.threads)}).integer > 1) return;
+        in_turn_ = 0;
+    }
     if (redis_.command({"LLEN", queue::of_session("alone", current_)}).integer > 0) return;
     const RedisReply item =
         redis_.command({"LMOVE", queue::of_session("queue", current_), queue::held(name_), "LEFT", "RIGHT"});

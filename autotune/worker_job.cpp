@@ -59,6 +59,15 @@ WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const std::s
       judge_(schedules_, cpu_, sizes_, judge_options(task, measurer)) {}
 
 void WorkerJob::submit(int64_t number, const QueueItem &item) {
+    if (!anchored_ && !item.anchor.schedule.is_null()) {
+        const Candidate anchor = schedules_.add(item.anchor.schedule);
+        Timing timing;
+        timing.least = item.anchor.least;
+        timing.median = item.anchor.median;
+        judge_.use_anchor(anchor, timing);
+        schedules_.remove(anchor);
+        anchored_ = true;
+    }
     Candidate candidate = schedules_.add(item.schedules.at(0));
     under_way_[candidate.point[0]] = {number, item.best};
     judge_.submit({std::move(candidate)});

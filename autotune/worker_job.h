@@ -48,6 +48,7 @@ private:
     SavedSchedules schedules_;
     LocalJudge judge_;
     std::map<uint32_t, UnderWay> under_way_; // by point
+    bool anchored_ = false;                  // by the session
 };
 
 } // namespace kumiko

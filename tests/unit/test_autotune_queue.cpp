@@ -115,6 +115,11 @@ TEST_CASE("tasks, candidates and answers come back as they went") {
     QueueItem again = QueueItem::from_json(item.to_json());
     CHECK(again.schedules == item.schedules);
     CHECK(std::isinf(again.best));
+    CHECK(again.anchor.schedule.is_null());
+    item.anchor = {item.schedules[0], 1e-3, 2e-3};
+    again = QueueItem::from_json(item.to_json());
+    CHECK(again.anchor.schedule == item.schedules[0]);
+    CHECK(again.anchor.median == 2e-3);
     item.best = 0.1 + 0.2; // to the last bit
     CHECK(QueueItem::from_json(item.to_json()).best == item.best);
     item.schedules.push_back({{"c", 2}});
@@ -235,15 +240,13 @@ TEST_CASE("a server that was started anew knows nothing, and is told all again")
 TEST_CASE("who waits is told why, and patience ends") {
     if (!redis_installed()) return;
     const RedisServer server;
-    Puppet other(server, "other", {"there-2", 1}), wide(server, "wide", {"here-1", 4}),
-        unwilling(server, "unwilling", matmul_task().wanted);
+    Puppet other(server, "other", {"there-2", 1}), wide(server, "wide", {"here-1", 4});
     std::vector<std::string> notices;
     QueueJudgeOptions options;
     options.server = server.url();
     options.patience = 5;
     options.notice = [&](const std::string &text) { notices.push_back(text); };
     QueueJudge judge(matmul_task(), options);
-    other.redis().command({"HSET", queue::of_session("refusals", judge.session()), "unwilling", "no such op"});
     judge.submit({candidate(1)});
     CHECK(message_of([&] { judge.next(1); }) ==
           "no worker came within 5.00 s: start one with kumiko worker --queue " + server.url());
@@ -251,6 +254,12 @@ TEST_CASE("who waits is told why, and patience ends") {
     CHECK(notices[0] == "no worker is there yet: start kumiko worker --queue " + server.url() +
                             " on a machine like this one (here-1)\n"
                             "  other is another machine (there-2), whose times say nothing here\n"
-                            "  unwilling refuses this task: no such op\n"
                             "  wide measures with 4 threads, and this task is for 1");
+
+    const Puppet unwilling(server, "unwilling", matmul_task().wanted);
+    options.patience = 0;
+    QueueJudge again(matmul_task(), options);
+    other.redis().command({"HSET", queue::of_session("refusals", again.session()), "unwilling", "no such op"});
+    again.submit({candidate(1)});
+    CHECK(message_of([&] { again.next(1); }) == "no worker takes this task: unwilling: no such op");
 }
