@@ -139,6 +139,7 @@ Database::Database(Database &&) noexcept = default;
 Database &Database::operator=(Database &&) noexcept = default;
 
 const std::string &Database::path() const { return contents_->connection.path; }
+int Database::version() const { return contents_->version; }
 
 void Database::all_or_nothing(const std::function<void()> &f) { contents_->write(f); }
 

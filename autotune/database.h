@@ -72,6 +72,8 @@ public:
     void for_each(const std::function<void(const TaskSummary &, const Record &)> &f) const;
 
     const std::string &path() const;
+    // The format of the file: less than format_version when an older file was opened for reading.
+    int version() const;
 
 private:
     struct Contents;

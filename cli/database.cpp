@@ -1,165 +1,263 @@
-// kumiko best OP, kumiko db: what a tuning database knows.
+// kumiko db: what a tuning database holds, and its care.
 #include "cli/common.h"
 
-#include "autotune/tune.h"
-#include "autotune/work.h"
-#include "driver/tuned.h"
-#include "ops/registry.h"
-#include "ops/shared_object.h"
-#include "schedules/saved_text.h"
+#include "autotune/database_care.h"
+#include "autotune/database_lines.h"
 #include "support/duration.h"
-#include "support/names.h"
 #include "support/table.h"
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
-
-#include <set>
 
 namespace kumiko::cli {
 
 namespace {
 
-struct Found {
-    ChosenSchedule best;
-    std::optional<Op> op; // where it was named so that it could be made
+std::string text_of(const Sizes &sizes) {
+    std::string text;
+    for (const auto &[name, value] : sizes) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+    return text;
+}
+
+// "A f32[64, 64], …"
+std::string text_of_tensors(const Json &tensors) {
+    std::string text;
+    for (const Json &t : tensors)
+        text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", t.value("name", "?"), t.value("type", "?"),
+                            t.value("shape", Json::array()).dump());
+    return text;
+}
+
+void list(const std::string &file, const std::string &json) {
+    const Database database(file, Database::Mode::Read);
+    Table table({"op", "formula", "sizes", "machine", "threads", "tried", "good", "best"});
+    Json all = Json::array();
+    for (const Database::TaskSummary &t : database.tasks()) {
+        table.row({t.key.op, t.key.op_hash.substr(0, 8), text_of(t.key.sizes), t.key.machine,
+                   std::to_string(t.key.threads), std::to_string(t.records), std::to_string(t.ok),
+                   t.best_seconds > 0 ? duration_text(t.best_seconds) : "-"});
+        all.push_back({{"op", t.key.op},
+                       {"formula_hash", t.key.op_hash},
+                       {"formula", t.formula},
+                       {"sizes", t.key.sizes},
+                       {"machine", t.key.machine},
+                       {"threads", t.key.threads},
+                       {"records", t.records},
+                       {"ok", t.ok},
+                       {"best_seconds", t.best_seconds > 0 ? Json(t.best_seconds) : Json(nullptr)}});
+    }
+    if (json != "-") std::cout << table.text();
+    write_json(json, all);
+}
+
+void print_counts(const std::string &title, const std::map<std::string, int> &counts) {
+    std::cout << title;
+    std::string separator = ": ";
+    for (const auto &[name, n] : counts)
+        std::cout << std::exchange(separator, ", ") << n << " " << (name.empty() ? "not known" : name);
+    std::cout << "\n";
+}
+
+void stats(const std::string &file, const std::string &json) {
+    const DatabaseStats s = database_stats(Database(file, Database::Mode::Read));
+    if (json != "-") {
+        std::cout << fmt::format("{}: format version {}, {}\n", file, s.version,
+                                 bytes_text(static_cast<double>(s.bytes)));
+        std::cout << fmt::format("{} records of {} tasks, {} of them trials, {} with features of version {}\n",
+                                 s.records, s.tasks.size(), s.trials, s.with_features, features_version);
+        if (s.records > 0) {
+            std::cout << "from " << s.oldest << " to " << s.newest << "\n";
+            print_counts("outcomes", s.outcomes);
+            print_counts("found by", s.origins);
+            print_counts("machines", s.machines);
+            Table table({"op", "tensors", "threads", "machine", "tried", "good", "best"});
+            for (const Database::TaskSummary &t : s.tasks)
+                table.row({t.key.op, text_of_tensors(t.tensors), std::to_string(t.key.threads), t.key.machine,
+                           std::to_string(t.records), std::to_string(t.ok),
+                           t.best_seconds > 0 ? duration_text(t.best_seconds) : "-"});
+            std::cout << "\n" << table.text();
+        }
+    }
+    write_json(json, s.json());
+}
+
+void export_lines(const std::string &file, const std::string &out) {
+    const Database database(file, Database::Mode::Read);
+    if (out.empty() || out == "-") {
+        write_lines(database, std::cout);
+        return;
+    }
+    // Beside its place first: an export is there whole or not at all. What is no file, a pipe, is written to as it is.
+    std::error_code ignored;
+    const bool place = std::filesystem::exists(out, ignored) && !std::filesystem::is_regular_file(out, ignored);
+    const std::string part = place ? out : out + ".part";
+    const auto fail = [&](const std::string &cause) {
+        if (!place) std::filesystem::remove(part, ignored);
+        throw UserError("cannot write " + out + ": " + cause);
+    };
+    errno = 0;
+    std::ofstream stream(part, std::ios::binary | std::ios::trunc);
+    if (!stream) throw UserError("cannot write " + out + ": " + std::strerror(errno));
+    errno = 0;
+    write_lines(database, stream);
+    stream.close();
+    if (!stream) fail(errno ? std::strerror(errno) : "the disk may be full");
+    std::error_code error;
+    if (!place) std::filesystem::rename(part, out, error);
+    if (error) fail(error.message());
+}
+
+// A database that is written to; one that was made for it is gone again when this ends early.
+class Written {
+public:
+    explicit Written(const std::string &file) : file_(file), made_(!std::filesystem::exists(file)), database_(file) {}
+    ~Written() {
+        if (done_ || !made_) return;
+        database_.reset();
+        std::error_code ignored;
+        for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file_ + suffix, ignored);
+    }
+    Database &operator*() { return *database_; }
+    void done() { done_ = true; }
+
+private:
+    std::string file_;
+    bool made_, done_ = false;
+    std::optional<Database> database_;
 };
 
-bool is_known(const std::string &name) {
-    if (ops::shared_name(name)) return true;
-    const auto &all = ops::registry();
-    return std::any_of(all.begin(), all.end(), [&](const ops::Operator &o) { return o.name == name; });
+bool is_lines(const std::string &file) { return file.ends_with(".jsonl"); }
+
+void merge_all(const std::string &into, const std::vector<std::string> &from, const std::string &json) {
+    Written database(into);
+    MergeCount all;
+    (*database).all_or_nothing([&] {
+        for (const std::string &file : from) {
+            if (!is_lines(file)) {
+                all += merge(*database, Database(file, Database::Mode::Read));
+                continue;
+            }
+            std::ifstream in(file, std::ios::binary);
+            if (!in || std::filesystem::is_directory(file))
+                throw UserError(file +
+                                ": cannot be read: " + (in ? "it is a folder" : std::string(std::strerror(errno))));
+            all += merge_lines(*database, in, file);
+        }
+    });
+    database.done();
+    if (json != "-")
+        std::cout << fmt::format("{}: {} records are new, of {} more or better is known now, {} were there\n", into,
+                                 all.added, all.better, all.same);
+    write_json(json, {{"added", all.added}, {"better", all.better}, {"same", all.same}});
 }
 
-Found best_of(const OpArguments &a, const Machine &machine, const std::string &database, int threads) {
-    const Op op = a.op();
-    if (const auto found = tuned_schedule(op, machine, database, {.threads = threads, .sizes = a.bound_sizes()})) {
-        Schedule::from_json(op, machine, nlohmann::json(found->schedule)); // it stands
-        return {*found, op};
+void prune_records(const std::string &file, const PruneOptions &options, const std::string &json) {
+    if (!std::filesystem::exists(file)) Database(file, Database::Mode::Read); // says so
+    Database database(file, options.dry_run ? Database::Mode::Read : Database::Mode::ReadWrite);
+    const int64_t before = database_stats(database).bytes;
+    const PruneCount count = prune(database, options);
+    const int64_t after = database_stats(database).bytes;
+    if (json != "-") {
+        std::cout << fmt::format("{}: {} records {}, {} {}\n", file, count.removed,
+                                 options.dry_run ? "would go" : "are gone", count.left,
+                                 options.dry_run ? "would stay" : "stay");
+        if (count.tasks_removed > 0) std::cout << count.tasks_removed << " tasks with them\n";
+        if (!options.dry_run)
+            std::cout << fmt::format("{} before, {} now\n", bytes_text(static_cast<double>(before)),
+                                     bytes_text(static_cast<double>(after)));
     }
-    throw UserError(database +
-                    " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                    a.text() + " --db " + database + (threads == 1 ? "" : fmt::format(" --threads {}", threads)));
+    write_json(json, {{"removed", count.removed},
+                      {"left", count.left},
+                      {"tasks_removed", count.tasks_removed},
+                      {"dry_run", options.dry_run},
+                      {"bytes_before", before},
+                      {"bytes", after}});
 }
 
-// For an op that this program does not know, one of somebody's shared object: what the database has under its name.
-Found best_by_name(const std::string &name, const Machine &machine, const std::string &file, int threads) {
-    const Database database(file, Database::Mode::Read);
-    std::vector<Database::TaskSummary> tasks;
-    std::vector<std::string> names;
-    for (const Database::TaskSummary &t : database.tasks()) {
-        names.push_back(t.key.op);
-        if (t.key.op == name && t.key.machine == machine.id() && t.ok > 0) tasks.push_back(t);
-    }
-    if (tasks.size() > 1)
-        std::erase_if(tasks, [&](const Database::TaskSummary &t) { return threads && t.key.threads != threads; });
-    if (tasks.empty()) {
-        for (const ops::Operator &o : ops::registry()) names.push_back(o.name);
-        std::set<std::string> once;
-        std::erase_if(names, [&](const std::string &n) { return !once.insert(n).second; });
-        throw UserError("neither this program nor " + file + " knows an op \"" + name + "\" tuned on this machine" +
-                        suggest(name, names));
-    }
-    if (tasks.size() > 1)
-        throw UserError(fmt::format("{} knows {} at {} shapes; name the op with its shared object and the shape, as "
-                                    "./libmyops.so:{} --shape ...",
-                                    file, name, tasks.size(), name));
-    const auto record = database.best(tasks[0].key, machine);
-    if (!record) throw UserError(file + " knows no good schedule for " + name);
-    // The formula alone tells the work; without it the rate is left out.
-    return {{Json(record->saved_schedule), record->parameters, record->seconds(), "", "tuned"}, {}};
+struct DatabaseArguments {
+    std::string file = "tuning.db", out, json;
+    std::vector<std::string> from;
+    PruneOptions prune;
+    int keep = 0;
+};
+
+CLI::App *add_part(CLI::App &db, const std::string &name, const std::string &text, DatabaseArguments &a) {
+    CLI::App *part = db.add_subcommand(name, text);
+    part->add_option("file", a.file, "the database")->required();
+    return part;
 }
 
 } // namespace
 
-void add_best(CLI::App &app) {
-    auto *command = app.add_subcommand("best", "the best schedule that a tuning database knows for an op");
-    struct DatabaseArguments {
-        OpArguments op;
-        std::string database = "tuning.db", form = "cpp", json;
-        int threads = 1;
-    };
+void add_db(CLI::App &app) {
+    auto *command = app.add_subcommand("db", "list what a tuning database holds; export, merge and prune it");
+    command->require_subcommand(0, 1);
     auto a = std::make_shared<DatabaseArguments>();
-    a->op.add_to(*command);
-    command->add_option("--db", a->database, "the database")->type_name("FILE")->capture_default_str();
-    command->add_option("--threads", a->threads, "tuned for so many threads; 0: one per core")
-        ->check(CLI::Range(0, 1024))
-        ->capture_default_str();
-    command->add_option("--as", a->form, "cpp (to paste into a source), json (a schedule file), parameters, nest")
-        ->check(CLI::IsMember({"cpp", "json", "parameters", "nest"}))
-        ->capture_default_str();
+    auto *file = command->add_option("file", a->file, "the database")->capture_default_str();
+    command->add_option("--db", a->file, "the same, as the other commands name it")->type_name("FILE")->excludes(file);
     add_json_option(*command, a->json);
     examples(*command,
-             "  kumiko best matmul --shape m=512,n=512,k=512 --as cpp\n  kumiko best group_norm_silu --as cpp      (an "
-             "op of a shared object, by its name in the database)\n  kumiko best softmax --shape "
-             "m=1536,n=128 --as json > softmax.json");
-    command->callback([a] {
-        const Machine machine = Machine::host();
-        const bool by_name = a->op.shape.empty() && a->op.type.empty() && !is_known(a->op.name);
-        const Found found = by_name ? best_by_name(a->op.name, machine, a->database, a->threads)
-                                    : best_of(a->op, machine, a->database, a->threads);
-        if (a->form == "nest" && !found.op)
-            throw UserError("the nest of " + a->op.name + " takes its formula: name it with its shared object, as " +
-                            "./libmyops.so:" + a->op.name + " --shape ...");
-        if (a->json != "-") {
-            if (a->form == "cpp")
-                std::cout << "// " << (found.best.rate.empty() ? "" : found.best.rate + ", ")
-                          << duration_text(found.best.seconds) << " a call\n"
-                          << saved_cpp_text(found.best.schedule);
-            else if (a->form == "json")
-                std::cout << dump_json(found.best.schedule);
-            else if (a->form == "parameters")
-                std::cout << dump_json(found.best.parameters);
-            else
-                std::cout << Schedule::from_json(*found.op, machine, nlohmann::json(found.best.schedule)).nest()
-                          << "\n";
-        }
-        write_json(a->json, {{"op", a->op.name},
-                             {"parameters", found.op ? a->op.parameters() : Json(nullptr)},
-                             {"seconds", found.best.seconds},
-                             {"rate", found.best.rate},
-                             {"template_parameters", found.best.parameters},
-                             {"schedule", found.best.schedule}});
+             "  kumiko db tuning.db\n  kumiko db stats tuning.db\n  kumiko db export tuning.db --out t.jsonl\n"
+             "  kumiko db import other.db t.jsonl\n  kumiko db merge all.db one.db two.db three.jsonl\n"
+             "  kumiko db prune tuning.db --keep 50 --failed");
+    command->callback([a, command] {
+        if (command->get_subcommands().empty()) list(a->file, a->json);
     });
-}
 
-void add_db(CLI::App &app) {
-    auto *command = app.add_subcommand("db", "list what a tuning database holds");
-    struct DatabaseArguments {
-        std::string database = "tuning.db", json;
-    };
-    auto a = std::make_shared<DatabaseArguments>();
-    auto *file = command->add_option("file", a->database, "the database")->capture_default_str();
-    command->add_option("--db", a->database, "the same, as the other commands name it")
-        ->type_name("FILE")
-        ->excludes(file);
-    add_json_option(*command, a->json);
-    examples(*command, "  kumiko db tuning.db");
-    command->callback([a] {
-        const Database database(a->database, Database::Mode::Read);
-        Table table({"op", "formula", "sizes", "machine", "threads", "tried", "good", "best"});
-        Json all = Json::array();
-        for (const Database::TaskSummary &t : database.tasks()) {
-            std::string sizes;
-            for (const auto &[name, value] : t.key.sizes)
-                sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ",", name, value);
-            table.row({t.key.op, t.key.op_hash.substr(0, 8), sizes, t.key.machine, std::to_string(t.key.threads),
-                       std::to_string(t.records), std::to_string(t.ok),
-                       t.best_seconds > 0 ? duration_text(t.best_seconds) : "-"});
-            all.push_back({{"op", t.key.op},
-                           {"formula_hash", t.key.op_hash},
-                           {"formula", t.formula},
-                           {"sizes", t.key.sizes},
-                           {"machine", t.key.machine},
-                           {"threads", t.key.threads},
-                           {"records", t.records},
-                           {"ok", t.ok},
-                           {"best_seconds", t.best_seconds > 0 ? Json(t.best_seconds) : Json(nullptr)}});
-        }
-        if (a->json != "-") std::cout << table.text();
-        write_json(a->json, all);
+    auto *stats_part = add_part(*command, "stats", "how many records of which kind, and the best of each task", *a);
+    add_json_option(*stats_part, a->json);
+    examples(*stats_part, "  kumiko db stats tuning.db");
+    stats_part->callback([a] { stats(a->file, a->json); });
+
+    auto *export_part =
+        add_part(*command, "export", "every record as a line of JSON, with all that is known of it", *a);
+    export_part->add_option("--out", a->out, "where to; the standard output unless stated")->type_name("FILE.jsonl");
+    examples(*export_part, "  kumiko db export tuning.db --out tuning.jsonl");
+    export_part->callback([a] { export_lines(a->file, a->out); });
+
+    auto *import_part = add_part(*command, "import", "take in the records of an export, all or none", *a);
+    import_part->add_option("lines", a->from, "what `kumiko db export` wrote")->required()->expected(1);
+    add_json_option(*import_part, a->json);
+    examples(*import_part, "  kumiko db import tuning.db other.jsonl");
+    import_part->callback([a] {
+        if (!is_lines(a->from[0]))
+            throw UserError(a->from[0] + " is no file of lines (.jsonl); kumiko db merge takes databases");
+        merge_all(a->file, a->from, a->json);
+    });
+
+    auto *merge_part = add_part(
+        *command, "merge", "take in the records of others, all or none; of two of one candidate stays the better", *a);
+    merge_part->add_option("from", a->from, "databases, or exports (.jsonl)")->required();
+    add_json_option(*merge_part, a->json);
+    examples(*merge_part, "  kumiko db merge tuning.db from-the-server.db colleague.jsonl");
+    merge_part->callback([a] { merge_all(a->file, a->from, a->json); });
+
+    auto *prune_part = add_part(*command, "prune", "remove records, and make the file smaller", *a);
+    auto *keep = prune_part->add_option("--keep", a->keep, "of each task, what is not among the fastest N goes")
+                     ->type_name("N")
+                     ->check(CLI::Range(0, 1 << 30));
+    prune_part->add_flag("--failed", a->prune.failed, "what failed goes; it may be tried again");
+    prune_part->add_option("--older-than", a->prune.older_than_days, "only what is older than so many days")
+        ->type_name("DAYS")
+        ->check(above_zero());
+    prune_part
+        ->add_option("--machine", a->prune.machine, "only what this machine measured; `kumiko db stats` lists them")
+        ->type_name("ID");
+    prune_part->add_flag("--dry-run", a->prune.dry_run, "only say how many would go");
+    add_json_option(*prune_part, a->json);
+    examples(*prune_part, "  kumiko db prune tuning.db --keep 50 --failed\n"
+                          "  kumiko db prune tuning.db --older-than 90 --keep 10 --dry-run\n"
+                          "  kumiko db prune tuning.db --machine old_server-0123456789ab\n"
+                          "Without --keep and --failed, all goes that --older-than and --machine name.");
+    prune_part->callback([a, keep] {
+        if (keep->count()) a->prune.keep = a->keep;
+        prune_records(a->file, a->prune, a->json);
     });
 }
 

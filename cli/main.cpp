@@ -17,10 +17,15 @@ using namespace kumiko;
 
 namespace {
 
+// "db stats", of which the second is the first one's.
+const CLI::App &innermost(const CLI::App &app) {
+    const auto chosen = app.get_subcommands();
+    return chosen.empty() ? app : innermost(*chosen.front());
+}
+
 // What was wrong with the arguments, and what would be legal.
 std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
-    const auto chosen = app.get_subcommands();
-    const CLI::App &command = chosen.empty() ? app : *chosen.front();
+    const CLI::App &command = innermost(app);
     std::string text = e.what();
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
         // "... expected: 3 --trails": the exception alone knows them.
@@ -97,9 +102,9 @@ int main(int argc, char **argv) {
             std::cerr << "kumiko: there is no command \"" << first << "\"" << suggest(first, commands) << "\n";
         else
             std::cerr << "kumiko: " << complaint(app, e) << "\n";
-        const auto chosen = app.get_subcommands();
-        std::cerr << "`kumiko " << (chosen.empty() ? "" : chosen.front()->get_name() + " ")
-                  << "--help` shows what is possible\n";
+        std::string chosen;
+        for (const CLI::App *c = &innermost(app); c != &app; c = c->get_parent()) chosen = c->get_name() + " " + chosen;
+        std::cerr << "`kumiko " << chosen << "--help` shows what is possible\n";
         return 1;
     } catch (const UserError &e) {
         std::cerr << "kumiko: " << e.what() << "\n";

@@ -7,8 +7,11 @@
 
 namespace kumiko {
 
-// The calls that make it, on a Schedule s of the Op op: what Schedule::to_cpp gives. Throws UserError when it is not a saved
-// schedule.
+// Throws UserError when it is no saved schedule, or one of a newer version, which could be misread.
+void require_saved_schedule(const nlohmann::json &saved);
+
+// The calls that make it, on a Schedule s of the Op op: what Schedule::to_cpp gives. Throws as
+// require_saved_schedule().
 std::string saved_cpp_text(const nlohmann::json &saved);
 
 } // namespace kumiko

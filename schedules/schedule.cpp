@@ -440,9 +440,25 @@ std::string directives_cpp(const json &directives, const std::string &schedule, 
 
 } // namespace
 
-std::string saved_cpp_text(const json &saved) {
-    if (!saved.is_object() || !saved.contains("directives") || !saved["directives"].is_array())
+void require_saved_schedule(const json &saved) {
+    if (!saved.is_object() || saved.value("kumiko", json()) != "schedule")
+        throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
+    if (!saved.contains("version") || !saved["version"].is_number_integer())
+        throw UserError("the saved schedule does not state its version");
+    const int64_t version = saved["version"];
+    if (version < 1)
+        throw UserError("the saved schedule states version " + saved["version"].dump() + "; versions count from 1");
+    if (version > format_version) {
+        throw UserError("the saved schedule has format version " + std::to_string(version) + ", newer than " +
+                        std::to_string(format_version) +
+                        ", which this program reads; load it with the program that saved it, or a newer one");
+    }
+    if (!saved.contains("directives") || !saved["directives"].is_array())
         throw UserError("the saved schedule has no list of directives");
+}
+
+std::string saved_cpp_text(const json &saved) {
+    require_saved_schedule(saved);
     return directives_cpp(saved["directives"], "s", "op");
 }
 
@@ -469,29 +485,16 @@ Schedule Schedule::from_json(const Op &op, const json &j) { return from_json(op,
 
 Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j,
                              std::shared_ptr<const InstructionSet> instructions) {
+    require_saved_schedule(j);
     const auto text_at = [&](const char *name) {
         return j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string("?");
     };
-    if (!j.is_object() || text_at("kumiko") != "schedule")
-        throw UserError("this is not a saved schedule: the mark \"kumiko\": \"schedule\" is missing");
-    if (!j.contains("version") || !j["version"].is_number_integer())
-        throw UserError("the saved schedule does not state its version");
-    const int64_t version = j["version"];
-    if (version < 1)
-        throw UserError("the saved schedule states version " + j["version"].dump() + "; versions count from 1");
-    if (version > format_version) {
-        throw UserError("the saved schedule has format version " + std::to_string(version) + ", newer than " +
-                        std::to_string(format_version) +
-                        ", which this program reads; load it with the program that saved it, or a newer one");
-    }
     if (text_at("hash") != op.hash() || text_at("op") != op.name()) {
         throw UserError("the saved schedule is one of op " + text_at("op") + " with hash " + text_at("hash") +
                         ", not of " + op.name() + " with hash " + op.hash() +
                         "; the formula, a shape or a type differs");
     }
     Schedule s(op, machine, std::move(instructions));
-    if (!j.contains("directives") || !j["directives"].is_array())
-        throw UserError("the saved schedule has no list of directives");
     for (const json &one : j["directives"]) {
         try {
             s.apply(directive_of(one));

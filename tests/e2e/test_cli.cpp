@@ -131,6 +131,36 @@ TEST_CASE("tune, best, db and build work together") {
     CHECK(Json::parse(read(scratch() + "/tuned.json")).size() == 1);
     CHECK(json_of(run("db t.db --json -")).size() == 1);
     CHECK(json_of(run("db --db t.db --json -")).size() == 1);
+    const Json stats = json_of(run("db stats t.db --json -"));
+    CHECK(stats["version"] == 2);
+    CHECK(stats["trials"] == 4);
+    CHECK(has(run("db stats t.db").out, "4 of them trials"));
+    CHECK(run("db export t.db --out t.jsonl").status == 0);
+    const std::string lines = run("db export t.db").out;
+    CHECK(read(scratch() + "/t.jsonl") == lines);
+    for (const char *copy : {"u.db", "v.db"}) std::filesystem::remove(scratch() + "/" + copy);
+    CHECK(json_of(run("db import u.db t.jsonl --json -"))["added"] == stats["records"]);
+    CHECK(run("db export u.db").out == lines);
+    CHECK(json_of(run("db merge v.db u.db t.jsonl t.db --json -"))["same"] == 2 * stats["records"].get<int>());
+    CHECK(run("db export v.db").out == lines);
+    CHECK(json_of(run("db prune v.db --keep 1 --failed --dry-run --json -"))["left"] == 1);
+    CHECK(json_of(run("db prune v.db --keep 1 --failed --json -"))["left"] == 1);
+    CHECK(run("best matmul --shape m=32,n=32,k=32 --db v.db --as json").out ==
+          run("best matmul --shape m=32,n=32,k=32 --db t.db --as json").out);
+    // The same records, as if another machine had made them.
+    const std::string id = stats["machines"].begin().key();
+    std::string other = lines;
+    for (size_t at = 0; (at = other.find("\"machine\":\"" + id, at)) != std::string::npos; at++)
+        other.replace(at + 11, id.size(), "elsewhere-12");
+    std::filesystem::remove(scratch() + "/w.db");
+    std::ofstream(scratch() + "/w.jsonl") << other;
+    CHECK(run("db import w.db w.jsonl").status == 0);
+    CHECK(run("best matmul --shape m=32,n=32,k=32 --db w.db").status == 1);
+    const Outcome hint = run("best matmul --shape m=32,n=32,k=32 --db w.db --any-machine");
+    CHECK(has(hint.out, "on elsewhere-12, another machine; not measured on this one"));
+    CHECK(json_of(run("best matmul --shape m=32,n=32,k=32 --db w.db --any-machine --json -"))["machine"] ==
+          "elsewhere-12");
+    CHECK(json_of(run("best matmul --shape m=32,n=32,k=32 --db t.db --any-machine --json -"))["measured_here"] == true);
     CHECK(run("best matmul --shape m=32,n=32,k=32 --db t.db").status == 0);
     CHECK(has(run("best matmul --shape m=M,n=32,k=32 --type f64 --sizes M=5 --threads 2 --db t.db").err,
               "kumiko tune matmul --shape m=M,n=32,k=32 --type f64 --sizes M=5 --db t.db --threads 2\n"));
@@ -257,6 +287,17 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("run matmul --shape m=M,n=4,k=4", "size M has no value");
     bad("tune matmul --shape m=M,n=4,k=4", "size M has no value; give it one, as --sizes M=100");
     bad("db t.db --db t.db", "--db");
+    bad("db import new.db no.jsonl", "no.jsonl: cannot be read: No such file or directory");
+    bad("db import new.db t.db", "kumiko db merge takes databases");
+    CHECK(!std::filesystem::exists(scratch() + "/new.db"));
+    bad("db merge t.db t.db", "t.db cannot be merged into itself");
+    bad("db prune t.db", "this would remove every record");
+    bad("db prune t.db --machine none-1", "knows no machine \"none-1\"");
+    bad("db prune new.db --keep 3", "there is no tuning database new.db");
+    bad("db stats t.db --kep", "stats has no option \"--kep\"");
+    bad("db export t.db --out /nonexistent/t.jsonl", "cannot write /nonexistent/t.jsonl: No such file or directory");
+    bad("db export t.db --out /dev/full", "cannot write /dev/full");
+    bad("best matmul --shape m=3,n=3,k=3 --db t.db --any-machine", "of no machine");
     bad("show conv2d --shape c=4,h=2,w=9,o=4",
         "the height of the input is 2, and 2 with its padding, but the weights cover 3");
     bad("run matmul --shape m=4,n=4,k=4 --sizes M=4", "no size \"M\"");

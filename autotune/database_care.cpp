@@ -1,0 +1,139 @@
+#include "autotune/database_care.h"
+
+#include "support/names.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+
+namespace kumiko {
+
+namespace {
+
+std::string utc_text(std::time_t time) {
+    std::tm utc{};
+    gmtime_r(&time, &utc);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return text;
+}
+
+std::time_t time_of(const std::string &utc_text) {
+    std::tm utc{};
+    if (!strptime(utc_text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc))
+        throw UserError("\"" + utc_text + "\" is no time like 2026-11-21T09:30:00Z");
+    return timegm(&utc);
+}
+
+// The order in which Database::best() takes them.
+bool better(const Record &a, const Record &b) {
+    if (a.final_seconds.has_value() != b.final_seconds.has_value()) return a.final_seconds.has_value();
+    return a.seconds() < b.seconds();
+}
+
+// Of one task's records, those that go.
+std::vector<Record> superfluous(std::vector<Record> records, const PruneOptions &o, const std::string &before) {
+    std::stable_sort(records.begin(), records.end(), [](const Record &a, const Record &b) {
+        const bool good = a.outcome == Outcome::Ok, other = b.outcome == Outcome::Ok;
+        return good != other ? good : good && better(a, b);
+    });
+    std::vector<Record> going;
+    int place = 0;
+    for (const Record &r : records) {
+        const bool good = r.outcome == Outcome::Ok;
+        const bool goes = (!o.keep && !o.failed) || (good ? o.keep && place >= *o.keep : o.failed);
+        place += good;
+        if (goes && (before.empty() || r.created < before)) going.push_back(r);
+    }
+    return going;
+}
+
+} // namespace
+
+Json DatabaseStats::json() const {
+    Json all = Json::array();
+    for (const Database::TaskSummary &t : tasks) {
+        all.push_back({{"op", t.key.op},
+                       {"formula_hash", t.key.op_hash},
+                       {"sizes", t.key.sizes},
+                       {"tensors", t.tensors},
+                       {"machine", t.key.machine},
+                       {"threads", t.key.threads},
+                       {"records", t.records},
+                       {"ok", t.ok},
+                       {"best_seconds", t.best_seconds > 0 ? Json(t.best_seconds) : Json(nullptr)}});
+    }
+    return {{"version", version},
+            {"bytes", bytes},
+            {"records", records},
+            {"trials", trials},
+            {"with_features", with_features},
+            {"machines", machines},
+            {"outcomes", outcomes},
+            {"origins", origins},
+            {"oldest", oldest},
+            {"newest", newest},
+            {"tasks", all}};
+}
+
+DatabaseStats database_stats(const Database &database) {
+    DatabaseStats s;
+    s.version = database.version();
+    for (const char *suffix : {"", "-wal"}) {
+        std::error_code error;
+        const auto bytes = std::filesystem::file_size(database.path() + suffix, error);
+        if (!error) s.bytes += static_cast<int64_t>(bytes);
+    }
+    s.tasks = database.tasks();
+    database.for_each([&](const auto &task, const Record &r) {
+        s.records++;
+        s.trials += r.outcome != Outcome::Illegal;
+        s.with_features += r.features.version == features_version;
+        s.machines[task.key.machine]++;
+        s.outcomes[outcome_name(r.outcome)]++;
+        s.origins[r.origin]++;
+        if (s.oldest.empty() || r.created < s.oldest) s.oldest = r.created;
+        s.newest = std::max(s.newest, r.created);
+    });
+    return s;
+}
+
+PruneCount prune(Database &database, const PruneOptions &o) {
+    if (o.machine.empty() && o.older_than_days <= 0 && !o.keep && !o.failed)
+        throw UserError("this would remove every record: say which, by their place, age, machine or failure");
+    const std::vector<Database::TaskSummary> tasks = database.tasks();
+    if (!o.machine.empty()) {
+        std::vector<std::string> ids;
+        for (const auto &t : tasks) {
+            if (std::find(ids.begin(), ids.end(), t.key.machine) == ids.end()) ids.push_back(t.key.machine);
+        }
+        if (std::find(ids.begin(), ids.end(), o.machine) == ids.end())
+            throw UserError(database.path() + " knows no machine \"" + o.machine + "\"" + suggest(o.machine, ids));
+    }
+    std::string before;
+    if (o.older_than_days > 0)
+        before = utc_text((o.now.empty() ? std::time(nullptr) : time_of(o.now)) -
+                          static_cast<std::time_t>(o.older_than_days * 86400));
+    PruneCount count;
+    const auto go = [&] {
+        for (const auto &t : tasks) {
+            const bool meant = o.machine.empty() || t.key.machine == o.machine;
+            const auto going =
+                meant ? superfluous(database.records(t.key, Machine{}), o, before) : std::vector<Record>{};
+            count.removed += static_cast<int>(going.size());
+            count.left += t.records - static_cast<int>(going.size());
+            count.tasks_removed += static_cast<int>(going.size()) == t.records;
+            if (o.dry_run) continue;
+            for (const Record &r : going) database.remove(r);
+        }
+    };
+    if (o.dry_run) {
+        go();
+        return count;
+    }
+    database.all_or_nothing(go);
+    if (count.removed > 0) database.compact();
+    return count;
+}
+
+} // namespace kumiko
