@@ -2,6 +2,7 @@
 
 #include "support/duration.h"
 
+#include <cmath>
 #include <limits>
 
 namespace kumiko {
@@ -14,9 +15,14 @@ std::vector<float> Scout::scores(const std::vector<Point> &points) {
     std::vector<Features> features;
     std::vector<double> estimates;
     std::vector<size_t> which;
+    std::vector<float> all(points.size(), std::numeric_limits<float>::quiet_NaN());
     for (size_t i = 0; i < points.size(); i++) {
         Candidate c = describe_candidate(space_, points[i], threads_, sizes_);
-        if (c.outcome == Outcome::Ok) {
+        if (c.outcome == Outcome::Ok && c.features.version == 0) { // of the chip: what the schedule's own estimate says
+            const double estimate = space_.estimate(points[i]);
+            all[i] = estimate > 0 ? static_cast<float>(-std::log2(estimate)) : 0.f;
+            seen_.insert_or_assign(points[i], std::move(c));
+        } else if (c.outcome == Outcome::Ok) {
             features.push_back(c.features);
             estimates.push_back(c.estimated_seconds);
             which.push_back(i);
@@ -25,7 +31,6 @@ std::vector<float> Scout::scores(const std::vector<Point> &points) {
             rejected_.push_back(std::move(c));
         }
     }
-    std::vector<float> all(points.size(), std::numeric_limits<float>::quiet_NaN());
     if (!features.empty()) {
         const std::vector<float> scores = model_.score(features, estimates);
         for (size_t i = 0; i < which.size(); i++) {

@@ -1,5 +1,6 @@
 #include "autotune/session.h"
 
+#include "autotune/chip_judge.h"
 #include "autotune/local_judge.h"
 #include "autotune/queue_judge.h"
 
@@ -157,6 +158,11 @@ void Session::begin_measuring() {
 }
 
 std::unique_ptr<Judge> Session::make_judge() {
+    if (space_->machine().architecture == "chip") {
+        if (!options_.workers.empty())
+            throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
+        return std::make_unique<ChipJudge>(*space_);
+    }
     if (options_.workers.empty()) {
         LocalJudgeOptions local;
         local.measurer = {options_.measurer, key_.threads, options_.memory_mib};

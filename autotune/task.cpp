@@ -1,10 +1,9 @@
 #include "autotune/task.h"
 
-#include "autotune/exact.h"
+#include "autotune/arrays.h"
 #include "autotune/measurer/protocol.h"
 #include "dsl/elements.h"
 #include "dsl/extern.h"
-#include "dsl/interpret.h"
 #include "support/duration.h"
 
 #include <cstring>
@@ -15,64 +14,6 @@
 namespace kumiko {
 
 namespace {
-
-struct Arrays {
-    std::vector<Buffer<>> inputs;
-    std::vector<Buffer<>> expected; // in the outputs' types, or f64 with bounds
-    std::vector<Buffer<>> bounds;
-};
-
-std::vector<Buffer<>> make_inputs(const Op &op, const Sizes &sizes) {
-    std::vector<Buffer<>> inputs;
-    for (const Input &input : op.inputs()) inputs.push_back(make_input(input, sizes));
-    return inputs;
-}
-
-Arrays exact_arrays(const Op &op, const Sizes &sizes, uint64_t seed, int low, int high) {
-    Arrays a{make_inputs(op, sizes), {}, {}};
-    for (size_t i = 0; i < a.inputs.size(); i++) {
-        const Type type = op.inputs()[i].type;
-        fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : low, type.is_bool() ? 1 : high);
-    }
-    std::vector<Buffer<>> all = a.inputs;
-    for (const std::string &name : op.outputs()) {
-        a.expected.push_back(make_output(op, name, sizes));
-        all.push_back(a.expected.back());
-    }
-    interpret(op, all, {.sizes = sizes});
-    return a;
-}
-
-Arrays bounded_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
-    Arrays a{make_inputs(op, sizes), {}, {}};
-    for (size_t i = 0; i < a.inputs.size(); i++) {
-        const Type type = op.inputs()[i].type;
-        if (type.is_float())
-            fill_random(a.inputs[i], seed + i, -1, 1);
-        else
-            fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : -4, type.is_bool() ? 1 : 4);
-    }
-    Bounded result = interpret_with_bound(op, a.inputs, sizes);
-    a.expected = result.values;
-    a.bounds = result.bounds;
-    return a;
-}
-
-// Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
-Arrays make_arrays(const Op &op, const Sizes &sizes, uint64_t seed, bool &exact) {
-    const std::optional<int> magnitude = exact_input_magnitude(op, sizes);
-    exact = magnitude.has_value();
-    if (!exact) return bounded_arrays(op, sizes, seed);
-    try {
-        return exact_arrays(op, sizes, seed, -*magnitude, *magnitude);
-    } catch (const UserError &) {
-        try {
-            return exact_arrays(op, sizes, seed, 0, *magnitude);
-        } catch (const UserError &) {
-            return exact_arrays(op, sizes, seed, 0, 1);
-        }
-    }
-}
 
 size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
@@ -99,7 +40,8 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
                             describe(out.raw_buffer()) + "); tune it where it is dense");
     }
     const Stopwatch watch;
-    const Arrays arrays = make_arrays(op, sizes, seed, exact_);
+    const JudgedArrays arrays = make_judged_arrays(op, sizes, seed);
+    exact_ = arrays.exact;
     reference_seconds_ = watch.seconds();
 
     measurer_task header{MEASURER_MAGIC, MEASURER_VERSION, 0, 0, 0};

@@ -4,7 +4,7 @@
 #include "autotune/model/learn.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
-#include "schedules/library/table.h"
+#include "driver/default_schedule.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/table.h"
@@ -127,7 +127,14 @@ public:
             o.seed = options_.seed + 1000;
             explored = tune(case_.op, target_, o);
         }
-        compare(few, tuned, random, explored);
+        std::optional<Record> formula;
+        if (options_.formula_spaces && space_for(case_.op, target_.machine, SpaceKind::Fitting).first != "auto") {
+            TuneOptions o = tuning;
+            o.database.clear();
+            o.spaces = SpaceKind::Auto;
+            formula = tune(case_.op, target_, o);
+        }
+        compare(few, tuned, random, formula, explored);
         std::vector<double> curve = first.best_so_far;
         curve.insert(curve.end(), second.best_so_far.begin(), second.best_so_far.end());
         for (size_t i = 0; i < curve.size() && !random_curve.empty() && row_.reached_random == 0; i++) {
@@ -160,12 +167,9 @@ private:
 
     // All in turn, in one process.
     void compare(const Record &few, const Record &tuned, const std::optional<Record> &random,
-                 const std::optional<Record> &explored) {
-        const LibraryTemplate *found = library::find_template(case_.op);
-        const Schedule untuned = found ? [&] {
-            const auto space = found->make_space(case_.op, target_.machine);
-            return space->schedule(space->default_point());
-        }() : Schedule(case_.op, target_.machine);
+                 const std::optional<Record> &formula, const std::optional<Record> &explored) {
+        const auto [own, space_of_op] = space_for(case_.op, target_.machine, SpaceKind::Fitting);
+        const Schedule untuned = space_of_op->schedule(space_of_op->default_point());
         std::vector<Candidate> candidates;
         std::vector<double *> results;
         double known = none, explored_seconds = none;
@@ -177,6 +181,8 @@ private:
         add(few.schedule(case_.op), &row_.few);
         add(tuned.schedule(case_.op), &row_.tuned);
         if (random) add(random->schedule(case_.op), &row_.random);
+        if (own == "auto") add(default_schedule(case_.op, target_.machine), &row_.plain);
+        if (formula) add(formula->schedule(case_.op), &row_.formula);
         const Json *kept = known_.find(case_, target_.machine);
         if (kept) add(Schedule::from_json(case_.op, target_.machine, nlohmann::json((*kept)["schedule"])), &known);
         if (explored) add(explored->schedule(case_.op), &explored_seconds);
@@ -185,8 +191,8 @@ private:
             NoSpace(const Op &op, const Machine &machine) : Space(op, machine) {}
             Point default_point() const override { return {}; }
             Schedule schedule(const Point &) const override { return Schedule(op(), machine()); }
-        } space(case_.op, target_.machine);
-        LocalJudge judge(space, target_.cpu, {}, {});
+        } no_space(case_.op, target_.machine);
+        LocalJudge judge(no_space, target_.cpu, {}, {});
         const std::vector<double> seconds = judge.compare(candidates, 0.3 * static_cast<double>(candidates.size()));
         if (seconds.empty()) throw UserError("the schedules found could not be compared");
         for (size_t i = 0; i < results.size(); i++) *results[i] = seconds[i];
@@ -214,6 +220,8 @@ Json TuneSuiteRow::json() const {
             {"tuned_seconds", number(tuned)},
             {"random_seconds", number(random)},
             {"known_seconds", number(known)},
+            {"plain_seconds", number(plain)},
+            {"formula_seconds", number(formula)},
             {"known_trials", known_trials},
             {"trials", trials},
             {"reached_random", reached_random},
@@ -243,8 +251,8 @@ std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOp
 }
 
 std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
-    Table table({"task", "GFLOP/s", "0 trials", "few", "all", "random", "as good as random after", "s/trial",
-                 "thinking", "pairs", "recall@30", "top-1", "estimate's pairs"});
+    Table table({"task", "GFLOP/s", "0 trials", "few", "all", "random", "as good as random after", "formula's space",
+                 "s/trial", "thinking", "pairs", "recall@30", "top-1", "estimate's pairs"});
     double sums[4] = {0, 0, 0, 0}, seconds = 0, thinking = 0;
     int counted = 0, trials = 0;
     std::vector<Accuracy> learned, analytical;
@@ -267,6 +275,8 @@ std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
         table.row({r.name, r.gflops > 0 ? fmt::format("{:.0f}", r.gflops) : "-", part(parts[0]), part(parts[1]),
                    part(parts[2]), part(parts[3]),
                    r.random > 0 ? (r.reached_random ? fmt::format("{}", r.reached_random) : "never") : "-",
+                   r.formula > 0 ? part(r.known / r.formula)
+                                 : (r.plain > 0 ? fmt::format("{:.1f}x plain", r.plain / r.tuned) : std::string("-")),
                    fmt::format("{:.3f}", r.seconds / r.trials),
                    fmt::format("{:.0f} %", 100 * r.search_seconds / r.seconds),
                    r.learned ? part(r.learned->pairs) : "-", r.learned ? part(r.learned->recall_30) : "-",

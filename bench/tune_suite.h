@@ -8,14 +8,16 @@
 #include "support/json.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 
 namespace kumiko::bench {
 
 struct TuneSuiteOptions {
     int trials = 64, few = 16;
-    int random = 256;       // samples for comparison and for the model's accuracy; 0: none
-    int explore = 0;        // trials of a long search whose best counts as known, and is kept in `known`
+    int random = 256;            // samples for comparison and for the model's accuracy; 0: none
+    bool formula_spaces = false; // also search the space made from the formula, where the library has one of its own
+    int explore = 0;             // trials of a long search whose best counts as known, and is kept in `known`
     std::string known;      // a JSON file with the best schedules of longer searches, by task and machine; empty: none
     std::string only;       // tasks whose name contains this
     std::string cost_model; // as in TuneOptions
@@ -26,10 +28,12 @@ struct TuneSuiteOptions {
 struct TuneSuiteRow {
     std::string name, failure; // why it could not be tuned
     double untuned = 0, few = 0, tuned = 0, random = 0, known = 0;
-    int known_trials = 0;                   // that the best known took
-    int trials = 0, reached_random = 0;     // trials after which tuning was as good as all of the random ones; 0: never
-    double seconds = 0, search_seconds = 0; // of the tuning; of them, those in which the tuner thought
-    double gflops = 0;                      // of the tuned one; 0 where GB/s is the measure
+    double plain = 0;                   // of the library's schedule for anything, where that is the only one that fits
+    double formula = 0;                 // of the best in the space made from the formula; 0: not asked for
+    int known_trials = 0;               // that the best known took
+    int trials = 0, reached_random = 0; // trials after which tuning was as good as all of the random ones; 0: never
+    double seconds = 0, search_seconds = 0;      // of the tuning; of them, those in which the tuner thought
+    double gflops = 0;                           // of the tuned one; 0 where GB/s is the measure
     std::optional<Accuracy> learned, analytical; // on the random samples
     Json json() const;
 };
@@ -37,5 +41,19 @@ struct TuneSuiteRow {
 std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOptions &options,
                                          const std::function<void(const std::string &)> &progress = {});
 std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows);
+
+// On the simulated chip, where times are exact: what tuning gains over the library's default schedule.
+struct ChipTuneRow {
+    std::string name, failure;
+    double untuned = 0, tuned = 0;         // simulated seconds
+    int trials = 0, rejected = 0, bad = 0; // measured; not legal; of those measured, not good
+    std::map<std::string, int> failures;
+    double seconds = 0; // of the tuning
+    Json json() const;
+};
+
+std::vector<ChipTuneRow> run_chip_tune_suite(const std::string &machine, const TuneSuiteOptions &options,
+                                             const std::function<void(const std::string &)> &progress = {});
+std::string chip_tune_suite_text(const std::vector<ChipTuneRow> &rows);
 
 } // namespace kumiko::bench

@@ -74,4 +74,19 @@ std::vector<TuneCase> tune_cases() {
     return all;
 }
 
+std::vector<TuneCase> chip_tune_cases() {
+    const auto product = [](int m, int n, int k) {
+        return Json{{"m", m}, {"n", n}, {"k", k}, {"type", "f16"}, {"output", "f32"}, {"transpose_b", true}};
+    };
+    return {
+        named("matmul f16 512x512x512", "matmul", product(512, 512, 512)),
+        named("matmul f16 256x1024x256", "matmul", product(256, 1024, 256)),
+        named("conv f16 64-64 3x3 @28", "conv2d",
+              {{"c", 64}, {"h", 28}, {"w", 28}, {"o", 64}, {"padding", 1}, {"type", "f16"}, {"output", "f32"}}),
+        named("depthwise f32 64 3x3 @28", "depthwise_conv2d", {{"c", 64}, {"h", 28}, {"w", 28}, {"padding", 1}}),
+        named("softmax f32 512x512", "softmax", {{"m", 512}, {"n", 512}}),
+        named("sum of rows f32 256x1024", "reduce", {{"shape", {256, 1024}}, {"axes", {1}}}),
+    };
+}
+
 } // namespace kumiko::bench

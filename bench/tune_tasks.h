@@ -14,5 +14,6 @@ struct TuneCase {
 };
 
 std::vector<TuneCase> tune_cases();
+std::vector<TuneCase> chip_tune_cases();
 
 } // namespace kumiko::bench

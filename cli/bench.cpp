@@ -39,10 +39,24 @@ void run_tune(const BenchArguments &a, const Target &target) {
     write_json(a.json, all);
 }
 
+void run_tune_chip(const BenchArguments &a) {
+    std::vector<bench::ChipTuneRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "tuning", 0);
+        rows = bench::run_chip_tune_suite("chip:small", a.tune, [&](const std::string &t) { progress.line(t); });
+    }
+    Json all = Json::array();
+    for (const bench::ChipTuneRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") std::cout << bench::chip_tune_suite_text(rows);
+    write_json(a.json, all);
+}
+
 void run(BenchArguments a) {
     const Target target = Target::host();
-    if (std::count(a.suites.begin(), a.suites.end(), "tune")) {
-        if (a.suites.size() != 1) throw UserError("the suite tune runs alone: kumiko bench tune");
+    if (a.suites == std::vector<std::string>{"tune-chip"}) return run_tune_chip(a);
+    if (std::count(a.suites.begin(), a.suites.end(), "tune") ||
+        std::count(a.suites.begin(), a.suites.end(), "tune-chip")) {
+        if (a.suites.size() != 1) throw UserError("the suites tune and tune-chip run alone: kumiko bench tune");
         return run_tune(a, target);
     }
     if (a.suites.empty()) a.suites = bench::suite_names();
@@ -154,7 +168,8 @@ void add_bench(CLI::App &app) {
     auto a = std::make_shared<BenchArguments>();
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
-    names += "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\"";
+    names += "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\""
+             "\n  tune-chip: what tuning gains on the simulated chip; nor is this";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option("--shape", a->shape,
@@ -180,6 +195,8 @@ void add_bench(CLI::App &app) {
     tuning->add_option("--random", a->tune.random, "samples to compare with, and to judge the cost model by; 0: none")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
+    tuning->add_flag("--formula-spaces", a->tune.formula_spaces,
+                     "also search the spaces made from formulas where the library has its own");
     tuning->add_option("--explore", a->tune.explore, "trials of a longer search whose best is kept as known")
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();

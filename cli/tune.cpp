@@ -1,6 +1,9 @@
 // kumiko tune OP, or all kernels of a kernels.json.
 #include "cli/common.h"
 
+#include "driver/machines.h"
+#include "targets/chip/compile.h"
+
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "ops/shared_object.h"
@@ -22,7 +25,7 @@ struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
-    std::string json, search = "model", space = "fitting";
+    std::string json, target = "host", search = "model", space = "fitting";
 };
 
 std::atomic<bool> interrupted = false;
@@ -57,7 +60,10 @@ OpRecipe recipe_of(const std::string &name, const Json &parameters) {
 }
 
 void run_tune(TuneArguments a) {
-    const Target target = Target::host();
+    // Programs of the chip are simulated here, and a level's kernels run here.
+    const Target target = is_chip(a.target)    ? Target{machine_named(a.target), CpuTarget::host()}
+                          : a.target == "host" ? Target::host()
+                                               : Target::named(a.target);
     std::vector<Task> tasks;
     std::vector<std::string> left_out;
     if (a.op.name.ends_with(".json")) {
@@ -158,6 +164,11 @@ void add_tune(CLI::App &app) {
     command->add_option("--db", a->options.database, "where results are kept, and looked up when tuning goes on")
         ->type_name("FILE")
         ->capture_default_str();
+    command
+        ->add_option(
+            "--target", a->target,
+            "host, a level that the host can run, such as x86-64-avx2, or a simulated chip: chip:small, chip:full")
+        ->capture_default_str();
     command->add_option("--threads", a->options.threads, "threads that the kernel may use; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
@@ -186,11 +197,14 @@ void add_tune(CLI::App &app) {
     command->add_flag("--fresh", a->options.fresh, "measure again what the database knows");
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
-                       "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
-                       "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
-                       "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
-                       "Control-C ends the search with the best so far; the same command goes on from there.");
+    examples(
+        *command,
+        "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
+        "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
+        "  kumiko tune matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
+        "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
+        "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
+        "Control-C ends the search with the best so far; the same command goes on from there.");
     command->callback([a] { run_tune(*a); });
 }
 

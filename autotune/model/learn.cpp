@@ -1,6 +1,7 @@
 #include "autotune/model/learn.h"
 
 #include <limits>
+#include <map>
 
 namespace kumiko {
 
@@ -18,15 +19,18 @@ ModelTask model_task(const std::string &name, const std::vector<Record> &records
 Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds, const TreeOptions &options,
                           const std::function<void(size_t)> &progress) {
     Validation v;
+    // One op on several machines is left out at once.
+    std::map<std::string, size_t> ops;
+    for (const ModelTask &t : tasks) ops.emplace(t.name, ops.size());
+    const auto fold_of = [&](const ModelTask &t) { return ops.at(t.name) % folds; };
     for (size_t fold = 0; fold < folds; fold++) {
         std::vector<ModelTask> seen;
-        for (size_t i = 0; i < tasks.size(); i++) {
-            if (i % folds != fold) seen.push_back(tasks[i]);
+        for (const ModelTask &t : tasks) {
+            if (fold_of(t) != fold) seen.push_back(t);
         }
         const CostModel model = CostModel::learn(seen, options);
-        for (size_t i = fold; i < tasks.size(); i += folds) {
-            const ModelTask &task = tasks[i];
-            if (task.features.size() < 30) continue;
+        for (const ModelTask &task : tasks) {
+            if (fold_of(task) != fold || task.features.size() < 30) continue;
             const std::vector<float> scores = model.score(task.features);
             std::vector<double> learned(scores.begin(), scores.end()), analytical;
             for (double e : task.estimates) analytical.push_back(-e);

@@ -36,6 +36,8 @@ public:
     virtual Point default_point() const = 0;
     // Why a point need not even be scheduled, in a few words that are the same for like causes; empty: nothing known.
     virtual std::string reason_against(const Point &) const { return ""; }
+    // What the schedule's author expects it to cost, in a unit of his own; 0: he does not say.
+    virtual double estimate(const Point &) const { return 0; }
     // Throws UserError or Unsupported when the point is not legal here.
     virtual Schedule schedule(const Point &point) const = 0;
 
@@ -66,11 +68,12 @@ class StructSpace : public Space {
 public:
     using Make = std::function<Schedule(const Op &, const Machine &, const P &)>;
     using Against = std::function<std::string(const Op &, const Machine &, const P &)>;
+    using Estimate = std::function<double(const Op &, const Machine &, const P &)>;
 
     // `defaults` holds the legal values and the point to begin with.
-    StructSpace(Op op, Machine machine, P defaults, Make make, Against against = nullptr)
+    StructSpace(Op op, Machine machine, P defaults, Make make, Against against = nullptr, Estimate estimate = nullptr)
         : Space(std::move(op), std::move(machine)), defaults_(std::move(defaults)), make_(std::move(make)),
-          against_(std::move(against)) {
+          against_(std::move(against)), estimate_(std::move(estimate)) {
         std::vector<ParameterInfo> infos;
         for_each_parameter(defaults_, [&](const std::string &name, const auto &p) {
             ParameterInfo info{name, {}, std::decay_t<decltype(p)>::ordered};
@@ -94,12 +97,14 @@ public:
     std::string reason_against(const Point &point) const override {
         return against_ ? against_(op(), machine(), at(point)) : "";
     }
+    double estimate(const Point &point) const override { return estimate_ ? estimate_(op(), machine(), at(point)) : 0; }
     Schedule schedule(const Point &point) const override { return make_(op(), machine(), at(point)); }
 
 private:
     P defaults_;
     Make make_;
     Against against_;
+    Estimate estimate_;
 };
 
 // One entry of the library: which ops it fits, and its space for one of them.
@@ -116,10 +121,11 @@ struct LibraryTemplate {
 template<typename P>
 LibraryTemplate make_template(std::string name, std::string summary, std::function<bool(const Op &)> matches,
                               std::function<P(const Op &, const Machine &)> defaults,
-                              typename StructSpace<P>::Make make, typename StructSpace<P>::Against against = nullptr) {
+                              typename StructSpace<P>::Make make, typename StructSpace<P>::Against against = nullptr,
+                              typename StructSpace<P>::Estimate estimate = nullptr) {
     return {std::move(name), std::move(summary), std::move(matches),
             [=](const Op &op, const Machine &machine) -> std::unique_ptr<Space> {
-                return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against);
+                return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against, estimate);
             }};
 }
 

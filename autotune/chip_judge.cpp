@@ -1,0 +1,157 @@
+#include "autotune/chip_judge.h"
+
+#include "support/duration.h"
+#include "support/error.h"
+#include "targets/chip/compile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kumiko {
+
+namespace {
+
+// The first line tells the kind of failure.
+std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+template<typename F>
+bool attempt_on_chip(Measured &measured, Outcome outcome, F f) {
+    try {
+        f();
+        return true;
+    } catch (const Halide::Error &e) {
+        measured.reason = std::string("Halide: ") + e.what();
+    } catch (const PlacedError &e) {
+        measured.reason = first_line(e.message());
+    } catch (const std::exception &e) {
+        measured.reason = first_line(e.what());
+    }
+    measured.outcome = outcome;
+    return false;
+}
+
+constexpr double patience = 8; // times the best one's steps
+
+} // namespace
+
+ChipJudge::ChipJudge(const Space &space, int jobs) : space_(space), best_(std::numeric_limits<double>::infinity()) {
+    const Stopwatch watch;
+    arrays_ = make_judged_arrays(space.op(), {}, 1);
+    reference_seconds_ = watch.seconds();
+    if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    for (int n = 0; n < jobs; n++) workers_.emplace_back([this] { work(); });
+}
+
+ChipJudge::~ChipJudge() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread &t : workers_) t.join();
+}
+
+void ChipJudge::submit(std::vector<Candidate> candidates) {
+    {
+        const std::lock_guard lock(mutex_);
+        for (Candidate &c : candidates) waiting_.emplace_back(submitted_++, std::move(c));
+    }
+    changed_.notify_all();
+}
+
+void ChipJudge::work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+        if (stopping_) return;
+        auto [number, candidate] = std::move(waiting_.front());
+        waiting_.pop_front();
+        busy_++;
+        const size_t generation = generation_;
+        const double best = best_;
+        lock.unlock();
+        Verdict verdict{std::move(candidate), {}};
+        verdict.measured = measure(verdict.candidate, best);
+        lock.lock();
+        busy_--;
+        if (generation == generation_) done_.emplace(number, std::move(verdict));
+        changed_.notify_all();
+    }
+}
+
+std::optional<Verdict> ChipJudge::next(double best) {
+    std::unique_lock lock(mutex_);
+    best_ = std::min(best_, best);
+    if (returned_ == submitted_) return std::nullopt;
+    changed_.wait(lock, [&] { return done_.count(returned_) != 0; });
+    Verdict verdict = std::move(done_.at(returned_));
+    done_.erase(returned_++);
+    return verdict;
+}
+
+void ChipJudge::cancel() {
+    std::unique_lock lock(mutex_);
+    generation_++;
+    waiting_.clear();
+    changed_.wait(lock, [&] { return busy_ == 0; });
+    done_.clear();
+    returned_ = submitted_;
+}
+
+Measured ChipJudge::measure(Candidate &candidate, double best) const {
+    if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
+    Measured measured;
+    const Stopwatch watch;
+    std::optional<ChipProgram> program;
+    const bool built = attempt_on_chip(measured, Outcome::Unbuildable,
+                                       [&] { program = compile_chip(space_.schedule(candidate.point)); });
+    candidate.build_seconds = watch.seconds();
+    if (!built) return measured;
+
+    std::vector<Buffer<>> arrays = arrays_.inputs, outputs;
+    for (const std::string &o : space_.op().outputs()) {
+        outputs.push_back(make_output(space_.op(), o, {}));
+        fill_unwritten(outputs.back());
+        arrays.push_back(outputs.back());
+    }
+    sim::SimulateOptions options;
+    if (std::isfinite(best)) {
+        const double cycles = best * program->config().clock_ghz * 1e9;
+        options.max_steps = 1000 + static_cast<uint64_t>(patience * cycles / sim::cycles_per_step);
+    }
+    const bool ran = attempt_on_chip(measured, Outcome::Failed, [&] {
+        const sim::Run run = program->run(arrays, options);
+        Timing t;
+        t.least = t.median = run.seconds();
+        t.samples = 1;
+        measured.timings = {t};
+    });
+    if (!ran) return measured;
+    for (size_t o = 0; o < outputs.size(); o++) {
+        std::string wrong;
+        if (arrays_.exact)
+            wrong = difference(outputs[o], arrays_.expected[o]);
+        else if (!attempt_on_chip(measured, Outcome::Wrong,
+                                  [&] { check_within(outputs[o], arrays_.expected[o], arrays_.bounds[o]); }))
+            return measured;
+        if (!wrong.empty()) return {Outcome::Wrong, first_line(wrong), {}, 0};
+    }
+    return measured;
+}
+
+std::vector<double> ChipJudge::compare(std::vector<Candidate> candidates, double) {
+    cancel();
+    std::vector<double> seconds;
+    submit(std::move(candidates));
+    while (const auto verdict = next(best_)) {
+        if (verdict->measured.outcome != Outcome::Ok) {
+            cancel();
+            return {};
+        }
+        seconds.push_back(verdict->measured.timings[0].median);
+    }
+    return seconds;
+}
+
+} // namespace kumiko

@@ -1,0 +1,51 @@
+// Judges candidates for the chip: each is compiled, simulated and compared with the formula, several at a time; its time is that of the
+// cycles that the simulator counts, so it is the same whenever it is asked for.
+#pragma once
+
+#include "autotune/arrays.h"
+#include "autotune/judge.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace kumiko {
+
+class ChipJudge : public Judge {
+public:
+    // The space's machine is a chip; it must outlive the judge. `jobs`: simulations at a time, 0: one per core of this machine.
+    // Throws UserError when the op cannot be evaluated.
+    explicit ChipJudge(const Space &space, int jobs = 0);
+    ~ChipJudge() override;
+
+    void submit(std::vector<Candidate> candidates) override;
+    // In the order of submission, so that a search does not depend on which simulation ends first.
+    std::optional<Verdict> next(double best) override;
+    void cancel() override;
+    std::vector<double> compare(std::vector<Candidate> candidates, double seconds) override;
+    size_t wanted() const override { return 2 * workers_.size(); }
+    JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0}; }
+
+private:
+    Measured measure(Candidate &candidate, double best) const;
+    void work();
+
+    const Space &space_;
+    JudgedArrays arrays_;
+    double reference_seconds_ = 0;
+
+    std::deque<std::pair<size_t, Candidate>> waiting_; // by their numbers
+    std::map<size_t, Verdict> done_;
+    size_t submitted_ = 0, returned_ = 0;
+    int busy_ = 0;
+    bool stopping_ = false;
+    size_t generation_ = 0; // of cancel(): what began before is dropped
+    double best_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::thread> workers_;
+};
+
+} // namespace kumiko
