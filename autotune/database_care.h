@@ -41,8 +41,8 @@ struct PruneCount {
     int tasks_removed = 0; // of which no record is left
 };
 
-// Removes records, all or nothing, and makes the file smaller. Throws UserError when the options name nothing (which would be
-// everything), or a machine that the database does not know.
+// Removes records, all or nothing, and makes the file smaller. Throws UserError when the options name nothing (which
+// would be everything), or a machine that the database does not know.
 PruneCount prune(Database &database, const PruneOptions &options);
 
 } // namespace kumiko

@@ -14,9 +14,10 @@ struct MergeCount {
     MergeCount &operator+=(const MergeCount &other);
 };
 
-// Of two records of one candidate, what both know. A good one wins over one that failed, unless that one is the later and says that results
-// are wrong; one that was compared side by side wins over one that was measured once; then the faster; of two that failed, the later. What
-// the winner does not know (features, estimate, score, origin) is the other's.
+// Of two records of one candidate, what both know. A good one wins over one that failed, unless that one is the later
+// and says that results are wrong; one that was compared side by side wins over one that was measured once; then the
+// faster; of two that failed, the later. What the winner does not know (features, estimate, score, origin) is the
+// other's.
 Record merged(const Record &a, const Record &b);
 
 // Adds the record, or merges it with the one that is there.

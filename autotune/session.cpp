@@ -1,6 +1,7 @@
 #include "autotune/session.h"
 
 #include "autotune/chip_judge.h"
+#include "autotune/failure.h"
 #include "autotune/local_judge.h"
 #include "autotune/queue_judge.h"
 
@@ -16,24 +17,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8, finalists = 10;
 constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
-
-// Reasons of one kind are counted together: without numbers.
-std::string kind_of(const Record &r) {
-    const std::string &text = r.reason;
-    std::string kind;
-    for (size_t i = 0; i < text.size(); i++) {
-        const auto digit = [&](size_t k) {
-            return k < text.size() && std::isdigit(static_cast<unsigned char>(text[k]));
-        };
-        if (!digit(i) || (i > 0 && std::isalpha(static_cast<unsigned char>(text[i - 1])))) {
-            kind += text[i];
-            continue;
-        }
-        while (digit(i + 1) || (i + 1 < text.size() && text[i + 1] == '.' && digit(i + 2))) i++;
-        kind += "#";
-    }
-    return outcome_name(r.outcome) + ": " + kind;
-}
 
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
     if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
@@ -77,7 +60,7 @@ void Session::recall() {
         scout_.model().tell(r.features, seconds);
         trials_++;
         report_.known++;
-        if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
+        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
         records_[r.schedule_hash] = r;
     }
     best_ = database_->best(key_, space_->machine());
@@ -237,7 +220,7 @@ Record Session::keep(const Candidate &candidate, const Measured &measured) {
     const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
     search_.tell(candidate.point, seconds);
     scout_.model().tell(candidate.features, seconds);
-    if (r.outcome != Outcome::Ok) report_.failures[kind_of(r)]++;
+    if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
     if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
     return r;
 }

@@ -110,6 +110,11 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
     return default_schedule(op, machine);
 }
 
+std::shared_ptr<const CostModel> cost_model_named(const std::string &name) {
+    if (name.empty()) return nullptr;
+    return std::make_shared<CostModel>(name == "none" ? CostModel() : CostModel::load_file(name));
+}
+
 void add_json_option(CLI::App &command, std::string &file) {
     command.add_option("--json", file, "also write the report as JSON; - means the standard output")->type_name("FILE");
 }

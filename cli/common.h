@@ -1,12 +1,14 @@
 // What the subcommands share.
 #pragma once
 
+#include "autotune/model/cost_model.h"
 #include "driver/library.h"
 #include "dsl/op.h"
 #include "support/json.h"
 
 #include <CLI/CLI.hpp>
 
+#include <memory>
 #include <string>
 
 namespace kumiko::cli {
@@ -50,6 +52,9 @@ struct ScheduleArguments {
     // `origin` becomes a word for it: "default", "tuned", …
     Schedule schedule(const Op &op, const Machine &machine, std::string *origin = nullptr) const;
 };
+
+// Of --cost-model: a file, "none" for one that knows nothing, or null, the one that comes with Kumiko, for "".
+std::shared_ptr<const CostModel> cost_model_named(const std::string &name);
 
 // Adds "--json FILE".
 void add_json_option(CLI::App &command, std::string &file);

@@ -3,6 +3,9 @@
 
 #include "autotune/database_care.h"
 #include "autotune/database_lines.h"
+#include "autotune/report.h"
+#include "autotune/tune.h"
+#include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/table.h"
 
@@ -180,6 +183,30 @@ void prune_records(const std::string &file, const PruneOptions &options, const s
                       {"bytes", after}});
 }
 
+struct PageArguments {
+    OpArguments op;
+    std::string file, out, cost_model;
+};
+
+// A page of the tasks of an op, or of all. With the op's shape it is one formula, whose work is known, so that rates are told.
+void report(const PageArguments &a) {
+    const Database database(a.file, Database::Mode::Read);
+    std::vector<ReportTask> tasks;
+    if (a.op.shape.empty() && a.op.type.empty()) {
+        tasks = report_tasks(database, a.op.name.empty() ? std::vector<std::string>{} : std::vector{a.op.name});
+    } else {
+        if (a.op.name.empty()) throw UserError("--shape and --type belong to an op: name it");
+        const Op op = a.op.op();
+        for (ReportTask &t : report_tasks(database)) {
+            if (t.task.key.op_hash != op.hash()) continue;
+            t.work = count_work(op, t.task.key.sizes);
+            tasks.push_back(std::move(t));
+        }
+        if (tasks.empty()) throw UserError(a.file + " has no records of " + a.op.text());
+    }
+    write_file_atomically(a.out, report_page(tasks, {.model = cost_model_named(a.cost_model)}));
+}
+
 struct DatabaseArguments {
     std::string file = "tuning.db", out, json;
     std::vector<std::string> from;
@@ -237,6 +264,22 @@ void add_db(CLI::App &app) {
     add_json_option(*merge_part, a->json);
     examples(*merge_part, "  kumiko db merge tuning.db from-the-server.db colleague.jsonl");
     merge_part->callback([a] { merge_all(a->file, a->from, a->json); });
+
+    auto *report_part =
+        command->add_subcommand("report", "a page about what tuning did: curves, predictions, failures");
+    auto page = std::make_shared<PageArguments>();
+    report_part->add_option("file", page->file, "the database")->required();
+    page->op.add_to(*report_part, false);
+    report_part->add_option("--out", page->out, "the page")->type_name("FILE.html")->required();
+    report_part
+        ->add_option("--cost-model", page->cost_model,
+                     "that explains, instead of the one that comes with Kumiko; none: nothing does")
+        ->type_name("FILE");
+    examples(*report_part,
+             "  kumiko db report tuning.db --out tuning.html\n  kumiko db report tuning.db matmul --shape "
+             "m=512,n=512,k=512 --out matmul.html\nWithout --shape, an op's name stands for all of its "
+             "shapes, and rates are left out.");
+    report_part->callback([page] { report(*page); });
 
     auto *prune_part = add_part(*command, "prune", "remove records, and make the file smaller", *a);
     auto *keep = prune_part->add_option("--keep", a->keep, "of each task, what is not among the fastest N goes")

@@ -1,14 +1,15 @@
 // kumiko tune OP, or all kernels of a kernels.json.
 #include "cli/common.h"
 
-#include "driver/machines.h"
-#include "targets/chip/compile.h"
-
+#include "autotune/report.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
+#include "driver/machines.h"
 #include "ops/shared_object.h"
+#include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/table.h"
+#include "targets/chip/compile.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +26,7 @@ struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
-    std::string json, target = "host", search = "model", space = "fitting";
+    std::string json, target = "host", search = "model", space = "fitting", page;
 };
 
 std::atomic<bool> interrupted = false;
@@ -52,6 +53,27 @@ struct Task {
     OpRecipe recipe;
 };
 
+// What is known of each task, from the database, or, when nothing is kept, from this session.
+void write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
+                const std::vector<TuneReport> &reports) {
+    std::vector<ReportTask> all;
+    for (size_t i = 0; i < tasks.size(); i++) {
+        const TaskKey key = task_key(tasks[i].op, machine, a.options.threads, a.options.sizes);
+        ReportTask t{Database::task_of(tasks[i].op, key), reports[i].records, count_work(tasks[i].op, a.options.sizes)};
+        if (!a.options.database.empty())
+            t.records = Database(a.options.database, Database::Mode::Read).records(key, machine);
+        if (!t.records.empty()) all.push_back(std::move(t));
+    }
+    write_file_atomically(a.page, report_page(all, {.model = cost_model_named(a.options.cost_model)}));
+}
+
+// Better known before an hour of measuring than after.
+void require_folder_of(const std::string &file) {
+    const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+    if (!std::filesystem::is_directory(folder))
+        throw UserError("cannot write " + file + ": there is no folder " + folder.string());
+}
+
 // A shared object by its full path: workers stand in other folders.
 OpRecipe recipe_of(const std::string &name, const Json &parameters) {
     const auto shared = ops::shared_name(name);
@@ -60,6 +82,7 @@ OpRecipe recipe_of(const std::string &name, const Json &parameters) {
 }
 
 void run_tune(TuneArguments a) {
+    if (!a.page.empty()) require_folder_of(a.page);
     // Programs of the chip are simulated here, and a level's kernels run here.
     const Target target = is_chip(a.target)    ? Target{machine_named(a.target), CpuTarget::host()}
                           : a.target == "host" ? Target::host()
@@ -106,6 +129,7 @@ void run_tune(TuneArguments a) {
     else
         found = kumiko::tune_all(all_tasks, target.machine, target.cpu, a.options, &reports);
 
+    if (!a.page.empty()) write_page(a, tasks, target.machine, reports);
     Table table({"kernel", "before", "after", "gain", "tried", "took"});
     Json all = Json::array();
     for (size_t i = 0; i < tasks.size(); i++) {
@@ -140,6 +164,7 @@ void run_tune(TuneArguments a) {
         std::cout << table.text();
         for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
         if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
+        if (!a.page.empty()) std::cout << "report: " << a.page << "\n";
     }
     write_json(a.json, all);
 }
@@ -194,6 +219,8 @@ void add_tune(CLI::App &app) {
         ->add_option("--workers", a->options.workers,
                      "a Redis server, whose workers measure in place of this machine; `kumiko worker` is one")
         ->type_name("redis://HOST:PORT");
+    command->add_option("--report", a->page, "write a page: curves, predictions, what the best does, what failed")
+        ->type_name("FILE.html");
     command->add_flag("--fresh", a->options.fresh, "measure again what the database knows");
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);

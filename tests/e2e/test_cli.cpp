@@ -147,6 +147,13 @@ TEST_CASE("tune, best, db and build work together") {
     CHECK(json_of(run("db prune v.db --keep 1 --failed --json -"))["left"] == 1);
     CHECK(run("best matmul --shape m=32,n=32,k=32 --db v.db --as json").out ==
           run("best matmul --shape m=32,n=32,k=32 --db t.db --as json").out);
+    CHECK(run("db report t.db --out all.html").status == 0);
+    CHECK(has(read(scratch() + "/all.html"), "Tuning of matmul"));
+    CHECK(!has(read(scratch() + "/all.html"), "GFLOP/s"));
+    CHECK(run("db report t.db matmul --shape m=32,n=32,k=32 --out one.html").status == 0);
+    CHECK(has(read(scratch() + "/one.html"), "GFLOP/s"));
+    CHECK(run("tune matmul --shape m=32,n=32,k=32 --trials 4 --db t.db --quiet --report two.html").status == 0);
+    CHECK(read(scratch() + "/two.html") == read(scratch() + "/one.html"));
     // The same records, as if another machine had made them.
     const std::string id = stats["machines"].begin().key();
     std::string other = lines;
@@ -294,6 +301,11 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("db prune t.db", "this would remove every record");
     bad("db prune t.db --machine none-1", "knows no machine \"none-1\"");
     bad("db prune new.db --keep 3", "there is no tuning database new.db");
+    bad("db report t.db matmull --out x.html", "did you mean 'matmul'?");
+    bad("db report t.db matmul --shape m=3,n=3,k=3 --out x.html", "has no records of matmul --shape m=3,n=3,k=3");
+    bad("db report t.db", "--out");
+    bad("db report t.db --out /nonexistent/x.html", "cannot write /nonexistent/x.html");
+    bad("tune matmul --shape m=4,n=4,k=4 --report /nonexistent/x.html", "there is no folder /nonexistent");
     bad("db stats t.db --kep", "stats has no option \"--kep\"");
     bad("db export t.db --out /nonexistent/t.jsonl", "cannot write /nonexistent/t.jsonl: No such file or directory");
     bad("db export t.db --out /dev/full", "cannot write /dev/full");

@@ -1,0 +1,30 @@
+// Private to autotune's report: its sections, as HTML.
+#pragma once
+
+#include "autotune/report.h"
+#include "autotune/report/numbers.h"
+
+namespace kumiko::report {
+
+// What all sections of a task are about.
+struct Subject {
+    const ReportTask &task;
+    const Numbers &numbers;
+    const CostModel &model;
+
+    // "12.3 us", with the rate where the op multiplies: "12.3 us, 87.0 GFLOP/s".
+    std::string time(double seconds) const;
+    double operations() const; // 0: not known, or not what the op is measured by
+};
+
+std::string facts_section(const Subject &s);
+std::string curve_section(const Subject &s);
+std::string judgement_section(const Subject &s);
+std::string best_section(const Subject &s);
+std::string reasons_section(const Subject &s);
+std::string failures_section(const Subject &s);
+
+// "rows=6, columns=16"
+std::string parameters_text(const Json &parameters);
+
+} // namespace kumiko::report

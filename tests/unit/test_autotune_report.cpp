@@ -1,0 +1,306 @@
+// The page about tuning: that it is well-formed, loads nothing, escapes what it shows, and holds the numbers.
+#include "autotune/report.h"
+#include "autotune/report/numbers.h"
+#include "autotune/report/plot.h"
+#include "autotune/tune.h"
+#include "ops/matmul.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+using namespace kumiko;
+using report::chance_curve;
+
+namespace {
+
+// What is wrong with the tags and entities; empty: nothing.
+std::string fault_of_html(const std::string &html) {
+    std::vector<std::string> open;
+    size_t at = html.find('\n'); // behind the doctype
+    while (at < html.size()) {
+        const char c = html[at];
+        if (c == '&') {
+            const size_t end = html.find(';', at);
+            if (end == std::string::npos || end > at + 7) return "a bare & at " + html.substr(at, 30);
+        }
+        if (c == '>') return "a bare > at " + html.substr(at, 30);
+        if (c != '<') {
+            at++;
+            continue;
+        }
+        size_t end = at + 1;
+        bool quoted = false;
+        for (; end < html.size() && (quoted || html[end] != '>'); end++) {
+            if (html[end] == '"') quoted = !quoted;
+            if (html[end] == '<') return "a tag in a tag at " + html.substr(at, 60);
+        }
+        if (end >= html.size()) return "a tag that does not end: " + html.substr(at, 30);
+        const std::string inside = html.substr(at + 1, end - at - 1);
+        const std::string name = inside.substr(0, inside.find_first_of(" \n/", 1));
+        if (name == "style") {
+            end = html.find("</style>", end) + 7;
+        } else if (inside[0] == '/') {
+            if (open.empty() || open.back() != inside.substr(1)) return "closed and not open: " + inside;
+            open.pop_back();
+        } else if (inside.back() != '/') {
+            open.push_back(name);
+        }
+        at = end + 1;
+    }
+    return open.empty() ? "" : "not closed: " + open.back();
+}
+
+int count(const std::string &text, const std::string &part) {
+    int n = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) n++;
+    return n;
+}
+
+bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+Op product() { return ops::matmul(Float(32), 64, 64, 64); }
+
+// A search of n candidates, of which every seventh fails; features 3 and 7 make them fast.
+std::vector<Record> records_of(const Op &op, int n) {
+    std::vector<Record> all;
+    for (int i = 0; i < n; i++) {
+        Schedule s(op);
+        auto [outer, inner] = s.stage("C").split("i", 2 + i % 16);
+        s.stage("C").reorder({outer, "j", "k", inner}).unroll(inner);
+        Record r;
+        r.key = task_key(op, Machine::host(), 1, {});
+        r.parameters = Json{{"rows", i}, {"name", "<a & \"b\">"}};
+        r.saved_schedule = s.to_json();
+        r.schedule_hash = "hash" + std::to_string(i);
+        r.library_template = "demo";
+        r.features = {features_version, std::vector<float>(feature_names().size())};
+        r.features.values[3] = static_cast<float>(i % 10);
+        r.features.values[7] = static_cast<float>(i % 3);
+        const double seconds = 1e-5 * (1 + 0.3 * (i % 10) + 0.5 * (i % 3));
+        r.timing = {seconds, seconds, 0.01, 9};
+        r.estimated_seconds = 8e-6 * (1 + 0.2 * (i % 10));
+        r.predicted = -0.3 * (i % 10) - 0.5 * (i % 3);
+        r.origin = i == 0 ? "default" : i % 4 == 1 ? "explore" : "model";
+        char created[32];
+        std::snprintf(created, sizeof created, "2026-11-20T10:%02d:00Z", i);
+        r.created = created;
+        if (i == 0) r.timing = {4e-5, 4e-5, 0.01, 9};
+        if (i % 7 == 6) {
+            r.outcome = i % 2 ? Outcome::Wrong : Outcome::Crashed;
+            r.reason = i % 2 ? "element " + std::to_string(i) + " of <C> & others differs" : "it stopped";
+            r.timing = {};
+        }
+        all.push_back(r);
+    }
+    Record rejected = all[0];
+    rejected.schedule_hash = "";
+    rejected.saved_schedule = nullptr;
+    rejected.outcome = Outcome::Illegal;
+    rejected.reason = "9 registers are too few";
+    rejected.origin = "model";
+    rejected.parameters = Json{{"rows", 99}};
+    all.push_back(rejected);
+    return all;
+}
+
+std::shared_ptr<const CostModel> model_of(const std::vector<Record> &records) {
+    ModelTask task{"task", {}, {}, {}};
+    for (const Record &r : records) {
+        if (r.outcome != Outcome::Ok) continue;
+        task.features.push_back(r.features);
+        task.seconds.push_back(r.timing.least);
+        task.estimates.push_back(r.estimated_seconds);
+    }
+    TreeOptions quick = CostModel::default_options();
+    quick.rounds = 20;
+    return std::make_shared<CostModel>(CostModel::learn({task}, quick));
+}
+
+ReportTask task_of(const Op &op, std::vector<Record> records) {
+    const TaskKey key = records[0].key;
+    return {Database::task_of(op, key), std::move(records), count_work(op, {})};
+}
+
+Record sample(double seconds, const char *origin) {
+    Record r;
+    r.origin = origin;
+    r.timing.least = std::isfinite(seconds) ? seconds : 0;
+    if (!std::isfinite(seconds)) r.outcome = Outcome::Failed;
+    return r;
+}
+
+} // namespace
+
+TEST_CASE("a page holds what was found, and needs nothing else") {
+    const Op op = product();
+    std::vector<Record> records = records_of(op, 40);
+    records[10].final_seconds = 1.02e-5;
+    const std::string html = report_page({task_of(op, records)}, {.model = model_of(records)});
+    CHECK(fault_of_html(html) == "");
+    for (const std::string loads : {"http:", "https:", "src=", "<script", "<link", "url(", "@import"})
+        CHECK_MESSAGE(!has(html, loads), loads);
+    CHECK(has(html, "prefers-color-scheme: dark"));
+    for (const std::string part :
+         {"Tuning of matmul", "A: f32 64 × 64", "Tuning curve", "What the best schedule does", "Predicted and measured",
+          "Why the model likes it", "What failed, and why", "What was rejected", "10.2 us", "51.4 GFLOP/s", "40.0 us",
+          "3.92x", "s.stage(&quot;C&quot;).split(", "<td>unroll</td>", "pairs ordered rightly",
+          "trials that this search made "
+          "by chance",
+          "Machine "})
+        CHECK_MESSAGE(has(html, part), part);
+    CHECK(has(html, Machine::host().id()));
+    // The best's unroll is explained once, in the words of its record.
+    CHECK(has(html, "<td>Replaces a loop by as many copies of its body, in the same order</td>"));
+    CHECK(has(html, feature_names()[3]));
+    // Five of forty failed: numbers 6, 13, 20, 27, 34.
+    CHECK(has(html, "<td class=\"n\">3</td><td>crashed: it stopped</td>"));
+    CHECK(has(html,
+              "<td class=\"n\">2</td><td>wrong: element # of &lt;C&gt; &amp; others differs</td><td>element 13 of"));
+    CHECK(has(html, "illegal: # registers are too few"));
+    CHECK(has(html, "35, 5, 1"));
+    CHECK(has(html, "name=&lt;a &amp; &quot;b&quot;&gt;"));
+    CHECK(!has(html, "<a & "));
+    CHECK(count(html, "<circle class=\"dot") == 3 * 35);
+    CHECK(count(html, "<svg") == 3);
+    CHECK(has(html, ">GFLOP/s</text>"));
+}
+
+TEST_CASE("names that are HTML stay text, and several tasks share a page") {
+    const Op op = product();
+    std::vector<Record> records = records_of(op, 9);
+    ReportTask first = task_of(op, records), second = first;
+    first.task.key.op = "</title><script>alert('x')</script>";
+    first.task.key.machine = "\"><img src=x>";
+    first.task.formula = "C(i, j) = A < B && \x01";
+    first.task.tensors = Json{{{"name", "<b>"}, {"type", "f32"}, {"shape", {2, 3}}}};
+    first.records[0].created = "<i>";
+    first.records[3].origin = "<u>&";
+    second.work.reset();
+    const std::string html = report_page({first, second}, {.model = std::make_shared<CostModel>()});
+    CHECK(fault_of_html(html) == "");
+    for (const std::string raw : {"<script", "<img", "<b>:", "<i>", "<u>"}) CHECK_MESSAGE(!has(html, raw), raw);
+    CHECK(has(html, "&lt;script&gt;alert(&#39;x&#39;)"));
+    CHECK(has(html, "Tuning of 2 tasks"));
+    CHECK(count(html, "<section") == 2);
+    CHECK(count(html, ">GFLOP/s</text>") == 1); // of the one whose work is known
+    CHECK(has(html, "No cost model is at hand"));
+}
+
+TEST_CASE("pages of little") {
+    const Op op = product();
+    std::vector<Record> one = records_of(op, 1);
+    one.resize(1);
+    std::string html = report_page({task_of(op, one)}, {.model = model_of(records_of(op, 20))});
+    CHECK(fault_of_html(html) == "");
+    CHECK(has(html, "The default schedule is the best"));
+    CHECK(has(html, "No trial failed"));
+    CHECK(has(html, "Too few records were made by chance"));
+    one[0].outcome = Outcome::TimedOut;
+    html = report_page({task_of(op, one)}, {.model = std::make_shared<CostModel>()});
+    CHECK(fault_of_html(html) == "");
+    CHECK(has(html, "No candidate is good"));
+    // A schedule of a newer version is not shown as if it were understood.
+    std::vector<Record> newer = records_of(op, 2);
+    newer.resize(2);
+    newer[1].saved_schedule["version"] = 2;
+    html = report_page({task_of(op, newer)}, {.model = std::make_shared<CostModel>()});
+    CHECK(has(html, "The schedule cannot be shown: the saved schedule has format version 2, newer than 1"));
+    // Records of before there were features.
+    std::vector<Record> old = records_of(op, 12);
+    for (Record &r : old) {
+        r.features = {};
+        r.predicted.reset();
+        r.estimated_seconds = 0;
+        r.origin.clear();
+    }
+    html = report_page({task_of(op, old)}, {.model = model_of(records_of(op, 20))});
+    CHECK(fault_of_html(html) == "");
+    CHECK(has(html, "the model cannot compare them"));
+    CHECK(count(html, "not known</td>") == 3);
+}
+
+TEST_CASE("what cannot be reported") {
+    const auto message = [](auto f) {
+        try {
+            f();
+        } catch (const UserError &e) {
+            return std::string(e.what());
+        }
+        return std::string("(no error)");
+    };
+    CHECK(message([] { report_page({}); }) == "there is nothing to report: no task is given");
+    ReportTask none;
+    none.task.key.op = "matmul";
+    CHECK(message([&] { report_page({none}); }) ==
+          "there is nothing to report of matmul: it has no records; tune it first");
+    Database db(":memory:");
+    CHECK(message([&] { report_tasks(db); }) == ":memory: holds no records to report; tune something first");
+    const Op op = product();
+    for (const Record &r : records_of(op, 3)) db.add(op, r);
+    CHECK(message([&] { report_tasks(db, {"matmull"}); }) ==
+          ":memory: has no records of an op \"matmull\" (did you mean 'matmul'?)");
+    const auto tasks = report_tasks(db, {"matmul"});
+    REQUIRE(tasks.size() == 1);
+    CHECK(tasks[0].records.size() == 4);
+}
+
+TEST_CASE("the expected best of n draws") {
+    const double never = std::numeric_limits<double>::infinity();
+    const auto of = [](const std::vector<double> &seconds, const char *origin, double first) {
+        std::vector<Record> all = {sample(first, "default"), sample(0.1, "model")};
+        for (double s : seconds) all.push_back(sample(s, origin));
+        return chance_curve(all);
+    };
+    // Of 1, 2, 3, 4: one draw 2.5; two draws (1+1+1+2+2+3)/6; three (1+1+1+2)/4; four 1.
+    const auto curve = of({4, 2, 3, 1}, "random", 5);
+    CHECK(curve.session);
+    CHECK(curve.samples == 4);
+    REQUIRE(curve.seconds.size() == 5);
+    CHECK(curve.seconds[0] == 5);
+    CHECK(curve.seconds[1] == doctest::Approx(2.5));
+    CHECK(curve.seconds[2] == doctest::Approx(10.0 / 6));
+    CHECK(curve.seconds[3] == doctest::Approx(1.25));
+    CHECK(curve.seconds[4] == doctest::Approx(1));
+    // A default that is better than most bounds it; a draw in vain leaves it.
+    CHECK(of({4, 2, 3, never}, "explore", 2.5).seconds[1] == doctest::Approx((2.5 + 2 + 2.5 + 2.5) / 4));
+    CHECK(!of({4, 2, 3, never}, "explore", 2.5).session);
+    // Without a default, what is in vain is left out.
+    const auto bare = of({4, 2, 3, never}, "random", never);
+    CHECK(bare.seconds[0] == doctest::Approx(3));
+    CHECK(bare.seconds.back() == doctest::Approx(2));
+    CHECK(of({1, 2, 3}, "random", 5).empty());
+    CHECK(of({never, never, never, never}, "random", 5).empty());
+}
+
+TEST_CASE("a random search beside is not part of the curve") {
+    const Op op = product();
+    std::vector<Record> records = records_of(op, 10);
+    for (int i = 0; i < 8; i++) {
+        Record r = records[2];
+        r.origin = "random";
+        r.created = "2026-11-20T09:00:00Z";
+        r.schedule_hash = "random" + std::to_string(i);
+        records.push_back(r);
+    }
+    const CostModel nothing;
+    const auto numbers = report::numbers_of(records, nothing);
+    CHECK(numbers.trials.size() == 10);
+    CHECK(numbers.by_chance == 8);
+    CHECK(numbers.chance.session);
+    CHECK(numbers.trials[0].origin == "default");
+    records.erase(records.begin() + 1,
+                  records.begin() + 10); // the default and those by chance are left: their own curve
+    CHECK(report::numbers_of(records, nothing).trials.size() == 9);
+}
+
+TEST_CASE("ticks are round") {
+    CHECK(report::ticks(0, 40, false, 8) == std::vector<double>{0, 5, 10, 15, 20, 25, 30, 35, 40});
+    CHECK(report::ticks(0.9, 21, true, 6) == std::vector<double>{1, 2, 5, 10, 20});
+    for (const auto &[low, high] : std::vector<std::pair<double, double>>{{1e-6, 1.1e-6}, {3e-9, 4e3}, {5, 19.9}}) {
+        const auto all = report::ticks(low, high, true, 6);
+        CHECK(all.size() >= 1);
+        CHECK(all.size() <= 14);
+    }
+}
