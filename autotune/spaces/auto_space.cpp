@@ -83,6 +83,8 @@ class AutoSpace : public Space {
 public:
     AutoSpace(const Op &op, const Machine &machine) : Space(op, machine) {
         for (const Stage &s : this->op().stages()) sketches_.push_back(sketch_stage(s, machine));
+        product_ = library::find_matrix_product(this->op());
+        if (product_ && !(library::is_plain(product_->a) && library::is_plain(product_->b))) product_.reset();
         place_stages();
         for (const StageSketch &s : sketches_) {
             if (s.way == StageSketch::Way::Reduction)
@@ -113,6 +115,12 @@ private:
                              [&](const StageSketch &s) { return s.stage->name == stage; });
     }
 
+    // The stage's product of matrices, when the op is one.
+    const library::MatrixProduct *product_of(const Stage &s) const {
+        return product_ && product_->contraction.sum->name == s.name ? &*product_ : nullptr;
+    }
+
+    std::optional<library::MatrixProduct> product_;
     std::vector<StageSketch> sketches_; // as the op's stages
     std::string holder_;              // the stage in whose loops others may be computed; "": there are several outputs
     std::vector<std::string> shared_; // its leading axes that may hold others
@@ -236,6 +244,13 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     const int64_t lanes = vector_lanes(machine(), stage.type), bytes = stage.type.bytes();
     const int64_t registers =
         std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
+    if (const library::MatrixProduct *p = product_of(stage)) {
+        std::vector<std::string> ways = library::product_ways(p->contraction, op(), p->a, p->b, machine());
+        std::erase_if(ways, [&](const std::string &way) { // of tiles in memory there is nothing to keep in registers
+            return library::product(way, p->contraction, op(), p->a, p->b, machine()).tiles();
+        });
+        add(name + "multiply", ways, ways.front(), false);
+    }
     if (s.vector_axes.size() > 1) add(name + "vector", s.vector_axes, s.vector_axes[0], false);
     const auto along = [&](const std::string &a) { return s.reduces(a); };
     if (std::any_of(s.vector_axes.begin(), s.vector_axes.end(), along))
@@ -325,6 +340,9 @@ std::string AutoSpace::reason_against(const Point &point) const {
         if (code_of(s, d, machine()) > most_code) return "too many copies of the tile in the code";
         if (d.choice(name + "window", "outside") == "outside" && d.yes(name + "unroll_window"))
             return "a window outside of the tile is not unrolled";
+        if (const library::MatrixProduct *p = product_of(*s.stage);
+            p && d.choice(name + "multiply", "plain") != "plain" && decided_vectors(s, d) != p->j)
+            return "the product's ways are for vectors of columns";
         if (d.number(name + "depth", 0) == 0 && d.choice(name + "rounds", "reload") == "join")
             return "one round has nothing to join";
         if (d.number("fuse", 1) == 0 && d.choice(name + "at", "") == "fuse") return "no loop holds other stages";
@@ -349,7 +367,7 @@ Schedule AutoSpace::schedule(const Point &point) const {
             ended.insert(consumer);
     }
     const auto loops_of = [&](const StageSketch &stage) {
-        LoopsPlan plan{stage, d};
+        LoopsPlan plan{stage, d, product_of(*stage.stage)};
         const std::string &name = stage.stage->name;
         if (name == holder_ && depth > 0) {
             plan.held.assign(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(depth));

@@ -1,5 +1,6 @@
 #include "autotune/spaces/sketched_loops.h"
 
+#include "dsl/types.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/structure.h"
 
@@ -20,6 +21,11 @@ public:
           lanes_(vector_lanes(schedule.machine(), stage_.type)) {
         for (const auto *axes : {&stage_.axes, &stage_.reduction_axes}) {
             for (const Axis &a : *axes) loop_.emplace(a.name(), a.name());
+        }
+        if (const std::string way = choice("multiply", "plain"); plan.product && way != "plain") {
+            const library::MatrixProduct &p = *plan.product;
+            product_ = library::product(way, p.contraction, schedule.op(), p.a, p.b, schedule.machine());
+            if (product_.group > 1) lanes_ = product_.lanes;
         }
     }
 
@@ -135,6 +141,15 @@ private:
     void reduce_tiles();
     void pack();
     void pack_read(const SketchRead &read, const std::string &where);
+    // In which the product reads it.
+    Type held_as(const SketchRead &read) const {
+        const bool operand = product_.a.bits() != 0 && plan_.product;
+        if (operand && read.tensor == plan_.product->a.tensor) return product_.a;
+        if (operand && read.tensor == plan_.product->b.tensor) return product_.b;
+        return schedule_.state().type_of(read.tensor);
+    }
+    size_t place_of_copy(const SketchRead &read, const std::string &where) const;
+    void pack_in_groups(StageHandle copy, const SketchRead &read, bool panels);
     void share();
 
     bool tiled(const std::string &axis) const {
@@ -153,7 +168,8 @@ private:
     const Stage &stage_;
     StageHandle S_;
     const std::string vector_;
-    const int lanes_;
+    int lanes_;
+    library::Product product_;                // in the sum's own type, unless one is decided for
     std::map<std::string, std::string> loop_; // of what is left of each axis
     std::vector<std::string> order_, axes_; // loops outside of the tile, outermost first, and the axes that they are of
     std::string held_;
@@ -203,38 +219,54 @@ void Loops::reduce_tiles() {
     std::vector<std::string> order = order_;
     const bool window_inside = choice("window", "outside") == "inside";
     if (!window_inside) order.insert(order.end(), sketch_.window.begin(), sketch_.window.end());
-    std::string copies;
+    std::string copies, taken;
+    const int group = product_.group;
     if (const int64_t n = number("unroll", 1); n > 1) {
-        auto [o, i] = S_.split(loop_.at(k), n, {k + ".s", k + ".u"});
+        auto [o, i] = S_.split(loop_.at(k), n * group, {k + ".s", k + ".u"});
         loop_[k] = o.name, copies = i.name;
+    }
+    if (group > 1) { // steps that the instruction takes at once
+        std::string &stepped = copies.empty() ? loop_[k] : copies;
+        auto [p, g] = S_.split(stepped, group, {k + ".p", k + ".g"});
+        stepped = p.name, taken = g.name;
     }
     order.push_back(loop_.at(k));
     if (window_inside) order.insert(order.end(), sketch_.window.begin(), sketch_.window.end());
     if (!copies.empty()) order.push_back(copies);
     order.insert(order.end(), inside.begin(), inside.end());
+    std::string vectors;
+    if (group > 1) {
+        auto [v, l] = S_.split(lanes_loop, lanes_, {vector_ + ".v", vector_ + ".l"});
+        vectors = v.name, lanes_loop = l.name;
+        order.push_back(vectors);
+    }
     if (!lanes_loop.empty()) order.push_back(lanes_loop);
+    if (group > 1) order.push_back(taken);
     reorder(order);
+    if (group > 1) S_.unroll(vectors);
     if (!copies.empty()) S_.unroll(copies);
     if (window_inside && plan_.decisions.yes(stage_.name + ".unroll_window")) S_.unroll(sketch_.window.back());
     for (const std::string &l : inside) S_.unroll(l);
-    if (!lanes_loop.empty()) S_.vectorize(lanes_loop, lanes_);
+    if (!lanes_loop.empty() && group == 1) S_.vectorize(lanes_loop, lanes_);
     pack();
     if (!order_.empty() && (!inside.empty() || !lanes_loop.empty()))
         S_.accumulate_in("registers", order_.back(), rounds ? choice("rounds", "reload") : "reload");
+    if (group > 1) S_.tensorize(lanes_loop, product_.instruction);
 }
 
 // Copies of what the tile reads, in the order in which it reads.
 void Loops::pack() {
+    if (order_.empty()) return;
     for (const SketchRead *read : packable_reads(sketch_)) {
         const std::string where = choice("pack_" + read->tensor, "none");
-        if (where != "none") pack_read(*read, where);
+        const bool needed = product_.group > 1 || held_as(*read) != schedule_.state().type_of(read->tensor);
+        if (where != "none" || needed) pack_read(*read, where == "far" ? "far" : "near");
     }
 }
 
 // "near": at the innermost loop in which the copy is read more than once; "far": further out, where it holds more, which is read more
-// than once again.
-void Loops::pack_read(const SketchRead &read, const std::string &where) {
-    if (order_.empty()) return;
+// than once again. A position in order_.
+size_t Loops::place_of_copy(const SketchRead &read, const std::string &where) const {
     const auto unused = [&](size_t d) { return !read.uses(axes_[d]); };
     // The loop outside of the next one that reads the same again.
     const auto outside_of_reuse = [&](size_t from, size_t otherwise) {
@@ -244,8 +276,42 @@ void Loops::pack_read(const SketchRead &read, const std::string &where) {
         while (d > 0 && unused(d)) d--;
         return d;
     };
-    size_t at = outside_of_reuse(order_.size() - 1, order_.size() - 1);
-    if (where == "far") at = outside_of_reuse(at, 0);
+    const size_t near = outside_of_reuse(order_.size() - 1, order_.size() - 1);
+    return where == "far" ? outside_of_reuse(near, 0) : near;
+}
+
+// The steps that an instruction takes at once lie side by side, those of its lanes behind each other.
+void Loops::pack_in_groups(StageHandle copy, const SketchRead &read, bool panels) {
+    const library::MatrixProduct &p = *plan_.product;
+    const bool columns = read.uses(p.j);
+    const std::vector<Axis> axes = copy.state().def.axes;
+    const std::string k = axes[*read.plain(p.k)].name(), x = axes[*read.plain(columns ? p.j : p.i)].name();
+    const std::string g = std::to_string(product_.group);
+    const int64_t w = width(columns ? p.j : p.i);
+    std::vector<std::string> layout;
+    std::vector<LoopName> loops;
+    for (const Axis &a : axes) {
+        if (a.name() == k || a.name() == x) continue;
+        layout.push_back(a.name());
+        loops.push_back(a.name());
+    }
+    const bool blocked = columns ? panels : w > 1;
+    if (blocked) layout.push_back(x + "/" + std::to_string(w));
+    layout.insert(layout.end(), {k + "/" + g, blocked ? x + "%" + std::to_string(w) : x, k + "%" + g});
+    copy.layout(layout);
+    if (columns && axes.back().name() == x && lanes_ > 1) {
+        auto [kp, kg] = copy.split(k, product_.group, {k + ".p", k + ".g"});
+        auto [v, l] = copy.split(x, lanes_, {x + ".v", x + ".l"});
+        loops.insert(loops.end(), {kp, v, kg, l});
+        copy.reorder(loops).unroll(kg).vectorize(l);
+    } else if (!columns && w > 1) {
+        auto [o, i] = copy.split(x, w);
+        loops.insert(loops.end(), {o, k, i});
+        copy.reorder(loops).unroll(i);
+    }
+}
+
+void Loops::pack_read(const SketchRead &read, const std::string &where) {
     const std::vector<Axis> axes = schedule_.state().axes_of(read.tensor);
     const auto along = [&](const std::string &axis) {
         const auto d = read.plain(axis);
@@ -257,9 +323,13 @@ void Loops::pack_read(const SketchRead &read, const std::string &where) {
         if (a != vector_ && t.empty() && width(a) > 1 && !along(a).empty()) t = a;
     }
     const std::string rows = t.empty() ? "" : along(t);
+    const size_t at = place_of_copy(read, where);
     bool panels = false; // several of them in a copy
     for (size_t d = at + 1; d < order_.size(); d++) panels = panels || axes_[d] == (v.empty() ? t : vector_);
+    const Type own = schedule_.state().type_of(read.tensor), held = held_as(read);
     StageHandle B = schedule_.place_in(read.tensor, where == "far" ? "L3" : "L2", stage_.name, order_[at]);
+    if (held != own) B.hold_as(type_name(held));
+    if (product_.group > 1) return pack_in_groups(B, read, panels);
     std::vector<std::string> layout;
     const std::string &blocked = v.empty() ? rows : v;
     const std::string w = std::to_string(v.empty() ? (t.empty() ? 1 : width(t)) : width(vector_));

@@ -4,15 +4,17 @@
 
 #include "autotune/spaces/decisions.h"
 #include "autotune/spaces/stage_sketch.h"
+#include "schedules/library/product.h"
 
 namespace kumiko {
 
 struct LoopsPlan {
     const StageSketch &sketch;
     const Decisions &decisions;
-    std::vector<std::string> held = {}; // leading axes in whose loops others are computed
-    int64_t held_block = 1;             // so many of the last of them at a time
-    bool parallel = false;              // the outermost loop over cores
+    const library::MatrixProduct *product = nullptr; // the stage's, which a tensor instruction may compute
+    std::vector<std::string> held = {};              // leading axes in whose loops others are computed
+    int64_t held_block = 1;                          // so many of the last of them at a time
+    bool parallel = false;                           // the outermost loop over cores
 };
 
 // The vector axis that is decided for: "" for none.

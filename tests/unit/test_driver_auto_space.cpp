@@ -70,6 +70,21 @@ TEST_CASE("products of matrices") {
     check_bits(squared_distances(33, 47, 20), 12);
 }
 
+TEST_CASE("products of bytes and halves, by tensor instructions where there are some") {
+    const Json bytes = {{"m", 33}, {"n", 70}, {"k", 50}, {"type", "u8"}, {"b_type", "i8"}};
+    check_bits(named("matmul", bytes), 10);
+    Json other = bytes;
+    other.update({{"k", 64}, {"transpose_b", true}});
+    check_bits(named("matmul", other), 6);
+    check_bits(named("matmul", {{"m", 20}, {"n", 40}, {"k", 36}, {"type", "bf16"}, {"output", "f32"}}), 6);
+    check_bits(named("matmul", {{"m", 20}, {"n", 40}, {"k", 36}, {"type", "f16"}, {"output", "f32"}}), 6);
+    // The choice is there, and what is chosen is used.
+    const Machine avx2 = Machine::named("x86-64-avx2");
+    const auto space = auto_space(named("matmul", {{"m", 64}, {"n", 64}, {"k", 64}, {"type", "u8"}, {"b_type", "i8"}}), avx2);
+    const std::string text = space->schedule(space->default_point()).to_cpp();
+    CHECK(text.find("tensorize") != std::string::npos);
+}
+
 TEST_CASE("convolutions") {
     const Json conv = {{"c", 5}, {"h", 13}, {"w", 17}, {"o", 9}, {"kh", 3}, {"kw", 3}, {"padding", 1}};
     check_bits(named("conv2d", conv), 8);
