@@ -1,12 +1,12 @@
 #include "autotune/worker.h"
 
+#include "autotune/heartbeat.h"
 #include "autotune/redis.h"
 #include "autotune/worker_job.h"
 #include "support/duration.h"
 
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <deque>
 #include <random>
 #include <set>
@@ -21,7 +21,7 @@ constexpr size_t most_held = 2;           // one is timed while the other is bui
 constexpr size_t most_jobs = 3;           // whose arrays are kept
 constexpr int turn = 16;                  // candidates of one session before another's
 const std::string block_seconds = "0.25"; // how late an interrupt, or another session, is noticed
-constexpr std::chrono::milliseconds poll_pause(250), beat_pause(1000);
+constexpr std::chrono::milliseconds poll_pause(250);
 
 std::string worker_name() {
     char host[256] = "";
@@ -35,54 +35,6 @@ int offered_threads(int threads, const Machine &machine) {
     if (threads > 0) return threads;
     return machine.find_unit("core") ? static_cast<int>(std::max<int64_t>(1, machine.units_in_all("core"))) : 1;
 }
-
-// Shows, with a connection of its own, that the worker lives, whatever is being built or measured.
-class Heartbeat {
-public:
-    Heartbeat(const RedisAddress &address, const std::string &worker, const WorkerOffer &offer)
-        : redis_(address), worker_(worker), offer_(offer.to_json()) {
-        beat();
-        thread_ = std::thread([this] { run(); });
-    }
-    ~Heartbeat() {
-        {
-            const std::lock_guard lock(mutex_);
-            stopping_ = true;
-        }
-        changed_.notify_all();
-        thread_.join();
-    }
-
-private:
-    void beat() {
-        redis_.transaction({{"SET", queue::worker(worker_), offer_, "EX", std::to_string(queue::worker_seconds)},
-                            {"SADD", queue::workers(), worker_},
-                            {"EXPIRE", queue::held(worker_), std::to_string(queue::leftover_seconds)}});
-    }
-    void run() {
-        std::unique_lock lock(mutex_);
-        while (!changed_.wait_for(lock, beat_pause, [&] { return stopping_; })) {
-            lock.unlock();
-            try {
-                beat();
-            } catch (
-                const std::exception &) { // the worker itself says what is wrong with the server, and when it gives up
-                try {
-                    redis_.reconnect();
-                } catch (const std::exception &) {
-                }
-            }
-            lock.lock();
-        }
-    }
-
-    Redis redis_;
-    std::string worker_, offer_;
-    bool stopping_ = false;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::thread thread_;
-};
 
 class Worker {
 public:
@@ -188,6 +140,15 @@ std::vector<std::string> Worker::sessions_in_turn() {
     std::vector<std::string> all =
         redis_.command({"SMEMBERS", queue::sessions(offer_.machine, offer_.threads)}).texts();
     std::sort(all.begin(), all.end());
+    std::vector<Redis::Command> questions;
+    for (const std::string &s : all) questions.push_back({"EXISTS", queue::of_session("task", s)});
+    const std::vector<RedisReply> alive = redis_.transaction(questions);
+    for (size_t i = all.size(); i-- > 0;) {
+        if (alive.at(i).integer) continue;
+        redis_.command(
+            {"SREM", queue::sessions(offer_.machine, offer_.threads), all[i]}); // one that lives adds itself again
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+    }
     const auto is_current = [&](const std::string &s) { return in_turn_ < turn ? s >= current_ : s > current_; };
     std::rotate(all.begin(), std::find_if(all.begin(), all.end(), is_current), all.end());
     in_turn_ = 0;
@@ -218,6 +179,7 @@ bool Worker::take_from(const std::string &session) {
                 redis_.command({"LMOVE", queue::of_session(kind, session), queue::held(name_), "LEFT", "RIGHT"});
             if (item.null) break;
             if (begin(item.text, kind == std::string("alone"))) return true;
+            if (refused_.count(session)) return false;
         }
     }
     return false;
@@ -241,24 +203,30 @@ void Worker::take_more() {
 bool Worker::begin(const std::string &item, bool alone) {
     const auto [session, number] = queue::parse_item_name(item);
     const RedisReply body = redis_.command({"HGET", queue::of_session("items", session), std::to_string(number)});
-    if (body.null) {
-        drop(item);
-        return false;
+    WorkerJob *job = body.null ? nullptr : job_of(session);
+    std::optional<QueueAnswer> compared;
+    if (job) {
+        current_ = session;
+        in_turn_++;
+        try {
+            const QueueItem what = QueueItem::from_json(body.text);
+            if (what.compare_seconds > 0)
+                compared = job->compare(number, what);
+            else
+                job->submit(number, what);
+        } catch (const PlacedError &e) {
+            refuse(session, e.message());
+            job = nullptr;
+        }
     }
-    WorkerJob *job = job_of(session);
     if (!job) {
-        give_back(item, alone ? "alone" : "queue");
+        refused_.count(session) ? give_back(item, alone ? "alone" : "queue") : drop(item);
         return false;
     }
-    current_ = session;
-    in_turn_++;
-    const QueueItem what = QueueItem::from_json(body.text);
-    if (what.compare_seconds > 0) {
-        answer(item, job->compare(number, what));
-        idle_.restart();
+    if (compared) {
+        answer(item, std::move(*compared));
         return true;
     }
-    job->submit(number, what);
     held_.push_back(item);
     if (alone) finish_one();
     return true;
@@ -271,24 +239,20 @@ WorkerJob *Worker::job_of(const std::string &session) {
     if (entry.job) return entry.job.get();
     const RedisReply text = redis_.command({"GET", queue::of_session("task", session)});
     std::string why;
-    if (text.null) {
-        why = "it shows no sign of life";
-        redis_.command({"SREM", queue::sessions(offer_.machine, offer_.threads), session});
-    } else {
-        try {
+    try {
+        if (!text.null)
             entry.job = std::make_unique<WorkerJob>(QueueTask::from_json(text.text), machine_, options_.measurer);
-            say(fmt::format("{}: candidates of session {}", entry.job->op_name(), session));
-        } catch (const Halide::Error &e) {
-            why = std::string("Halide: ") + e.what();
-        } catch (const PlacedError &e) {
-            why = e.message();
-        }
+    } catch (const Halide::Error &e) {
+        why = std::string("Halide: ") + e.what();
+    } catch (const PlacedError &e) {
+        why = e.message();
     }
     if (!entry.job) {
         jobs_.erase(session);
-        refuse(session, why);
+        if (!why.empty()) refuse(session, why);
         return nullptr;
     }
+    say(fmt::format("{}: candidates of session {}", entry.job->op_name(), session));
     while (jobs_.size() > most_jobs)
         jobs_.erase(std::min_element(jobs_.begin(), jobs_.end(),
                                      [](const auto &a, const auto &b) { return a.second.used < b.second.used; }));
@@ -311,7 +275,6 @@ void Worker::finish_one() {
     const std::string item = queue::item_name(current_, found.number);
     answer(item, std::move(found));
     std::erase(held_, item);
-    idle_.restart();
 }
 
 void Worker::answer(const std::string &item, QueueAnswer answer) {
@@ -324,14 +287,17 @@ void Worker::answer(const std::string &item, QueueAnswer answer) {
                             {"LREM", queue::held(name_), "1", item}});
     });
     judged_[jobs_.at(session).job->op_name()]++;
+    idle_.restart();
 }
 
 // Its session, if it still wants it, finds that it is nowhere and puts it back.
 void Worker::drop(const std::string &item) { redis_.command({"LREM", queue::held(name_), "1", item}); }
 
 void Worker::give_back(const std::string &item, const char *kind) {
+    const std::string queue = queue::of_session(kind, queue::parse_item_name(item).first);
     redis_.transaction({{"LREM", queue::held(name_), "1", item},
-                        {"LPUSH", queue::of_session(kind, queue::parse_item_name(item).first), item}});
+                        {"LPUSH", queue, item},
+                        {"EXPIRE", queue, std::to_string(queue::leftover_seconds)}});
 }
 
 void Worker::refuse(const std::string &session, const std::string &why) {
