@@ -7,13 +7,14 @@
 //   kumiko:1:task:<session>                what it tunes; a sign of life, which expires
 //   kumiko:1:items:<session>               hash: number → what to do
 //   kumiko:1:queue:<session>               list of items to be taken, first the next
-//   kumiko:1:alone:<session>               likewise of those for which a worker holds no others: comparisons, and candidates
-//                                          with which a worker died
+//   kumiko:1:alone:<session>               likewise of those for which a worker holds no others: comparisons, and
+//                                          candidates with which a worker died
 //   kumiko:1:answers:<session>             list of answers
 //   kumiko:1:refusals:<session>            hash: worker → why it does not serve this session
 //
-// An item's name is "<session>/<number>". It moves from a queue to `held` in one step (LMOVE), and from there to `answers` in one
-// transaction: whoever dies, and wherever, it is in some list, or its session puts it back. All keys of a session expire after it.
+// An item's name is "<session>/<number>". It moves from a queue to `held` in one step (LMOVE), and from there to
+// `answers` in one transaction: whoever dies, and wherever, it is in some list, or its session puts it back. All keys of a
+// session expire after it.
 #pragma once
 
 #include "autotune/judge.h"

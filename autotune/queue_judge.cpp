@@ -77,8 +77,11 @@ void QueueJudge::say(const std::string &text) const {
 void QueueJudge::put(int64_t number, const Item &item, bool first) {
     const bool alone = item.what.compare_seconds > 0 || !item.died.empty();
     const std::string queue = of(alone ? "alone" : "queue");
+    const std::string leftover = std::to_string(queue::leftover_seconds); // whatever becomes of this process
     redis_.transaction({{"HSET", of("items"), std::to_string(number), item.what.to_json()},
-                        {first ? "LPUSH" : "RPUSH", queue, queue::item_name(session_, number)}});
+                        {"EXPIRE", of("items"), leftover},
+                        {first ? "LPUSH" : "RPUSH", queue, queue::item_name(session_, number)},
+                        {"EXPIRE", queue, leftover}});
 }
 
 void QueueJudge::submit(std::vector<Candidate> candidates) {

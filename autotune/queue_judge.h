@@ -1,8 +1,8 @@
 // Hands candidates to workers (autotune/worker.h) through a Redis server, and waits for their verdicts.
 //
-// This process still searches, and lowers candidates for their features; a worker gets the op's recipe and saved schedules, builds
-// and measures. What a dead worker held is put back, to be taken alone; a candidate with which two workers died is a crash. What
-// no list holds any more, as after the server was started anew, is put back too.
+// This process still searches, and lowers candidates for their features; a worker gets the op's recipe and saved
+// schedules, builds and measures. What a dead worker held is put back, to be taken alone; a candidate with which two
+// workers died is a crash. What no list holds any more, as after the server was started anew, is put back too.
 #pragma once
 
 #include "autotune/queue_format.h"
@@ -26,13 +26,14 @@ struct QueueJudgeOptions {
 
 class QueueJudge : public Judge {
 public:
-    // Throws ServerLost when there is no server, and UserError when the recipe does not make an op of the hash in `task`.
+    // Throws ServerLost when there is no server, and UserError when the recipe does not make an op of the hash in
+    // `task`.
     QueueJudge(const QueueTask &task, QueueJudgeOptions options);
     ~QueueJudge() override; // takes away what the session has in the server
 
     void submit(std::vector<Candidate> candidates) override;
-    // Verdicts come as workers give them. Also nothing when it is over. Throws UserError when patience has ended before any
-    // worker gave a verdict, and when those that are there refuse the task.
+    // Verdicts come as workers give them. Also nothing when it is over. Throws UserError when patience has ended before
+    // any worker gave a verdict, and when those that are there refuse the task.
     std::optional<Verdict> next(double best) override;
     void cancel() override;
     // By one worker.

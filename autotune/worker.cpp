@@ -185,8 +185,8 @@ bool Worker::take_from(const std::string &session) {
     return false;
 }
 
-// With something held: the next to be built while that is measured. Not when another waits for a worker of its own, or it is another
-// session's turn.
+// With something held: the next to be built while that is measured. Not when another waits for a worker of its own, or it
+// is another session's turn.
 void Worker::take_more() {
     if (held_.size() >= most_held) return;
     if (in_turn_ >= turn) {
