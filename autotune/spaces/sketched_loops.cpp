@@ -259,7 +259,9 @@ void Loops::pack() {
     if (order_.empty()) return;
     for (const SketchRead *read : packable_reads(sketch_)) {
         const std::string where = choice("pack_" + read->tensor, "none");
-        const bool needed = product_.group > 1 || held_as(*read) != schedule_.state().type_of(read->tensor);
+        // Steps that an instruction takes at once lie side by side in rows that follow the reduction.
+        const bool grouped = product_.group > 1 && (read->uses(plan_.product->j) || read->step(plan_.product->k) != 1);
+        const bool needed = grouped || held_as(*read) != schedule_.state().type_of(read->tensor);
         if (where != "none" || needed) pack_read(*read, where == "far" ? "far" : "near");
     }
 }
