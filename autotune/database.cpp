@@ -54,6 +54,8 @@ struct Database::Contents {
         connection.run("BEGIN IMMEDIATE");
         writing = true;
         try {
+            // A newer program may have changed the file since it was opened.
+            if (const int64_t now = connection.integer("PRAGMA user_version"); now > format_version) throw_newer(now);
             f();
             connection.run("COMMIT");
             writing = false;
@@ -77,7 +79,6 @@ struct Database::Contents {
         write([&] {
             if (c.integer("SELECT count(*) FROM sqlite_schema") == 0) create_tables(c);
             int64_t now = c.integer("PRAGMA user_version");
-            if (now > format_version) throw_newer(now);
             for (; now < format_version; now++) {
                 for (const std::string &sql : migration_from(static_cast<int>(now))) c.run(sql.c_str());
             }

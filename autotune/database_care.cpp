@@ -76,6 +76,22 @@ Json DatabaseStats::json() const {
             {"tasks", all}};
 }
 
+std::string tensors_text(const Json &tensors) {
+    std::string text;
+    if (!tensors.is_array()) return text;
+    const auto member = [](const Json &t, const char *name) {
+        return t.is_object() && t.contains(name) && t[name].is_string() ? t[name].get<std::string>() : "?";
+    };
+    for (const Json &t : tensors) {
+        std::string shape;
+        if (t.is_object() && t.contains("shape")) {
+            for (const Json &n : t["shape"]) shape += (shape.empty() ? " " : " × ") + n.dump();
+        }
+        text += (text.empty() ? "" : ", ") + member(t, "name") + ": " + member(t, "type") + shape;
+    }
+    return text;
+}
+
 DatabaseStats database_stats(const Database &database) {
     DatabaseStats s;
     s.version = database.version();
@@ -132,7 +148,11 @@ PruneCount prune(Database &database, const PruneOptions &o) {
         return count;
     }
     database.all_or_nothing(go);
-    if (count.removed > 0) database.compact();
+    try {
+        if (count.removed > 0) database.compact();
+    } catch (const UserError &e) { // a disk that is full has no room for the smaller copy either
+        count.as_large = e.what();
+    }
     return count;
 }
 

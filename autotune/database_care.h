@@ -21,6 +21,9 @@ struct DatabaseStats {
     Json json() const;
 };
 
+// Of DatabaseTask::tensors: "A: f32 64 × 64, B: …".
+std::string tensors_text(const Json &tensors);
+
 DatabaseStats database_stats(const Database &database);
 
 struct PruneOptions {
@@ -39,6 +42,7 @@ struct PruneOptions {
 struct PruneCount {
     int removed = 0, left = 0;
     int tasks_removed = 0; // of which no record is left
+    std::string as_large;  // why the file could not be made smaller; new records use the room
 };
 
 // Removes records, all or nothing, and makes the file smaller. Throws UserError when the options name nothing (which

@@ -60,6 +60,9 @@ Json line_of(const DatabaseTask &task, const Record &r) {
     return j;
 }
 
+// On one line. What is no UTF-8, in a compiler's or a system's reason, becomes the sign for that.
+std::string text_of_line(const Json &line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 // A number that is at least 0; an infinite one cannot stand in JSON.
 double seconds_of(const JsonView &v) {
     if (v.number() < 0) v.fail("expected a time, found " + v.raw().dump());
@@ -206,7 +209,7 @@ void write_lines(const Database &from, std::ostream &out) {
     int64_t records = 0;
     for (const auto &task : from.tasks()) records += task.records;
     out << Json{{"kumiko", mark}, {"version", Database::format_version}, {"records", records}}.dump() << "\n";
-    from.for_each([&](const auto &task, const Record &r) { out << line_of(task, r).dump() << "\n"; });
+    from.for_each([&](const auto &task, const Record &r) { out << text_of_line(line_of(task, r)) << "\n"; });
 }
 
 MergeCount merge_lines(Database &into, std::istream &in, const std::string &document) {

@@ -24,6 +24,14 @@ Sizes parse_sizes(const Connection &c, const std::string &text) {
     }
 }
 
+Outcome parse_outcome(const Connection &c, const std::string &name) {
+    try {
+        return outcome_from_name(name);
+    } catch (const UserError &e) {
+        throw UserError("the tuning database " + c.path + " is damaged: " + e.what());
+    }
+}
+
 static_assert(std::endian::native == std::endian::little, "features are kept in little endian");
 
 Features read_features(const Connection &c, const Statement &s, int version, int bytes) {
@@ -68,7 +76,7 @@ Record read_record(const Connection &c, const Statement &s, const TaskKey &key, 
     r.schedule_hash = s.text(2);
     r.saved_schedule = parse<nlohmann::json>(c, s.text(3));
     if (r.saved_schedule.is_null()) r.schedule_hash.clear();
-    r.outcome = outcome_from_name(s.text(4));
+    r.outcome = parse_outcome(c, s.text(4));
     r.reason = s.text(5);
     r.timing = {s.real(6), s.real(7), s.real(8), static_cast<int>(s.integer(9))};
     if (!s.null(10)) r.final_seconds = s.real(10);
@@ -85,6 +93,8 @@ Record read_record(const Connection &c, const Statement &s, const TaskKey &key, 
 DatabaseTask read_task(const Connection &c, const Statement &s) {
     DatabaseTask t;
     t.key = {s.text(0), s.text(1), parse_sizes(c, s.text(2)), s.text(3), static_cast<int>(s.integer(4))};
+    if (t.key.threads < 1)
+        throw UserError("the tuning database " + c.path + " is damaged: a task of \"" + s.text(4) + "\" threads");
     t.formula = s.text(5);
     t.tensors = parse<Json>(c, s.text(6));
     return t;

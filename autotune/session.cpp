@@ -16,7 +16,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8, finalists = 10;
-constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
+constexpr double lock_timeout = 60; // a merge of large files holds a database for seconds
+constexpr int first_trials = 16;    // in small batches, so that each is chosen by what the one before taught
 
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
     if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
@@ -33,7 +34,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
       scout_(*space_, key_.threads, key_.sizes, model_for(options)),
       search_(*space_, options.seed, options.search, &scout_) {
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
-    if (!options.database.empty()) database_.emplace(options.database);
+    if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
     recall();
 }
 

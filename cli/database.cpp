@@ -28,15 +28,6 @@ std::string text_of(const Sizes &sizes) {
     return text;
 }
 
-// "A f32[64, 64], …"
-std::string text_of_tensors(const Json &tensors) {
-    std::string text;
-    for (const Json &t : tensors)
-        text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", t.value("name", "?"), t.value("type", "?"),
-                            t.value("shape", Json::array()).dump());
-    return text;
-}
-
 void list(const std::string &file, const std::string &json) {
     const Database database(file, Database::Mode::Read);
     Table table({"op", "formula", "sizes", "machine", "threads", "tried", "good", "best"});
@@ -81,7 +72,7 @@ void stats(const std::string &file, const std::string &json) {
             print_counts("machines", s.machines);
             Table table({"op", "tensors", "threads", "machine", "tried", "good", "best"});
             for (const Database::TaskSummary &t : s.tasks)
-                table.row({t.key.op, text_of_tensors(t.tensors), std::to_string(t.key.threads), t.key.machine,
+                table.row({t.key.op, tensors_text(t.tensors), std::to_string(t.key.threads), t.key.machine,
                            std::to_string(t.records), std::to_string(t.ok),
                            t.best_seconds > 0 ? duration_text(t.best_seconds) : "-"});
             std::cout << "\n" << table.text();
@@ -171,6 +162,7 @@ void prune_records(const std::string &file, const PruneOptions &options, const s
                                  options.dry_run ? "would go" : "are gone", count.left,
                                  options.dry_run ? "would stay" : "stay");
         if (count.tasks_removed > 0) std::cout << count.tasks_removed << " tasks with them\n";
+        if (!count.as_large.empty()) std::cout << "the file is as large as before: " << count.as_large << "\n";
         if (!options.dry_run)
             std::cout << fmt::format("{} before, {} now\n", bytes_text(static_cast<double>(before)),
                                      bytes_text(static_cast<double>(after)));
@@ -188,7 +180,8 @@ struct PageArguments {
     std::string file, out, cost_model;
 };
 
-// A page of the tasks of an op, or of all. With the op's shape it is one formula, whose work is known, so that rates are told.
+// A page of the tasks of an op, or of all. With the op's shape it is one formula, whose work is known, so that rates are
+// told.
 void report(const PageArguments &a) {
     const Database database(a.file, Database::Mode::Read);
     std::vector<ReportTask> tasks;

@@ -113,11 +113,24 @@ std::string Plot::html() const {
     Range across, up;
     across.logarithmic = x.logarithmic;
     up.logarithmic = y.logarithmic;
-    for (const PlotSeries &s : series) {
-        for (const auto &[px, py] : s.points) {
+    // What no measurement gives would take all of the room.
+    std::vector<PlotSeries> shown = series;
+    const auto absurd = [](const PlotAxis &axis, double v) {
+        return !(std::abs(v) < 1e15) || (axis.logarithmic && !(v > 1e-15));
+    };
+    for (PlotSeries &s : shown) {
+        PlotSeries kept = s;
+        kept.points.clear();
+        kept.notes.clear();
+        for (size_t i = 0; i < s.points.size(); i++) {
+            const auto &[px, py] = s.points[i];
+            if (absurd(x, px) || absurd(y, py)) continue;
             across.take(px);
             up.take(py);
+            kept.points.push_back(s.points[i]);
+            if (i < s.notes.size()) kept.notes.push_back(s.notes[i]);
         }
+        s = std::move(kept);
     }
     if (across.low > across.high) return "";
     if (diagonal) {
@@ -160,9 +173,9 @@ std::string Plot::html() const {
         svg += fmt::format("<path class=\"diagonal\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", X(low), Y(low), X(high),
                            Y(high));
     }
-    for (const PlotSeries &s : series) svg += shape_of(s, X, Y);
+    for (const PlotSeries &s : shown) svg += shape_of(s, X, Y);
     svg += "</svg>\n<figcaption>";
-    for (const PlotSeries &s : series) {
+    for (const PlotSeries &s : shown) {
         if (s.points.empty()) continue;
         svg += fmt::format("<span><i class=\"{}\"></i> {}</span> ", s.colour, escaped(s.name));
     }

@@ -16,7 +16,7 @@ struct PlotSeries {
     std::string name;
     std::string colour; // a class of the page's style: "best", "chance", "dot", "dot2"
     Kind kind = Kind::Dots;
-    std::vector<std::pair<double, double>> points; // finite; above 0 where the axis is logarithmic
+    std::vector<std::pair<double, double>> points; // those beyond 1e±15, and no numbers, are left out
     std::vector<std::string> notes;                // of each point, shown where one points at it; or empty
 };
 
