@@ -176,26 +176,27 @@ void prune_records(const std::string &file, const PruneOptions &options, const s
 }
 
 struct PageArguments {
-    OpArguments op;
-    std::string file, out, cost_model;
+    std::vector<std::string> ops;
+    std::string file, shape, type, out, cost_model;
 };
 
-// A page of the tasks of an op, or of all. With the op's shape it is one formula, whose work is known, so that rates are
+// A page of the tasks of some ops, or of all. With one op's shape it is one formula, whose work is known, so that rates are
 // told.
 void report(const PageArguments &a) {
     const Database database(a.file, Database::Mode::Read);
     std::vector<ReportTask> tasks;
-    if (a.op.shape.empty() && a.op.type.empty()) {
-        tasks = report_tasks(database, a.op.name.empty() ? std::vector<std::string>{} : std::vector{a.op.name});
+    if (a.shape.empty() && a.type.empty()) {
+        tasks = report_tasks(database, a.ops);
     } else {
-        if (a.op.name.empty()) throw UserError("--shape and --type belong to an op: name it");
-        const Op op = a.op.op();
+        if (a.ops.size() != 1) throw UserError("--shape and --type belong to one op: name it alone");
+        const OpArguments arguments{a.ops[0], a.shape, a.type, ""};
+        const Op op = arguments.op();
         for (ReportTask &t : report_tasks(database)) {
             if (t.task.key.op_hash != op.hash()) continue;
             t.work = count_work(op, t.task.key.sizes);
             tasks.push_back(std::move(t));
         }
-        if (tasks.empty()) throw UserError(a.file + " has no records of " + a.op.text());
+        if (tasks.empty()) throw UserError(a.file + " has no records of " + arguments.text());
     }
     write_file_atomically(a.out, report_page(tasks, {.model = cost_model_named(a.cost_model)}));
 }
@@ -262,7 +263,10 @@ void add_db(CLI::App &app) {
         command->add_subcommand("report", "a page about what tuning did: curves, predictions, failures");
     auto page = std::make_shared<PageArguments>();
     report_part->add_option("file", page->file, "the database")->required();
-    page->op.add_to(*report_part, false);
+    report_part->add_option("ops", page->ops, "operators, by their names in the database; all unless stated");
+    report_part->add_option("--shape", page->shape, "of one operator, as `kumiko tune` takes it: with its rates")
+        ->type_name("NAME=VALUE,...");
+    report_part->add_option("--type", page->type, "of the elements")->type_name("TYPE");
     report_part->add_option("--out", page->out, "the page")->type_name("FILE.html")->required();
     report_part
         ->add_option("--cost-model", page->cost_model,

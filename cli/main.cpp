@@ -41,6 +41,11 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
         if (first.starts_with("-"))
             return command.get_name() + " has no option \"" + first + "\"" +
                    suggest(first.substr(0, first.find('=')), options);
+        std::vector<std::string> parts;
+        for (const CLI::App *part : command.get_subcommands(nullptr)) parts.push_back(part->get_name());
+        if (!parts.empty())
+            return command.get_name() + " does not take a further argument \"" + first + "\"; its parts are " +
+                   quoted_list(parts) + ", and stand before a file";
         return command.get_name() + " does not take a further argument \"" + first + "\"" + suggest("", options);
     }
     for (const CLI::Option *o : command.get_options()) {

@@ -10,6 +10,7 @@ namespace kumiko::report {
 
 namespace {
 
+constexpr size_t most_dots = 1500; // of a series: pages stay small, and more are a cloud in any case
 constexpr double width = 720, height = 320, margin_left = 76, margin_right = 20, margin_top = 14, margin_bottom = 44;
 
 struct Range {
@@ -38,11 +39,16 @@ struct Range {
     }
 };
 
+// Of many dots, every how manieth is drawn.
+size_t every(const PlotSeries &s) {
+    return s.kind == PlotSeries::Kind::Dots ? 1 + (s.points.size() - 1) / most_dots : 1;
+}
+
 std::string shape_of(const PlotSeries &s, const std::function<double(double)> &X,
                      const std::function<double(double)> &Y) {
     std::string out;
     if (s.kind == PlotSeries::Kind::Dots) {
-        for (size_t i = 0; i < s.points.size(); i++) {
+        for (size_t i = 0; i < s.points.size(); i += every(s)) {
             out += fmt::format(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="3">)", s.colour, X(s.points[i].first),
                                Y(s.points[i].second));
             if (i < s.notes.size()) out += "<title>" + escaped(s.notes[i]) + "</title>";
@@ -177,7 +183,8 @@ std::string Plot::html() const {
     svg += "</svg>\n<figcaption>";
     for (const PlotSeries &s : shown) {
         if (s.points.empty()) continue;
-        svg += fmt::format("<span><i class=\"{}\"></i> {}</span> ", s.colour, escaped(s.name));
+        svg += fmt::format("<span><i class=\"{}\"></i> {}{}</span> ", s.colour, escaped(s.name),
+                           every(s) > 1 ? fmt::format(" (one of {} is drawn)", every(s)) : "");
     }
     return svg + "</figcaption></figure>\n";
 }

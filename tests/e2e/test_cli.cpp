@@ -306,6 +306,8 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("db report t.db", "--out");
     bad("db report t.db --out /nonexistent/x.html", "cannot write /nonexistent/x.html");
     bad("tune matmul --shape m=4,n=4,k=4 --report /nonexistent/x.html", "there is no folder /nonexistent");
+    bad("db report t.db matmul gelu --shape m=32,n=32,k=32 --out x.html", "--shape and --type belong to one op");
+    bad("db stat t.db", "its parts are 'stats', 'export', 'import', 'merge', 'report' and 'prune'");
     bad("db stats t.db --kep", "stats has no option \"--kep\"");
     bad("db export t.db --out /nonexistent/t.jsonl", "cannot write /nonexistent/t.jsonl: No such file or directory");
     bad("db export t.db --out /dev/full", "cannot write /dev/full");

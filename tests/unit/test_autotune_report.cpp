@@ -295,6 +295,22 @@ TEST_CASE("a random search beside is not part of the curve") {
     CHECK(report::numbers_of(records, nothing).trials.size() == 9);
 }
 
+TEST_CASE("of many dots some are drawn, and the page says so") {
+    report::Plot plot;
+    plot.x = {"x", false, [](double) { return std::string("x"); }};
+    plot.y = {"y", true, [](double) { return std::string("y"); }};
+    plot.series.resize(1);
+    for (int i = 1; i <= 4000; i++) plot.series[0].points.emplace_back(i, i);
+    plot.series[0].points.emplace_back(3, 1e300); // what no measurement gives
+    plot.series[0].points.emplace_back(3, -1);
+    plot.series[0].points.emplace_back(std::nan(""), 1);
+    const std::string html = plot.html();
+    CHECK(count(html, "<circle") == 1334);
+    CHECK(has(html, "(one of 3 is drawn)"));
+    plot.series[0].points.clear();
+    CHECK(plot.html().empty());
+}
+
 TEST_CASE("ticks are round") {
     CHECK(report::ticks(0, 40, false, 8) == std::vector<double>{0, 5, 10, 15, 20, 25, 30, 35, 40});
     CHECK(report::ticks(0.9, 21, true, 6) == std::vector<double>{1, 2, 5, 10, 20});
