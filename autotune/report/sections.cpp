@@ -156,7 +156,8 @@ std::string judgement_section(const Subject &s) {
     for (const double e : n.estimated) slow.push_back(-e);
     h += "<table>\n" + table_row({"ordered by", "candidates", "pairs ordered rightly"}, 1, "th") +
          figure_of_accuracy("the model's score when it was proposed", pair_accuracy(n.predicted, n.seconds)) +
-         figure_of_accuracy("the model before this task's measurements", pair_accuracy(n.scored, n.seconds)) +
+         figure_of_accuracy("the cost model alone, without what it learnt on the way",
+                            pair_accuracy(n.scored, n.seconds)) +
          figure_of_accuracy("the analytical estimate", pair_accuracy(slow, n.seconds)) + "</table>\n" +
          "<p class=\"soft\">Of all pairs of good candidates whose times differ by more than 1 %; chance orders 50 %. A "
          "score that was given while tuning went on is the model's of that moment: it learns from each trial.</p>\n";
@@ -166,7 +167,7 @@ std::string judgement_section(const Subject &s) {
     ranks.x = {proposed ? "place by the score when proposed" : "place by the model's score", false, plain};
     ranks.y = {"measured seconds", true, duration_text};
     PlotSeries dots{proposed ? "good candidates; first place: the best score"
-                             : "good candidates, by the model before this task's measurements",
+                             : "good candidates, by the cost model alone, without what it learnt on the way",
                     "dot",
                     PlotSeries::Kind::Dots,
                     {},
@@ -245,9 +246,10 @@ std::string reasons_section(const Subject &s) {
     if (n.best->schedule_hash == n.begun->schedule_hash) return h + "<p>The default schedule is the best.</p>\n";
     const std::vector<float> scores = s.model.score({n.best->features, n.begun->features});
     h += "<p>" +
-         escaped(fmt::format("The model before this task's measurements gives the best {:.3f} and the default {:.3f}; "
-                             "greater is faster. What makes most of the difference:",
-                             scores[0], scores[1])) +
+         escaped(fmt::format(
+             "The cost model alone, without what it learnt on the way, gives the best {:.3f} and the default {:.3f}; "
+             "greater is faster. {} What makes most of the difference:",
+             scores[0], scores[1], scores[0] < scores[1] ? "It would not have chosen so; measuring did." : "")) +
          "</p>\n<div class=\"scroll\"><table>\n" +
          table_row({"feature", "of the best", "of the default", "adds to the best", "to the default", "difference"}, 1,
                    "th");
