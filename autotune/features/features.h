@@ -21,7 +21,7 @@ struct Features {
     std::vector<float> values;
 };
 
-inline constexpr int features_version = 1;
+inline constexpr int features_version = 2;
 
 // What each value is, "bodies.0.multiply_adds".
 const std::vector<std::string> &feature_names();

@@ -104,6 +104,7 @@ public:
     Schedule schedule(const Point &point) const override;
 
 private:
+    bool held(const std::string &stage, const Decisions &d) const;
     void add(const std::string &name, const Json &values, const Json &wish, bool ordered);
     void add_number(const std::string &name, std::vector<int64_t> values, int64_t wish);
     void place_stages();
@@ -126,6 +127,7 @@ private:
     std::vector<std::string> shared_; // its leading axes that may hold others
     std::map<std::string, std::string>
         finished_in_; // consumers by the reductions that they may be computed at the end of
+    std::map<std::string, std::vector<std::string>> readers_;
     std::vector<ParameterInfo> infos_;
     Point default_;
 };
@@ -156,7 +158,7 @@ void AutoSpace::shorten(const StageSketch &s, const std::string &parameters) {
 // Where stages may be computed.
 void AutoSpace::place_stages() {
     const std::vector<Stage> &stages = op().stages();
-    std::map<std::string, std::vector<std::string>> readers;
+    std::map<std::string, std::vector<std::string>> &readers = readers_;
     const ScheduleState state = Schedule(op(), machine()).state();
     for (const Stage &s : stages) readers[s.name] = state.readers(s.name);
 
@@ -331,6 +333,21 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     }
 }
 
+// Whether the stage is computed in the loops that hold others.
+bool AutoSpace::held(const std::string &stage, const Decisions &d) const {
+    if (stage == holder_) return true;
+    const std::string place = d.choice(stage + ".at", "root");
+    if (place == "inline") {
+        const std::vector<std::string> &readers = readers_.at(stage);
+        return std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return held(r, d); });
+    }
+    for (const auto &[reduction, consumer] : finished_in_) {
+        const bool ends = reduction == holder_ || d.yes(reduction + ".finish");
+        if (consumer == stage && ends) return held(reduction, d);
+    }
+    return place == "fuse";
+}
+
 std::string AutoSpace::reason_against(const Point &point) const {
     const Decisions d(*this, point);
     for (const StageSketch &s : sketches_) {
@@ -345,7 +362,11 @@ std::string AutoSpace::reason_against(const Point &point) const {
             return "the product's ways are for vectors of columns";
         if (d.number(name + "depth", 0) == 0 && d.choice(name + "rounds", "reload") == "join")
             return "one round has nothing to join";
-        if (d.number("fuse", 1) == 0 && d.choice(name + "at", "") == "fuse") return "no loop holds other stages";
+        if (d.choice(name + "at", "") != "fuse") continue;
+        if (d.number("fuse", 1) == 0) return "no loop holds other stages";
+        const std::vector<std::string> &readers = readers_.at(s.stage->name);
+        if (!std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return held(r, d); }))
+            return "a stage is read outside of the loops that hold it";
     }
     return "";
 }

@@ -99,6 +99,7 @@ private:
         int64_t vectors = number("tile_" + vector_, 1);
         std::string run = loop_.count(vector_) ? loop_.at(vector_) : "";
         std::optional<int64_t> extent = library::constant_extent(*library::find_axis(stage_, vector_));
+        if (!plan_.held.empty() && plan_.held.back() == vector_) extent = plan_.held_block;
         std::string rows; // beside each other, where elements of neighbouring rows are read together
         for (const std::string &t : sketch_.tiles) {
             if (t != vector_ && loop_.count(t) && number("tile_" + t, 1) > 1) rows = t;
@@ -108,7 +109,8 @@ private:
             return;
         }
         if (rows.empty() && plan_.held.empty() && vector_ == stage_.axes.back().name()) {
-            std::tie(run, extent) = library::join_last_axes(schedule_.op(), schedule_, S_, stage_, lanes_ * vectors);
+            const Op op = schedule_.op(); // directives change the schedule's own
+            std::tie(run, extent) = library::join_last_axes(op, schedule_, S_, stage_, lanes_ * vectors);
         }
         const int lanes = library::fitting_lanes(stage_.type, lanes_, extent);
         if (extent) vectors = std::clamp<int64_t>(*extent / lanes, 1, vectors);

@@ -80,7 +80,8 @@ TEST_CASE("products of bytes and halves, by tensor instructions where there are 
     check_bits(named("matmul", {{"m", 20}, {"n", 40}, {"k", 36}, {"type", "f16"}, {"output", "f32"}}), 6);
     // The choice is there, and what is chosen is used.
     const Machine avx2 = Machine::named("x86-64-avx2");
-    const auto space = auto_space(named("matmul", {{"m", 64}, {"n", 64}, {"k", 64}, {"type", "u8"}, {"b_type", "i8"}}), avx2);
+    const auto space =
+        auto_space(named("matmul", {{"m", 64}, {"n", 64}, {"k", 64}, {"type", "u8"}, {"b_type", "i8"}}), avx2);
     const std::string text = space->schedule(space->default_point()).to_cpp();
     CHECK(text.find("tensorize") != std::string::npos);
 }
@@ -112,6 +113,26 @@ TEST_CASE("every op of the registry has a space whose default is legal") {
         const auto space = auto_space(op, Machine::host());
         CHECK_EQ(space->reason_against(space->default_point()), "");
         CHECK_NOTHROW(space->schedule(space->default_point()));
+    }
+}
+
+TEST_CASE("whatever is decided is a schedule or refused") {
+    for (const Op &op : {named("attention", {{"heads", 3}, {"s", 20}, {"t", 30}, {"d", 16}}),
+                         named("group_norm", {{"c", 8}, {"h", 6}, {"w", 7}, {"groups", 2}})}) {
+        const auto space = auto_space(op, Machine::named("x86-64-avx2"));
+        Random random(11);
+        int legal = 0;
+        for (int n = 0; n < 150; n++) {
+            const Point point = space->sample(random);
+            CAPTURE(space->text(point));
+            try {
+                const Schedule s = space->schedule(point);
+                legal++;
+            } catch (const UserError &) {
+            } catch (const Unsupported &) {
+            }
+        }
+        CHECK(legal > 75); // most of what has no reason against it
     }
 }
 
