@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -142,6 +143,11 @@ bool exact_with(int m, const Op &op, const Sizes &sizes) {
 } // namespace
 
 std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes) {
+    // Bytes take all of their range where they can, as what is quantised does: some kernels are for small values only.
+    const bool bytes = std::any_of(op.inputs().begin(), op.inputs().end(), [](const Input &in) {
+        return (in.type.is_int() || in.type.is_uint()) && in.type.bits() == 8;
+    });
+    if (bytes && exact_with(127, op, sizes)) return 127;
     for (int m : {4, 2, 1}) {
         if (exact_with(m, op, sizes)) return m;
     }

@@ -8,7 +8,7 @@
 
 namespace kumiko {
 
-// The largest m of 4, 2 and 1 such that with integer inputs in [-m, m] (in [0, m] for unsigned types) every value that
+// The largest m of 127 (where an input holds bytes), 4, 2 and 1 such that with integer inputs in [-m, m] (in [0, m] for unsigned types) every value that
 // the op computes is an integer which its type holds exactly: then neither the order of sums nor contraction to FMA
 // changes a bit, and a check may demand equal bits. Nothing when the op divides, calls functions, or sums too many
 // terms. A last rounding to a narrower output type is allowed: it is done once, whatever the schedule.

@@ -171,6 +171,10 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
     if (n > 0) take(space_.default_point(), "default", proposals);
     if (proposals.empty() && n > 0 && seen_.insert(space_.default_point()).second)
         proposals.push_back({space_.default_point(), "default"}); // tried in any case
+    while (!suggested_.empty() && proposals.size() < n) {
+        take(suggested_.front(), "hint", proposals);
+        suggested_.erase(suggested_.begin());
+    }
     if (method_ == SearchMethod::Random) {
         propose_random(n, "random", proposals);
     } else if (method_ == SearchMethod::Model && advisor_) {

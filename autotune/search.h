@@ -28,7 +28,7 @@ public:
 
 struct Proposal {
     Point point;
-    std::string origin; // "default", "random", "model", "evolution", "explore", "descent"
+    std::string origin; // "default", "hint", "random", "model", "evolution", "explore", "descent"
 };
 
 class Search {
@@ -40,6 +40,8 @@ public:
     // Up to n points that were not proposed or told before; fewer when the space seems used up. `left`: how many will be proposed
     // in all from here on, 0: unknown.
     std::vector<Proposal> propose(size_t n, size_t left = 0);
+    // A point that did well elsewhere: it is proposed right after the default.
+    void suggest(const Point &point) { suggested_.push_back(point); }
     // What became of a point: seconds, or infinity.
     void tell(const Point &point, double seconds);
 
@@ -64,6 +66,7 @@ private:
     const SearchMethod method_;
     Advisor *advisor_;
     ParameterModel parameters_;
+    std::vector<Point> suggested_;
     std::set<Point> seen_;
     std::map<Point, double> told_;
     std::vector<std::pair<double, Point>> best_; // ascending

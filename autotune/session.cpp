@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -17,7 +18,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8, finalists = 10;
 constexpr double lock_timeout = 60; // a merge of large files holds a database for seconds
-constexpr int first_trials = 16;    // in small batches, so that each is chosen by what the one before taught
+constexpr size_t most_hints = 4;
+constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
 
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
     if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
@@ -36,6 +38,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
     if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
     recall();
+    take_hints();
 }
 
 Session::~Session() = default;
@@ -66,6 +69,28 @@ void Session::recall() {
     }
     best_ = database_->best(key_, space_->machine());
     if (best_ && !records_.count(best_->schedule_hash)) best_.reset();
+}
+
+// What was best for this op on other machines, and for others of its name, is worth a trial where it is legal here: a hint, and no
+// measurement.
+void Session::take_hints() {
+    if (!database_ || options_.fresh || options_.search == SearchMethod::Random) return;
+    std::vector<Record> all;
+    for (const Database::TaskSummary &t : database_->tasks()) {
+        const bool here = t.key.op_hash == key_.op_hash && t.key.sizes == key_.sizes && t.key.machine == key_.machine &&
+                          t.key.threads == key_.threads;
+        if (t.key.op != key_.op || here || t.ok == 0) continue;
+        auto record = database_->best(t.key, machine_);
+        if (record && record->library_template == template_name_) all.push_back(std::move(*record));
+    }
+    std::stable_partition(all.begin(), all.end(), [&](const Record &r) { return r.key.op_hash == key_.op_hash; });
+    if (all.size() > most_hints) all.resize(most_hints);
+    for (const Record &r : all) {
+        try {
+            search_.suggest(space_->from_json(r.parameters));
+        } catch (const UserError &) {
+        } // not among what is legal here
+    }
 }
 
 bool Session::out_of_time() const {

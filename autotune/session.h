@@ -36,6 +36,7 @@ public:
 private:
     const Space *choose_space();
     void recall();
+    void take_hints();
     bool out_of_time() const;
     bool used_up() const;
     std::vector<Candidate> next_batch(size_t n);

@@ -171,7 +171,7 @@ TEST_CASE("functions are checked against a bound") {
 TEST_CASE("which ops are exact") {
     CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64), {}) == 4);
     CHECK(exact_input_magnitude(ops::matmul(Float(16), 8, 8, 2000), {}) == 4); // summed in f32, rounded once
-    CHECK(exact_input_magnitude(ops::matmul(Int(8), 8, 8, 64), {}) == 4);
+    CHECK(exact_input_magnitude(ops::matmul(Int(8), 8, 8, 64), {}) == 127);
     CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.bias = true, .activation = "relu"}), {}) == 4);
     CHECK(!exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.activation = "gelu"}), {}));
     CHECK(exact_input_magnitude(ops::conv2d(Float(32), 1, 64, 56, 56, 64, 3, 3, ops::Conv2dOptions().padding(1)), {}) ==

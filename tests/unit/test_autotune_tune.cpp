@@ -82,6 +82,27 @@ TEST_CASE("tuning finds the vectors, keeps what it measured, and resumes") {
     CHECK(found->schedule_hash == best_record.schedule_hash);
 }
 
+TEST_CASE("what was best for another shape is tried early") {
+    const Op first = ops::matmul(Float(32), 64, 64, 64), second = ops::matmul(Float(32), 64, 96, 64);
+    const auto space = blocks(first), other = blocks(second);
+    TuneOptions options;
+    options.threads = 1;
+    options.database = fresh_file("hints.db");
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0.03;
+    options.trials = 24;
+    options.space = space.get();
+    const Record best_record = tune(first, Machine::host(), CpuTarget::host(), options);
+    options.trials = 2;
+    options.space = other.get();
+    TuneReport report;
+    tune(second, Machine::host(), CpuTarget::host(), options, &report);
+    REQUIRE(report.records.size() == 2);
+    CHECK_EQ(report.records[0].origin, "default");
+    CHECK_EQ(report.records[1].origin, "hint");
+    CHECK_EQ(report.records[1].parameters, best_record.parameters);
+}
+
 TEST_CASE("a session ends when it is told to, with the best so far") {
     Op op = ops::matmul(Float(32), 32, 32, 32);
     auto space = blocks(op);
