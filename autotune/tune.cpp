@@ -2,6 +2,7 @@
 
 #include "autotune/session.h"
 #include "autotune/spaces/auto_space.h"
+#include "autotune/spaces/stage_sketch.h"
 #include "schedules/library/table.h"
 
 #include <algorithm>
@@ -42,8 +43,12 @@ void show_notice(const TuneOptions &options, Progress *progress, const std::stri
 
 std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind) {
     const LibraryTemplate &fitting = *library::find_template(op, machine); // the last one takes any op
-    const auto reduces = [](const Stage &s) { return s.is_reduction(); };
-    const bool poor = fitting.name == "elementwise" && std::any_of(op.stages().begin(), op.stages().end(), reduces);
+    // Schedules of rows and of anything keep no tile of results: they leave what tiles would read less.
+    const bool general = fitting.name == "elementwise" || fitting.name == "rows" || fitting.name == "reduce";
+    const bool poor =
+        general && std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) {
+            return s.is_reduction() && (fitting.name == "elementwise" || !sketch_stage(s, machine).tiles.empty());
+        });
     if (kind == SpaceKind::Auto || (kind == SpaceKind::Fitting && poor)) return {"auto", auto_space(op, machine)};
     return {fitting.name, fitting.make_space(op, machine)};
 }

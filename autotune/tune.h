@@ -22,7 +22,9 @@ namespace kumiko {
 
 // What is searched.
 enum class SpaceKind {
-    Fitting, // the library's schedule that fits the op; where only the one for anything does, and there is a reduction, Auto
+    // The library's schedule that fits the op; Auto where that is the one for anything and the op reduces, or one for rows and a
+    // reduction reads the same for several of its results.
+    Fitting,
     Library,
     Auto, // a space made from the formula's structure (autotune/spaces/auto_space.h)
 };

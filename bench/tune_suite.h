@@ -31,7 +31,7 @@ struct TuneSuiteRow {
     double plain = 0;                   // of the library's schedule for anything, where that is the only one that fits
     double formula = 0;                 // of the best in the space made from the formula; 0: not asked for
     int known_trials = 0;               // that the best known took
-    int trials = 0, reached_random = 0; // trials after which tuning was as good as all of the random ones; 0: never
+    int trials = 0, reached_random = 0; // trials after which tuning was within 2 % of the best random one; 0: never
     double seconds = 0, search_seconds = 0;      // of the tuning; of them, those in which the tuner thought
     double gflops = 0;                           // of the tuned one; 0 where GB/s is the measure
     std::optional<Accuracy> learned, analytical; // on the random samples

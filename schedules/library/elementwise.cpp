@@ -137,6 +137,7 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     }
     const auto consumers = s.state().consumers(stage.name);
     if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return;
+    if (!s.state().stage(consumers[0]).finished_by.empty()) return; // by another that it reads
     const Stage &consumer = s.state().stage(consumers[0]).def;
     const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || !scanned_axis(consumer).empty() ||

@@ -3,6 +3,7 @@
 // Sanitized: --test-case=*requantised*,*transposed
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
+#include "dsl/reduction.h"
 #include "ops/ops.h"
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
@@ -114,6 +115,13 @@ TEST_CASE("products whose second operand was packed ahead of time") {
     ahead(ops::matmul(u8, 33, 40, 50, {.b_type = i8}));
     ahead(ops::matmul(i8, 14, 19, 21));
     ahead(ops::matmul(f32, 20, 18, 24, {.batch = 3}));
+}
+
+TEST_CASE("two products that one stage joins") {
+    Axis i("i", 20), j("j", 70), k("k", 30);
+    Tensor X = input("X", Float(32), {i, k}), U = input("U", Float(32), {k, j}), V = input("V", Float(32), {k, j});
+    Tensor A = compute("A", {i, j}, sum(X(i, k) * U(k, j), k)), B = compute("B", {i, j}, sum(X(i, k) * V(k, j), k));
+    check_op(Op("joined", {X, U, V}, {compute("G", {i, j}, A(i, j) * max(B(i, j), 0.f))}), "elementwise");
 }
 
 TEST_CASE("sums of bytes that are requantised at their end") {
