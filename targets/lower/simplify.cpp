@@ -2,6 +2,9 @@
 // it, but for the offsets of the loads inside it.
 #include "targets/lower/lowering.h"
 
+#include <map>
+#include <utility>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -28,6 +31,13 @@ bool is_index(const Expr &e) {
     return v.plain;
 }
 
+// Places of accumulators are numbers, and most predicates are true.
+bool is_number(const Expr &e) {
+    if (const auto *r = e.as<Ramp>()) return is_number(r->base) && is_number(r->stride);
+    if (const auto *b = e.as<Broadcast>()) return is_number(b->value);
+    return e.as<IntImm>() || e.as<UIntImm>();
+}
+
 // What is left of a division of neighbours: (6 x + 1) % 12 is (6 x) % 12 + 1.
 class SplitRemainders : public IRMutator {
     using IRMutator::visit;
@@ -50,9 +60,16 @@ private:
     using IRMutator::visit;
     Bounds bounds_;
 
+    // Unrolled copies hold the same indices many times over: what was simplified within the loops that stand now.
+    std::map<Expr, Expr, IRDeepCompare> known_;
+
     Expr offset(const Expr &e) {
+        if (is_number(e)) return e;
+        if (const auto found = known_.find(e); found != known_.end()) return found->second;
         const Expr inner = IRMutator::mutate(e); // loads inside an index (a gather)
-        return is_index(inner) ? simplify(split_remainders(inner), true, bounds_) : inner;
+        const Expr simple = is_index(inner) ? simplify(split_remainders(inner), true, bounds_) : inner;
+        known_.emplace(e, simple);
+        return simple;
     }
     Expr condition(const Expr &e) { return offset(e); }
 
@@ -92,7 +109,9 @@ private:
         const Expr min = offset(op->min), extent = offset(op->extent);
         if (is_const_zero(extent)) return Evaluate::make(0);
         bounds_.push(op->name, Interval(min, simplify(min + extent - 1)));
+        const auto outside = std::exchange(known_, {});
         Stmt body = mutate(op->body);
+        known_ = outside;
         bounds_.pop(op->name);
         return For::make(op->name, min, extent, op->for_type, op->partition_policy, op->device_api, body);
     }
