@@ -52,10 +52,12 @@ ChipJudge::~ChipJudge() {
     for (std::thread &t : workers_) t.join();
 }
 
-void ChipJudge::submit(std::vector<Candidate> candidates) {
+void ChipJudge::submit(std::vector<Candidate> candidates) { submit(std::move(candidates), best_); }
+
+void ChipJudge::submit(std::vector<Candidate> candidates, double best) {
     {
         const std::lock_guard lock(mutex_);
-        for (Candidate &c : candidates) waiting_.emplace_back(submitted_++, std::move(c));
+        for (Candidate &c : candidates) waiting_.push_back({submitted_++, best, std::move(c)});
     }
     changed_.notify_all();
 }
@@ -65,11 +67,10 @@ void ChipJudge::work() {
     while (true) {
         changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
         if (stopping_) return;
-        auto [number, candidate] = std::move(waiting_.front());
+        auto [number, best, candidate] = std::move(waiting_.front());
         waiting_.pop_front();
         busy_++;
         const size_t generation = generation_;
-        const double best = best_;
         lock.unlock();
         Verdict verdict{std::move(candidate), {}};
         verdict.measured = measure(verdict.candidate, best);
@@ -143,7 +144,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
 std::vector<double> ChipJudge::compare(std::vector<Candidate> candidates, double) {
     cancel();
     std::vector<double> seconds;
-    submit(std::move(candidates));
+    submit(std::move(candidates), std::numeric_limits<double>::infinity()); // all to their ends
     while (const auto verdict = next(best_)) {
         if (verdict->measured.outcome != Outcome::Ok) {
             cancel();

@@ -25,18 +25,24 @@ public:
     std::optional<Verdict> next(double best) override;
     void cancel() override;
     std::vector<double> compare(std::vector<Candidate> candidates, double seconds) override;
-    size_t wanted() const override { return 2 * workers_.size(); }
+    size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same
     JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0}; }
 
 private:
     Measured measure(Candidate &candidate, double best) const;
     void work();
+    void submit(std::vector<Candidate> candidates, double best);
 
     const Space &space_;
     JudgedArrays arrays_;
     double reference_seconds_ = 0;
 
-    std::deque<std::pair<size_t, Candidate>> waiting_; // by their numbers
+    struct Job {
+        size_t number;
+        double best; // when it was submitted: what is waited for does not depend on which simulation ends first
+        Candidate candidate;
+    };
+    std::deque<Job> waiting_;
     std::map<size_t, Verdict> done_;
     size_t submitted_ = 0, returned_ = 0;
     int busy_ = 0;

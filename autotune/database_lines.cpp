@@ -130,6 +130,11 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
         r.timing = {seconds_of(line["least"]), seconds_of(line["median"]), seconds_of(line["spread"]),
                     static_cast<int>(line["samples"].integer(0, 1 << 30))};
     r.final_seconds = optional_of(line["final_seconds"]);
+    const auto above_zero = [&](const char *name, double seconds) {
+        if (!(seconds > 0)) line[name].fail("a kernel takes some time");
+    };
+    if (r.outcome == Outcome::Ok) above_zero("least", r.timing.least), above_zero("median", r.timing.median);
+    if (r.final_seconds) above_zero("final_seconds", *r.final_seconds);
     r.build_seconds = seconds_of(line["build_seconds"]);
     if (const JsonView seed = line["seed"]; seed.raw().is_number_unsigned())
         r.seed = seed.raw().get<uint64_t>();

@@ -65,10 +65,12 @@ void Session::recall() {
         trials_++;
         report_.known++;
         if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
+        if (r.origin == "default" && r.outcome == Outcome::Ok) report_.default_seconds = r.seconds();
+        // Compared side by side before measured once, as the database has it.
+        const auto rank = [](const Record &x) { return std::pair(!x.final_seconds, x.seconds()); };
+        if (r.outcome == Outcome::Ok && (!best_ || rank(r) < rank(*best_))) best_ = r;
         records_[r.schedule_hash] = r;
     }
-    best_ = database_->best(key_, space_->machine());
-    if (best_ && !records_.count(best_->schedule_hash)) best_.reset();
 }
 
 // What was best for this op on other machines, and for others of its name, is worth a trial where it is legal here: a hint, and no
@@ -98,7 +100,7 @@ bool Session::out_of_time() const {
     return options_.seconds > 0 && watch_.seconds() > options_.seconds - options_.final_seconds && report_.measured > 0;
 }
 
-bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + 20 * options_.trials; }
+bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + int64_t(20) * options_.trials; }
 
 bool Session::over() const { return trials_ >= options_.trials || out_of_time() || used_up(); }
 

@@ -85,21 +85,24 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
     std::vector<TuneReport> own;
     std::vector<TuneReport> &all = reports ? *reports : own;
     all.assign(tasks.size(), {});
-    const int budget = options.trials * static_cast<int>(tasks.size());
+    const int64_t budget = int64_t(options.trials) * static_cast<int64_t>(tasks.size());
     std::vector<TuneOptions> each(tasks.size(), options);
     const Stopwatch watch;
     std::vector<std::unique_ptr<Session>> sessions;
     for (size_t i = 0; i < tasks.size(); i++) {
-        each[i].trials = 4 * options.trials;
+        each[i].trials = static_cast<int>(std::min<int64_t>(int64_t(4) * options.trials, INT32_MAX));
         each[i].recipe = tasks[i].recipe;
         sessions.push_back(std::make_unique<Session>(tasks[i].op, machine, cpu, each[i], all[i]));
     }
+    // What was known of a task beyond its share was not taken from the others'.
+    std::vector<int> beyond;
+    for (const auto &s : sessions) beyond.push_back(std::max(0, s->trials() - options.trials));
     const auto spent = [&] {
-        int sum = 0;
-        for (const auto &s : sessions) sum += s->trials();
+        int64_t sum = 0;
+        for (size_t i = 0; i < sessions.size(); i++) sum += sessions[i]->trials() - beyond[i];
         return sum;
     };
-    const auto progress = make_progress(options, "tuning", budget);
+    const auto progress = make_progress(options, "tuning", static_cast<int>(std::min<int64_t>(budget, INT32_MAX)));
     for (const auto &s : sessions)
         s->on_notice([&](const std::string &text) { show_notice(options, progress.get(), text); });
     while (spent() < budget) {
@@ -113,8 +116,9 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
             if (!s.over() && gain > most) next = &s, most = gain, which = i;
         }
         if (!next || (options.interrupt && *options.interrupt)) break;
-        next->advance(std::min(slice, budget - spent()),
-                      [&] { progress->update(spent(), tasks[which].op.name() + ": " + next->note()); });
+        next->advance(static_cast<int>(std::min<int64_t>(slice, budget - spent())), [&] {
+            progress->update(static_cast<int>(spent()), tasks[which].op.name() + ": " + next->note());
+        });
         if (sessions.size() > 4) next->rest(); // arrays of many tasks together may be large
     }
     progress->finish();

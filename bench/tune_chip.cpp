@@ -21,6 +21,7 @@ std::vector<ChipTuneRow> run_chip_tune_suite(const std::string &machine, const T
                                              const std::function<void(const std::string &)> &progress) {
     const Machine chip = machine_named(machine);
     std::vector<ChipTuneRow> rows;
+    require_task(chip_tune_cases(), options.only);
     for (const TuneCase &c : chip_tune_cases()) {
         if (c.name.find(options.only) == std::string::npos) continue;
         if (progress) progress(machine + ": " + c.name);
@@ -57,8 +58,7 @@ std::string chip_tune_suite_text(const std::vector<ChipTuneRow> &rows) {
             failures += r.name + ": " + r.failure + "\n";
             continue;
         }
-        gains += std::log(r.untuned / r.tuned);
-        counted++;
+        if (r.untuned > 0) gains += std::log(r.untuned / r.tuned), counted++;
         table.row({r.name, fmt::format("{:.1f} µs", r.untuned * 1e6), fmt::format("{:.1f} µs", r.tuned * 1e6),
                    fmt::format("{:.2f}", r.untuned / r.tuned), fmt::format("{}", r.trials), fmt::format("{}", r.bad),
                    fmt::format("{:.2f}", r.seconds / r.trials)});

@@ -237,6 +237,7 @@ std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOp
                                          const std::function<void(const std::string &)> &progress) {
     Known known(options.known);
     std::vector<TuneSuiteRow> rows;
+    require_task(tune_cases(), options.only);
     for (const TuneCase &c : tune_cases()) {
         if (c.name.find(options.only) == std::string::npos) continue;
         if (progress) progress(c.name);

@@ -3,6 +3,9 @@
 #include "dsl/reduction.h"
 #include "dsl/tensor.h"
 #include "ops/registry.h"
+#include "support/error.h"
+
+#include <algorithm>
 
 namespace kumiko::bench {
 
@@ -72,6 +75,14 @@ std::vector<TuneCase> tune_cases() {
     all.push_back({"gated product 128x512x256", gated_product(128, 512, 256)});
     all.push_back({"correlation 32x32x128, 9 shifts", correlation(32, 32, 128, 9)});
     return all;
+}
+
+void require_task(const std::vector<TuneCase> &cases, const std::string &text) {
+    const auto named = [&](const TuneCase &c) { return c.name.find(text) != std::string::npos; };
+    if (std::any_of(cases.begin(), cases.end(), named)) return;
+    std::string names;
+    for (const TuneCase &c : cases) names += "\n  " + c.name;
+    throw UserError("no task of the suite has \"" + text + "\" in its name; there are:" + names);
 }
 
 std::vector<TuneCase> chip_tune_cases() {

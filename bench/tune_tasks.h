@@ -15,5 +15,7 @@ struct TuneCase {
 
 std::vector<TuneCase> tune_cases();
 std::vector<TuneCase> chip_tune_cases();
+// Throws UserError when none has the text in its name.
+void require_task(const std::vector<TuneCase> &cases, const std::string &text);
 
 } // namespace kumiko::bench

@@ -40,6 +40,8 @@ void run_tune(const BenchArguments &a, const Target &target) {
 }
 
 void run_tune_chip(const BenchArguments &a) {
+    if (!a.page.empty() || !a.shape.empty())
+        throw UserError("the suite tune-chip takes no --page and no --shape; --only names its tasks");
     std::vector<bench::ChipTuneRow> rows;
     {
         Progress progress(std::cerr, progress_style(2, a.quiet), "tuning", 0);

@@ -3,6 +3,7 @@
 
 #include "autotune/hints.h"
 #include "autotune/work.h"
+#include "driver/machines.h"
 #include "driver/tuned.h"
 #include "ops/registry.h"
 #include "ops/shared_object.h"
@@ -60,7 +61,9 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     }
     throw UserError(database +
                     " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                    a.text() + " --db " + database + (threads == 1 ? "" : fmt::format(" --threads {}", threads)));
+                    a.text() + " --db " + database +
+                    (machine.id() == Machine::host().id() ? std::string() : " --target " + machine.name) +
+                    (threads == 1 ? "" : fmt::format(" --threads {}", threads)));
 }
 
 // For an op that this program does not know, one of somebody's shared object: what the database has under its name.
@@ -101,13 +104,15 @@ void add_best(CLI::App &app) {
     auto *command = app.add_subcommand("best", "the best schedule that a tuning database knows for an op");
     struct DatabaseArguments {
         OpArguments op;
-        std::string database = "tuning.db", form = "cpp", json;
+        std::string database = "tuning.db", form = "cpp", json, target = "host";
         int threads = 1;
         bool any = false;
     };
     auto a = std::make_shared<DatabaseArguments>();
     a->op.add_to(*command);
     command->add_option("--db", a->database, "the database")->type_name("FILE")->capture_default_str();
+    command->add_option("--target", a->target, "the machine that it was tuned for: host, a level, or a simulated chip")
+        ->capture_default_str();
     command->add_option("--threads", a->threads, "tuned for so many threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
@@ -122,7 +127,7 @@ void add_best(CLI::App &app) {
              "op of a shared object, by its name in the database)\n  kumiko best softmax --shape "
              "m=1536,n=128 --as json > softmax.json");
     command->callback([a] {
-        const Machine machine = Machine::host();
+        const Machine machine = machine_named(a->target);
         const bool by_name = a->op.shape.empty() && a->op.type.empty() && !is_known(a->op.name);
         const Found found = by_name ? best_by_name(a->op.name, machine, a->database, a->threads, a->any)
                                     : best_of(a->op, machine, a->database, a->threads, a->any);

@@ -151,8 +151,15 @@ void merge_all(const std::string &into, const std::vector<std::string> &from, co
     write_json(json, {{"added", all.added}, {"better", all.better}, {"same", all.same}});
 }
 
+// Refuses what prune would, before the file is opened for writing.
+void prune_dry(const std::string &file, PruneOptions options) {
+    options.dry_run = true;
+    Database database(file, Database::Mode::Read);
+    prune(database, options);
+}
+
 void prune_records(const std::string &file, const PruneOptions &options, const std::string &json) {
-    if (!std::filesystem::exists(file)) Database(file, Database::Mode::Read); // says so
+    prune_dry(file, options);
     Database database(file, options.dry_run ? Database::Mode::Read : Database::Mode::ReadWrite);
     const int64_t before = database_stats(database).bytes;
     const PruneCount count = prune(database, options);

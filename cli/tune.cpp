@@ -82,7 +82,14 @@ OpRecipe recipe_of(const std::string &name, const Json &parameters) {
 }
 
 void run_tune(TuneArguments a) {
-    if (!a.page.empty()) require_folder_of(a.page);
+    for (const std::string &file : {a.page, a.json == "-" ? "" : a.json}) {
+        if (!file.empty()) require_folder_of(file);
+    }
+    if (!a.options.workers.empty() && a.target != "host")
+        throw UserError(
+            "workers measure on their own machines: --workers goes with --target host alone; a worker under "
+            "`kumiko --limit " +
+            a.target + " worker …` serves `kumiko --limit " + a.target + " tune …`");
     // Programs of the chip are simulated here, and a level's kernels run here.
     const Target target = is_chip(a.target)    ? Target{machine_named(a.target), CpuTarget::host()}
                           : a.target == "host" ? Target::host()
@@ -143,7 +150,8 @@ void run_tune(TuneArguments a) {
         if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
         const std::string tried = fmt::format("{}", report.measured + report.known);
         if (!found[i]) {
-            table.row({tasks[i].name, "-", "none is good", "-", tried, duration_text(report.seconds)});
+            table.row({tasks[i].name, "-", report.measured + report.known > 0 ? "none is good" : "not tried", "-",
+                       tried, duration_text(report.seconds)});
         } else {
             const Record &best = *found[i];
             const Work work = count_work(tasks[i].op, a.options.sizes);

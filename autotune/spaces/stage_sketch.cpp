@@ -71,7 +71,7 @@ StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
     StageSketch s;
     s.stage = &stage;
     for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
-        for (const Axis &a : *axes) s.steps *= std::max<int64_t>(extent_of(a), 1);
+        for (const Axis &a : *axes) s.steps *= extent_of(a);
     }
     for (const Expr &e : stage.expressions()) {
         for (const Call *call : tensor_reads(e)) {

@@ -111,7 +111,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     auto [io, ii] = C.split(it, p.rows, {i + ".o", i + ".i"});
     LoopName jt = j, jc = "";
     if (by_columns || by_grid) {
-        const int64_t down = by_grid && r.M ? std::min(threads, (*r.M + p.row_block - 1) / p.row_block) : 1;
+        const int64_t down =
+            by_grid && r.M ? std::clamp<int64_t>((*r.M + p.row_block - 1) / p.row_block, 1, threads) : 1;
         const int64_t across = (threads + down - 1) / down;
         const int64_t block = r.N ? even_block(*r.N, (*r.N + across - 1) / across, plan.columns) : plan.columns * 8;
         auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
