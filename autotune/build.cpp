@@ -1,5 +1,6 @@
 #include "autotune/build.h"
 
+#include "autotune/failure.h"
 #include "autotune/work.h"
 #include "support/duration.h"
 #include "support/hash.h"
@@ -10,24 +11,9 @@ namespace kumiko {
 
 namespace {
 
-// Runs f; what it throws becomes the candidate's outcome. The first line of a message tells the kind of failure, the
-// rest shows nests; the place is one in the source of the library's schedules.
-template<typename F>
-void attempt(Candidate &candidate, Outcome outcome, F f) {
-    try {
-        f();
-        return;
-    } catch (const Halide::Error &e) {
-        candidate.reason = std::string("Halide: ") + e.what();
-    } catch (const PlacedError &e) {
-        candidate.reason = e.message();
-    } catch (const std::exception &e) {
-        candidate.reason = e.what();
-    } catch (...) {
-        candidate.reason = "an error of an unknown kind";
-    }
-    candidate.outcome = outcome;
-    candidate.reason = candidate.reason.substr(0, candidate.reason.find('\n'));
+// Runs f; what it throws becomes the candidate's outcome.
+void attempt(Candidate &candidate, Outcome outcome, const std::function<void()> &f) {
+    if (auto reason = failure_of(f)) candidate.outcome = outcome, candidate.reason = std::move(*reason);
 }
 
 // Unrolled without measure, a nest takes seconds to compile and never wins.

@@ -1,5 +1,6 @@
 #include "autotune/chip_judge.h"
 
+#include "autotune/failure.h"
 #include "support/duration.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
@@ -11,25 +12,6 @@
 namespace kumiko {
 
 namespace {
-
-// The first line tells the kind of failure.
-std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
-
-template<typename F>
-bool attempt_on_chip(Measured &measured, Outcome outcome, F f) {
-    try {
-        f();
-        return true;
-    } catch (const Halide::Error &e) {
-        measured.reason = std::string("Halide: ") + e.what();
-    } catch (const PlacedError &e) {
-        measured.reason = first_line(e.message());
-    } catch (const std::exception &e) {
-        measured.reason = first_line(e.what());
-    }
-    measured.outcome = outcome;
-    return false;
-}
 
 constexpr double patience = 8; // times the best one's steps
 
@@ -103,10 +85,15 @@ void ChipJudge::cancel() {
 Measured ChipJudge::measure(Candidate &candidate, double best) const {
     if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
     Measured measured;
+    const auto attempt_on_chip = [&](Outcome outcome, const std::function<void()> &f) {
+        auto reason = failure_of(f);
+        if (reason) measured.outcome = outcome, measured.reason = std::move(*reason);
+        return !reason;
+    };
     const Stopwatch watch;
     std::optional<ChipProgram> program;
-    const bool built = attempt_on_chip(measured, Outcome::Unbuildable,
-                                       [&] { program = compile_chip(space_.schedule(candidate.point)); });
+    const bool built =
+        attempt_on_chip(Outcome::Unbuildable, [&] { program = compile_chip(space_.schedule(candidate.point)); });
     candidate.build_seconds = watch.seconds();
     if (!built) return measured;
 
@@ -121,7 +108,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
         const double cycles = best * program->config().clock_ghz * 1e9;
         options.max_steps = 1000 + static_cast<uint64_t>(patience * cycles / sim::cycles_per_step);
     }
-    const bool ran = attempt_on_chip(measured, Outcome::Failed, [&] {
+    const bool ran = attempt_on_chip(Outcome::Failed, [&] {
         const sim::Run run = program->run(arrays, options);
         Timing t;
         t.least = t.median = run.seconds();
@@ -130,13 +117,13 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     });
     if (!ran) return measured;
     for (size_t o = 0; o < outputs.size(); o++) {
-        std::string wrong;
-        if (arrays_.exact)
-            wrong = difference(outputs[o], arrays_.expected[o]);
-        else if (!attempt_on_chip(measured, Outcome::Wrong,
-                                  [&] { check_within(outputs[o], arrays_.expected[o], arrays_.bounds[o]); }))
-            return measured;
-        if (!wrong.empty()) return {Outcome::Wrong, first_line(wrong), {}, 0};
+        const bool right = attempt_on_chip(Outcome::Wrong, [&] {
+            if (!arrays_.exact)
+                check_within(outputs[o], arrays_.expected[o], arrays_.bounds[o]);
+            else if (const std::string what = difference(outputs[o], arrays_.expected[o]); !what.empty())
+                throw UserError(what);
+        });
+        if (!right) return {Outcome::Wrong, measured.reason, {}, 0};
     }
     return measured;
 }

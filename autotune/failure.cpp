@@ -1,8 +1,27 @@
 #include "autotune/failure.h"
 
+#include "support/error.h"
+
 #include <cctype>
 
 namespace kumiko {
+
+std::optional<std::string> failure_of(const std::function<void()> &f) {
+    std::string reason;
+    try {
+        f();
+        return std::nullopt;
+    } catch (const Halide::Error &e) {
+        reason = std::string("Halide: ") + e.what();
+    } catch (const PlacedError &e) {
+        reason = e.message();
+    } catch (const std::exception &e) {
+        reason = e.what();
+    } catch (...) {
+        reason = "an error of an unknown kind";
+    }
+    return reason.substr(0, reason.find('\n'));
+}
 
 std::string failure_kind(const Record &r) {
     const std::string &text = r.reason;

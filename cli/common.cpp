@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 namespace kumiko::cli {
@@ -142,6 +143,13 @@ CLI::Validator number_that(const std::string &rule, bool (*holds)(double)) {
 }
 
 } // namespace
+
+void require_folder_of(const std::string &file) {
+    if (file.empty() || file == "-") return;
+    const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+    if (!std::filesystem::is_directory(folder))
+        throw UserError("cannot write " + file + ": there is no folder " + folder.string());
+}
 
 CLI::Validator above_zero() {
     return number_that("above 0", [](double v) { return v > 0; });

@@ -61,6 +61,9 @@ void add_json_option(CLI::App &command, std::string &file);
 // Writes it, "-" meaning the standard output; nothing when `file` is empty.
 void write_json(const std::string &file, const Json &value);
 
+// Throws UserError when there is no folder for the file: better known before an hour of measuring than after. Nothing for "" and "-".
+void require_folder_of(const std::string &file);
+
 // For the options that take a number of their kind.
 CLI::Validator above_zero();
 CLI::Validator not_below_zero();

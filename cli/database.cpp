@@ -159,7 +159,7 @@ void prune_dry(const std::string &file, PruneOptions options) {
 }
 
 void prune_records(const std::string &file, const PruneOptions &options, const std::string &json) {
-    prune_dry(file, options);
+    if (!options.dry_run) prune_dry(file, options);
     Database database(file, options.dry_run ? Database::Mode::Read : Database::Mode::ReadWrite);
     const int64_t before = database_stats(database).bytes;
     const PruneCount count = prune(database, options);

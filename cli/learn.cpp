@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -93,11 +92,8 @@ std::vector<std::string> cells(const std::string &name, const Accuracy &l, const
 }
 
 void learn(const LearnArguments &a) {
-    for (const std::string &file : {a.out, a.json == "-" ? "" : a.json}) {
-        const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-        if (!file.empty() && !std::filesystem::is_directory(folder))
-            throw UserError("cannot write " + file + ": there is no folder " + folder.string());
-    }
+    require_folder_of(a.out);
+    require_folder_of(a.json);
     if (a.measure) measure(a);
     const std::vector<ModelTask> tasks = read_tasks(a);
     Json report = Json::array();

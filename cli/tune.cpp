@@ -67,13 +67,6 @@ void write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Ma
     write_file_atomically(a.page, report_page(all, {.model = cost_model_named(a.options.cost_model)}));
 }
 
-// Better known before an hour of measuring than after.
-void require_folder_of(const std::string &file) {
-    const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-    if (!std::filesystem::is_directory(folder))
-        throw UserError("cannot write " + file + ": there is no folder " + folder.string());
-}
-
 // A shared object by its full path: workers stand in other folders.
 OpRecipe recipe_of(const std::string &name, const Json &parameters) {
     const auto shared = ops::shared_name(name);
@@ -82,9 +75,8 @@ OpRecipe recipe_of(const std::string &name, const Json &parameters) {
 }
 
 void run_tune(TuneArguments a) {
-    for (const std::string &file : {a.page, a.json == "-" ? "" : a.json}) {
-        if (!file.empty()) require_folder_of(file);
-    }
+    require_folder_of(a.page);
+    require_folder_of(a.json);
     if (!a.options.workers.empty() && a.target != "host")
         throw UserError(
             "workers measure on their own machines: --workers goes with --target host alone; a worker under "

@@ -109,9 +109,9 @@ private:
         const Expr min = offset(op->min), extent = offset(op->extent);
         if (is_const_zero(extent)) return Evaluate::make(0);
         bounds_.push(op->name, Interval(min, simplify(min + extent - 1)));
-        const auto outside = std::exchange(known_, {});
+        auto outside = std::exchange(known_, {});
         Stmt body = mutate(op->body);
-        known_ = outside;
+        known_ = std::move(outside);
         bounds_.pop(op->name);
         return For::make(op->name, min, extent, op->for_type, op->partition_policy, op->device_api, body);
     }
