@@ -87,11 +87,14 @@ void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
     const int lanes = plan.product.lanes, group = plan.product.group;
     std::vector<LoopName> loops = batches_of(plan, r.b);
     if (plan.product.b != op.find_input(r.b.tensor)->type) B.hold_as(type_name(plan.product.b));
-    LoopName in = r.j, k = r.k, inner = "";
+    LoopName in = r.j, k = r.k, inner = "", four = "";
     if (!plan.panels) { // some panels at a time, so that whole pages of B's rows are read
-        auto [o, rest] = B.split(r.j, 4 * plan.columns, {r.j + ".p", r.j + ".q"});
+        // The lanes beyond the last column are read with the others: they hold numbers, not what memory held, which may be slow to add.
+        const Tail tail = plan.p.pack_b.is("ahead") ? Tail::Auto : Tail::Pad;
+        auto [panel, column] = B.split(r.j, plan.columns, {r.j + ".n", r.j + ".q", tail});
+        auto [o, of] = B.split(panel, 4, {r.j + ".p", r.j + ".f"});
         loops.push_back(o);
-        in = rest;
+        in = column, four = of;
         const bool all = plan.p.parallel.is("rows") || plan.p.parallel.is("grid"); // cores read all of it
         if (all && plan.p.outer.is("depth") && !plan.p.pack_b.is("ahead")) B.parallel(o);
     }
@@ -99,16 +102,19 @@ void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
     const bool whole = contiguous_in(r.b, r.j) && lanes > 1;
     if (whole && group > 1) {
         auto [v, l] = B.split(in, lanes, {r.j + ".v", r.j + ".l"});
-        loops.insert(loops.end(), {k, v, inner, l});
+        loops.push_back(k);
+        if (!plan.panels) loops.push_back(four);
+        loops.insert(loops.end(), {v, inner, l});
         B.reorder(loops).unroll(inner).vectorize(l);
-        if (!plan.panels) B.unroll(v);
+        if (!plan.panels) B.unroll(four).unroll(v);
     } else {
         loops.push_back(k);
         if (group > 1) loops.push_back(inner);
+        if (!plan.panels) loops.push_back(four);
         loops.push_back(in);
         B.reorder(loops);
         if (whole) B.vectorize(in, lanes);
-        if (whole && !plan.panels) B.unroll(in.name + ".o");
+        if (whole && !plan.panels) B.unroll(four).unroll(in.name + ".o");
     }
 }
 
