@@ -25,10 +25,10 @@ struct Pieces {
 };
 
 // As many pieces as threads. The reduction in parts, where it may be cut, if these are long and tiles are fewer than cores or it is
-// far longer than rows and columns; otherwise rows, while they leave each core some tiles; then the pieces that read the least of A
-// and B, a grid only of equal ones, whose ends no tile tests.
+// far longer than rows and columns; otherwise rows, while they leave each core some tiles and B is copied once for all or no larger
+// than A; then the pieces that read the least of A and B, a grid only of equal ones, whose ends no tile tests.
 Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns,
-                  bool parts) {
+                  bool parts, bool copied) {
     constexpr int64_t worth = 1 << 18,
                       long_part = 256; // products that pay for waking cores; steps that pay for a sum more
     constexpr int64_t few = 4;         // cores that rows alone serve
@@ -37,7 +37,7 @@ Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile
     const bool fills = down * across >= threads,
                very_long = K >= 32 * std::max(M, N); // each reads its part of A and B alone
     if (parts && K >= threads * long_part && (!fills || very_long)) return {.depth = threads};
-    if (threads <= few && M >= 2 * threads * tile_rows) return {.rows = threads};
+    if (threads <= few && M >= 2 * threads * tile_rows && (copied || N <= 2 * M)) return {.rows = threads};
     Pieces best;
     int64_t least = 0;
     for (int64_t rows = 1; rows <= threads; rows++) {
@@ -67,12 +67,15 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int lanes = product.lanes, registers = accumulator_registers(machine);
     const bool converts = product.holds(op.find_input(r.a.tensor)->type, op.find_input(r.b.tensor)->type);
     const int64_t needed = std::max<int64_t>(1, (N + lanes - 1) / lanes);
-    const int64_t vectors = std::min<int64_t>(2, needed);
+    // Loads for a product are fewest where a tile is about as many vectors wide as rows high, and few rows of A, which may lie
+    // pages apart, are read at once; with 16 registers only two vectors leave enough rows for the instruction's latency.
+    const bool wide = registers >= 24;
+    const int64_t vectors = std::min<int64_t>(wide ? 4 : 2, needed), sums = wide && vectors > 2 ? 24 : registers;
     std::vector<int64_t> row_choices, vector_choices;
     // Rows of A a page apart meet in the same few lines of the first cache, of which one is left to B.
     const bool crowded =
         vectors == 1 && contiguous_in(r.a, r.k) && lines_met(K * op.find_input(r.a.tensor)->type.bytes()) == 1;
-    const int64_t most_rows = std::min<int64_t>(crowded ? 7 : registers / vectors, std::max<int64_t>(M, 1));
+    const int64_t most_rows = std::min<int64_t>(crowded ? 7 : sums / vectors, std::max<int64_t>(M, 1));
     for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M, 1)}); n++) row_choices.push_back(n);
     for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
     p.rows = Tile::nearest(most_rows, row_choices);
@@ -81,9 +84,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // leaves registers to the steps that are unrolled.
     const bool few = r.M && r.N && r.K && M <= 6 * most_rows && needed <= 4 && product.group == 1;
     if (few) {
-        const bool whole = needed == 3 && registers >= 12;
+        const bool whole = needed == 3 && !wide && registers >= 12;
         if (whole) p.vectors = Tile::nearest(3, vector_choices);
-        const int64_t rows = whole ? registers / 3 : needed == 1 ? most_rows : (registers - 2) / vectors;
+        const int64_t rows = whole ? registers / 3 : needed == 1 || wide ? most_rows : (registers - 2) / vectors;
         int64_t tile = even_block(M, rows, 1);
         if (N % lanes == 0 && M % tile != 0 && tile > 4 && M % (tile - 1) == 0) tile--; // no shorter one at the end
         p.rows = Tile::nearest(tile, row_choices);
@@ -93,7 +96,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // to it cost more than reading the panel from the second cache.
     const int64_t columns = vectors * lanes;
     const bool tall = M >= 768 && K >= 1024;
-    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) / (columns * product.b.bytes());
+    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1) / (columns * product.b.bytes());
     const int64_t depth =
         std::max<int64_t>(1, std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes)));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
@@ -108,6 +111,16 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         machine.find_level("L3") && depth * (r.N ? N : 0) * product.b.bytes() <= cache_bytes(machine, "L3", 0);
     const bool large = M >= 384 && N >= 256 && K > depth && third;
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
+    // Rows of B that spread over the first cache by themselves are read as they lie, the better they do the more tiles may read them;
+    // a wide tile takes whole lines of each, and many more may.
+    const int64_t met =
+        contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * op.find_input(r.b.tensor)->type.bytes()) : 1;
+    const int64_t few_readers = met >= 16 ? 32 : met >= 4 ? 12 : 4,
+                  readers = !wide || !contiguous_in(r.b, r.j) ? few_readers
+                            : met >= 16                       ? 192
+                            : met >= 2 || N < 8 * columns     ? 96
+                                                              : 48;
+    const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     const int64_t threads = threads_of(machine);
     std::vector<int64_t> blocks;
     for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
@@ -124,8 +137,12 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
     if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
+    // Where blocks of rows stand outermost, their results stay in the second cache while the reduction goes on, unless these were so few
+    // rows that B is read too often.
+    const int64_t stay = cache_bytes(machine, "L2", 512 << 10) / 2 / (N * type.bytes());
+    if (wide && !blocked && stay >= 16 * p.rows) wish = std::min(wish, stay);
     const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
-    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts);
+    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
     if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
     if (pieces.rows > 1 && pieces.columns > 1) { // equal blocks
         while (M % wish) wish--;
@@ -137,13 +154,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.row_block = Tile::nearest(wish, blocks);
     // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them or they are so far
     // apart that they crowd each other out of the caches; columns are worth copying.
-    p.pack_a = Flag((large && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
+    p.pack_a = Flag((large && (pack || !wide) && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
                     {false, true});
-    // Rows of B that spread over the first cache by themselves are read as they lie, the better they do the more tiles may read them.
-    const int64_t met =
-        contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * op.find_input(r.b.tensor)->type.bytes()) : 1;
-    const int64_t readers = met >= 16 ? 32 : met >= 4 ? 12 : 4;
-    const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<std::string> copies = {"panel"};
     if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");
     if (machine.find_level("L3")) copies.push_back("blocks");
