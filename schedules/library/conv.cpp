@@ -18,12 +18,13 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
 
     // Vectors: as few wasted lanes as possible, two or three where registers allow; the rest of the registers go to
     // channels, and to rows where there are no channels to tile.
-    int64_t vectors = std::min<int64_t>(needed, 2);
-    if (needed % 2 && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
+    const bool wide = registers >= 24; // four vectors share a weight
+    int64_t vectors = std::min<int64_t>(needed, wide ? 4 : 2);
+    if (needed % vectors && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
     if (needed == 1 || r.other.empty()) vectors = 1; // without channels to share the vectors of a window, rows do
     ConvParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, needed));
-    int64_t tile_rows = 1, tile_channels = std::min(channels, registers / vectors);
+    int64_t tile_rows = 1, tile_channels = std::min(channels, (wide && vectors > 2 ? 24 : registers) / vectors);
     if (r.other.empty()) {
         tile_rows = even_block(rows, 14, 1);
     } else if (needed == 1 && !r.row.empty()) { // one vector holds a whole row of the image: two rows share the weights
@@ -35,8 +36,11 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     int64_t weights = sum.type.bytes();
     for (const std::string &a : r.weights.axes) weights *= extent_of(sum, a, 64);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
-    p.outer = r.other.empty() ? Choice("rows", {"rows"})
-                              : Choice(weights > second / 2 ? "channels" : "rows", {"rows", "channels"});
+    // An image that stays in the second cache is read again by each tile of channels, whose results are written in long runs.
+    int64_t image = sum.type.bytes();
+    for (const std::string &a : r.image.axes) image *= extent_of(sum, a, 64);
+    const bool by_channels = weights > second / 2 || (wide && image <= second);
+    p.outer = r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
     // A mask costs little on dense loads, and much on strided ones.
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
             : r.other.empty() ? Choice(r.dense ? "inline" : "channel", {"channel", "whole", "inline"})

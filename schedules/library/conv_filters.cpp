@@ -131,7 +131,6 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int lanes = vector_lanes(machine, sum.type);
     const bool narrow = is_narrow(op, r);
     const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
-    const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     ConvFiltersParameters p;
     auto ways = product_ways(r.contraction, op, r.image, r.weights, machine, true);
     std::erase_if(ways, [&](const std::string &w) { return !takes_steps(op, r, w, machine); });
@@ -140,7 +139,12 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.
     const int64_t columns = extent_of(sum, window_columns(r), 64);
     const bool through_window = columns > 1 && !r.nhwc, in_two = way.group > 1 && !sum.type.is_float();
-    const int registers = accumulator_registers(machine) - (in_two && through_window ? 2 : 0);
+    const bool wide = accumulator_registers(machine) >= 24;
+    const bool gathered = !r.dense && !through_window; // a copy of every other pixel, in runs as long as the image's
+    const int between = !in_two ? 0 : wide && !gathered ? 4 : through_window ? 2 : 0;
+    const int registers = accumulator_registers(machine) - between;
+    const int64_t vectors =
+        std::min<int64_t>(wide && in_two && through_window ? 3 : 2, std::max<int64_t>(1, filters / lanes));
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     const bool follow = rows_follow(sum, r);
     p.pool_rows = follow ? rows_of_pool(op, r, machine, vectors * lanes) : Tile(0, {0});
@@ -190,7 +194,8 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const bool in_place = r.nhwc && way.group == 1 && way.b == op.find_input(r.weights.tensor)->type;
     if (in_place) orders.push_back("direct");
     p.weights = Choice(in_place && pixels_of(sum, r) < fewest_results ? "direct" : "copied", orders);
-    p.unroll = through_window ? Choice(columns <= 11 ? "kx" : "none", {"none", "kx"})
+    // Columns side by side share elements of the image where few registers hold results; where many do, these crowd them out.
+    p.unroll = through_window ? Choice(columns <= 11 && !wide ? "kx" : "none", {"none", "kx"})
                               : Choice(way.group > 1 ? "none" : "channels", {"none", "channels"});
     p.parallel = Flag(pays_to_share(op, machine));
     const auto narrow_products = way.instruction.empty() ? std::nullopt : narrow_way_of(op, r, machine);
