@@ -40,7 +40,8 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     int64_t image = sum.type.bytes();
     for (const std::string &a : r.image.axes) image *= extent_of(sum, a, 64);
     const bool by_channels = weights > second / 2 || (wide && image <= second);
-    p.outer = r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
+    p.outer =
+        r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
     // A mask costs little on dense loads, and much on strided ones.
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
             : r.other.empty() ? Choice(r.dense ? "inline" : "channel", {"channel", "whole", "inline"})

@@ -180,7 +180,9 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     if (p.pack_b.is("ahead")) {
         copy_columns(op, plan, s.prepack(r.b.tensor, columns_layout(plan)));
     } else if (plan.copies_b) {
-        StageHandle B = s.place_in(r.b.tensor, plan.panels ? "L1" : "L3", C.name(), plan.panels ? jo : ko);
+        const int64_t panel = p.depth * plan.columns * plan.product.b.bytes();
+        const std::string near = panel <= cache_bytes(machine, "L1", panel) ? "L1" : smallest_level(machine, panel);
+        StageHandle B = s.place_in(r.b.tensor, plan.panels ? near : "L3", C.name(), plan.panels ? jo : ko);
         copy_columns(op, plan, B);
         B.layout(columns_layout(plan));
     }

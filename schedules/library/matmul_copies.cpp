@@ -88,9 +88,9 @@ void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
     std::vector<LoopName> loops = batches_of(plan, r.b);
     if (plan.product.b != op.find_input(r.b.tensor)->type) B.hold_as(type_name(plan.product.b));
     LoopName in = r.j, k = r.k, inner = "", four = "";
+    // The lanes beyond the last column are read with the others: they hold numbers, not what memory held, which may be slow to add.
+    const Tail tail = plan.p.pack_b.is("ahead") ? Tail::Auto : Tail::Pad;
     if (!plan.panels) { // some panels at a time, so that whole pages of B's rows are read
-        // The lanes beyond the last column are read with the others: they hold numbers, not what memory held, which may be slow to add.
-        const Tail tail = plan.p.pack_b.is("ahead") ? Tail::Auto : Tail::Pad;
         auto [panel, column] = B.split(r.j, plan.columns, {r.j + ".n", r.j + ".q", tail});
         auto [o, of] = B.split(panel, 4, {r.j + ".p", r.j + ".f"});
         loops.push_back(o);
@@ -101,7 +101,7 @@ void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
     if (group > 1) std::tie(k, inner) = B.split(r.k, group, {r.k + ".p", r.k + ".g"});
     const bool whole = contiguous_in(r.b, r.j) && lanes > 1;
     if (whole && group > 1) {
-        auto [v, l] = B.split(in, lanes, {r.j + ".v", r.j + ".l"});
+        auto [v, l] = B.split(in, lanes, {r.j + ".v", r.j + ".l", plan.panels ? tail : Tail::Auto});
         loops.push_back(k);
         if (!plan.panels) loops.push_back(four);
         loops.insert(loops.end(), {v, inner, l});
@@ -113,8 +113,9 @@ void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
         if (!plan.panels) loops.push_back(four);
         loops.push_back(in);
         B.reorder(loops);
-        if (whole) B.vectorize(in, lanes);
-        if (whole && !plan.panels) B.unroll(four).unroll(in.name + ".o");
+        if (whole) B.vectorize(in, lanes, plan.panels ? tail : Tail::Auto);
+        if (whole && !plan.panels) B.unroll(four);
+        if (whole && !plan.panels && plan.columns > lanes) B.unroll(in.name + ".o");
     }
 }
 

@@ -27,8 +27,8 @@ struct Pieces {
 // As many pieces as threads. The reduction in parts, where it may be cut, if these are long and tiles are fewer than cores or it is
 // far longer than rows and columns; otherwise rows, while they leave each core some tiles and B is copied once for all or no larger
 // than A; then the pieces that read the least of A and B, a grid only of equal ones, whose ends no tile tests.
-Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns,
-                  bool parts, bool copied) {
+Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns, bool parts,
+                  bool copied) {
     constexpr int64_t worth = 1 << 18,
                       long_part = 256; // products that pay for waking cores; steps that pay for a sum more
     constexpr int64_t few = 4;         // cores that rows alone serve
@@ -96,7 +96,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // to it cost more than reading the panel from the second cache.
     const int64_t columns = vectors * lanes;
     const bool tall = M >= 768 && K >= 1024;
-    const int64_t panel = cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1) / (columns * product.b.bytes());
+    const int64_t panel =
+        cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1) / (columns * product.b.bytes());
     const int64_t depth =
         std::max<int64_t>(1, std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes)));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
@@ -115,7 +116,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     // a wide tile takes whole lines of each, and many more may.
     const int64_t met =
         contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * op.find_input(r.b.tensor)->type.bytes()) : 1;
-    const int64_t few_readers = met >= 16 ? 32 : met >= 4 ? 12 : 4,
+    const int64_t few_readers = met >= 16  ? 32
+                                : met >= 4 ? 12
+                                           : 4,
                   readers = !wide || !contiguous_in(r.b, r.j) ? few_readers
                             : met >= 16                       ? 192
                             : met >= 2 || N < 8 * columns     ? 96
@@ -154,7 +157,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.row_block = Tile::nearest(wish, blocks);
     // The tile reads A a scalar at a time, so rows as they lie serve, unless many panels of B reuse them or they are so far
     // apart that they crowd each other out of the caches; columns are worth copying.
-    p.pack_a = Flag((large && (pack || !wide) && (M >= 768 || K * type.bytes() >= 4096)) || (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
+    p.pack_a = Flag((large && (pack || !wide) && (M >= 768 || K * type.bytes() >= 4096)) ||
+                        (!contiguous_in(r.a, r.k) && M >= 2 * p.rows),
                     {false, true});
     std::vector<std::string> copies = {"panel"};
     if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");

@@ -1,12 +1,16 @@
 // Blocks that tensorize named become their instruction: a store of a call kumiko.inst.<name> with whole registers.
 //
 // The record proved that the block is the instruction's meaning; here it is proved again on the flat form, addresses included,
-// because only now is it known where everything lies. A copy of the block for a partial tail runs its last loop that does not
-// reduce as lanes, inside the others: each element still takes its steps in order.
+// because only now is it known where everything lies. A partial tail is computed whole where what its lanes beyond the end read and
+// write is there, and nobody's: accumulators and copies that are stored by whole vectors. Elsewhere a copy of the block runs its last
+// loop that does not reduce as lanes, inside the others: each element still takes its steps in order.
+#include "schedules/storage.h"
 #include "schedules/tensor_match.h"
 #include "support/error.h"
 #include "targets/lower/extern_calls.h"
 #include "targets/lower/lowering.h"
+
+#include <numeric>
 
 namespace kumiko {
 
@@ -41,6 +45,18 @@ Expr register_of(const TensorOperand &o, const std::map<std::string, Expr> &firs
     return Shuffle::make({load(o.elements)}, o.lanes);
 }
 
+class ReadsOf : public IRVisitor {
+public:
+    std::vector<const Load *> all;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Load *op) override {
+        all.push_back(op);
+        IRVisitor::visit(op);
+    }
+};
+
 class ReplaceBlocks : public IRMutator {
 public:
     explicit ReplaceBlocks(Lowering &l) : l_(l), bounds_(l.facts.bounds()) {}
@@ -73,6 +89,69 @@ private:
             args.push_back(simplify(cast<int64_t>(o.row) * Expr(int64_t(read->type.bytes()))));
         }
         return Evaluate::make(Call::make(Int(32), "kumiko.inst." + use.instruction.name, args, Call::Extern));
+    }
+
+    // True when, with so many lanes from the first on, which is stored, the index stays in the same whole block of what is stored.
+    // The loops are in scope.
+    bool holds_lanes(const std::string &name, const Expr &address, const BlockLoop &lane,
+                     const std::vector<BlockLoop> &loops) const {
+        const Storage &s = l_.storage.at(name);
+        if (s.external && s.layout.empty()) return false;
+        const Expr v = Variable::make(Int(32), lane.variable), index = simplify_index(address, bounds_);
+        const auto stride = as_const_int(simplify(substitute(lane.variable, v + 1, index) - index));
+        if (!stride || *stride <= 0) return false;
+        const int64_t block = lane.extent * *stride;
+        int64_t size = 1; // modulo a block
+        for (const Expr &e : storage_extents(s.layout, s.axes, s.region.extent)) {
+            const ModulusRemainder n = modulus_remainder(simplify(e));
+            size = size * std::gcd(n.modulus, n.remainder) % block;
+        }
+        bool whole = size == 0;
+        std::map<std::string, Expr> at;
+        const std::function<void(size_t)> each_step = [&](size_t depth) {
+            if (depth < loops.size()) {
+                const int64_t steps = loops[depth].reduction ? loops[depth].extent : 1; // of the lanes the first
+                for (int64_t n = 0; n < steps; n++) {
+                    at[loops[depth].variable] = static_cast<int>(n);
+                    each_step(depth + 1);
+                }
+                return;
+            }
+            const ModulusRemainder first = modulus_remainder(simplify_index(substitute(at, index), bounds_));
+            whole = whole && first.modulus % block == 0 && first.remainder % block < *stride;
+        };
+        if (whole) each_step(0);
+        return whole;
+    }
+
+    // A block that is short of lanes only, with all of them; undefined where it is short of more, where a lane would reach what is not
+    // stored, and where somebody reads what it writes there.
+    Stmt widened(const Store *store, std::vector<BlockLoop> loops, int64_t wanted, const TensorUse &use) {
+        int64_t steps = 1;
+        BlockLoop *lane = nullptr;
+        for (BlockLoop &l : loops) {
+            if (l.reduction)
+                steps *= l.extent;
+            else if (lane)
+                return Stmt();
+            else
+                lane = &l;
+        }
+        const bool accumulates = l_.storage.at(store->name).covers_lanes; // which nobody else reads
+        if (!lane || wanted % steps || use.instruction.in_memory || !accumulates) return Stmt();
+        lane->extent = wanted / steps;
+        const TensorMatch m = match(store, loops, use);
+        if (!m.difference.empty()) return Stmt();
+        ReadsOf reads;
+        store->value.accept(&reads);
+        for (const BlockLoop &l : loops) bounds_.push(l.variable, Interval(0, static_cast<int>(l.extent - 1)));
+        bool there = holds_lanes(store->name, store->index, *lane, loops);
+        for (const Load *read : reads.all) {
+            const bool scalar = !expr_uses_var(read->index, lane->variable);
+            there = there && (scalar || holds_lanes(read->name, read->index, *lane, loops));
+        }
+        for (const BlockLoop &l : loops) bounds_.pop(l.variable);
+        return there ? instruction(store, m, loops, use) : Stmt();
     }
 
     // The loops of a block that is not whole; lanes of which only the run knows how many are masked. Undefined when something but
@@ -116,48 +195,61 @@ private:
         return body;
     }
 
-    // Undefined when the loops are not perfectly nested.
-    Stmt block(const For *outer, const TensorUse &use) {
+    TensorMatch match(const Store *store, const std::vector<BlockLoop> &loops, const TensorUse &use) {
         TensorBlock b;
         b.bounds = &bounds_;
-        std::map<std::string, Expr> first;
-        Stmt body = outer;
-        int64_t points = 1;
-        while (const For *loop = body.as<For>()) {
-            const auto n = as_const_int(loop->extent);
-            if (!n || !is_const_zero(loop->min)) return partial(outer, use);
-            b.loops.push_back({loop->name, *n, use.reductions.count(loop->name) != 0});
-            first[loop->name] = 0;
-            points *= *n;
-            body = loop->body;
-        }
-        const Store *store = body.as<Store>();
-        const double wanted = use.instruction.operations() / 2;
-        if (!store || static_cast<double>(points) != wanted) return partial(outer, use);
+        b.loops = loops;
         b.value = store->value;
         b.target = Load::make(store->value.type(), store->name, store->index, Halide::Buffer<>(), Halide::Parameter(),
                               const_true(), ModulusRemainder());
         b.offset = [](const Expr &read) { return read.as<Load>()->index; };
-        for (const BlockLoop &l : b.loops) bounds_.push(l.variable, Interval(0, static_cast<int>(l.extent - 1)));
+        for (const BlockLoop &l : loops) bounds_.push(l.variable, Interval(0, static_cast<int>(l.extent - 1)));
         const TensorMatch m = match_tensor(use.instruction, b);
-        for (const BlockLoop &l : b.loops) bounds_.pop(l.variable);
-        if (!m.difference.empty()) {
-            throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
-                            ": the block is not what the instruction means: " + m.difference);
-        }
-        if (use.instruction.in_memory) {
-            replaced[use.stage]++;
-            return on_memory(use, m, first);
-        }
+        for (const BlockLoop &l : loops) bounds_.pop(l.variable);
+        return m;
+    }
+
+    Stmt instruction(const Store *store, const TensorMatch &m, const std::vector<BlockLoop> &loops,
+                     const TensorUse &use) {
+        replaced[use.stage]++;
+        std::map<std::string, Expr> first;
+        for (const BlockLoop &l : loops) first[l.variable] = 0;
+        if (use.instruction.in_memory) return on_memory(use, m, first);
         std::vector<Expr> args;
         for (const TensorOperand &o : m.operands) args.push_back(register_of(o, first, bounds_));
         const Load *accumulator = m.operands.front().read.as<Load>();
         const Expr base = simplify_index(substitute(first, accumulator->index), bounds_);
         const int lanes = static_cast<int>(m.operands.front().lanes.size());
-        replaced[use.stage]++;
         Expr call = Call::make(args.front().type(), "kumiko.inst." + use.instruction.name, args, Call::PureExtern);
         return Store::make(store->name, call, Ramp::make(base, make_one(base.type()), lanes), Halide::Parameter(),
                            const_true(lanes), ModulusRemainder());
+    }
+
+    // Undefined when the loops are not perfectly nested.
+    Stmt block(const For *outer, const TensorUse &use) {
+        std::vector<BlockLoop> loops;
+        Stmt body = outer;
+        int64_t points = 1;
+        while (const For *loop = body.as<For>()) {
+            const auto n = as_const_int(loop->extent);
+            if (!n || !is_const_zero(loop->min)) return partial(outer, use);
+            loops.push_back({loop->name, *n, use.reductions.count(loop->name) != 0});
+            points *= *n;
+            body = loop->body;
+        }
+        const Store *store = body.as<Store>();
+        const auto wanted = static_cast<int64_t>(use.instruction.operations() / 2);
+        if (!store) return partial(outer, use);
+        if (points != wanted) {
+            const Stmt all = points < wanted ? widened(store, loops, wanted, use) : Stmt();
+            return all.defined() ? all : partial(outer, use);
+        }
+        const TensorMatch m = match(store, loops, use);
+        if (!m.difference.empty()) {
+            throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
+                            ": the block is not what the instruction means: " + m.difference);
+        }
+        return instruction(store, m, loops, use);
     }
 };
 

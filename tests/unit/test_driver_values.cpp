@@ -127,6 +127,43 @@ TEST_CASE("an instruction that may saturate is taken where the values are known 
     CHECK(refusal([&] { k(std::vector<Buffer<>>{a, b, c}); }).find("does not hold") != std::string::npos);
 }
 
+TEST_CASE("lanes beyond the last column take the instruction where accumulators and copies hold whole vectors") {
+    const Machine avx2 = Machine::named("x86-64-avx2");
+    const auto schedule = [&](int columns, bool holds) {
+        const Op op = ops::matmul(u8, 5, columns, 24, {.b_type = i8});
+        Schedule s(op, avx2);
+        s.assume(within("B", -64, 64));
+        auto C = s.stage("C");
+        auto [jo, jt] = C.split("j", 16);
+        auto [jv, jl] = C.split(jt, 8);
+        auto [ko, ki] = C.split("k", 4);
+        C.reorder({jo, "i", ko, jv, jl, ki}).unroll(jv);
+        if (holds)
+            s.place_in("B", "L1", "C", jo).layout({"j/8", "k/4", "j%8", "k%4"});
+        else
+            s.prepack("B", {"k/4", "j", "k%4"});
+        C.accumulate_in("registers", "i").tensorize(jl, "avx2.vpmaddubsw");
+        return s;
+    };
+    const auto instructions = [](const std::string &body) {
+        size_t n = 0;
+        for (size_t at = 0; (at = body.find("kumiko.inst.avx2.vpmaddubsw", at)) != std::string::npos; at++) n++;
+        return n;
+    };
+    const size_t whole = instructions(body_of(schedule(32, true)));
+    CHECK(whole == 2);
+    for (const int columns : {27, 29, 13, 26}) {
+        CAPTURE(columns);
+        const Schedule s = schedule(columns, true), t = schedule(columns, false);
+        const size_t vectors = columns < 16 ? 2 : 4; // of the last block, and of those before
+        CHECK(instructions(body_of(s)) == vectors);
+        CHECK(instructions(body_of(t)) == vectors - 1); // nothing holds what lies beyond the last column
+        if (!Machine::host().has("avx2")) continue;
+        check_runs(s);
+        check_runs(t);
+    }
+}
+
 TEST_CASE("products choose by the values of each call") {
     for (const auto &[transposed, steps] : {std::pair(false, 90), std::pair(true, 90), std::pair(false, 1100)}) {
         const Op op = ops::matmul(u8, 50, 70, steps, {.transpose_b = transposed, .b_type = i8});
