@@ -139,7 +139,7 @@ const char *const preface =
     "weights\n"
     "of seven bits; ours are for all, and choose by the values in each call. Where an error "
     "stands beside ours, it is the convolution by Winograd's products\n"
-    "(F(4x4, 3x3)), counted by the direct sum's operations, so that it may be above the peak; the error is the\n"
+    "(F(4x4, 3x3); F(2x2, 3x3) of images of few tiles), counted by the direct sum's operations, so that it may be above the peak; the error is the\n"
     "largest difference from our direct sum in float32, relative to the largest result. Spread: between the\n"
     "10th and 90th percentile of ours, relative to the median; where it is large, other work ran on the host, and a "
     "few per\n"

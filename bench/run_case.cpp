@@ -34,7 +34,7 @@ Schedule plain_schedule(const Op &op, const Machine &machine) {
 }
 
 // The op by Winograd's products, where those pay: windows of 3 by 3 that stand side by side, with tiles and channels enough that the
-// transforms, and weights four times as many, cost less than what they save.
+// transforms, and weights four times as many, cost less than what they save; where the image has few large tiles, small ones.
 std::optional<Op> by_winograd(const BenchCase &c) {
     if (c.op != "conv2d") return {};
     const auto is = [&](const char *name, const Json &value) { return c.parameters.at(name) == value; };
@@ -42,9 +42,11 @@ std::optional<Op> by_winograd(const BenchCase &c) {
     if (!is("kh", 3) || !is("kw", 3) || !is("stride", 1) || !is("dilation", 1) || !is("groups", 1) ||
         !is("type", "f32") || !is("layout", "nchw"))
         return {};
-    const int64_t tiles = ((number("h") + 3) / 4) * ((number("w") + 3) / 4) * number("n");
-    if (tiles < 16 || number("c") < 16 || number("o") < 16) return {};
-    Json p = {{"tile", 4}};
+    const auto tiles = [&](int64_t side) {
+        return ((number("h") + side - 1) / side) * ((number("w") + side - 1) / side) * number("n");
+    };
+    if (tiles(2) < 16 || number("c") < 16 || number("o") < 16) return {};
+    Json p = {{"tile", tiles(4) < 16 ? 2 : 4}};
     for (const char *name : {"n", "c", "h", "w", "o", "padding", "bias", "residual", "activation", "type"})
         p[name] = c.parameters.at(name);
     return ops::make("winograd_conv2d", p);

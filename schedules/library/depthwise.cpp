@@ -29,6 +29,14 @@ std::optional<Window> window_of(const Op &op) {
     return w;
 }
 
+// Lanes for rows so long: those of short rows take the narrower vectors that hold them.
+int lanes_for(const Machine &machine, Type type, int64_t columns) {
+    constexpr int fewest = 4;
+    int lanes = vector_lanes(machine, type);
+    while (lanes / 2 >= fewest && columns <= lanes / 2) lanes /= 2;
+    return lanes;
+}
+
 } // namespace
 
 bool is_depthwise(const Op &op) { return window_of(op).has_value(); }
@@ -60,7 +68,7 @@ Schedule schedule_depthwise(const Op &op, const Machine &machine, const Depthwis
     const ConvRoles r = *conv_roles(op);
     const Window w = *window_of(op);
     const Contraction &c = r.contraction;
-    const int lanes = vector_lanes(machine, c.sum->type);
+    const int lanes = lanes_for(machine, c.sum->type, extent_of(*c.sum, r.vector, 64));
     Schedule s(op, machine);
     StageHandle Y = s.stage(c.sum->name);
 
