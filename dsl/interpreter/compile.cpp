@@ -113,8 +113,11 @@ private:
     std::pair<int64_t, int64_t> range(const Affine &a) const {
         __int128 low = a.constant, high = a.constant;
         for (const auto &[l, c] : a.terms) {
-            const __int128 reach = static_cast<__int128>(c) * (p_.loops[l - 1].extent - 1);
-            (c > 0 ? high : low) += reach;
+            const Loop &loop = p_.loops[l - 1];
+            const __int128 first = static_cast<__int128>(c) * loop.begin,
+                           reach = static_cast<__int128>(c) * (loop.extent - 1);
+            low += first + (c > 0 ? 0 : reach);
+            high += first + (c > 0 ? reach : 0);
         }
         const auto clamp = [](__int128 v) {
             return static_cast<int64_t>(std::clamp<__int128>(v, INT64_MIN / 4, INT64_MAX / 4));
@@ -228,6 +231,7 @@ private:
         const Array &array = context_.arrays[it->second];
         Access access;
         access.array = it->second;
+        access.address.constant = -array.origin;
         int at_level = 0;
         bool row = false;
         for (size_t d = 0; d < call->args.size(); d++) {
@@ -236,7 +240,8 @@ private:
                 at_level = std::max(at_level, level(*a));
                 row = row || row_coefficient(*a) != 0;
                 const auto [low, high] = range(*a);
-                if (low < 0 || high >= array.extents[d]) access.checked.push_back({*a, -1, d});
+                const Range held = array.held(d);
+                if (low < held.begin || high >= held.end) access.checked.push_back({*a, -1, d});
             } else {
                 const int reg = compile(call->args[d], mask);
                 access.checked.push_back({{}, reg, d});
@@ -430,8 +435,11 @@ double row_cost(double total, int64_t extent, double element) {
 } // namespace
 
 Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
-                const std::vector<int64_t> &reduction_extents) {
+                const std::vector<int64_t> &reduction_extents, const std::vector<int64_t> &begins) {
     Program p;
+    const auto pure_loop = [&](size_t d) {
+        return Loop{stage.axes[d].name(), extents[d], begins.empty() ? 0 : begins[d]};
+    };
     p.stage = stage.name;
     double total = 1;
     for (int64_t e : extents) total *= static_cast<double>(e);
@@ -470,10 +478,10 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     }
     // Loops: pure ones, the row's last among them, then the reduction's in the order of the formula.
     for (size_t d = 0; d < extents.size(); d++) {
-        if (p.fold_lanes || static_cast<int>(d) != row_axis) p.loops.push_back({stage.axes[d].name(), extents[d]});
+        if (p.fold_lanes || static_cast<int>(d) != row_axis) p.loops.push_back(pure_loop(d));
     }
     if (!p.fold_lanes && row_axis >= 0) {
-        p.loops.push_back({stage.axes[row_axis].name(), extents[row_axis]});
+        p.loops.push_back(pure_loop(static_cast<size_t>(row_axis)));
         p.row_level = static_cast<int>(p.loops.size());
     }
     p.first_reduction_level = static_cast<int>(p.loops.size()) + 1;

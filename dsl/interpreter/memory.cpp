@@ -35,6 +35,9 @@ bool Machine::open(const Mask &mask, int64_t l, std::pair<int64_t, int64_t> in) 
 }
 
 void Machine::throw_outside(const Array &array, size_t axis, int64_t index) {
+    if (index >= 0 && index < array.extents[axis])
+        throw InternalError("stage \"" + program_.stage + "\" reads \"" + array.name +
+                            "\" beyond the part that was computed");
     std::string at;
     for (size_t l = 0; l < program_.loops.size(); l++) {
         at += (at.empty() ? "" : ", ") + program_.loops[l].name + " = " + std::to_string(value[l + 1]);
@@ -69,8 +72,9 @@ void Machine::load(const Instruction &op) {
                 low = at + c * in.first;
                 high = at + c * (in.second - 1);
             }
-            if (low < 0 || low >= array.extents[d.axis]) throw_outside(array, d.axis, low);
-            if (high < 0 || high >= array.extents[d.axis]) throw_outside(array, d.axis, high);
+            const Range held = array.held(d.axis);
+            if (low < held.begin || low >= held.end) throw_outside(array, d.axis, low);
+            if (high < held.begin || high >= held.end) throw_outside(array, d.axis, high);
         }
     }
     std::vector<int64_t> offsets;
@@ -82,7 +86,8 @@ void Machine::load(const Instruction &op) {
             for (const Access::Dimension &d : access.checked) {
                 const int64_t at =
                     d.reg >= 0 ? ints(d.reg)[row(d.reg) ? l : 0] : evaluate(d.index) + row_coefficient(d.index) * l;
-                if (at < 0 || at >= array.extents[d.axis]) throw_outside(array, d.axis, at);
+                const Range held = array.held(d.axis);
+                if (at < held.begin || at >= held.end) throw_outside(array, d.axis, at);
                 if (d.reg >= 0) offset += at * array.strides[d.axis];
             }
             offsets[static_cast<size_t>(l)] = offset;

@@ -90,6 +90,11 @@ struct Instruction {
     int extra = -1;
 };
 
+// Indices of an axis: `begin` and up to, without, `end`.
+struct Range {
+    int64_t begin, end;
+};
+
 // One array: an input, a materialised stage or an output.
 struct Array {
     std::string name;
@@ -97,6 +102,10 @@ struct Array {
     std::vector<int64_t> extents, strides;
     uint8_t *data = nullptr;
     double *bound = nullptr; // with the same strides; null when exact
+    // Where memory holds a part alone: which indices of each axis, and the offset of the first element that is held.
+    std::vector<Range> part = {};
+    int64_t origin = 0;
+    Range held(size_t axis) const { return part.empty() ? Range{0, extents[axis]} : part[axis]; }
 };
 
 struct Access {
@@ -114,6 +123,7 @@ struct Access {
 struct Loop {
     std::string name;
     int64_t extent;
+    int64_t begin = 0;
 };
 
 struct Program {
@@ -162,9 +172,9 @@ struct Context {
     }
 };
 
-// Extents are those of stage.axes and stage.reduction_axes.
+// Extents are those of stage.axes and stage.reduction_axes. `begins`: the first index of each axis, where not all are 0.
 Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
-                const std::vector<int64_t> &reduction_extents);
+                const std::vector<int64_t> &reduction_extents, const std::vector<int64_t> &begins = {});
 
 // Runs the program and stores its results into the arrays `targets` (one a component). `bounds`: carry error bounds too.
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,

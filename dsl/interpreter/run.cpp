@@ -43,7 +43,8 @@ public:
             std::vector<int64_t> extents;
             for (size_t l = p_.first_reduction_level - 1; l < p_.loops.size(); l++)
                 extents.push_back(p_.loops[l].extent);
-            steps_ = named_steps(context_, stage_, p_.loops[named_level_ - 1].extent, extents);
+            const Loop &named = p_.loops[named_level_ - 1];
+            steps_ = named_steps(context_, stage_, named.begin + named.extent, extents);
         }
         m_.execute(p_.code[0]);
         outer(1);
@@ -64,10 +65,11 @@ private:
 
     template<typename F>
     void iterate(int level, F body) {
-        const int64_t extent = p_.loops[level - 1].extent, step = level == p_.row_level ? row_lanes : 1;
-        for (int64_t v = 0; v < extent; v += step) {
+        const Loop &loop = p_.loops[level - 1];
+        const int64_t end = loop.begin + loop.extent, step = level == p_.row_level ? row_lanes : 1;
+        for (int64_t v = loop.begin; v < end; v += step) {
             m_.value[level] = v;
-            if (level == p_.row_level) m_.lanes = std::min(row_lanes, extent - v);
+            if (level == p_.row_level) m_.lanes = std::min(row_lanes, end - v);
             if (!empty_) m_.execute(p_.code[level]);
             body();
         }
@@ -108,7 +110,7 @@ private:
 
     void store(const std::vector<int> &registers) {
         for (size_t c = 0; c < registers.size(); c++) {
-            int64_t offset = 0;
+            int64_t offset = -context_.arrays[targets_[c]].origin;
             for (int l = 1; l < p_.first_reduction_level; l++) offset += m_.value[l] * strides_[c][l];
             const bool rows = p_.row_level > 0 && !p_.fold_lanes;
             m_.store(context_.arrays[targets_[c]], offset, rows ? strides_[c][p_.row_level] : 0, registers[c],
