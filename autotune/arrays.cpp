@@ -1,12 +1,24 @@
 #include "autotune/arrays.h"
 
 #include "autotune/exact.h"
+#include "dsl/elements.h"
+#include "dsl/extern.h"
 #include "dsl/interpret.h"
+#include "dsl/interpret_element.h"
+#include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "support/error.h"
+#include "support/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace kumiko {
 
 namespace {
+
+constexpr int64_t fewest_elements = 32, most_elements = 512;
 
 std::vector<Buffer<>> make_inputs(const Op &op, const Sizes &sizes) {
     std::vector<Buffer<>> inputs;
@@ -14,12 +26,19 @@ std::vector<Buffer<>> make_inputs(const Op &op, const Sizes &sizes) {
     return inputs;
 }
 
-JudgedArrays exact_arrays(const Op &op, const Sizes &sizes, uint64_t seed, int low, int high) {
-    JudgedArrays a{make_inputs(op, sizes), {}, {}, true};
-    for (size_t i = 0; i < a.inputs.size(); i++) {
+std::vector<Buffer<>> make_integers(const Op &op, const Sizes &sizes, uint64_t seed, int64_t low, int64_t high) {
+    std::vector<Buffer<>> inputs = make_inputs(op, sizes);
+    for (size_t i = 0; i < inputs.size(); i++) {
         const Type type = op.inputs()[i].type;
-        fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : low, type.is_bool() ? 1 : high);
+        fill_random_integers(inputs[i], seed + i, type.is_uint() ? 0 : low, type.is_bool() ? 1 : high);
     }
+    return inputs;
+}
+
+JudgedArrays exact_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs) {
+    JudgedArrays a;
+    a.inputs = std::move(inputs);
+    a.exact = true;
     std::vector<Buffer<>> all = a.inputs;
     for (const std::string &name : op.outputs()) {
         a.expected.push_back(make_output(op, name, sizes));
@@ -29,34 +48,127 @@ JudgedArrays exact_arrays(const Op &op, const Sizes &sizes, uint64_t seed, int l
     return a;
 }
 
-JudgedArrays bounded_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
-    JudgedArrays a{make_inputs(op, sizes), {}, {}, false};
-    for (size_t i = 0; i < a.inputs.size(); i++) {
-        const Type type = op.inputs()[i].type;
-        if (type.is_float())
-            fill_random(a.inputs[i], seed + i, -1, 1);
-        else
-            fill_random_integers(a.inputs[i], seed + i, type.is_uint() ? 0 : -4, type.is_bool() ? 1 : 4);
-    }
+// Integers are evaluated in their own types.
+Buffer<> in_double(const Buffer<> &values) {
+    if (Type(values.type()) == Float(64)) return values;
+    Buffer<double> copy(values.extents());
+    double *to = copy.data();
+    for_each_element(values.raw_buffer(), [&](const auto &, uint8_t *p) { *to++ = read_element(values.type(), p); });
+    return copy;
+}
+
+JudgedArrays bounded_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs) {
+    JudgedArrays a;
+    a.inputs = std::move(inputs);
     Bounded result = interpret_with_bound(op, a.inputs, sizes);
-    a.expected = result.values;
+    for (const Buffer<> &values : result.values) a.expected.push_back(in_double(values));
     a.bounds = result.bounds;
+    return a;
+}
+
+bool data_decide_indices(const Op &op) {
+    for (const Stage &stage : op.stages()) {
+        for (const Expr &e : stage.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                if (std::any_of(read->args.begin(), read->args.end(), reads_data)) return true;
+            }
+        }
+    }
+    return false;
+}
+
+// How many elements of each output, 0: all, of those that cannot or need not be sampled.
+int64_t elements_of_sample(const Op &op, const Sizes &sizes, bool exact, double longest) {
+    const double whole = interpret_seconds(op, sizes, !exact);
+    if (whole <= longest || has_extern(op) || data_decide_indices(op)) return 0;
+    if (std::any_of(op.inputs().begin(), op.inputs().end(), [](const Input &in) { return in.inout; })) return 0;
+    double each = 0; // of an element of each output
+    for (const std::string &output : op.outputs()) {
+        std::vector<int64_t> last = make_output(op, output, sizes).extents();
+        for (int64_t &i : last) i--;
+        each += interpret_element_seconds(op, sizes, output, last, !exact);
+    }
+    const auto n = static_cast<int64_t>(std::min(0.2 * longest / each, 1e6));
+    const auto outputs = static_cast<int64_t>(op.outputs().size());
+    const int64_t elements = std::clamp(n, (fewest_elements + outputs - 1) / outputs, most_elements / outputs);
+    return static_cast<double>(elements) * each < 0.5 * whole ? elements : 0;
+}
+
+// Corners first, up to half of the sample, then one element in each of as many parts of every axis, in an order drawn for each.
+std::vector<std::vector<int64_t>> sampled_indices(const std::vector<int64_t> &extents, int64_t n, Random &random) {
+    std::vector<std::vector<int64_t>> all;
+    for (int64_t corner = 0; corner < n / 2 && corner < int64_t(1) << std::min<size_t>(extents.size(), 20); corner++) {
+        all.emplace_back();
+        for (size_t d = 0; d < extents.size(); d++) all.back().push_back(corner >> d & 1 ? extents[d] - 1 : 0);
+    }
+    const size_t corners = all.size(), rest = static_cast<size_t>(n) - corners;
+    all.resize(corners + rest);
+    for (const int64_t extent : extents) {
+        std::vector<size_t> order(rest);
+        for (size_t i = 0; i < rest; i++) order[i] = i;
+        for (size_t i = rest; i-- > 1;)
+            std::swap(order[i], order[static_cast<size_t>(random.between(0, static_cast<int64_t>(i)))]);
+        for (size_t i = 0; i < rest; i++) {
+            const double at = (static_cast<double>(order[i]) + random.real()) / static_cast<double>(rest);
+            all[corners + i].push_back(std::min(extent - 1, static_cast<int64_t>(at * static_cast<double>(extent))));
+        }
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+}
+
+JudgedArrays sampled_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs, bool exact, int64_t n,
+                            uint64_t seed) {
+    JudgedArrays a;
+    a.inputs = std::move(inputs);
+    a.exact = exact;
+    Random random(seed);
+    for (const std::string &output : op.outputs()) {
+        const std::vector<int64_t> extents = make_output(op, output, sizes).extents();
+        Buffer<double> expected(extents), bounds(extents);
+        std::fill_n(expected.data(), expected.number_of_elements(), 0.0);
+        std::fill_n(bounds.data(), bounds.number_of_elements(), std::numeric_limits<double>::infinity());
+        for (const std::vector<int64_t> &index : sampled_indices(extents, n, random)) {
+            const ElementValue e = interpret_element(op, a.inputs, sizes, output, index, !exact);
+            int64_t at = 0;
+            for (size_t d = 0; d < index.size(); d++) at = at * extents[d] + index[d];
+            expected.data()[at] = e.value;
+            bounds.data()[at] = e.bound;
+            a.sampled++;
+        }
+        a.expected.push_back(expected);
+        a.bounds.push_back(bounds);
+    }
     return a;
 }
 
 } // namespace
 
 // Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
-JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
+JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
     const std::optional<int> magnitude = exact_input_magnitude(op, sizes);
-    if (!magnitude) return bounded_arrays(op, sizes, seed);
+    const int64_t sample = elements_of_sample(op, sizes, magnitude.has_value(), longest);
+    if (!magnitude) {
+        std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, -4, 4);
+        for (size_t i = 0; i < inputs.size(); i++) {
+            if (op.inputs()[i].type.is_float()) fill_random(inputs[i], seed + i, -1, 1);
+        }
+        return sample ? sampled_arrays(op, sizes, std::move(inputs), false, sample, seed)
+                      : bounded_arrays(op, sizes, std::move(inputs));
+    }
+    const auto with = [&](int low, int high) {
+        std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, low, high);
+        return sample ? sampled_arrays(op, sizes, std::move(inputs), true, sample, seed)
+                      : exact_arrays(op, sizes, std::move(inputs));
+    };
     try {
-        return exact_arrays(op, sizes, seed, -*magnitude, *magnitude);
+        return with(-*magnitude, *magnitude);
     } catch (const UserError &) {
         try {
-            return exact_arrays(op, sizes, seed, 0, *magnitude);
+            return with(0, *magnitude);
         } catch (const UserError &) {
-            return exact_arrays(op, sizes, seed, 0, 1);
+            return with(0, 1);
         }
     }
 }

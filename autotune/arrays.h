@@ -11,11 +11,21 @@ struct JudgedArrays {
     std::vector<Buffer<>> expected; // in the outputs' types where they have to have equal bits, else f64
     std::vector<Buffer<>> bounds;   // f64: how far each element may be from that; none where bits have to be equal
     bool exact = false;
+    // Elements of the outputs that are checked, where evaluating all would take too long; 0: all. Then `expected` and `bounds` are f64
+    // in either case, and bounds are infinite at the other elements.
+    int64_t sampled = 0;
 };
+
+// An op that takes longer to evaluate is checked on a sample.
+constexpr double longest_reference = 10;
 
 // Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
 // are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic implies. Throws UserError when the op
 // cannot be evaluated on any of the inputs tried.
-JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed);
+//
+// Where evaluating the op would take more than `longest` seconds, as its operations count, 32 to 512 elements are evaluated, each alone:
+// the corners of the outputs, and others at random, spread over every axis. Not of ops whose single elements take almost all there is,
+// whose indices data decide, or which call extern functions or update arrays: they are evaluated as a whole, however long it takes.
+JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest = longest_reference);
 
 } // namespace kumiko

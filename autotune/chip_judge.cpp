@@ -17,9 +17,10 @@ constexpr double patience = 8; // times the best one's steps
 
 } // namespace
 
-ChipJudge::ChipJudge(const Space &space, int jobs) : space_(space), best_(std::numeric_limits<double>::infinity()) {
+ChipJudge::ChipJudge(const Space &space, int jobs, double longest)
+    : space_(space), best_(std::numeric_limits<double>::infinity()) {
     const Stopwatch watch;
-    arrays_ = make_judged_arrays(space.op(), {}, 1);
+    arrays_ = make_judged_arrays(space.op(), {}, 1, longest);
     reference_seconds_ = watch.seconds();
     if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     for (int n = 0; n < jobs; n++) workers_.emplace_back([this] { work(); });
@@ -118,7 +119,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     if (!ran) return measured;
     for (size_t o = 0; o < outputs.size(); o++) {
         const bool right = attempt_on_chip(Outcome::Wrong, [&] {
-            if (!arrays_.exact)
+            if (!arrays_.bounds.empty())
                 check_within(outputs[o], arrays_.expected[o], arrays_.bounds[o]);
             else if (const std::string what = difference(outputs[o], arrays_.expected[o]); !what.empty())
                 throw UserError(what);

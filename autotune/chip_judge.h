@@ -16,8 +16,8 @@ namespace kumiko {
 class ChipJudge : public Judge {
 public:
     // The space's machine is a chip; it must outlive the judge. `jobs`: simulations at a time, 0: one per core of this machine.
-    // Throws UserError when the op cannot be evaluated.
-    explicit ChipJudge(const Space &space, int jobs = 0);
+    // `longest`: of make_judged_arrays. Throws UserError when the op cannot be evaluated.
+    explicit ChipJudge(const Space &space, int jobs = 0, double longest = longest_reference);
     ~ChipJudge() override;
 
     void submit(std::vector<Candidate> candidates) override;
@@ -26,7 +26,7 @@ public:
     void cancel() override;
     std::vector<double> compare(std::vector<Candidate> candidates, double seconds) override;
     size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same
-    JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0}; }
+    JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
 
 private:
     Measured measure(Candidate &candidate, double best) const;

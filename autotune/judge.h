@@ -19,6 +19,7 @@ struct JudgeFacts {
     double reference_seconds = 0; // that evaluating the formula took
     bool exact = false;           // outputs have to have equal bits
     double clock_hz = 0;          // of the unit that measures, 0: unknown
+    int64_t sampled = 0;          // elements of the outputs that are checked, 0: all
 };
 
 class Judge {

@@ -14,7 +14,8 @@ constexpr size_t anchor_slot = Measurer::slots - 1;
 
 LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes,
                        const LocalJudgeOptions &options)
-    : space_(space), target_(target), options_(options), task_(std::make_unique<MeasureTask>(space.op(), sizes)),
+    : space_(space), target_(target), options_(options),
+      task_(std::make_unique<MeasureTask>(space.op(), sizes, 1, options.longest_reference)),
       measurer_(std::make_unique<Measurer>(*task_, options.measurer)), best_(std::numeric_limits<double>::infinity()) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     if (2 * options_.measurer.threads > cores) return;
@@ -32,7 +33,9 @@ LocalJudge::~LocalJudge() {
     if (timer_.joinable()) timer_.join();
 }
 
-JudgeFacts LocalJudge::facts() const { return {task_->reference_seconds(), task_->exact(), measurer_->clock_hz()}; }
+JudgeFacts LocalJudge::facts() const {
+    return {task_->reference_seconds(), task_->exact(), measurer_->clock_hz(), task_->sampled()};
+}
 
 void LocalJudge::submit(std::vector<Candidate> candidates) {
     {

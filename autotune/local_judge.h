@@ -15,6 +15,7 @@ struct LocalJudgeOptions {
     MeasurerOptions measurer;
     double trial_seconds = 0.1; // timing of one candidate
     double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
+    double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
 };
 
 // Each candidate is timed in turns with the anchor, a good one of before: their ratio does not change with the weather of the host, and

@@ -58,10 +58,17 @@ WorkerOffer WorkerOffer::from_json(const std::string &text) {
 }
 
 std::string QueueTask::to_json() const {
-    return Json{{"op", recipe.name},       {"parameters", recipe.parameters}, {"op_hash", op_hash},
-                {"sizes", sizes},          {"machine", wanted.machine},       {"threads", wanted.threads},
-                {"cpu", cpu.to_json()},    {"trial_seconds", trial_seconds},  {"timeout", timeout},
-                {"memory_mib", memory_mib}}
+    return Json{{"op", recipe.name},
+                {"parameters", recipe.parameters},
+                {"op_hash", op_hash},
+                {"sizes", sizes},
+                {"machine", wanted.machine},
+                {"threads", wanted.threads},
+                {"cpu", cpu.to_json()},
+                {"trial_seconds", trial_seconds},
+                {"timeout", timeout},
+                {"memory_mib", memory_mib},
+                {"longest_reference", longest_reference}}
         .dump();
 }
 
@@ -76,6 +83,7 @@ QueueTask QueueTask::from_json(const std::string &text) {
         t.trial_seconds = j.at("trial_seconds").get<double>();
         t.timeout = j.at("timeout").get<double>();
         t.memory_mib = j.at("memory_mib").get<int64_t>();
+        t.longest_reference = j.value("longest_reference", kumiko::longest_reference);
         return t;
     });
 }
@@ -116,7 +124,10 @@ std::string QueueAnswer::to_json() const {
               {"medians", medians},
               {"timings", Json::array()},
               {"facts",
-               {{"reference_seconds", facts.reference_seconds}, {"exact", facts.exact}, {"clock_hz", facts.clock_hz}}}};
+               {{"reference_seconds", facts.reference_seconds},
+                {"exact", facts.exact},
+                {"clock_hz", facts.clock_hz},
+                {"sampled", facts.sampled}}}};
     for (const Timing &t : measured.timings)
         j["timings"].push_back({{"least", finite(t.least)},
                                 {"median", finite(t.median)},
@@ -144,7 +155,8 @@ QueueAnswer QueueAnswer::from_json(const std::string &text) {
         if (a.measured.outcome == Outcome::Ok && a.measured.timings.empty() && a.medians.empty())
             throw UserError("the queue holds an answer without a time");
         const Json &f = j.at("facts");
-        a.facts = {f.at("reference_seconds").get<double>(), f.at("exact").get<bool>(), f.at("clock_hz").get<double>()};
+        a.facts = {f.at("reference_seconds").get<double>(), f.at("exact").get<bool>(), f.at("clock_hz").get<double>(),
+                   f.value("sampled", int64_t(0))};
         return a;
     });
 }

@@ -16,6 +16,7 @@ struct ReportTask {
     // How much the op has to do; without it rates are left out. The database does not know it, the op does
     // (autotune/work.h).
     std::optional<Work> work = {};
+    int64_t checked_elements = 0; // where the session checked a sample; 0: all, or not known
 };
 
 struct ReportOptions {

@@ -172,18 +172,25 @@ std::unique_ptr<Judge> Session::make_judge() {
     if (space_->machine().architecture == "chip") {
         if (!options_.workers.empty())
             throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
-        return std::make_unique<ChipJudge>(*space_);
+        return std::make_unique<ChipJudge>(*space_, 0, options_.longest_reference);
     }
     if (options_.workers.empty()) {
         LocalJudgeOptions local;
         local.measurer = {options_.measurer, key_.threads, options_.memory_mib};
         local.trial_seconds = options_.trial_seconds;
         local.timeout = options_.timeout;
+        local.longest_reference = options_.longest_reference;
         return std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
     }
-    const QueueTask task = {
-        options_.recipe,        key_.op_hash,     key_.sizes,         {space_->machine().id(), key_.threads}, cpu_,
-        options_.trial_seconds, options_.timeout, options_.memory_mib};
+    const QueueTask task = {options_.recipe,
+                            key_.op_hash,
+                            key_.sizes,
+                            {space_->machine().id(), key_.threads},
+                            cpu_,
+                            options_.trial_seconds,
+                            options_.timeout,
+                            options_.memory_mib,
+                            options_.longest_reference};
     QueueJudgeOptions queue;
     queue.server = options_.workers;
     if (options_.seconds > 0) queue.patience = std::max(1.0, options_.seconds - watch_.seconds());
@@ -199,6 +206,10 @@ void Session::take_facts() {
     report_.reference_seconds = facts_.reference_seconds;
     report_.exact = facts_.exact;
     report_.clock_hz = facts_.clock_hz;
+    if (facts_.sampled > 0 && report_.checked_elements == 0 && notice_)
+        notice_(fmt::format("{} takes long to evaluate: results are checked at a sample of {} elements", op_.name(),
+                            facts_.sampled));
+    report_.checked_elements = facts_.sampled;
 }
 
 void Session::rest() { judge_.reset(); }

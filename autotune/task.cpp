@@ -1,6 +1,5 @@
 #include "autotune/task.h"
 
-#include "autotune/arrays.h"
 #include "autotune/measurer/protocol.h"
 #include "dsl/elements.h"
 #include "dsl/extern.h"
@@ -21,7 +20,7 @@ const void *first_byte(const Buffer<> &b) { return b.begin(); }
 
 } // namespace
 
-MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
+MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
     if (has_extern(op))
         throw Unsupported("op " + op.name() +
                           " calls an extern function, which the process that measures does not have; tune the parts "
@@ -40,8 +39,10 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
                             describe(out.raw_buffer()) + "); tune it where it is dense");
     }
     const Stopwatch watch;
-    const JudgedArrays arrays = make_judged_arrays(op, sizes, seed);
+    const JudgedArrays arrays = make_judged_arrays(op, sizes, seed, longest);
+    const bool bounded = !arrays.bounds.empty();
     exact_ = arrays.exact;
+    sampled_ = arrays.sampled;
     reference_seconds_ = watch.seconds();
 
     measurer_task header{MEASURER_MAGIC, MEASURER_VERSION, 0, 0, 0};
@@ -59,7 +60,10 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
     };
     const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data) {
         tensors.push_back({static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), output,
-                           output && !exact_, 0, bytes, elements, data});
+                           static_cast<uint8_t>(!output || !bounded ? 0
+                                                : sampled_          ? 2
+                                                                    : 1),
+                           0, bytes, elements, data});
     };
     for (size_t i = 0; i < arrays.inputs.size(); i++) {
         const Buffer<> &b = arrays.inputs[i];
@@ -67,10 +71,10 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed) {
     }
     for (size_t i = 0; i < arrays.expected.size(); i++) {
         const Buffer<> &b = arrays.expected[i];
-        const Type type = exact_ ? Type(b.type()) : Type(make_output(op, op.outputs()[i], sizes).type());
+        const Type type = !bounded ? Type(b.type()) : Type(make_output(op, op.outputs()[i], sizes).type());
         const size_t elements = b.number_of_elements(), begin = at;
         add(b);
-        if (!exact_) { // the bounds follow at once
+        if (bounded) { // the bounds follow at once
             at = begin + elements * sizeof(double);
             contents.emplace_back(&arrays.bounds[i], at);
             at = aligned(at + elements * sizeof(double));

@@ -2,7 +2,7 @@
 // task, and kept in a memory file that the measurer maps.
 #pragma once
 
-#include "dsl/buffers.h"
+#include "autotune/arrays.h"
 
 namespace kumiko {
 
@@ -10,19 +10,22 @@ class MeasureTask {
 public:
     // Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits;
     // elsewhere inputs are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic
-    // implies. Throws UserError when the op cannot be evaluated on any of the inputs tried.
-    MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed = 1);
+    // implies. Where evaluating the op would take more than `longest` seconds, only a sample of elements is checked
+    // (autotune/arrays.h). Throws UserError when the op cannot be evaluated on any of the inputs tried.
+    MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed = 1, double longest = longest_reference);
     ~MeasureTask();
     MeasureTask(const MeasureTask &) = delete;
     MeasureTask &operator=(const MeasureTask &) = delete;
 
     bool exact() const { return exact_; }
+    int64_t sampled() const { return sampled_; } // elements that are checked, 0: all
     // A memory file in the form of autotune/measurer/protocol.h.
     int descriptor() const { return descriptor_; }
     double reference_seconds() const { return reference_seconds_; }
 
 private:
     bool exact_ = false;
+    int64_t sampled_ = 0;
     int descriptor_ = -1;
     double reference_seconds_ = 0;
 };

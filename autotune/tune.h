@@ -9,6 +9,7 @@
 // best few are compared once more, side by side, before one is called best.
 #pragma once
 
+#include "autotune/arrays.h"
 #include "autotune/database.h"
 #include "autotune/op_recipe.h"
 #include "autotune/search.h"
@@ -44,12 +45,14 @@ struct TuneOptions {
     Sizes sizes = {};   // values of the op's symbolic sizes to tune for
     bool fresh = false; // measure again what the database knows
 
-    double trial_seconds = 0.1;   // timing of one candidate
-    double final_seconds = 0.6;   // the comparison at the end, 0: none
-    double timeout = 10;          // of one call's worth of a candidate, before a good one is known; then 100 times that
-    int64_t memory_mib = 0;       // a limit on the measuring process
-    std::string measurer = {};    // the program kumiko_measurer; empty: found beside this one
-    const Space *space = nullptr; // a space of the caller's own
+    double trial_seconds = 0.1; // timing of one candidate
+    double final_seconds = 0.6; // the comparison at the end, 0: none
+    double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that
+    double longest_reference =
+        kumiko::longest_reference; // an op whose formula takes longer is checked on a sample (autotune/arrays.h)
+    int64_t memory_mib = 0;        // a limit on the measuring process
+    std::string measurer = {};     // the program kumiko_measurer; empty: found beside this one
+    const Space *space = nullptr;  // a space of the caller's own
     SpaceKind spaces = SpaceKind::Fitting;
     SearchMethod search = SearchMethod::Model;
     std::string cost_model =
@@ -74,7 +77,8 @@ struct TuneReport {
     double search_seconds = 0;    // of them, those in which the tuner thought: spaces, nests, features, models
     double reference_seconds = 0; // that evaluating the formula took
     double clock_hz = 0;
-    bool exact = false; // outputs had to have equal bits
+    bool exact = false;           // outputs had to have equal bits
+    int64_t checked_elements = 0; // of the outputs, where only a sample was checked; 0: all
     bool interrupted = false;
     std::vector<double> best_so_far;      // seconds, after each trial of this session; infinite until one is good
     std::vector<Record> records;          // of this session's trials, in order

@@ -26,6 +26,7 @@ LocalJudgeOptions judge_options(const QueueTask &task, const std::string &measur
     o.measurer = {measurer, task.wanted.threads, task.memory_mib};
     o.trial_seconds = task.trial_seconds;
     o.timeout = task.timeout;
+    o.longest_reference = task.longest_reference;
     return o;
 }
 

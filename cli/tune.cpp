@@ -59,7 +59,8 @@ void write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Ma
     std::vector<ReportTask> all;
     for (size_t i = 0; i < tasks.size(); i++) {
         const TaskKey key = task_key(tasks[i].op, machine, a.options.threads, a.options.sizes);
-        ReportTask t{Database::task_of(tasks[i].op, key), reports[i].records, count_work(tasks[i].op, a.options.sizes)};
+        ReportTask t{Database::task_of(tasks[i].op, key), reports[i].records, count_work(tasks[i].op, a.options.sizes),
+                     reports[i].checked_elements};
         if (!a.options.database.empty())
             t.records = Database(a.options.database, Database::Mode::Read).records(key, machine);
         if (!t.records.empty()) all.push_back(std::move(t));
@@ -139,6 +140,8 @@ void run_tune(TuneArguments a) {
                       {"measured", report.measured}, {"known", report.known},
                       {"rejected", report.rejected}, {"failures", failures},
                       {"seconds", report.seconds},   {"search_seconds", report.search_seconds}};
+        if (report.measured > 0)
+            entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
         if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
         const std::string tried = fmt::format("{}", report.measured + report.known);
         if (!found[i]) {
@@ -163,6 +166,11 @@ void run_tune(TuneArguments a) {
     if (a.json != "-") {
         std::cout << table.text();
         for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
+        for (size_t i = 0; i < tasks.size(); i++) {
+            if (reports[i].checked_elements > 0)
+                std::cout << tasks[i].name << ": results were checked at a sample of " << reports[i].checked_elements
+                          << " elements, for evaluating the formula takes long\n";
+        }
         if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
         if (!a.page.empty()) std::cout << "report: " << a.page << "\n";
     }

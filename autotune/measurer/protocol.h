@@ -13,7 +13,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 2,
+    MEASURER_VERSION = 3,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480
@@ -26,7 +26,9 @@ typedef struct {
     uint8_t code; /* halide_type_code_t: 0 int, 1 unsigned, 2 float, 4 bfloat */
     uint8_t bits; /* 1 for bool, whose elements are bytes */
     uint8_t output;
-    uint8_t bounded; /* outputs: 0: `data` holds the expected elements; 1: expected values as f64, then bounds as f64 */
+    uint8_t
+        bounded; /* outputs: 0: `data` holds the expected elements; 1: expected values as f64, then bounds as f64; 2: likewise of a
+                        sample, where elements without a bound have to be written at least */
     uint32_t pad;
     uint64_t bytes;    /* of the array */
     uint64_t elements; /* of a dense array: outputs are dense */

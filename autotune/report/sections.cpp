@@ -92,6 +92,10 @@ std::string facts_section(const Subject &s) {
     h += "<p class=\"soft\">Machine " + escaped(s.task.task.key.machine);
     if (!n.trials.empty())
         h += escaped(fmt::format("; from {} to {}", n.trials.front().created, n.trials.back().created));
+    if (s.task.checked_elements > 0)
+        h += fmt::format("; results of the last session were checked at a sample of {} elements, for evaluating the "
+                         "formula takes long",
+                         s.task.checked_elements);
     return h + ". Rejected candidates were found not to be legal before anything was built; they are no trials.</p>\n";
 }
 

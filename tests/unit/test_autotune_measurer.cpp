@@ -5,6 +5,7 @@
 #include "autotune/work.h"
 #include "ops/conv.h"
 #include "ops/matmul.h"
+#include "ops/registry.h"
 #include "ops/rows.h"
 #include "support/duration.h"
 
@@ -102,6 +103,38 @@ TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere
     CHECK(measurer.run({0}, {.budget = 0.01}).outcome == Outcome::Wrong);
     CHECK(measurer.restarts() == 0);
     CHECK(load("right", right).outcome == Outcome::Ok);
+}
+
+TEST_CASE("of an op that takes long a sample is checked, and that the rest was written") {
+    const Op op = ops::matmul(Float(32), 160, 150, 200);
+    const MeasureTask whole(op, {}), task(op, {}, 1, 1e-9);
+    CHECK(whole.sampled() == 0);
+    CHECK(task.exact());
+    CHECK(task.sampled() >= 30);
+    CHECK(task.sampled() <= 512);
+    Measurer measurer(task, {});
+    const auto load = [&](const std::string &name, const std::string &after) {
+        return measurer.load(
+            0,
+            object_of(name, "for (int i = 0; i < 160; i++) for (int j = 0; j < 150; j++) { float s = 0; for "
+                            "(int k = 0; k < 200; k++) s += a[i * 200 + k] * b[k * 150 + j]; c[i * 150 + j] "
+                            "= s; }\n" +
+                                after),
+            "k_packed", 10);
+    };
+    CHECK(load("sampled_right", "").reason == "");
+    CHECK(measurer.run({0}, {.budget = 0.01}).outcome == Outcome::Ok);
+    CHECK(load("sampled_last", "c[160 * 150 - 1] += 1;").reason.starts_with("wrong result: element 23999 of tensor 2"));
+    CHECK(load("sampled_some", "for (int i = 0; i < 12000; i++) c[2 * i] += 1;").outcome == Outcome::Wrong);
+    CHECK(load("sampled_missing", "for (int i = 5000; i < 5064; i++) ((uint32_t *)c)[i] = 0xffffffff;")
+              .reason.ends_with("of tensor 2 is not written"));
+    const Op rows = ops::make("softmax", {{"m", 900}, {"n", 700}});
+    CHECK(!MeasureTask(rows, {}, 1, 1e-9).exact());
+    CHECK(MeasureTask(rows, {}, 1, 1e-9).sampled() >= 30);
+    // A single element takes all.
+    Axis i("i", 3000), j("j", 3000);
+    Tensor x = input("X", Float(32), {i, j});
+    CHECK(MeasureTask(Op("all", {x}, {compute("Y", {}, sum(x(i, j), {i, j}))}), {}, 1, 1e-9).sampled() == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "an error code and its text are reported") {

@@ -196,6 +196,12 @@ TEST_CASE("pages of little") {
     CHECK(fault_of_html(html) == "");
     CHECK(has(html, "The default schedule is the best"));
     CHECK(has(html, "No trial failed"));
+    CHECK(!has(html, "at a sample of"));
+    ReportTask sampled = task_of(op, one);
+    sampled.checked_elements = 512;
+    html = report_page({sampled}, {.model = model_of(records_of(op, 20))});
+    CHECK(fault_of_html(html) == "");
+    CHECK(has(html, "checked at a sample of 512 elements"));
     CHECK(has(html, "Too few records were made by chance"));
     one[0].outcome = Outcome::TimedOut;
     html = report_page({task_of(op, one)}, {.model = std::make_shared<CostModel>()});

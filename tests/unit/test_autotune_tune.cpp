@@ -2,6 +2,7 @@
 #include "autotune/build.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "ops/registry.h"
 
 #include <doctest/doctest.h>
 
@@ -43,6 +44,41 @@ std::string fresh_file(const std::string &name) {
 }
 
 } // namespace
+
+TEST_CASE("an op that takes long to evaluate is checked on a sample, and that is said") {
+    Op op = ops::matmul(Float(32), 192, 192, 192);
+    auto space = blocks(op);
+    TuneOptions options;
+    options.trials = 3;
+    options.space = space.get();
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0;
+    std::ostringstream log;
+    options.progress = &log;
+    TuneReport report;
+    tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.checked_elements == 0);
+    CHECK(log.str().find("sample") == std::string::npos);
+    options.longest_reference = 1e-9;
+    tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.checked_elements >= 30);
+    CHECK(report.measured == 3);
+    CHECK(log.str().find("matmul takes long to evaluate: results are checked at a sample of " +
+                         std::to_string(report.checked_elements) + " elements") != std::string::npos);
+}
+
+TEST_CASE("integers that come of divisions are checked within their bounds") {
+    const Op op = ops::make("quantise", {{"n", 10000}});
+    for (const double longest : {10.0, 1e-9}) {
+        TuneReport report;
+        tune(op, Machine::host(), CpuTarget::host(),
+             {.trials = 3, .threads = 1, .trial_seconds = 0.01, .final_seconds = 0, .longest_reference = longest},
+             &report);
+        CHECK(report.failures.empty());
+        CHECK(!report.exact);
+    }
+}
 
 TEST_CASE("tuning finds the vectors, keeps what it measured, and resumes") {
     Op op = ops::matmul(Float(32), 64, 64, 64);
