@@ -41,7 +41,7 @@ struct Database::Contents {
     Mode mode = Mode::ReadWrite;
 
     int version = database_format_version; // of the file
-    bool writing = false;
+    bool writing = false, reading = false;
 
     // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way. Within
     // another, f is part of that.
@@ -64,6 +64,25 @@ struct Database::Contents {
             sqlite3_exec(connection.handle, "ROLLBACK", nullptr, nullptr, nullptr);
             throw;
         }
+    }
+
+    // Within either kind of transaction, f is part of that.
+    template<typename F>
+    void read(F f) {
+        if (writing || reading) return f();
+        connection.run("BEGIN");
+        reading = true;
+        const auto end = [&] { // of what only reads nothing is lost
+            reading = false;
+            sqlite3_exec(connection.handle, "ROLLBACK", nullptr, nullptr, nullptr);
+        };
+        try {
+            f();
+        } catch (...) {
+            end();
+            throw;
+        }
+        end();
     }
 
     [[noreturn]] void throw_newer(int64_t version) const {
@@ -143,6 +162,7 @@ const std::string &Database::path() const { return contents_->connection.path; }
 int Database::version() const { return contents_->version; }
 
 void Database::all_or_nothing(const std::function<void()> &f) { contents_->write(f); }
+void Database::at_one_moment(const std::function<void()> &f) const { contents_->read(f); }
 
 DatabaseTask Database::task_of(const Op &op, const TaskKey &key) {
     return {key, op.to_string(), describe_tensors(op, key.sizes)};

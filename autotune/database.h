@@ -52,6 +52,8 @@ public:
     void remove(const Record &record);
     // What f writes to this database becomes one transaction: nothing of it is kept when f throws.
     void all_or_nothing(const std::function<void()> &f);
+    // What f reads of this database is of one moment, whatever other sessions write meanwhile. f must not write to it.
+    void at_one_moment(const std::function<void()> &f) const;
     // Gives room that removed records left back to the disk. Not within all_or_nothing().
     void compact();
 

@@ -117,21 +117,21 @@ DatabaseStats database_stats(const Database &database) {
 PruneCount prune(Database &database, const PruneOptions &o) {
     if (o.machine.empty() && o.older_than_days <= 0 && !o.keep && !o.failed)
         throw UserError("this would remove every record: say which, by their place, age, machine or failure");
-    const std::vector<Database::TaskSummary> tasks = database.tasks();
-    if (!o.machine.empty()) {
-        std::vector<std::string> ids;
-        for (const auto &t : tasks) {
-            if (std::find(ids.begin(), ids.end(), t.key.machine) == ids.end()) ids.push_back(t.key.machine);
-        }
-        if (std::find(ids.begin(), ids.end(), o.machine) == ids.end())
-            throw UserError(database.path() + " knows no machine \"" + o.machine + "\"" + suggest(o.machine, ids));
-    }
     std::string before;
     if (o.older_than_days > 0)
         before = utc_text((o.now.empty() ? std::time(nullptr) : time_of(o.now)) -
                           static_cast<std::time_t>(o.older_than_days * 86400));
     PruneCount count;
     const auto go = [&] {
+        const std::vector<Database::TaskSummary> tasks = database.tasks();
+        if (!o.machine.empty()) {
+            std::vector<std::string> ids;
+            for (const auto &t : tasks) {
+                if (std::find(ids.begin(), ids.end(), t.key.machine) == ids.end()) ids.push_back(t.key.machine);
+            }
+            if (std::find(ids.begin(), ids.end(), o.machine) == ids.end())
+                throw UserError(database.path() + " knows no machine \"" + o.machine + "\"" + suggest(o.machine, ids));
+        }
         for (const auto &t : tasks) {
             const bool meant = o.machine.empty() || t.key.machine == o.machine;
             const auto going =
@@ -144,7 +144,7 @@ PruneCount prune(Database &database, const PruneOptions &o) {
         }
     };
     if (o.dry_run) {
-        go();
+        database.at_one_moment(go);
         return count;
     }
     database.all_or_nothing(go);

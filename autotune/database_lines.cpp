@@ -211,10 +211,12 @@ int64_t read_header(const Lines &lines) {
 } // namespace
 
 void write_lines(const Database &from, std::ostream &out) {
-    int64_t records = 0;
-    for (const auto &task : from.tasks()) records += task.records;
-    out << Json{{"kumiko", mark}, {"version", Database::format_version}, {"records", records}}.dump() << "\n";
-    from.for_each([&](const auto &task, const Record &r) { out << text_of_line(line_of(task, r)) << "\n"; });
+    from.at_one_moment([&] { // so that as many follow as the header says
+        int64_t records = 0;
+        for (const auto &task : from.tasks()) records += task.records;
+        out << Json{{"kumiko", mark}, {"version", Database::format_version}, {"records", records}}.dump() << "\n";
+        from.for_each([&](const auto &task, const Record &r) { out << text_of_line(line_of(task, r)) << "\n"; });
+    });
 }
 
 MergeCount merge_lines(Database &into, std::istream &in, const std::string &document) {

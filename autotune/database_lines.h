@@ -8,7 +8,7 @@
 
 namespace kumiko {
 
-// Every record, task by task, oldest first.
+// Every record of one moment, task by task, oldest first.
 void write_lines(const Database &from, std::ostream &out);
 
 // Merges the records of the lines into the database, all or nothing. `document` names the text in messages. Throws

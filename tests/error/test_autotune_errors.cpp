@@ -2,6 +2,7 @@
 #include "autotune/sqlite.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "tests/database_help.h"
 
 #include <doctest/doctest.h>
 
@@ -13,31 +14,18 @@
 #include <unistd.h>
 
 using namespace kumiko;
+using kumiko::testing::folder;
+using kumiko::testing::fresh_file;
 
 namespace {
 
-std::filesystem::path folder() {
-    const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_errors.scratch";
-    std::filesystem::create_directories(path);
-    return path;
-}
-
-std::string fresh_file(const std::string &name) {
-    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder() / (name + suffix));
-    return (folder() / name).string();
-}
-
+// Without the folder of the test's files.
 template<typename F>
-std::string message(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        std::string text = e.what();
-        for (size_t at; (at = text.find(folder().string() + "/")) != std::string::npos;)
-            text.erase(at, folder().string().size() + 1);
-        return text;
-    }
-    return "(no error)";
+std::string told(F f) {
+    std::string text = testing::message(f);
+    for (size_t at; (at = text.find(folder().string() + "/")) != std::string::npos;)
+        text.erase(at, folder().string().size() + 1);
+    return text;
 }
 
 void run_sql(const std::string &file, const char *sql) {
@@ -58,17 +46,16 @@ struct None {
 TEST_CASE("a file that is not a database") {
     const std::string file = fresh_file("text.db");
     std::ofstream(file) << "These are a few lines of text that fill more than the sixteen bytes of a magic number.\n";
-    CHECK(message([&] { Database db(file); }) ==
+    CHECK(told([&] { Database db(file); }) ==
           file.substr(folder().string().size() + 1) +
               " is not a tuning database: it is not an SQLite file; name another, or remove it");
-    CHECK(message([&] { Database db(folder().string()); }) ==
-          folder().string() + " is a folder, not a tuning database");
+    CHECK(told([&] { Database db(folder().string()); }) == folder().string() + " is a folder, not a tuning database");
 }
 
 TEST_CASE("another program's database") {
     const std::string file = fresh_file("other.db");
     run_sql(file, "CREATE TABLE music (title TEXT)");
-    CHECK(message([&] { Database db(file); }) ==
+    CHECK(told([&] { Database db(file); }) ==
           "other.db is not a tuning database: it is another program's SQLite file; name another");
 }
 
@@ -76,7 +63,7 @@ TEST_CASE("a database of a newer format") {
     const std::string file = fresh_file("newer.db");
     { Database db(file); }
     run_sql(file, "PRAGMA user_version = 9");
-    CHECK(message([&] { Database db(file); }) ==
+    CHECK(told([&] { Database db(file); }) ==
           "the tuning database newer.db has format version 9, newer than 2, the newest that this Kumiko "
           "reads; use a newer Kumiko, or another database");
 }
@@ -88,7 +75,7 @@ TEST_CASE("a database that is locked") {
     other.path = file;
     REQUIRE(sqlite3_open(file.c_str(), &other.handle) == SQLITE_OK);
     other.run("BEGIN IMMEDIATE");
-    CHECK(message([&] { Database db(file, Database::Mode::ReadWrite, 0.2); }) ==
+    CHECK(told([&] { Database db(file, Database::Mode::ReadWrite, 0.2); }) ==
           "the tuning database locked.db is locked: another program has held it for more than 200 ms; end that "
           "program, or try again when it is done");
     // Reading goes on beside it.
@@ -101,7 +88,7 @@ TEST_CASE("a database that is read-only") {
     Database reader(file, Database::Mode::Read);
     Record r;
     r.key = task_key(op(), Machine::host(), 1, {});
-    CHECK(message([&] { reader.add(op(), r); }) ==
+    CHECK(told([&] { reader.add(op(), r); }) ==
           "the tuning database readonly.db is open for reading only: results cannot be kept in it");
 
     // Permissions bind no superuser, so one becomes somebody else for a moment.
@@ -112,7 +99,7 @@ TEST_CASE("a database that is read-only") {
     if (!reachable) return;
     chmod(file.c_str(), 0444);
     if (root) REQUIRE(seteuid(65534) == 0);
-    const std::string text = message([&] { Database db(file); });
+    const std::string text = told([&] { Database db(file); });
     if (root) REQUIRE(seteuid(0) == 0);
     chmod(file.c_str(), 0644);
     CHECK(text.find("readonly.db is read-only: results cannot be kept in it") != std::string::npos);
@@ -121,9 +108,8 @@ TEST_CASE("a database that is read-only") {
 
 TEST_CASE("a database that is not there") {
     const std::string file = fresh_file("none.db");
-    CHECK(message([&] { best(op(), Machine::host(), file); }) ==
-          "there is no tuning database none.db; tuning makes one");
-    CHECK(message([&] { Database db((folder() / "no/such/folder.db").string()); }).find("cannot be opened") !=
+    CHECK(told([&] { best(op(), Machine::host(), file); }) == "there is no tuning database none.db; tuning makes one");
+    CHECK(told([&] { Database db((folder() / "no/such/folder.db").string()); }).find("cannot be opened") !=
           std::string::npos);
 }
 
@@ -140,7 +126,7 @@ TEST_CASE("a damaged database") {
     bytes.seekp(100);
     bytes << std::string(4000, 'x'); // the schema's page
     bytes.close();
-    CHECK(message([&] { Database db(file); }).find("damaged.db is damaged") != std::string::npos);
+    CHECK(told([&] { Database db(file); }).find("damaged.db is damaged") != std::string::npos);
 }
 
 TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
@@ -162,7 +148,7 @@ TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
     const auto handler = std::signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
     int kept = 0;
-    const std::string text = message([&] {
+    const std::string text = told([&] {
         for (; kept < 1000; kept++) db.add(op(), record(kept));
     });
     setrlimit(RLIMIT_FSIZE, &before);
@@ -183,11 +169,11 @@ TEST_CASE("a schedule of another op, and a record without one") {
     r.key.op = "matmul";
     r.machine = Machine::host();
     r.saved_schedule = Schedule(ops::matmul(Float(32), 8, 8, 16)).to_json();
-    CHECK(message([&] { r.schedule(op()); }).find("is one of op matmul") != std::string::npos);
+    CHECK(told([&] { r.schedule(op()); }).find("is one of op matmul") != std::string::npos);
     r.saved_schedule = nullptr;
     r.outcome = Outcome::Illegal;
     r.reason = "no such loop";
-    CHECK(message([&] { r.schedule(op()); }) == "this record of matmul has no schedule: illegal, no such loop");
+    CHECK(told([&] { r.schedule(op()); }) == "this record of matmul has no schedule: illegal, no such loop");
 }
 
 TEST_CASE("what cannot be tuned") {
@@ -202,26 +188,26 @@ TEST_CASE("what cannot be tuned") {
                      .make_space(op(), Machine::host());
     TuneOptions options;
     options.space = space.get();
-    CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
+    CHECK(told([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
           "no candidate for matmul is good:\n  3 × illegal: six registers are too few");
     options.trials = 0;
-    CHECK(message([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
+    CHECK(told([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
           "tuning needs at least one trial, not 0");
     Size n("n");
     Op symbolic = ops::matmul(Float(32), n, 8, 8);
     options.trials = 1;
-    CHECK(message([&] { tune(symbolic, Machine::host(), CpuTarget::host(), options); }) ==
+    CHECK(told([&] { tune(symbolic, Machine::host(), CpuTarget::host(), options); }) ==
           "op matmul is tuned for given sizes: give a value for the size n");
     const Op gaps = ops::matmul(Float(32), 4, 4, 4, {.ldc = Size("ldc")});
-    CHECK(message([&] {
+    CHECK(told([&] {
               MeasureTask(gaps, {{"ldc", 6}});
           }) ==
           "output C of op matmul has gaps between its rows at these sizes (f32[4, 4] with strides [6, 1]); tune it "
           "where it is dense");
     CHECK_NOTHROW(MeasureTask(gaps, {{"ldc", 4}}));
     MeasureTask task(op(), {});
-    CHECK(message([&] { Measurer m(task, {.program = "/nowhere/kumiko_measurer"}); }) ==
+    CHECK(told([&] { Measurer m(task, {.program = "/nowhere/kumiko_measurer"}); }) ==
           "cannot start the measurer /nowhere/kumiko_measurer: No such file or directory");
-    CHECK(message([&] { Measurer m(task, {.program = "/bin/true"}); }) ==
+    CHECK(told([&] { Measurer m(task, {.program = "/bin/true"}); }) ==
           "cannot use the measurer /bin/true: it does not answer");
 }

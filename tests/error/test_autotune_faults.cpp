@@ -7,6 +7,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "support/random.h"
+#include "tests/database_help.h"
 
 #include <doctest/doctest.h>
 
@@ -23,23 +24,12 @@
 #include <unistd.h>
 
 using namespace kumiko;
+using kumiko::testing::folder;
+using kumiko::testing::fresh_file;
+using kumiko::testing::message;
+using kumiko::testing::remove_database;
 
 namespace {
-
-std::filesystem::path folder() {
-    const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_faults.scratch";
-    std::filesystem::create_directories(path);
-    return path;
-}
-
-void remove_database(const std::string &file) {
-    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
-}
-
-std::string fresh_file(const std::string &name) {
-    remove_database((folder() / name).string());
-    return (folder() / name).string();
-}
 
 // For files that are made hundreds of times: in memory where there is a place for it, since databases wait for disks.
 class QuickFile {
@@ -54,16 +44,6 @@ public:
     std::string path;
 };
 
-template<typename F>
-std::string message(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "(no error)";
-}
-
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
 
 const Op &small() {
@@ -72,18 +52,8 @@ const Op &small() {
 }
 
 Record record_of(int64_t n) {
-    Schedule s(small());
-    s.stage("C").split("i", n);
-    Record r;
-    r.key = task_key(small(), Machine::host(), 1, {});
-    r.machine = Machine::host();
-    r.library_template = "demo";
-    r.parameters = Json{{"n", n}};
-    r.saved_schedule = s.to_json();
-    r.schedule_hash = "hash" + std::to_string(n);
-    r.timing = {1e-6 * static_cast<double>(n), 1e-6 * static_cast<double>(n), 0.01, 5};
+    Record r = testing::record_of(small(), n, 1e-6 * static_cast<double>(n));
     r.features = {features_version, std::vector<float>(feature_names().size(), 0.5f)};
-    r.created = "2026-11-20T10:00:00Z";
     r.origin = n == 1 ? "default" : "random";
     return r;
 }

@@ -3,42 +3,24 @@
 #include "autotune/database_lines.h"
 #include "autotune/hints.h"
 #include "ops/matmul.h"
+#include "tests/database_help.h"
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <limits>
 #include <sstream>
+#include <thread>
 
 using namespace kumiko;
+using kumiko::testing::fresh_file;
+using kumiko::testing::message;
+using kumiko::testing::record_of;
 
 namespace {
-
-std::string fresh_file(const std::string &name) {
-    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_care.scratch";
-    std::filesystem::create_directories(folder);
-    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder / (name + suffix));
-    return (folder / name).string();
-}
 
 const Op &small() {
     static const Op op = ops::matmul(Float(32), 8, 8, 8);
     return op;
-}
-
-Record record_of(const Op &op, int64_t factor, double seconds) {
-    Schedule s(op);
-    s.stage("C").split("i", factor);
-    Record r;
-    r.key = task_key(op, Machine::host(), 1, {});
-    r.machine = Machine::host();
-    r.library_template = "demo";
-    r.parameters = Json{{"factor", factor}};
-    r.saved_schedule = s.to_json();
-    r.schedule_hash = "hash" + std::to_string(factor);
-    r.timing = {seconds, seconds * 1.1, 0.02, 12};
-    r.created = "2026-11-20T10:00:00Z";
-    return r;
 }
 
 Record failed(const Op &op, int64_t factor, Outcome outcome) {
@@ -82,16 +64,6 @@ std::string lines_of(const Database &db) {
     std::ostringstream out;
     write_lines(db, out);
     return out.str();
-}
-
-template<typename F>
-std::string message(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "(no error)";
 }
 
 } // namespace
@@ -223,6 +195,45 @@ TEST_CASE("lines that cannot be taken name file, line and cause, and nothing of 
     some = some.substr(0, some.rfind("{\"op\""));
     std::istringstream in(some);
     CHECK(merge_lines(to, in, "x.jsonl").added == 5);
+}
+
+TEST_CASE("an export is of one moment, though another session writes meanwhile") {
+    const std::string file = fresh_file("moment.db");
+    Database db(file), other(file);
+    fill(db);
+    struct Meddling : std::stringbuf { // another session's record, at each piece of text
+        Database &other;
+        int64_t n = 100;
+        explicit Meddling(Database &other) : other(other) {}
+        std::streamsize xsputn(const char *text, std::streamsize size) override {
+            other.add(small(), record_of(small(), ++n, 1e-6));
+            return std::stringbuf::xsputn(text, size);
+        }
+    } meddling(other);
+    std::ostream out(&meddling);
+    const int before = database_stats(db).records;
+    write_lines(db, out);
+    CHECK(database_stats(db).records > before + 3);
+    Database to(":memory:");
+    std::istringstream in(meddling.str());
+    CHECK(merge_lines(to, in, "x.jsonl").added == before);
+}
+
+TEST_CASE("pruning counts what is there when it begins to write") {
+    const std::string file = fresh_file("prune_locked.db");
+    Database db(file), other(file);
+    for (const int64_t n : {1, 2, 3}) db.add(small(), record_of(small(), n, 1e-6 * static_cast<double>(n)));
+    PruneCount count;
+    std::thread pruning;
+    other.all_or_nothing([&] {
+        other.add(small(), record_of(small(), 4, 5e-7));
+        pruning = std::thread([&] { count = prune(db, {.keep = 1}); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(300)); // it waits for the lock
+    });
+    pruning.join();
+    CHECK(count.removed == 3);
+    CHECK(count.left == 1);
+    CHECK(database_stats(other).records == 1);
 }
 
 TEST_CASE("an import that fails leaves what was there before") {

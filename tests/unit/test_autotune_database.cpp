@@ -2,6 +2,7 @@
 #include "autotune/database_format.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "tests/database_help.h"
 
 #include <doctest/doctest.h>
 
@@ -11,29 +12,10 @@
 #include <unistd.h>
 
 using namespace kumiko;
+using kumiko::testing::fresh_file;
+using kumiko::testing::record_of;
 
 namespace {
-
-std::string fresh_file(const std::string &name) {
-    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_database.scratch";
-    std::filesystem::create_directories(folder);
-    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder / (name + suffix));
-    return (folder / name).string();
-}
-
-Record record_of(const Op &op, int64_t factor, double seconds) {
-    Schedule s(op);
-    s.stage("C").split("i", factor);
-    Record r;
-    r.key = task_key(op, Machine::host(), 1, {});
-    r.machine = Machine::host();
-    r.library_template = "demo";
-    r.parameters = Json{{"factor", factor}};
-    r.saved_schedule = s.to_json();
-    r.schedule_hash = "hash" + std::to_string(factor);
-    r.timing = {seconds, seconds * 1.1, 0.02, 12};
-    return r;
-}
 
 void run_sql(const std::string &file, const std::vector<std::string> &statements) {
     Connection c;

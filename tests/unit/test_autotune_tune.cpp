@@ -3,6 +3,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "tests/database_help.h"
 
 #include <doctest/doctest.h>
 
@@ -10,6 +11,7 @@
 #include <sstream>
 
 using namespace kumiko;
+using kumiko::testing::fresh_file;
 
 namespace {
 
@@ -34,13 +36,6 @@ std::unique_ptr<Space> blocks(const Op &op) {
                    return s;
                })
         .make_space(op, Machine::host());
-}
-
-std::string fresh_file(const std::string &name) {
-    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_tune.scratch";
-    std::filesystem::create_directories(folder);
-    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(folder / (name + suffix));
-    return (folder / name).string();
 }
 
 } // namespace

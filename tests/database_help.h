@@ -1,0 +1,56 @@
+// What the tests of the tuner's databases share: files of a test's own, records, and what errors say.
+#pragma once
+
+#include "autotune/tune.h"
+
+#include <filesystem>
+#include <string>
+
+namespace kumiko::testing {
+
+// <build>/<test>.scratch
+inline std::filesystem::path folder() {
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe").filename().string();
+    const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / (program + ".scratch");
+    std::filesystem::create_directories(path);
+    return path;
+}
+
+inline void remove_database(const std::string &file) {
+    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
+}
+
+// In the folder; what was there before is gone.
+inline std::string fresh_file(const std::string &name) {
+    remove_database((folder() / name).string());
+    return (folder() / name).string();
+}
+
+// A good candidate of a product of matrices on this machine, whose rows are split by `factor`.
+inline Record record_of(const Op &op, int64_t factor, double seconds) {
+    Schedule s(op);
+    s.stage("C").split("i", factor);
+    Record r;
+    r.key = task_key(op, Machine::host(), 1, {});
+    r.machine = Machine::host();
+    r.library_template = "demo";
+    r.parameters = Json{{"factor", factor}};
+    r.saved_schedule = s.to_json();
+    r.schedule_hash = "hash" + std::to_string(factor);
+    r.timing = {seconds, seconds * 1.1, 0.02, 12};
+    r.created = "2026-11-20T10:00:00Z";
+    return r;
+}
+
+// Of the UserError that f throws.
+template<typename F>
+std::string message(F f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        return e.what();
+    }
+    return "(no error)";
+}
+
+} // namespace kumiko::testing
