@@ -66,6 +66,7 @@ RedisReply copied(const redisReply &r) {
     result.null = r.type == REDIS_REPLY_NIL;
     result.integer = r.type == REDIS_REPLY_INTEGER ? r.integer : 0;
     if (r.type == REDIS_REPLY_STRING || r.type == REDIS_REPLY_STATUS) result.text.assign(r.str, r.len);
+    if (r.type == REDIS_REPLY_ERROR) result.error.assign(r.str, r.len);
     for (size_t i = 0; r.type == REDIS_REPLY_ARRAY && i < r.elements; i++)
         result.elements.push_back(copied(*r.element[i]));
     return result;
@@ -208,6 +209,11 @@ std::vector<RedisReply> Redis::transaction(const std::vector<Command> &commands)
         }
     }
     if (!refused.empty()) throw UserError(refused);
+    for (size_t i = 0; i < last.elements.size(); i++) {
+        if (const std::string &error = last.elements[i].error; !error.empty())
+            throw UserError("the Redis at " + address_.text() + " refuses " + commands.at(i).at(0) + " of " +
+                            (commands[i].size() > 1 ? commands[i][1] : "nothing") + ": " + error);
+    }
     return last.elements;
 }
 

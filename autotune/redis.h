@@ -37,6 +37,7 @@ struct RedisReply {
     bool null = false;
     int64_t integer = 0;
     std::string text;
+    std::string error; // of a command within a transaction, which refuses it alone
     std::vector<RedisReply> elements;
 
     std::vector<std::string> texts() const; // of the elements
@@ -54,7 +55,8 @@ public:
 
     // Throws ServerLost, after which only reconnect() is of use, and UserError when the server refuses the command.
     RedisReply command(const Command &words);
-    // All or none of them, with nobody's commands in between; the replies of each.
+    // All of them, with nobody's commands in between; the replies of each. Throws as command(); where the server refuses one after it
+    // has begun, as of a key that holds something else, the others are done nevertheless.
     std::vector<RedisReply> transaction(const std::vector<Command> &commands);
     // Tries again and again for some seconds, or until `stop` says so, then throws ServerLost.
     void reconnect(double seconds, const std::function<bool()> &stop);

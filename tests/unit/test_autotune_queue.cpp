@@ -263,3 +263,20 @@ TEST_CASE("who waits is told why, and patience ends") {
     again.submit({candidate(1)});
     CHECK(message_of([&] { again.next(1); }) == "no worker takes this task: unwilling: no such op");
 }
+
+TEST_CASE("what the server refuses within a transaction is an error, and the connection goes on") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    Redis redis = server.connect();
+    redis.command({"SET", "word", "x"});
+    std::string said;
+    try {
+        redis.transaction({{"SET", "other", "y"}, {"LRANGE", "word", "0", "-1"}, {"SET", "third", "z"}});
+    } catch (const UserError &e) {
+        said = e.what();
+    }
+    CHECK(said == "the Redis at " + server.url() +
+                      " refuses LRANGE of word: WRONGTYPE Operation against a key holding the wrong kind of value");
+    CHECK(redis.command({"GET", "third"}).text == "z");
+    CHECK(redis.transaction({{"GET", "other"}, {"GET", "none"}}).at(0).text == "y");
+}
