@@ -35,6 +35,11 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
       key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)),
       scout_(*space_, key_.threads, key_.sizes, model_for(options)),
       search_(*space_, options.seed, options.search, &scout_) {
+    if (!options.workers.empty()) { // better known at once, also where all trials are known already
+        if (space_->machine().architecture == "chip")
+            throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
+        const Redis reachable(RedisAddress::parse(options.workers));
+    }
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
     if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
     recall();
@@ -169,11 +174,8 @@ void Session::begin_measuring() {
 }
 
 std::unique_ptr<Judge> Session::make_judge() {
-    if (space_->machine().architecture == "chip") {
-        if (!options_.workers.empty())
-            throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
+    if (space_->machine().architecture == "chip")
         return std::make_unique<ChipJudge>(*space_, 0, options_.longest_reference);
-    }
     if (options_.workers.empty()) {
         LocalJudgeOptions local;
         local.measurer = {options_.measurer, key_.threads, options_.memory_mib};

@@ -172,6 +172,9 @@ TEST_CASE("the command: no server, and tuning through workers") {
     const std::string json = e2e::must_run(tune + " --json - --workers " + server.url());
     CHECK(json.find("\"by_worker\"") != std::string::npos);
     CHECK(json.find("\"measured\": 6") != std::string::npos);
+    // Also where nothing is left to measure.
+    CHECK(e2e::run(tune + " --workers redis://127.0.0.1:1", text) == 1);
+    CHECK(text.find("no Redis at redis://127.0.0.1:1") != std::string::npos);
     // What it idles for is its own business.
     text = e2e::must_run(command + " worker --idle 0.5 --queue " + server.url());
     CHECK(text.find("nothing was asked for") != std::string::npos);
