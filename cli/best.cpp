@@ -51,13 +51,17 @@ bool is_known(const std::string &name) {
 
 Found best_of(const OpArguments &a, const Machine &machine, const std::string &database, int threads, bool any) {
     const Op op = a.op();
+    a.require_sizes(op);
     if (const auto found = tuned_schedule(op, machine, database, {.threads = threads, .sizes = a.bound_sizes()})) {
         Schedule::from_json(op, machine, nlohmann::json(found->schedule)); // it stands
         return {*found, op, ""};
     }
     if (any) {
         if (auto found = found_elsewhere(op, a, machine, database, threads)) return *found;
-        throw UserError(database + " knows no schedule for this op at this shape, of no machine");
+        throw UserError(database +
+                        " knows no schedule for this op at this shape, neither of this machine nor of another; tune it "
+                        "first: kumiko tune " +
+                        a.text() + " --db " + database);
     }
     throw UserError(database +
                     " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +

@@ -7,6 +7,7 @@
 #include "schedules/library/table.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/names.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -43,7 +44,16 @@ Op OpArguments::op() const { return ops::make(name, parameters()); }
 
 std::map<std::string, int64_t> OpArguments::bound_sizes() const { return parse_sizes(sizes); }
 
+void OpArguments::check_sizes(const Op &op) const {
+    for (const auto &[name, value] : bound_sizes()) {
+        if (std::find(op.sizes().begin(), op.sizes().end(), name) != op.sizes().end()) continue;
+        throw UserError("op \"" + op.name() + "\" has no size \"" + name + "\" that is bound at run time" +
+                        (op.sizes().empty() ? ": all its sizes are numbers" : "; it has " + quoted_list(op.sizes())));
+    }
+}
+
 void OpArguments::require_sizes(const Op &op) const {
+    check_sizes(op);
     const auto given = bound_sizes();
     for (const std::string &s : op.sizes()) {
         if (!given.count(s))

@@ -37,7 +37,9 @@ struct OpArguments {
     Json parameters() const; // complete
     Op op() const;
     std::map<std::string, int64_t> bound_sizes() const;
-    // Throws UserError that names --sizes where a size of the op has no value.
+    // Throws UserError for values of sizes that the op does not have.
+    void check_sizes(const Op &op) const;
+    // Likewise, and where a size of the op has no value.
     void require_sizes(const Op &op) const;
     // As one would type it: "matmul --shape m=M,n=64,k=64 --type f16 --sizes M=100".
     std::string text() const;

@@ -10,8 +10,10 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <set>
 
 namespace kumiko::cli {
 
@@ -25,6 +27,8 @@ struct LearnArguments {
     bool measure = true, quiet = false;
 };
 
+Target target_of(const LearnArguments &a) { return a.target == "host" ? Target::host() : Target::named(a.target); }
+
 void measure_one(const TrainingTask &task, const Target &target, const TuneOptions &options) {
     try {
         tune(task.op, target, options);
@@ -33,13 +37,18 @@ void measure_one(const TrainingTask &task, const Target &target, const TuneOptio
     }
 }
 
-// Of the library's space and of the one made from the formula: half of the trials by chance, so that all of the space is known, and
-// half by evolution, where tuning will look.
-void measure(const LearnArguments &a) {
-    const Target target = a.target == "host" ? Target::host() : Target::named(a.target);
+std::vector<TrainingTask> tasks_to_measure(const LearnArguments &a) {
     std::vector<TrainingTask> tasks = training_tasks();
     std::erase_if(tasks, [&](const TrainingTask &t) { return t.name.find(a.only) == std::string::npos; });
     if (tasks.empty()) throw UserError("no task to learn from has \"" + a.only + "\" in its name");
+    return tasks;
+}
+
+// Of the library's space and of the one made from the formula: half of the trials by chance, so that all of the space is known, and
+// half by evolution, where tuning will look.
+void measure(const LearnArguments &a) {
+    const Target target = target_of(a);
+    const std::vector<TrainingTask> tasks = tasks_to_measure(a);
     for (size_t i = 0; i < tasks.size(); i++) {
         TuneOptions o;
         o.threads = 1;
@@ -91,16 +100,43 @@ std::vector<std::string> cells(const std::string &name, const Accuracy &l, const
             number(a.top_1)};
 }
 
+// That there will be a task for each fold, as far as it can be told before measuring for an hour. A database that is not there, or is
+// damaged, is an error here too.
+void check_folds(const LearnArguments &a) {
+    std::set<std::string> tasks;
+    const auto add = [&](const TaskKey &k) {
+        tasks.insert(k.op_hash + " " + std::to_string(k.threads)); // one op on several machines is left out at once
+    };
+    for (size_t i = 0; i < a.databases.size(); i++) {
+        if (i == 0 && a.measure && !std::filesystem::exists(a.databases[0])) continue; // it will be made
+        const Database database(a.databases[i], Database::Mode::Read);
+        for (const Database::TaskSummary &t : database.tasks()) {
+            if (t.records >= 2) add(t.key);
+        }
+    }
+    if (a.measure) {
+        for (const TrainingTask &t : tasks_to_measure(a)) add(task_key(t.op, target_of(a).machine, 1, {}));
+    }
+    if (tasks.empty()) throw UserError("there is nothing to learn from: the databases hold no task of two candidates");
+    if (a.folds > 1 && tasks.size() < static_cast<size_t>(a.folds))
+        throw UserError(
+            fmt::format("{} folds need as many tasks, and there {} {}; legal are --folds 2 to {}, or 0 for none",
+                        a.folds, tasks.size() == 1 ? "is" : "are", tasks.size(), tasks.size()));
+}
+
 void learn(const LearnArguments &a) {
     require_folder_of(a.out);
     require_folder_of(a.json);
+    check_folds(a);
     if (a.measure) measure(a);
     const std::vector<ModelTask> tasks = read_tasks(a);
     Json report = Json::array();
     if (a.folds > 1) {
-        if (tasks.size() < static_cast<size_t>(a.folds))
+        std::set<std::string> names;
+        for (const ModelTask &t : tasks) names.insert(t.name);
+        if (names.size() < static_cast<size_t>(a.folds)) // of some that were measured, or known, nothing can be learnt
             throw UserError(
-                fmt::format("{} folds need as many tasks with features, and there are {}", a.folds, tasks.size()));
+                fmt::format("{} folds need as many tasks with features, and there are {}", a.folds, names.size()));
         const Validation v = cross_validate(tasks, static_cast<size_t>(a.folds), a.trees);
         Table table(
             {"task, not seen", "pairs", "recall@30", "top-1", "top-5", "estimate: pairs", "recall@30", "top-1"});

@@ -39,10 +39,7 @@ void run(RunArguments a) {
         throw UserError("--trace and --report are of the chip; give --target chip:full");
     const Op op = a.op.op();
     const Sizes sizes = a.op.bound_sizes();
-    for (const auto &[name, value] : sizes) {
-        if (std::find(op.sizes().begin(), op.sizes().end(), name) == op.sizes().end())
-            throw UserError("op \"" + op.name() + "\" has no size \"" + name + "\" that is bound at run time");
-    }
+    a.op.check_sizes(op);
     const Target target = Target::host();
     kumiko_set_num_threads(a.threads);
     a.schedule.threads = a.threads;

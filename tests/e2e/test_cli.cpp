@@ -311,10 +311,21 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("db stats t.db --kep", "stats has no option \"--kep\"");
     bad("db export t.db --out /nonexistent/t.jsonl", "cannot write /nonexistent/t.jsonl: No such file or directory");
     bad("db export t.db --out /dev/full", "cannot write /dev/full");
-    bad("best matmul --shape m=3,n=3,k=3 --db t.db --any-machine", "of no machine");
+    bad("best matmul --shape m=3,n=3,k=3 --db t.db --any-machine",
+        "knows no schedule for this op at this shape, neither of this machine nor of another; tune it first: kumiko "
+        "tune matmul");
     bad("show conv2d --shape c=4,h=2,w=9,o=4",
         "the height of the input is 2, and 2 with its padding, but the weights cover 3");
-    bad("run matmul --shape m=4,n=4,k=4 --sizes M=4", "no size \"M\"");
+    bad("run matmul --shape m=4,n=4,k=4 --sizes M=4",
+        "op \"matmul\" has no size \"M\" that is bound at run time: all its sizes are numbers");
+    for (const std::string command : {"run", "tune", "best"})
+        bad(command + " matmul --shape m=M,n=N,k=4 --sizes M=4,N=4,K=4",
+            "op \"matmul\" has no size \"K\" that is bound at run time; it has 'M' and 'N'");
+    bad("tune matmul --shape m=4,n=4,k=4 --sizes M=4", "all its sizes are numbers");
+    bad("learn --only transpose --folds 50 --db learn.db", "50 folds need as many tasks, and there ");
+    bad("learn --no-measure --db none.db", "there is no tuning database none.db");
+    bad("learn --db learn.db --db none.db", "there is no tuning database none.db");
+    CHECK(!std::filesystem::exists(scratch() + "/learn.db")); // nothing was measured
     bad("run matmul --shape m=4,n=4,k=4 --tuned no.db", "no.db");
     bad("bench gemm-f23", "did you mean 'gemm-f32'?");
     bad("bench rows --shape m=4,n=4", "several ops");
