@@ -129,12 +129,12 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     return measured;
 }
 
-std::vector<double> ChipJudge::compare(std::vector<Candidate> candidates, double) {
+std::vector<double> ChipJudge::compare(std::vector<Candidate> candidates, double, const std::function<bool()> &over) {
     cancel();
     std::vector<double> seconds;
     submit(std::move(candidates), std::numeric_limits<double>::infinity()); // all to their ends
     while (const auto verdict = next(best_)) {
-        if (verdict->measured.outcome != Outcome::Ok) {
+        if (verdict->measured.outcome != Outcome::Ok || (over && over())) {
             cancel();
             return {};
         }

@@ -3,6 +3,7 @@
 
 #include "autotune/build.h"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -33,8 +34,9 @@ public:
     // Forgets what was submitted and has no verdict yet.
     virtual void cancel() = 0;
     // Medians of the seconds of at most 16 candidates, measured in turns, so that what differs is the candidates and not the
-    // hour; nothing is under way meanwhile. Empty when one of them fails.
-    virtual std::vector<double> compare(std::vector<Candidate> candidates, double seconds) = 0;
+    // hour; nothing is under way meanwhile. Empty when one of them fails, or when `over` (null: never) says so before the end.
+    virtual std::vector<double> compare(std::vector<Candidate> candidates, double seconds,
+                                        const std::function<bool()> &over) = 0;
     // How many candidates under way keep it busy.
     virtual size_t wanted() const = 0;
     virtual JudgeFacts facts() const = 0;

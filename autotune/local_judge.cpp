@@ -181,8 +181,18 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
     anchor_process_ = 0;
 }
 
-std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, double seconds) {
+std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,
+                                        const std::function<bool()> &over) {
     cancel();
+    anchor_process_ = 0; // its slot may be another's soon
+    measurer_->end_when(over);
+    std::vector<double> medians = compare_now(candidates, seconds, over);
+    measurer_->end_when(nullptr);
+    return medians;
+}
+
+std::vector<double> LocalJudge::compare_now(std::vector<Candidate> &candidates, double seconds,
+                                            const std::function<bool()> &over) {
     double best;
     {
         const std::lock_guard lock(mutex_);
@@ -191,12 +201,12 @@ std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, doubl
     std::vector<size_t> slots;
     for (size_t i = 0; i < candidates.size(); i++) {
         Candidate &candidate = candidates[i];
+        if (over && over()) return {};
         if (candidate.object.empty()) build_candidate(space_, target_, candidate);
         if (candidate.outcome != Outcome::Ok) return {};
         if (measurer_->load(i, candidate.object, candidate.symbol, options_.timeout).outcome != Outcome::Ok) return {};
         slots.push_back(i);
     }
-    anchor_process_ = 0; // its slot may be another's now
     Measurer::RunOptions run;
     run.budget = seconds;
     run.tight = 0;

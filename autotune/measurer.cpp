@@ -44,14 +44,17 @@ Outcome outcome_of(uint32_t status) {
 
 enum class Io { Done, Closed, TimedOut };
 
+using Over = std::function<bool()>;
+constexpr double look_every = 0.05; // seconds, whether it is over
+
 // Sends or receives all bytes before the deadline.
 template<typename F>
-Io transfer(int socket, short events, size_t bytes, const Stopwatch &watch, double timeout, F step) {
+Io transfer(int socket, short events, size_t bytes, const Stopwatch &watch, double timeout, const Over &over, F step) {
     while (bytes > 0) {
         const double left = timeout - watch.seconds();
-        if (left <= 0) return Io::TimedOut;
+        if (left <= 0 || (over && over())) return Io::TimedOut;
         pollfd p{socket, events, 0};
-        const int ready = poll(&p, 1, static_cast<int>(std::min(left, 1e6) * 1e3) + 1);
+        const int ready = poll(&p, 1, static_cast<int>(std::min(left, over ? look_every : 1e6) * 1e3) + 1);
         if (ready < 0 && errno == EINTR) continue;
         if (ready == 0) continue;
         const ssize_t n = step(bytes);
@@ -62,18 +65,18 @@ Io transfer(int socket, short events, size_t bytes, const Stopwatch &watch, doub
     return Io::Done;
 }
 
-Io send_all(int socket, const void *data, size_t bytes, const Stopwatch &watch, double timeout) {
+Io send_all(int socket, const void *data, size_t bytes, const Stopwatch &watch, double timeout, const Over &over) {
     const char *p = static_cast<const char *>(data);
-    return transfer(socket, POLLOUT, bytes, watch, timeout, [&](size_t left) {
+    return transfer(socket, POLLOUT, bytes, watch, timeout, over, [&](size_t left) {
         const ssize_t n = send(socket, p, left, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) p += n;
         return n;
     });
 }
 
-Io receive_all(int socket, void *data, size_t bytes, const Stopwatch &watch, double timeout) {
+Io receive_all(int socket, void *data, size_t bytes, const Stopwatch &watch, double timeout, const Over &over) {
     char *p = static_cast<char *>(data);
-    return transfer(socket, POLLIN, bytes, watch, timeout, [&](size_t left) {
+    return transfer(socket, POLLIN, bytes, watch, timeout, over, [&](size_t left) {
         const ssize_t n = recv(socket, p, left, MSG_DONTWAIT);
         if (n > 0) p += n;
         return n;
@@ -177,7 +180,7 @@ void Measurer::start() {
     restarts_++;
     measurer_reply hello;
     const Stopwatch watch;
-    const Io io = receive_all(socket_, &hello, sizeof hello, watch, 20);
+    const Io io = receive_all(socket_, &hello, sizeof hello, watch, 20, nullptr);
     std::string wrong;
     if (io != Io::Done)
         wrong = "it does not answer";
@@ -233,9 +236,9 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     if (process_ == 0) start();
     const Stopwatch watch;
     measurer_reply reply;
-    Io io = send_all(socket_, request, bytes, watch, timeout);
-    if (io == Io::Done && object) io = send_all(socket_, object->data(), object->size(), watch, timeout);
-    if (io == Io::Done) io = receive_all(socket_, &reply, sizeof reply, watch, timeout);
+    Io io = send_all(socket_, request, bytes, watch, timeout, over_);
+    if (io == Io::Done && object) io = send_all(socket_, object->data(), object->size(), watch, timeout, over_);
+    if (io == Io::Done) io = receive_all(socket_, &reply, sizeof reply, watch, timeout, over_);
     if (io != Io::Done) return lost(io == Io::TimedOut, timeout);
     if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's answer is garbled");
     Measured result;

@@ -4,6 +4,7 @@
 
 #include "autotune/task.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +75,9 @@ public:
     // Times loaded kernels, in turns, and checks each again.
     Measured run(const std::vector<size_t> &slots, const RunOptions &options);
 
+    // From now on, what is asked ends soon after `over` becomes true, as if its time were over; null: never.
+    void end_when(std::function<bool()> over) { over_ = std::move(over); }
+
     // As the process measured it, 0 when unknown.
     double clock_hz() const { return clock_hz_; }
     // The process, 0 when none runs.
@@ -90,6 +94,7 @@ private:
     MeasurerOptions options_;
     int process_ = 0, socket_ = -1, restarts_ = -1;
     double clock_hz_ = 0;
+    std::function<bool()> over_;
 };
 
 // Where the program is looked for, and found; throws UserError when nowhere.

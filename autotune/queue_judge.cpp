@@ -132,7 +132,8 @@ void QueueJudge::cancel() {
     with_server([&] { redis_.command({"DEL", of("items"), of("queue"), of("alone"), of("answers")}); });
 }
 
-std::vector<double> QueueJudge::compare(std::vector<Candidate> candidates, double seconds) {
+std::vector<double> QueueJudge::compare(std::vector<Candidate> candidates, double seconds,
+                                        const std::function<bool()> &over) {
     cancel();
     Item item;
     for (const Candidate &c : candidates) item.what.schedules.push_back(c.schedule);
@@ -142,9 +143,11 @@ std::vector<double> QueueJudge::compare(std::vector<Candidate> candidates, doubl
     with_server([&] { put(number, item, false); });
     under_way_.emplace(number, std::move(item));
     const std::optional<QueueAnswer> answer = receive([&] {
+        if (over && over()) return true;
         const bool late = (options_.over && options_.over()) || options_.patience > 0;
         return late && live_.empty();
     });
+    if (!answer) cancel();
     under_way_.clear();
     if (!answer || answer->medians.size() != candidates.size()) return {};
     return answer->medians;

@@ -19,7 +19,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8, finalists = 10;
 constexpr double lock_timeout = 60; // a merge of large files holds a database for seconds
 constexpr size_t most_hints = 4;
-constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
+constexpr double calls_to_compare = 10; // of each at least, about
+constexpr int first_trials = 16;        // in small batches, so that each is chosen by what the one before taught
 
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
     if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
@@ -34,7 +35,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
     : op_(op), machine_(machine), cpu_(cpu), options_(options), report_(report = {}), space_(choose_space()),
       key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)),
       scout_(*space_, key_.threads, key_.sizes, model_for(options)),
-      search_(*space_, options.seed, options.search, &scout_) {
+      search_(*space_, options.seed, options.search, &scout_), seconds_to_compare_(options.final_seconds) {
     if (!options.workers.empty()) { // better known at once, also where all trials are known already
         if (space_->machine().architecture == "chip")
             throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
@@ -100,9 +101,17 @@ void Session::take_hints() {
     }
 }
 
+bool Session::interrupted() const { return options_.interrupt && *options_.interrupt; }
+
+double Session::seconds_left() const { return options_.seconds > 0 ? options_.seconds - watch_.seconds() : infinity; }
+
 bool Session::out_of_time() const {
-    if (options_.interrupt && *options_.interrupt) return true;
-    return options_.seconds > 0 && watch_.seconds() > options_.seconds - options_.final_seconds && report_.measured > 0;
+    if (interrupted()) return true;
+    // Slow kernels take longer to compare, up to a quarter of the budget.
+    const double slow =
+        best_ ? std::min(calls_to_compare * finalists * best_->timing.least, 0.25 * options_.seconds) : 0;
+    return report_.measured > 0 &&
+           seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
 }
 
 bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + int64_t(20) * options_.trials; }
@@ -141,7 +150,7 @@ std::vector<Candidate> Session::next_batch(size_t n) {
         const std::vector<Proposal> proposals = search_.propose(n - batch.size(), left);
         for (const Candidate &rejected : scout_.take_rejected()) {
             report_.rejected++;
-            keep(rejected, {});
+            report_.rejections.push_back(keep(rejected, {}));
         }
         if (proposals.empty()) break;
         for (const Proposal &proposal : proposals) {
@@ -149,7 +158,7 @@ std::vector<Candidate> Session::next_batch(size_t n) {
             candidate.origin = proposal.origin;
             if (candidate.outcome != Outcome::Ok) {
                 report_.rejected++;
-                keep(candidate, {});
+                report_.rejections.push_back(keep(candidate, {}));
                 continue;
             }
             const auto known = records_.find(candidate.schedule_hash);
@@ -232,6 +241,7 @@ void Session::measure(Verdict verdict) {
     const Record record = keep(candidate, measured);
     if (record.outcome == Outcome::Ok) {
         if (!best_ || record.seconds() < best_->seconds()) best_ = record;
+        if (candidate.origin == "default") report_.default_seconds = record.seconds();
         if (record.timing.least < 1.3 * best_->timing.least || candidate.point == space_->default_point())
             finalists_[candidate.schedule_hash] = std::move(candidate);
     }
@@ -278,9 +288,18 @@ void Session::compare() {
     const Candidate beginning = make_candidate(*space_, space_->default_point());
     std::vector<Record> compared;
     std::vector<Candidate> candidates;
+    double expected = 0; // seconds
+    bool left_out = false;
     for (const Record &r : good) {
+        if (interrupted()) return;
         if (compared.size() >= finalists && r.schedule_hash != beginning.schedule_hash) continue;
         const auto built = finalists_.find(r.schedule_hash);
+        const double takes = calls_to_compare * r.timing.least + (built != finalists_.end() ? 0 : r.build_seconds);
+        if (expected + takes > seconds_left()) { // those that follow are slower
+            left_out = true;
+            break;
+        }
+        expected += takes;
         Candidate candidate =
             built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(r.parameters));
         if (const std::string fault = fault_of(*space_, candidate); !fault.empty()) {
@@ -292,7 +311,10 @@ void Session::compare() {
         compared.push_back(r);
         candidates.push_back(std::move(candidate));
     }
-    const std::vector<double> seconds = judge_->compare(std::move(candidates), options_.final_seconds);
+    if (compared.empty() || (left_out && compared.size() < 2)) return;
+    const std::vector<double> seconds =
+        judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
+                        [this] { return interrupted() || seconds_left() < 0; });
     if (seconds.empty()) return; // the search's own measurements decide
     best_.reset();
     for (size_t i = 0; i < compared.size(); i++) {
@@ -305,10 +327,10 @@ void Session::compare() {
 }
 
 Record Session::finish() {
-    report_.interrupted = options_.interrupt && *options_.interrupt;
-    if (!best_) give_up();
-    if (report_.measured > 0 && options_.final_seconds > 0) compare();
+    if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
+    report_.interrupted = interrupted();
     report_.seconds = watch_.seconds();
+    if (!best_) give_up();
     return *best_;
 }
 

@@ -19,7 +19,10 @@ public:
     void advance(int n, const std::function<void()> &after_each = nullptr);
     // Whether advance() has nothing left to do.
     bool over() const;
-    // Compares the best few and returns the best. Throws UserError when no candidate is good.
+    // Leaves so many seconds of the budget for comparing, where several sessions share it; TuneOptions::final_seconds unless stated.
+    void leave_to_compare(double seconds) { seconds_to_compare_ = seconds; }
+    // Compares the best few and returns the best. Throws UserError when no candidate is good. Where it is interrupted, or the budget is
+    // over, what the search measured decides.
     Record finish();
 
     int trials() const { return trials_; } // those of earlier sessions counted
@@ -37,6 +40,8 @@ private:
     const Space *choose_space();
     void recall();
     void take_hints();
+    bool interrupted() const;
+    double seconds_left() const; // infinite without a budget
     bool out_of_time() const;
     bool used_up() const;
     std::vector<Candidate> next_batch(size_t n);
@@ -68,6 +73,7 @@ private:
     std::map<std::string, Record> records_;      // by schedule hash
     std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash
     std::optional<Record> best_;
+    double seconds_to_compare_;
     int trials_ = 0;    // counted towards options_.trials
     int under_way_ = 0; // with the judge
     bool exhausted_ = false;

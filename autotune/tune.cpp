@@ -94,6 +94,9 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
         each[i].recipe = tasks[i].recipe;
         sessions.push_back(std::make_unique<Session>(tasks[i].op, machine, cpu, each[i], all[i]));
     }
+    // Every task is compared when all are done; half of the budget is for the search in any case.
+    const double to_compare = options.final_seconds * static_cast<double>(tasks.size());
+    for (const auto &s : sessions) s->leave_to_compare(std::min(to_compare, 0.5 * options.seconds));
     // What was known of a task beyond its share was not taken from the others'.
     std::vector<int> beyond;
     for (const auto &s : sessions) beyond.push_back(std::max(0, s->trials() - options.trials));

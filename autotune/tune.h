@@ -82,6 +82,7 @@ struct TuneReport {
     bool interrupted = false;
     std::vector<double> best_so_far;      // seconds, after each trial of this session; infinite until one is good
     std::vector<Record> records;          // of this session's trials, in order
+    std::vector<Record> rejections;       // of the candidates that were not legal
     std::map<std::string, int> by_worker; // how many of them each worker measured
 };
 

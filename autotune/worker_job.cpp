@@ -95,7 +95,8 @@ QueueAnswer WorkerJob::compare(int64_t number, const QueueItem &item) {
     for (const nlohmann::json &s : item.schedules) candidates.push_back(schedules_.add(s));
     QueueAnswer answer;
     answer.number = number;
-    if (candidates.size() <= Measurer::slots) answer.medians = judge_.compare(candidates, item.compare_seconds);
+    if (candidates.size() <= Measurer::slots)
+        answer.medians = judge_.compare(candidates, item.compare_seconds, nullptr);
     if (answer.medians.empty()) {
         answer.measured.outcome = Outcome::Failed;
         answer.measured.reason = "one of those compared failed";

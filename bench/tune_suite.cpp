@@ -194,7 +194,8 @@ private:
             Schedule schedule(const Point &) const override { return Schedule(op(), machine()); }
         } no_space(case_.op, target_.machine);
         LocalJudge judge(no_space, target_.cpu, {}, {});
-        const std::vector<double> seconds = judge.compare(candidates, 0.3 * static_cast<double>(candidates.size()));
+        const std::vector<double> seconds =
+            judge.compare(candidates, 0.3 * static_cast<double>(candidates.size()), nullptr);
         if (seconds.empty()) throw UserError("the schedules found could not be compared");
         for (size_t i = 0; i < results.size(); i++) *results[i] = seconds[i];
         row_.known = *std::min_element(seconds.begin(), seconds.end());

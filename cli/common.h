@@ -58,6 +58,9 @@ struct ScheduleArguments {
 // Of --cost-model: a file, "none" for one that knows nothing, or null, the one that comes with Kumiko, for "".
 std::shared_ptr<const CostModel> cost_model_named(const std::string &name);
 
+// Thrown by a subcommand that Control-C has ended in order, when it has said so: exit status 130, as of what a signal ends.
+struct Interrupted {};
+
 // Adds "--json FILE".
 void add_json_option(CLI::App &command, std::string &file);
 // Writes it, "-" meaning the standard output; nothing when `file` is empty.

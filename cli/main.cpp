@@ -1,5 +1,5 @@
 // The command `kumiko`. Reports go to the standard output, errors and progress to standard error. Exit status: 0; 1 for what
-// the user can mend; 70 for an error of Kumiko's own.
+// the user can mend; 70 for an error of Kumiko's own; 130 for a search that Control-C ended, with what it found.
 #include "cli/common.h"
 
 #include "support/error.h"
@@ -111,6 +111,9 @@ int main(int argc, char **argv) {
         for (const CLI::App *c = &innermost(app); c != &app; c = c->get_parent()) chosen = c->get_name() + " " + chosen;
         std::cerr << "`kumiko " << chosen << "--help` shows what is possible\n";
         return 1;
+    } catch (const cli::Interrupted &) {
+        std::cout.flush();
+        return 130;
     } catch (const UserError &e) {
         std::cerr << "kumiko: " << e.what() << "\n";
         return 1;

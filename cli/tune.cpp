@@ -54,18 +54,42 @@ struct Task {
 };
 
 // What is known of each task, from the database, or, when nothing is kept, from this session.
-void write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
+// Returns whether anything is known, without which there is no page.
+bool write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
                 const std::vector<TuneReport> &reports) {
     std::vector<ReportTask> all;
     for (size_t i = 0; i < tasks.size(); i++) {
         const TaskKey key = task_key(tasks[i].op, machine, a.options.threads, a.options.sizes);
         ReportTask t{Database::task_of(tasks[i].op, key), reports[i].records, count_work(tasks[i].op, a.options.sizes),
                      reports[i].checked_elements};
+        t.records.insert(t.records.end(), reports[i].rejections.begin(), reports[i].rejections.end());
         if (!a.options.database.empty())
             t.records = Database(a.options.database, Database::Mode::Read).records(key, machine);
         if (!t.records.empty()) all.push_back(std::move(t));
     }
+    if (all.empty()) return false;
     write_file_atomically(a.page, report_page(all, {.model = cost_model_named(a.options.cost_model)}));
+    return true;
+}
+
+// After a session that failed, perhaps since its database cannot be used.
+bool page_in_spite(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
+                   const std::vector<TuneReport> &reports) {
+    try {
+        return write_page(a, tasks, machine, reports);
+    } catch (const UserError &) {
+        return false;
+    }
+}
+
+std::string interruption(const TuneArguments &a, const std::vector<TuneReport> &reports) {
+    int measured = 0, known = 0;
+    for (const TuneReport &r : reports) measured += r.measured, known += r.known;
+    std::string text = fmt::format("kumiko: interrupted after {} of {} trials", measured + known,
+                                   static_cast<int64_t>(a.options.trials) * static_cast<int64_t>(reports.size()));
+    if (a.options.database.empty()) return text + ", which are not kept, for --db names no database";
+    return text + fmt::format(": all that were measured are kept in {}, and the same command goes on from there",
+                              a.options.database);
 }
 
 // A shared object by its full path: workers stand in other folders.
@@ -124,22 +148,38 @@ void run_tune(TuneArguments a) {
     a.options.seconds = a.budget;
     std::vector<TuneReport> reports(1);
     std::vector<std::optional<Record>> found;
-    if (tasks.size() == 1)
-        found.push_back(tune(tasks[0].op, target, a.options, &reports[0]));
-    else
+    if (tasks.size() == 1) {
+        try {
+            found.push_back(tune(tasks[0].op, target, a.options, &reports[0]));
+        } catch (const UserError &e) { // what failed, and why, is worth the page most of all
+            if (!interrupted) {
+                if (!a.page.empty() && page_in_spite(a, tasks, target.machine, reports))
+                    std::cerr << "kumiko: " << a.page << " shows what failed\n";
+                throw;
+            }
+            std::cerr << "kumiko: " << e.what() << "\n";
+            found.emplace_back();
+        }
+    } else {
         found = kumiko::tune_all(all_tasks, target.machine, target.cpu, a.options, &reports);
+    }
 
-    if (!a.page.empty()) write_page(a, tasks, target.machine, reports);
+    const bool page = !a.page.empty() && write_page(a, tasks, target.machine, reports);
     Table table({"kernel", "before", "after", "gain", "tried", "took"});
     Json all = Json::array();
     for (size_t i = 0; i < tasks.size(); i++) {
         const TuneReport &report = reports[i];
         Json failures = Json::object();
         for (const auto &[reason, count] : report.failures) failures[reason] = count;
-        Json entry = {{"name", tasks[i].name},       {"formula_hash", tasks[i].op.hash()},
-                      {"measured", report.measured}, {"known", report.known},
-                      {"rejected", report.rejected}, {"failures", failures},
-                      {"seconds", report.seconds},   {"search_seconds", report.search_seconds}};
+        Json entry = {{"name", tasks[i].name},
+                      {"formula_hash", tasks[i].op.hash()},
+                      {"measured", report.measured},
+                      {"known", report.known},
+                      {"rejected", report.rejected},
+                      {"failures", failures},
+                      {"interrupted", interrupted.load()},
+                      {"seconds", report.seconds},
+                      {"search_seconds", report.search_seconds}};
         if (report.measured > 0)
             entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
         if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
@@ -172,9 +212,14 @@ void run_tune(TuneArguments a) {
                           << " elements, for evaluating the formula takes long\n";
         }
         if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
-        if (!a.page.empty()) std::cout << "report: " << a.page << "\n";
+        if (page) std::cout << "report: " << a.page << "\n";
+        if (!page && !a.page.empty()) std::cout << "no report: nothing was tried\n";
     }
     write_json(a.json, all);
+    if (interrupted) {
+        std::cerr << interruption(a, reports) << "\n";
+        throw Interrupted();
+    }
 }
 
 } // namespace

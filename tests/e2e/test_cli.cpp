@@ -3,10 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sys/wait.h>
+#include <unistd.h>
 
 using kumiko::Json;
 
@@ -35,8 +37,9 @@ std::string scratch() {
     return path.string();
 }
 
-Outcome run(const std::string &arguments) {
-    const std::string out = scratch() + "/out", err = scratch() + "/err";
+// `name`: of the files that it prints to.
+Outcome run(const std::string &arguments, const std::string &name = "") {
+    const std::string out = scratch() + "/out" + name, err = scratch() + "/err" + name;
     const int status = std::system(
         ("cd " + scratch() + " && " + command + " " + arguments + " >" + out + " 2>" + err + " </dev/null").c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(err)};
@@ -192,6 +195,60 @@ TEST_CASE("tune, best, db and build work together") {
     CHECK(built["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"] == "tuned");
     CHECK(built["manifest"]["kernels"][0]["targets"][0]["measured"]["seconds"].get<double>() > 0);
     CHECK(std::filesystem::file_size(scratch() + "/lib/expected/mm.C.bin") == 32 * 32 * 4);
+}
+
+TEST_CASE("Control-C: what is kept is said, and the exit status is that of what a signal ends") {
+    std::filesystem::remove(scratch() + "/int.db");
+    std::filesystem::remove(scratch() + "/int.html");
+    const std::string tune = "tune matmul --shape m=96,n=96,k=96 --trials 100000 --db int.db --quiet --report int.html";
+    // A shell would have its background processes ignore the signal.
+    const Outcome o = [&] {
+        const std::string line =
+            "cd " + scratch() + " && exec " + command + " " + tune + " --json - >out 2>err </dev/null";
+        const pid_t child = fork();
+        if (child == 0) {
+            std::signal(SIGINT, SIG_DFL);
+            execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+            _exit(99);
+        }
+        for (int i = 0; i < 600; i++) { // until some trials are kept
+            usleep(100'000);
+            const Outcome known = run("db int.db --json -", "2");
+            if (known.status == 0 && !Json::parse(known.out).empty()) break;
+        }
+        kill(child, SIGINT);
+        int status = 0;
+        waitpid(child, &status, 0);
+        return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(scratch() + "/out"),
+                       read(scratch() + "/err")};
+    }();
+    CHECK(o.status == 130);
+    CHECK(has(o.err, "kumiko: interrupted after "));
+    CHECK(
+        has(o.err,
+            " of 100000 trials: all that were measured are kept in int.db, and the same command goes on from there\n"));
+    const Json json = Json::parse(o.out);
+    CHECK(json[0]["interrupted"] == true);
+    CHECK(json[0]["measured"].get<int>() > 0);
+    CHECK(has(read(scratch() + "/int.html"), "Tuning of matmul"));
+    CHECK(
+        json_of(run("tune matmul --shape m=96,n=96,k=96 --trials 1 --db int.db --quiet --json -"))[0]["interrupted"] ==
+        false);
+}
+
+TEST_CASE("where no candidate is good, the page shows what failed") {
+    for (const std::string database : {"''", "bad.db"}) {
+        for (const char *file : {"/bad.db", "/bad.html"}) std::filesystem::remove(scratch() + file);
+        const Outcome o =
+            run("tune matmul --shape m=3,n=5,k=7 --type f64 --target chip:small --trials 2 --quiet --report "
+                "bad.html --db " +
+                database);
+        CHECK(o.status == 1);
+        CHECK(has(o.err, "kumiko: bad.html shows what failed\nkumiko: no candidate for matmul is good:\n"));
+        const std::string page = read(scratch() + "/bad.html");
+        CHECK(has(page, "No candidate is good"));
+        CHECK(has(page, "<td class=\"n\">2</td><td>unbuildable: "));
+    }
 }
 
 TEST_CASE("docs prints the reference page") {

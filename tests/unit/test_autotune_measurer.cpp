@@ -137,6 +137,15 @@ TEST_CASE("of an op that takes long a sample is checked, and that the rest was w
     CHECK(MeasureTask(Op("all", {x}, {compute("Y", {}, sum(x(i, j), {i, j}))}), {}, 1, 1e-9).sampled() == 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "what is asked ends when it is over, long before its time") {
+    const Stopwatch watch;
+    measurer.end_when([&] { return watch.seconds() > 0.2; });
+    CHECK(load("endless", "for (;;) sizes++;", "", 600).outcome == Outcome::TimedOut);
+    CHECK(watch.seconds() < 60);
+    measurer.end_when(nullptr);
+    CHECK(load("right", right).outcome == Outcome::Ok);
+}
+
 TEST_CASE_FIXTURE(Fixture, "an error code and its text are reported") {
     Measured m = load("code", "return kumiko_fail(3, \"n is odd\");");
     CHECK(m.outcome == Outcome::Failed);

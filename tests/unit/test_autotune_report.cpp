@@ -227,6 +227,26 @@ TEST_CASE("pages of little") {
     CHECK(count(html, "not known</td>") == 3);
 }
 
+TEST_CASE("a session that found nothing good leaves what a page tells") {
+    struct Refusing : Space {
+        explicit Refusing(const Op &op) : Space(op, Machine::host()) { set_parameters({{"n", {1, 2, 3}, true}}); }
+        Point default_point() const override { return {0}; }
+        Schedule schedule(const Point &p) const override {
+            throw UserError("there is room for less than " + std::to_string(p[0]));
+        }
+    } space(product());
+    TuneReport report;
+    CHECK_THROWS_AS(
+        tune(product(), Machine::host(), CpuTarget::host(), {.trials = 4, .threads = 1, .space = &space}, &report),
+        UserError);
+    CHECK(report.records.empty());
+    REQUIRE(report.rejections.size() == 3);
+    const std::string html = report_page({task_of(product(), report.rejections)});
+    CHECK(fault_of_html(html) == "");
+    CHECK(has(html, "No candidate is good"));
+    CHECK(has(html, "<td class=\"n\">3</td><td>illegal: there is room for less than #</td>"));
+}
+
 TEST_CASE("what cannot be reported") {
     const auto message = [](auto f) {
         try {

@@ -146,8 +146,30 @@ TEST_CASE("a session ends when it is told to, with the best so far") {
     Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
     CHECK(report.measured == 1);
     CHECK(r.parameters["rows"] == 1);
+    CHECK(!r.final_seconds); // no time to compare
+    CHECK(report.default_seconds == r.seconds());
     options.seconds = 0;
+    // Told in the middle: nothing is compared any more, though there is all the time.
+    struct Telling : std::stringbuf {
+        std::atomic<bool> &interrupt;
+        explicit Telling(std::atomic<bool> &i) : interrupt(i) {}
+        std::streamsize xsputn(const char *text, std::streamsize size) override {
+            if (std::string_view(text, static_cast<size_t>(size)).find("best ") != std::string_view::npos)
+                interrupt = true;
+            return std::stringbuf::xsputn(text, size);
+        }
+    } telling(interrupt);
+    std::ostream progress(&telling);
+    interrupt = false;
     options.interrupt = &interrupt;
+    options.progress = &progress;
+    options.style = ProgressStyle::Bar;
+    options.final_seconds = 600;
+    r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.interrupted);
+    CHECK(report.measured < 24);
+    CHECK(!r.final_seconds);
+    CHECK(report.seconds < 300);
     CHECK_THROWS_AS(tune(op, Machine::host(), CpuTarget::host(), options, &report), UserError);
     CHECK(report.interrupted);
 }
