@@ -182,7 +182,10 @@ private:
         add(few.schedule(case_.op), &row_.few);
         add(tuned.schedule(case_.op), &row_.tuned);
         if (random) add(random->schedule(case_.op), &row_.random);
-        if (own == "auto") add(default_schedule(case_.op, target_.machine), &row_.plain);
+        if (own == "auto") {
+            add(default_schedule(case_.op, target_.machine), &row_.plain);
+            add(Schedule(case_.op, target_.machine), &row_.nest);
+        }
         if (formula) add(formula->schedule(case_.op), &row_.formula);
         const Json *kept = known_.find(case_, target_.machine);
         if (kept) add(Schedule::from_json(case_.op, target_.machine, nlohmann::json((*kept)["schedule"])), &known);
@@ -223,6 +226,8 @@ Json TuneSuiteRow::json() const {
             {"random_seconds", number(random)},
             {"known_seconds", number(known)},
             {"plain_seconds", number(plain)},
+            {"nest_seconds", number(nest)},
+            {"times_as_fast_as_nest", nest > 0 ? number(nest / tuned) : Json(nullptr)},
             {"formula_seconds", number(formula)},
             {"known_trials", known_trials},
             {"trials", trials},
@@ -255,9 +260,10 @@ std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOp
 
 std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
     Table table({"task", "GFLOP/s", "0 trials", "few", "all", "random", "as good as random after", "formula's space",
-                 "s/trial", "thinking", "pairs", "recall@30", "top-1", "estimate's pairs"});
+                 "plain loops", "s/trial", "thinking", "pairs", "recall@30", "top-1", "estimate's pairs"});
     double sums[4] = {0, 0, 0, 0}, seconds = 0, thinking = 0;
-    int counted = 0, trials = 0;
+    int counted = 0, trials = 0, nests = 0;
+    double beside_nests = 0;
     std::vector<Accuracy> learned, analytical;
     std::string failures;
     for (const TuneSuiteRow &r : rows) {
@@ -272,6 +278,7 @@ std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
         trials += r.trials;
         seconds += r.seconds;
         thinking += r.search_seconds;
+        if (r.nest > 0) beside_nests += std::log(r.nest / r.tuned), nests++;
         if (r.learned) learned.push_back(*r.learned);
         if (r.analytical) analytical.push_back(*r.analytical);
         const auto part = [](double p) { return p > 0 ? fmt::format("{:.2f}", p) : std::string("-"); };
@@ -280,6 +287,7 @@ std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
                    r.random > 0 ? (r.reached_random ? fmt::format("{}", r.reached_random) : "never") : "-",
                    r.formula > 0 ? part(r.known / r.formula)
                                  : (r.plain > 0 ? fmt::format("{:.1f}x plain", r.plain / r.tuned) : std::string("-")),
+                   r.nest > 0 ? fmt::format("{:.1f}x", r.nest / r.tuned) : "-",
                    fmt::format("{:.3f}", r.seconds / r.trials),
                    fmt::format("{:.0f} %", 100 * r.search_seconds / r.seconds),
                    r.learned ? part(r.learned->pairs) : "-", r.learned ? part(r.learned->recall_30) : "-",
@@ -291,6 +299,10 @@ std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
         text += fmt::format("geometric means of the best known: 0 trials {:.3f}, few {:.3f}, all {:.3f}", geometric(0),
                             geometric(1), geometric(2));
         if (sums[3] > counted * std::log(1e-8)) text += fmt::format(", random {:.3f}", geometric(3));
+        if (nests > 0)
+            text +=
+                fmt::format("\nwithout a schedule of their own {}, {:.1f} times as fast as plain loops, geometric mean",
+                            nests, std::exp(beside_nests / nests));
         text += fmt::format("\n{:.3f} s a trial, {:.0f} % of it the tuner's own thinking\n", seconds / trials,
                             100 * thinking / seconds);
         const auto line = [&](const char *who, const std::vector<Accuracy> &all) {

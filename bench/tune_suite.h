@@ -28,12 +28,13 @@ struct TuneSuiteOptions {
 struct TuneSuiteRow {
     std::string name, failure; // why it could not be tuned
     double untuned = 0, few = 0, tuned = 0, random = 0, known = 0;
-    double plain = 0;                   // of the library's schedule for anything, where that is the only one that fits
-    double formula = 0;                 // of the best in the space made from the formula; 0: not asked for
-    int known_trials = 0;               // that the best known took
-    int trials = 0, reached_random = 0; // trials after which tuning was within 2 % of the best random one; 0: never
-    double seconds = 0, search_seconds = 0;      // of the tuning; of them, those in which the tuner thought
-    double gflops = 0;                           // of the tuned one; 0 where GB/s is the measure
+    // Of an op that has no schedule of its own in the library: of that for anything, and of the op's plain loops, without any schedule.
+    double plain = 0, nest = 0;
+    double formula = 0;                     // of the best in the space made from the formula; 0: not asked for
+    int known_trials = 0;                   // that the best known took
+    int trials = 0, reached_random = 0;     // trials after which tuning was within 2 % of the best random one; 0: never
+    double seconds = 0, search_seconds = 0; // of the tuning; of them, those in which the tuner thought
+    double gflops = 0;                      // of the tuned one; 0 where GB/s is the measure
     std::optional<Accuracy> learned, analytical; // on the random samples
     Json json() const;
 };

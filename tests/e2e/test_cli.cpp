@@ -125,6 +125,13 @@ TEST_CASE("bench reports ratios, or says what is missing") {
     const Outcome one = run("bench gemm-small --shape m=5,n=5,k=5 --quiet --page speed.md");
     CHECK(one.status == 1);
     CHECK(has(one.err, "--page shows whole suites"));
+    const Outcome tune = run("bench tune --only squared --trials 2 --few 1 --random 0 --quiet --json tune.json");
+    REQUIRE_MESSAGE(tune.status == 0, tune.err);
+    CHECK(has(tune.out, "without a schedule of their own 1, "));
+    const Json row = Json::parse(read(scratch() + "/tune.json"))[0];
+    CHECK(row["nest_seconds"].get<double>() > row["tuned_seconds"].get<double>());
+    CHECK(row["times_as_fast_as_nest"].get<double>() ==
+          doctest::Approx(row["nest_seconds"].get<double>() / row["tuned_seconds"].get<double>()));
 }
 
 TEST_CASE("tune, best, db and build work together") {
