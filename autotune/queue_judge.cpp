@@ -241,10 +241,6 @@ void QueueJudge::look_at_workers(const Lists &lists) {
                 refusal_ = name + ": " + refusal->second;
             continue;
         }
-        if (worker.held.empty()) {
-            with_server([&, &n = name] { redis_.command({"SREM", queue::workers(), n}); });
-            continue;
-        }
         size_t back = 0;
         for (const std::string &held : worker.held) {
             const auto [session, number] = queue::parse_item_name(held);
@@ -252,6 +248,8 @@ void QueueJudge::look_at_workers(const Lists &lists) {
             put_back(name, number);
             back++;
         }
+        if (back == worker.held.size()) // nobody waits for anything of it
+            with_server([&, &n = name] { redis_.command({"SREM", queue::workers(), n}); });
         if (back > 0)
             say(fmt::format("worker {} is gone; {} candidate{} to others", name, back, back == 1 ? " goes" : "s go"));
     }
