@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace kumiko {
@@ -16,11 +15,10 @@ namespace kumiko {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr size_t first_batch = 4, later_batch = 8, finalists = 10;
+constexpr size_t first_batch = 4, later_batch = 8;
 constexpr double lock_timeout = 60; // a merge of large files holds a database for seconds
 constexpr size_t most_hints = 4;
-constexpr double calls_to_compare = 10; // of each at least, about
-constexpr int first_trials = 16;        // in small batches, so that each is chosen by what the one before taught
+constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
 
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
     if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
@@ -109,7 +107,7 @@ bool Session::out_of_time() const {
     if (interrupted()) return true;
     // Slow kernels take longer to compare, up to a quarter of the budget.
     const double slow =
-        best_ ? std::min(calls_to_compare * finalists * best_->timing.least, 0.25 * options_.seconds) : 0;
+        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, 0.25 * options_.seconds) : 0;
     return report_.measured > 0 &&
            seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
 }
@@ -274,89 +272,6 @@ Record Session::keep(const Candidate &candidate, const Measured &measured) {
     if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
     if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
     return r;
-}
-
-// The best few and the default, in turns in one process: what differs then is the kernels, not the hour.
-void Session::compare() {
-    begin_measuring();
-    std::vector<Record> good;
-    for (const auto &[hash, r] : records_) {
-        if (r.outcome == Outcome::Ok) good.push_back(r);
-    }
-    std::stable_sort(good.begin(), good.end(),
-                     [](const Record &a, const Record &b) { return a.seconds() < b.seconds(); });
-    const Candidate beginning = make_candidate(*space_, space_->default_point());
-    std::vector<Record> compared;
-    std::vector<Candidate> candidates;
-    double expected = 0; // seconds
-    bool left_out = false;
-    for (const Record &r : good) {
-        if (interrupted()) return;
-        if (compared.size() >= finalists && r.schedule_hash != beginning.schedule_hash) continue;
-        const auto built = finalists_.find(r.schedule_hash);
-        const double takes = calls_to_compare * r.timing.least + (built != finalists_.end() ? 0 : r.build_seconds);
-        if (expected + takes > seconds_left()) { // those that follow are slower
-            left_out = true;
-            break;
-        }
-        expected += takes;
-        Candidate candidate =
-            built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(r.parameters));
-        if (const std::string fault = fault_of(*space_, candidate); !fault.empty()) {
-            candidate.outcome = Outcome::Unbuildable;
-            candidate.reason = fault;
-            keep(candidate, {});
-            continue;
-        }
-        compared.push_back(r);
-        candidates.push_back(std::move(candidate));
-    }
-    if (compared.empty() || (left_out && compared.size() < 2)) return;
-    const std::vector<double> seconds =
-        judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
-                        [this] { return interrupted() || seconds_left() < 0; });
-    if (seconds.empty()) return; // the search's own measurements decide
-    best_.reset();
-    for (size_t i = 0; i < compared.size(); i++) {
-        Record &r = compared[i];
-        r.final_seconds = seconds[i];
-        if (database_) database_->set_final(key_, r.schedule_hash, seconds[i]);
-        if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = seconds[i];
-        if (!best_ || r.seconds() < best_->seconds()) best_ = r;
-    }
-}
-
-Record Session::finish() {
-    if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
-    report_.interrupted = interrupted();
-    report_.seconds = watch_.seconds();
-    if (!best_) give_up();
-    return *best_;
-}
-
-std::string Session::note() const {
-    if (!best_) return "nothing good yet";
-    std::string text = "best " + duration_text(best_->seconds()) + ", " + rate_text(work_, best_->seconds());
-    const double bound = bound_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
-    if (bound > 0) text += fmt::format(", {:.2f} of the bound", bound / best_->seconds());
-    return text;
-}
-
-double Session::expected_gain() const {
-    if (!best_) return infinity;
-    const std::vector<double> &curve = report_.best_so_far;
-    const size_t n = curve.size(), back = std::min<size_t>(16, n);
-    if (n < 16) return best_->seconds();
-    // What the last trials brought, and a little for what may yet come.
-    const double before = std::isfinite(curve[n - back]) ? curve[n - back] : best_->seconds() * 2;
-    return std::max(before - curve[n - 1], 0.02 * best_->seconds() * 16 / static_cast<double>(n));
-}
-
-void Session::give_up() const {
-    std::string text = "no candidate for " + op_.name() + " is good:";
-    for (const auto &[reason, n] : report_.failures) text += "\n  " + std::to_string(n) + " × " + reason;
-    if (report_.failures.empty()) text += " none was measured";
-    throw UserError(text);
 }
 
 } // namespace kumiko

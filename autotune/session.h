@@ -37,6 +37,9 @@ public:
     void on_notice(std::function<void(const std::string &)> notice) { notice_ = std::move(notice); }
 
 private:
+    static constexpr size_t compared_at_most = 10; // and the default
+    static constexpr double calls_to_compare = 10; // of each at least, about
+
     const Space *choose_space();
     void recall();
     void take_hints();

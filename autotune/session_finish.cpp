@@ -1,0 +1,97 @@
+// The end of a session, and what is said of it on the way.
+#include "autotune/session.h"
+
+#include "support/duration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kumiko {
+
+// The best few and the default, in turns in one process: what differs then is the kernels, not the hour.
+void Session::compare() {
+    begin_measuring();
+    std::vector<Record> good;
+    for (const auto &[hash, r] : records_) {
+        if (r.outcome == Outcome::Ok) good.push_back(r);
+    }
+    std::stable_sort(good.begin(), good.end(),
+                     [](const Record &a, const Record &b) { return a.seconds() < b.seconds(); });
+    const Candidate beginning = make_candidate(*space_, space_->default_point());
+    std::vector<Record> compared;
+    std::vector<Candidate> candidates;
+    double expected = 0; // seconds
+    bool left_out = false;
+    for (const Record &r : good) {
+        if (interrupted()) return;
+        if (compared.size() >= compared_at_most && r.schedule_hash != beginning.schedule_hash) continue;
+        const auto built = finalists_.find(r.schedule_hash);
+        const double takes = calls_to_compare * r.timing.least + (built != finalists_.end() ? 0 : r.build_seconds);
+        if (expected + takes > seconds_left()) { // those that follow are slower
+            left_out = true;
+            break;
+        }
+        expected += takes;
+        Candidate candidate =
+            built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(r.parameters));
+        if (const std::string fault = fault_of(*space_, candidate); !fault.empty()) {
+            candidate.outcome = Outcome::Unbuildable;
+            candidate.reason = fault;
+            keep(candidate, {});
+            continue;
+        }
+        compared.push_back(r);
+        candidates.push_back(std::move(candidate));
+    }
+    if (compared.empty() || (left_out && compared.size() < 2)) return;
+    const std::vector<double> seconds =
+        judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
+                        [this] { return interrupted() || seconds_left() < 0; });
+    if (seconds.empty()) return; // the search's own measurements decide
+    best_.reset();
+    for (size_t i = 0; i < compared.size(); i++) {
+        Record &r = compared[i];
+        r.final_seconds = seconds[i];
+        if (database_) database_->set_final(key_, r.schedule_hash, seconds[i]);
+        if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = seconds[i];
+        if (!best_ || r.seconds() < best_->seconds()) best_ = r;
+    }
+}
+
+Record Session::finish() {
+    if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
+    report_.interrupted = interrupted();
+    report_.seconds = watch_.seconds();
+    if (!best_) give_up();
+    return *best_;
+}
+
+std::string Session::note() const {
+    if (!best_) return "nothing good yet";
+    std::string text = "best " + duration_text(best_->seconds()) + ", " + rate_text(work_, best_->seconds());
+    const double bound = bound_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
+    if (bound > 0) text += fmt::format(", {:.2f} of the bound", bound / best_->seconds());
+    return text;
+}
+
+double Session::expected_gain() const {
+    if (!best_) return std::numeric_limits<double>::infinity();
+    const std::vector<double> &curve = report_.best_so_far;
+    const size_t n = curve.size(), back = std::min<size_t>(16, n);
+    if (n < 16) return best_->seconds();
+    // What the last trials brought, and a little for what may yet come.
+    const double before = std::isfinite(curve[n - back]) ? curve[n - back] : best_->seconds() * 2;
+    return std::max(before - curve[n - 1], 0.02 * best_->seconds() * 16 / static_cast<double>(n));
+}
+
+void Session::give_up() const {
+    std::string text = "no candidate for " + op_.name() + " is good:";
+    for (const auto &[reason, n] : report_.failures) text += "\n  " + std::to_string(n) + " × " + reason;
+    if (report_.failures.empty()) text += " none was measured";
+    throw UserError(text);
+}
+
+} // namespace kumiko
