@@ -105,9 +105,9 @@ double Session::seconds_left() const { return options_.seconds > 0 ? options_.se
 
 bool Session::out_of_time() const {
     if (interrupted()) return true;
-    // Slow kernels take longer to compare, up to a quarter of the budget.
+    // Slow kernels take longer to compare, up to a tenth of the budget.
     const double slow =
-        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, 0.25 * options_.seconds) : 0;
+        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, 0.1 * options_.seconds) : 0;
     return report_.measured > 0 &&
            seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
 }
