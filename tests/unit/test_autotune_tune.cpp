@@ -3,6 +3,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "targets/chip/compile.h"
 #include "tests/database_help.h"
 
 #include <doctest/doctest.h>
@@ -61,6 +62,15 @@ TEST_CASE("an op that takes long to evaluate is checked on a sample, and that is
     CHECK(report.measured == 3);
     CHECK(log.str().find("matmul takes long to evaluate: results are checked at a sample of " +
                          std::to_string(report.checked_elements) + " elements") != std::string::npos);
+}
+
+TEST_CASE("the chip's candidates are checked on a sample too") {
+    const Op op = ops::make("softmax", {{"m", 256}, {"n", 512}});
+    TuneReport report;
+    tune(op, chip_machine(sim::Config::load("small")), CpuTarget::host(),
+         {.trials = 2, .threads = 1, .longest_reference = 1e-9}, &report);
+    CHECK(report.failures.empty());
+    CHECK(report.checked_elements >= 30);
 }
 
 TEST_CASE("integers that come of divisions are checked within their bounds") {
