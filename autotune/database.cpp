@@ -124,9 +124,8 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
 
     // The first read is what finds out that a file is no database, and, in a folder that cannot be written, that the
     // log's companion files cannot be made: a reader then takes the file as it is.
-    int64_t id = 0;
     try {
-        id = c.integer("PRAGMA application_id");
+        c.integer("PRAGMA application_id");
         c.integer("SELECT count(*) FROM sqlite_schema");
     } catch (const UserError &) {
         const int code = sqlite3_errcode(c.handle) & 0xff;
@@ -135,9 +134,12 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         c.handle = nullptr;
         const std::string uri = "file:" + path + "?immutable=1";
         c.check(sqlite3_open_v2(uri.c_str(), &c.handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, nullptr));
-        id = c.integer("PRAGMA application_id");
+        c.integer("PRAGMA application_id");
     }
-    const int64_t tables = c.integer("SELECT count(*) FROM sqlite_schema"), version = c.integer("PRAGMA user_version");
+    c.run("BEGIN"); // of one moment: another session may be making the file
+    const int64_t id = c.integer("PRAGMA application_id"), tables = c.integer("SELECT count(*) FROM sqlite_schema"),
+                  version = c.integer("PRAGMA user_version");
+    c.run("COMMIT");
     if (id != database_application_id && (id != 0 || tables > 0)) {
         throw UserError(path + " is not a tuning database: it is another program's SQLite file; name another");
     }
@@ -148,7 +150,7 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         if (version < 1) throw UserError(path + " is not a tuning database: it states no format version");
         return;
     }
-    if (tables == 0) c.run("PRAGMA journal_mode = WAL");
+    if (tables == 0) c.run_patiently("PRAGMA journal_mode = WAL"); // perhaps while another session does
     c.run("PRAGMA synchronous = NORMAL");
     c.run("PRAGMA foreign_keys = ON");
     contents_->make_current();

@@ -3,7 +3,9 @@
 #include "support/duration.h"
 #include "support/error.h"
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 namespace kumiko {
 
@@ -53,6 +55,17 @@ void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double
 void Connection::run(const char *sql) {
     const int code = sqlite3_exec(handle, sql, nullptr, nullptr, nullptr);
     if (code != SQLITE_OK) throw_sqlite(handle, code, path, lock_timeout);
+}
+
+void Connection::run_patiently(const char *sql) {
+    const Stopwatch watch;
+    while (true) {
+        const int code = sqlite3_exec(handle, sql, nullptr, nullptr, nullptr);
+        if (code == SQLITE_OK) return;
+        if ((code & 0xff) != SQLITE_BUSY || watch.seconds() >= lock_timeout)
+            throw_sqlite(handle, code, path, lock_timeout);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
 }
 
 int64_t Connection::integer(const char *sql) {

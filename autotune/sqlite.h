@@ -22,6 +22,8 @@ struct Connection {
     ~Connection() { sqlite3_close_v2(handle); }
 
     void run(const char *sql);
+    // For what SQLite refuses at once where another has a lock, without the wait of its own: another journal.
+    void run_patiently(const char *sql);
     void check(int code) {
         if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
             throw_sqlite(handle, code, path, lock_timeout);

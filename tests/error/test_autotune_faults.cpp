@@ -321,6 +321,21 @@ TEST_CASE("a session that is killed is resumed: nothing written is lost, nothing
     for (const std::string &hash : kept) CHECK(after.count(hash) == 1);
 }
 
+TEST_CASE("sessions that make a file at the same moment wait for each other") {
+    for (int round = 0; round < 60; round++) {
+        const std::string file = fresh_file("made.db");
+        std::vector<pid_t> children;
+        for (int n = 1; n <= 6; n++) {
+            children.push_back(in_child([&] {
+                Database(file, Database::Mode::ReadWrite, 60).add(small(), record_of(n));
+                return 0;
+            }));
+        }
+        for (const pid_t child : children) CHECK(status_of(child) == 0);
+        CHECK(records_in(file) == 6);
+    }
+}
+
 TEST_CASE("two sessions of one task at once share a file") {
     const std::string file = fresh_file("two.db");
     const pid_t a = in_child([&] { return tune_small(file, 12, 1).measured == 0; });
