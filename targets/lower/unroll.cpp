@@ -8,7 +8,9 @@
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace kumiko {
 
@@ -28,33 +30,74 @@ int64_t statements(const Stmt &s) {
     return count.n;
 }
 
-// What is read besides accumulators, by its index: single elements that vectors are made of, and vectors.
+// Indices of a read in the copies of a loop, as texts that are equal where the indices are.
+std::vector<std::string> places(const Expr &index, const std::string &loop, const std::vector<Expr> &values) {
+    const auto at = [&](size_t i) { return simplify(split_remainders(substitute(loop, values[i], index))); };
+    const auto text = [](const Expr &e) {
+        std::ostringstream text;
+        text << e;
+        return text.str();
+    };
+    const Expr first = at(0);
+    const Ramp *ramp = first.as<Ramp>();
+    const Expr base = ramp ? ramp->base : first;
+    // Most move by a constant step, so that the first two and the last one tell of all.
+    const auto step_to = [&](size_t i) -> std::optional<int64_t> {
+        const Expr other = at(i);
+        const Ramp *r = other.as<Ramp>();
+        if (!base.type().is_scalar() || !ramp != !r) return std::nullopt;
+        return as_const_int(simplify((r ? r->base : other) - base));
+    };
+    const auto n = static_cast<int64_t>(values.size());
+    const auto step = n > 1 ? step_to(1) : 0, reach = n > 2 ? step_to(values.size() - 1) : step;
+    std::vector<std::string> all;
+    if (!step || reach != *step * (n > 2 ? n - 1 : 1)) {
+        for (size_t i = 0; i < values.size(); i++) all.push_back(text(at(i)));
+        return all;
+    }
+    const Add *sum = base.as<Add>();
+    const auto offset = sum ? as_const_int(sum->b) : as_const_int(base);
+    const std::string around =
+        (ramp ? text(ramp->stride) + "x" + std::to_string(ramp->lanes) + " " : "") + (!offset ? text(base)
+                                                                                      : sum   ? text(sum->a)
+                                                                                              : "");
+    for (int64_t i = 0; i < n; i++) all.push_back(around + " + " + std::to_string(offset.value_or(0) + i * *step));
+    return all;
+}
+
+// What is read besides accumulators: single elements that vectors are made of, each by its places in the copies, and how many vectors.
 struct Elements {
-    std::set<std::string> spread, vectors;
+    std::map<std::string, std::vector<std::string>> spread;
+    std::set<std::string> vectors;
 };
 
-Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators) {
+Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators, const std::string &loop,
+                       const std::vector<Expr> &values) {
     struct Find : IRVisitor {
         using IRVisitor::visit;
         const std::set<std::string> *accumulators;
+        const std::string *loop;
+        const std::vector<Expr> *values;
         Elements found;
-        static std::string text(const Load *load) {
-            std::ostringstream text;
-            text << load->name << simplify(split_remainders(load->index));
-            return text.str();
-        }
         void visit(const Broadcast *op) override {
             const Cast *cast = op->value.as<Cast>();
             const Load *load = (cast ? cast->value : op->value).as<Load>();
             if (!load || !load->type.is_scalar()) return IRVisitor::visit(op);
-            found.spread.insert(text(load));
+            std::vector<std::string> at = places(load->index, *loop, *values);
+            const std::string first = load->name + at.front();
+            found.spread.emplace(first, std::move(at));
         }
         void visit(const Load *op) override {
             IRVisitor::visit(op);
-            if (op->type.is_vector() && !accumulators->count(op->name)) found.vectors.insert(text(op));
+            if (!op->type.is_vector() || accumulators->count(op->name)) return;
+            std::ostringstream text;
+            text << op->name << op->index;
+            found.vectors.insert(text.str());
         }
     } find;
     find.accumulators = &accumulators;
+    find.loop = &loop;
+    find.values = &values;
     s.accept(&find);
     return std::move(find.found);
 }
@@ -100,20 +143,19 @@ class Unroll : public IRMutator {
     }
 
     // Whether what the copies share would crowd the accumulators, and the vectors that one copy reads, out of the registers.
-    bool crowded(const std::vector<Stmt> &copies) const {
+    bool crowded(const Stmt &body, const std::string &loop, const std::vector<Expr> &values) const {
         const int64_t registers = machine_.vector_registers;
         if (2 * accumulators_ <= registers || accumulators_ > registers) return false;
-        std::set<std::string> all, shared;
-        size_t vectors = 0;
-        for (const Stmt &copy : copies) {
-            const Elements read = elements_read(copy, in_registers_);
-            for (const std::string &e : read.spread) {
-                if (!all.insert(e).second) shared.insert(e);
-            }
-            vectors = std::max(vectors, read.vectors.size());
+        const Elements read = elements_read(body, in_registers_, loop, values);
+        std::map<std::string, std::set<size_t>> copies; // that read an element
+        for (const auto &[first, places] : read.spread) {
+            const std::string name = first.substr(0, first.size() - places.front().size());
+            for (size_t i = 0; i < places.size(); i++) copies[name + places[i]].insert(i);
         }
-        const size_t spread = 1; // the element at work
-        return !shared.empty() && accumulators_ + static_cast<int64_t>(shared.size() + vectors + spread) > registers;
+        const auto shared =
+            std::count_if(copies.begin(), copies.end(), [](const auto &c) { return c.second.size() > 1; });
+        const int64_t spread = 1; // the element at work
+        return shared > 0 && accumulators_ + shared + static_cast<int64_t>(read.vectors.size()) + spread > registers;
     }
 
     Stmt visit(const For *op) override {
@@ -133,7 +175,7 @@ class Unroll : public IRMutator {
             values.push_back(min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)));
             copies.push_back(substitute(op->name, values.back(), body));
         }
-        if (!reduces(body, op->name) || !crowded(copies)) return Block::make(copies);
+        if (!reduces(body, op->name) || !crowded(body, op->name, values)) return Block::make(copies);
         for (size_t i = 0; i < copies.size(); i++) { // one value for all of a copy
             const std::string name = op->name + ".at" + std::to_string(i);
             const Expr opaque = Call::make(Int(32), "kumiko.opaque", {values[i]}, Call::PureExtern);
