@@ -104,7 +104,7 @@ Expr with_arrays(const Nest &head, const Expr &condition) {
 // A schedule and, in front of it, those specialised for conditions. Each is lowered by itself.
 Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions,
                    const LowerOptions &options) {
-    Lowering l{.state = schedule.state()};
+    Lowering l{.state = schedule.state(), .most_accesses = options.most_accesses};
     l.nest = head;
     set_facts(l, schedule.state(), conditions);
     run_all(l, options);

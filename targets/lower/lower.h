@@ -28,6 +28,7 @@ struct LowerOptions {
     std::string kernel_name;  // the symbol; the op's name when empty
     bool verify = true;       // after the last pass; throws InternalError
     bool verify_each = false; // after every pass that leaves flat code
+    size_t most_accesses = 0; // loads and stores that unrolled loops may become, or UserError; 0: any number
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print; // called after each pass
     std::vector<PassReport> *timings = nullptr;
 };

@@ -36,7 +36,8 @@ struct TensorUse {
 struct Lowering {
     Facts facts;          // what holds of the sizes
     ScheduleState state;  // with the facts in place
-    bool packing = false; // of the entry that packs an input: the copies that prepack made are computed
+    size_t most_accesses = 0; // loads and stores that unrolled loops may become; 0: any number
+    bool packing = false;     // of the entry that packs an input: the copies that prepack made are computed
     Nest nest;
     std::map<std::string, Storage> storage; // by buffer name
     std::map<std::string, TensorUse> tensorized;

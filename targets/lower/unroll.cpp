@@ -30,6 +30,32 @@ int64_t statements(const Stmt &s) {
     return count.n;
 }
 
+// Loads and stores, those in unrolled loops as often as these run.
+size_t accesses(const Stmt &s) {
+    struct Count : IRVisitor {
+        using IRVisitor::visit;
+        size_t n = 0, times = 1;
+        void visit(const Store *op) override {
+            n += times;
+            IRVisitor::visit(op);
+        }
+        void visit(const Load *op) override {
+            n += times;
+            IRVisitor::visit(op);
+        }
+        void visit(const For *op) override {
+            const size_t before = times;
+            const auto extent = as_const_int(op->extent);
+            if (op->for_type == ForType::Unrolled && extent)
+                times *= static_cast<size_t>(std::max<int64_t>(*extent, 0));
+            IRVisitor::visit(op);
+            times = before;
+        }
+    } count;
+    s.accept(&count);
+    return count.n;
+}
+
 // Indices of a read in the copies of a loop, as texts that are equal where the indices are.
 std::vector<std::string> places(const Expr &index, const std::string &loop, const std::vector<Expr> &values) {
     const auto at = [&](size_t i) { return simplify(split_remainders(substitute(loop, values[i], index))); };
@@ -191,6 +217,8 @@ public:
 } // namespace
 
 void unroll_loops(Lowering &l) {
+    if (l.most_accesses > 0 && accesses(l.nest.body) > l.most_accesses)
+        throw UserError("unrolled too far: more than " + std::to_string(l.most_accesses) + " loads and stores");
     simplify_indices(l);
     l.nest.body = Unroll(*l.state.machine).mutate(l.nest.body);
 }
