@@ -1,3 +1,4 @@
+#include "schedules/online.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -66,6 +67,12 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     if (tail == Tail::Pad && !ends_with_axis(stage, name)) {
         refuse(state, d, "a padded tail of loop " + name + " would write into the elements of the next block", &stage,
                name, "the tails guard and mask, or pad on a loop that ends where its axis does");
+    }
+    if (tail == Tail::Pad && follows(stage)) {
+        refuse(state, d,
+               "a padded tail writes beyond the extent, and " + stage.name() + " is kept from block to block of " +
+                   stage.online->loop,
+               &stage, name, "the tails guard and mask");
     }
     if (tail == Tail::Pad && stage.prepacked) {
         refuse(state, d,

@@ -378,6 +378,11 @@ TEST_CASE("online refuses what it cannot do") {
         "schedule sum.block");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).unroll("j.o"); }),
         "each block needs the one before");
+    has(with([](Schedule &s, StageHandle M) {
+            M.online("max", "j.o", {"sum"});
+            s.stage("max").split("i", 16, {.tail = Tail::Pad});
+        }),
+        "max is kept from block to block of j.o");
 
     const auto formula = [&](const std::function<Expr(Expr s, Expr top, Expr v)> &f) {
         return refusal([&] {
