@@ -42,7 +42,13 @@ void show_notice(const TuneOptions &options, Progress *progress, const std::stri
 } // namespace
 
 std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind) {
-    const LibraryTemplate &fitting = *library::find_template(op, machine); // the last one takes any op
+    if (machine.architecture == "chip") {
+        const LibraryTemplate *of_chip = library::fitting_template(op, machine);
+        if (kind == SpaceKind::Library && !of_chip) library::find_template(op, machine); // says what the library has
+        if (kind == SpaceKind::Auto || !of_chip) return {"auto", auto_space(op, machine)};
+        return {of_chip->name, of_chip->make_space(op, machine)};
+    }
+    const LibraryTemplate &fitting = *library::find_template(op); // the last one takes any op
     // Schedules of rows and of anything keep no tile of results: they leave what tiles would read less.
     const bool general = fitting.name == "elementwise" || fitting.name == "rows" || fitting.name == "reduce";
     const bool poor =

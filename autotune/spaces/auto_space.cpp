@@ -1,5 +1,6 @@
 #include "autotune/spaces/auto_space.h"
 
+#include "autotune/spaces/chip_space.h"
 #include "autotune/spaces/sketched_loops.h"
 #include "dsl/extern.h"
 #include "dsl/inout.h"
@@ -415,9 +416,7 @@ Schedule AutoSpace::schedule(const Point &point) const {
 } // namespace
 
 std::unique_ptr<Space> auto_space(const Op &op, const Machine &machine) {
-    if (machine.architecture == "chip")
-        throw Unsupported("spaces made from the formula are for CPUs; programs of the chip come from its library "
-                          "schedules, whose parameters can be tuned");
+    if (machine.architecture == "chip") return chip_space(op, machine);
     return std::make_unique<AutoSpace>(op, machine);
 }
 

@@ -9,7 +9,8 @@
 
 namespace kumiko {
 
-// Throws Unsupported for a machine whose programs are made otherwise (the chip).
+// Of the chip: which axes go to lanes, PEs and the units above, what a unit holds in LM at a time, where copies, results and sums stand, which
+// stages are kept (chip_space.h). Throws Unsupported for an op of which that makes no program there, and says of which it does.
 std::unique_ptr<Space> auto_space(const Op &op, const Machine &machine);
 
 } // namespace kumiko

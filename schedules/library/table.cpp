@@ -152,8 +152,7 @@ const std::vector<LibraryTemplate> &chip_templates() {
     return table;
 }
 
-const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
-    if (machine.architecture != "chip") return find_template(op);
+void require_chip_program(const Op &op) {
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
                         ", known only at run time; programs of the chip are made for given sizes");
@@ -178,6 +177,11 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
                                   ", which has no elements; the chip's reductions have one at least");
         }
     }
+}
+
+const LibraryTemplate *fitting_template(const Op &op, const Machine &machine) {
+    if (machine.architecture != "chip") return find_template(op);
+    require_chip_program(op);
     for (const LibraryTemplate &t : chip_templates()) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
         // Rows that only one reduction reads may pass through LM; a few of them are dealt to several units each.
@@ -186,6 +190,11 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
             continue;
         if (t.matches(op)) return &t;
     }
+    return nullptr;
+}
+
+const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
+    if (const LibraryTemplate *t = fitting_template(op, machine)) return t;
     throw Unsupported(
         "the library has no schedule of op " + op.name() +
         " for the chip; it has products of matrices and convolutions of f16 or f32 with f32 sums, "

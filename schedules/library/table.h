@@ -12,7 +12,12 @@ const std::vector<LibraryTemplate> &chip_templates();
 
 // The first template that matches; null when none does.
 const LibraryTemplate *find_template(const Op &op);
-// The same for a machine, which may be a chip. Throws Unsupported where the library has nothing for the op on the chip.
+// What a program of the chip cannot be made for, whatever its schedule: throws UserError or Unsupported.
+void require_chip_program(const Op &op);
+// The first that matches on a machine, which may be a chip; null where the library has nothing for the op on the chip. Throws as
+// require_chip_program.
+const LibraryTemplate *fitting_template(const Op &op, const Machine &machine);
+// The same, but throws Unsupported where there is none.
 const LibraryTemplate *find_template(const Op &op, const Machine &machine);
 // Throws UserError with a suggestion.
 const LibraryTemplate &template_named(const std::string &name);

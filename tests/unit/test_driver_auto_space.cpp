@@ -144,5 +144,5 @@ TEST_CASE("parameters are named after stages, and what makes no sense is rejecte
     point["C.tile_j"] = 8;
     CHECK_EQ(space->reason_against(space->from_json(point)), "more accumulators than registers");
     CHECK(space->size() > 100000);
-    CHECK_THROWS_AS(auto_space(squared_distances(8, 8, 8), machine_named("chip:small")), Unsupported);
+    CHECK(auto_space(squared_distances(8, 8, 8), machine_named("chip:small"))->size() > 1000);
 }

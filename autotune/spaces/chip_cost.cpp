@@ -1,0 +1,130 @@
+// About how many cycles a dealing takes, and operations an element.
+#include "autotune/spaces/chip_dealing.h"
+#include "dsl/reads.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kumiko {
+
+namespace {
+
+int64_t operations(const Expr &e) {
+    struct Count : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        int64_t n = 0;
+        void visit(const Halide::Internal::Call *c) override {
+            if (c->call_type != Halide::Internal::Call::Image) n += 12, IRVisitor::visit(c);
+        }
+        void visit(const Halide::Internal::Div *c) override { n += 10, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Add *c) override { n++, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Sub *c) override { n++, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Mul *c) override { n++, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Max *c) override { n++, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Min *c) override { n++, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Select *c) override { n += 2, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Cast *c) override { n++, IRVisitor::visit(c); }
+    } count;
+    e.accept(&count);
+    return count.n;
+}
+
+} // namespace
+
+int64_t chip_operations(const Op &op, const Stage &s, const std::set<std::string> &kept) {
+    int64_t n = 0;
+    for (const Expr &e : s.expressions()) {
+        n += operations(e);
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            if (!op.find_input(read->name) && !kept.contains(read->name))
+                n += chip_operations(op, op.stage(read->name), kept);
+        }
+    }
+    return n;
+}
+
+double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const Decisions &decisions) {
+    double outer = 1, vector = 0, words = 0, port = 0, l1 = 0, l2 = 0, latency = 0, waits = 0, fill = 0, issue = 0;
+    bool overlaps = true;
+    for (const size_t a : d.outer) outer *= double(d.left[a]);
+    const bool near = decisions.choice("L1B", "") == "near";
+    const auto moved = [&](const std::vector<std::optional<size_t>> &at, int bytes, double times) {
+        double all = bytes / 8.0, of_l2b = bytes / 8.0, of_l1b = bytes / 8.0;
+        std::set<size_t> used;
+        for (const auto &a : at) {
+            if (a) used.insert(*a);
+        }
+        for (const size_t a : used) {
+            const double n = double(d.padded(f, a));
+            const double far = double(d.units(a, "group") * d.units(a, "L2B"));
+            all *= n, of_l2b *= n / far, of_l1b *= n / far / double(d.units(a, "L1B"));
+        }
+        if (!used.count(d.lanes)) all *= f.lanes, of_l2b *= f.lanes, of_l1b *= f.lanes;
+        words += times * all;
+        port += times * of_l2b / 16;
+        l2 += times * of_l2b / (near ? 8.0 * double(tree.of("L1B")) : 16.0);
+        l1 += times * of_l1b / (used.count(d.lanes) ? 64 : 8);
+    };
+    std::set<std::string> loaded;
+    for (const ChipFormula::Member &m : f.members) {
+        const double parts = f.lanes * m.bytes() / 8 > 1 ? 2 : 1;
+        const auto each = double(points_of(f, d, m, true));
+        vector += outer * std::max(each, 4.0) * double(m.operations) * parts;
+        if (m.stage->is_reduction()) { // what follows the loops in time
+            const double groups = double((points_of(f, d, m, false) + 3) / 4);
+            double folds = 0, mabs = 1, l1bs = 1; // sets of units that have a sum each come one after the other
+            bool by_mab = false, by_l1b = false, far = false;
+            for (size_t a = 0; a < f.axes.size(); a++) {
+                if (!m.reduces(a)) {
+                    mabs *= double(d.units(a, "MAB")), l1bs *= double(d.units(a, "L1B"));
+                    continue;
+                }
+                if (a == d.lanes) folds += 8;
+                if (d.units(a, "PE") > 1) folds += 6;
+                by_mab = by_mab || d.units(a, "MAB") > 1;
+                by_l1b = by_l1b || d.units(a, "L1B") > 1;
+                far = far || d.units(a, "L2B") * d.units(a, "group") > 1;
+            }
+            const double fours = std::ceil(groups * parts / 4);
+            if (by_mab || by_l1b || far) folds += 6 * mabs;
+            if (by_l1b || far) latency += outer * fours * mabs * l1bs * 50;
+            if (far) latency += outer * fours * mabs * l1bs * 600;
+            vector += outer * 4 * groups * folds * parts;
+            latency += outer * (folds > 8 ? 80 : 20) / std::max(1.0, groups / 4);
+        }
+        for (const ChipFormula::Read &r : m.reads) {
+            const bool again = streams(f, d, m, r);
+            if (!again && !loaded.insert(r.tensor).second) continue;
+            // Loops outside of those that it uses bring it again.
+            double times = 1, pending = 1;
+            for (const size_t a : d.outer) {
+                if (!r.uses(a))
+                    pending *= double(d.left[a]);
+                else if (d.left[a] > 1)
+                    times = pending;
+            }
+            if (again) times = pending;
+            moved(r.at, r.bytes, times);
+            double loads = times; // a move each, and its way down the tree
+            for (size_t a = 0; a < f.axes.size(); a++) {
+                if (r.uses(a)) loads *= double(f.axes[a].shared ? d.left[a] : m.has(a) ? d.tiles(a) : 1);
+            }
+            double parts = 1;
+            for (size_t a = 0; a < f.axes.size(); a++) {
+                if (r.uses(a)) parts *= double(d.units(a, "L2B") * d.units(a, "group"));
+            }
+            issue += loads * parts * 16 * (near ? 1 : 2);
+            const auto tile = double(copy_words(f, d, r) * 4 * tree.of("MAB") * tree.of("L1B"));
+            overlaps = overlaps && kept_twice(decisions, r.tensor) && tile <= double(tree.l2bm) / 4;
+            fill = std::max(fill, tile / 16);
+            waits = std::max(waits, loads * (kept_twice(decisions, r.tensor) ? 120 : 280));
+        }
+    }
+    moved(f.output().indices(), f.output().bytes(), 1);
+    std::vector<double> all = {words / tree.dram, std::max(port, issue), l2, l1, vector + latency, waits};
+    std::sort(all.begin(), all.end());
+    // What is kept once comes when nothing else is done.
+    return all[5] + (overlaps ? 0.2 : 0.6) * all[4] + (overlaps ? 0 : 0.2) * all[3] + fill + 400;
+}
+
+} // namespace kumiko

@@ -1,0 +1,13 @@
+// The directives of a chain that is dealt out as decisions say.
+#pragma once
+
+#include "autotune/spaces/chip_dealing.h"
+#include "schedules/schedule.h"
+
+namespace kumiko {
+
+// Throws as the directives do.
+Schedule schedule_chain(const Op &op, const Machine &machine, const ChipFormula &formula, const ChipDealing &dealing,
+                        const Decisions &decisions);
+
+} // namespace kumiko

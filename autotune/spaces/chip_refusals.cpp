@@ -1,0 +1,190 @@
+// What of a dealing the chip would refuse, found from the numbers alone.
+#include "autotune/spaces/chip_dealing.h"
+
+#include <algorithm>
+
+namespace kumiko {
+
+namespace {
+
+// Rows of less than half a block: the host packs what a chain has of such, as units would have parts of it.
+bool short_rows(const ChipFormula &f, const ChipDealing &d) {
+    const bool alone = f.members.size() == 1 && !f.output().stage->is_reduction() && f.lanes == 2;
+    return !alone && f.axes[d.lanes].extent <= 32 * f.lanes;
+}
+
+// Whether what a unit of the tree takes is made of neighbours along a row, 64 LW of them.
+bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const ChipFormula::Member &m,
+                  const std::vector<std::optional<size_t>> &at, const Decisions &) {
+    constexpr int64_t block = 64;
+    struct Digit {
+        int64_t extent, stride; // in LW along the row; 0: along another axis
+    };
+    std::vector<Digit> pe, mab, l1b, time;
+    bool whole = true; // loops outside of a tile step over whole blocks
+    const auto has = [&](size_t a) { return std::find(at.begin(), at.end(), std::optional(a)) != at.end(); };
+    struct Numbered {
+        size_t number;
+        Digit digit;
+    };
+    std::vector<Numbered> mabs, l1bs;
+    for (size_t a = 0; a < f.axes.size(); a++) {
+        if (!has(a)) continue;
+        int64_t stride = 1;
+        for (const ChipDealing::Cut &c : d.cuts[a]) {
+            if (c.name == "v") continue;
+            const Digit digit{c.factor, a == d.lanes ? stride : 0};
+            const bool far = c.level == "L2B" || c.level == "group";
+            if (c.level == "PE") pe.push_back(digit);
+            if (c.level == "MAB") mabs.push_back({c.number, digit});
+            if (c.level == "L1B") l1bs.push_back({c.number, digit});
+            if (far && a == d.lanes && c.factor > 1) whole = whole && stride % block == 0;
+            stride *= c.factor;
+        }
+        const int64_t outside = f.axes[a].shared ? d.left[a] : d.tiles(a);
+        if (a == d.lanes && outside > 1) whole = whole && stride * (f.axes[a].shared ? 1 : d.step[a]) % block == 0;
+    }
+    // In time, innermost first: the lanes' axis, then others, which end the row.
+    int64_t stride = 1;
+    for (const ChipDealing::Cut &c : d.cuts[d.lanes]) {
+        if (c.name != "v" && c.level.empty()) time.push_back({c.factor, stride});
+        if (c.name != "v") stride *= c.factor;
+    }
+    if (!f.axes[d.lanes].shared && m.has(d.lanes)) time.push_back({d.step[d.lanes], stride});
+    int64_t others = 1;
+    for (size_t a = 0; a < f.axes.size(); a++) {
+        if (a != d.lanes && has(a)) others *= d.inside(a) * d.step[a];
+    }
+    const auto sorted = [](std::vector<Numbered> &all) {
+        std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a.number < b.number; });
+    };
+    sorted(mabs), sorted(l1bs);
+    int64_t parts = 1; // of a word of each L1B
+    for (const Numbered &n : l1bs) parts *= n.digit.extent;
+    const bool dealt = parts == tree.of("L1B"); // L2 scatters 8 LW to each
+    const auto walk = [&](bool interleaved) {
+        std::vector<Digit> all = pe;
+        int64_t pair = 1;
+        size_t n = 0;
+        for (; n < mabs.size() && (!interleaved || pair * mabs[n].digit.extent <= 2); n++)
+            all.push_back(mabs[n].digit), pair *= mabs[n].digit.extent;
+        if (interleaved) {
+            if (pair != std::min<int64_t>(2, tree.of("MAB"))) return false;
+            for (const Numbered &l : l1bs) all.push_back(l.digit);
+            for (; n < mabs.size(); n++) all.push_back(mabs[n].digit);
+        } else if (pair != tree.of("MAB")) { // some would have the same
+            return false;
+        }
+        all.insert(all.end(), time.begin(), time.end());
+        int64_t run = 1;
+        for (const Digit &digit : all) {
+            if (digit.extent == 1) continue;
+            if (digit.stride != run) return run % block == 0;
+            run *= digit.extent;
+        }
+        return run % block == 0 || (interleaved && others == 1);
+    };
+    return whole && ((dealt && walk(true)) || walk(false));
+}
+
+// Whether units of a level that have parts of axis b are numbered inside of those that have parts of axis a. `all`: those outside of the loop
+// at which stages are computed count too.
+bool stands_inside(const ChipDealing &d, size_t b, size_t a, bool all) {
+    for (const ChipDealing::Cut &own : d.cuts[a]) {
+        for (const ChipDealing::Cut &c : d.cuts[b]) {
+            if (own.level.empty() || c.level != own.level) continue;
+            if (own.inside == c.inside ? own.number > c.number : c.inside && all) return true;
+        }
+    }
+    return false;
+}
+
+} // namespace
+
+bool host_packs(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r) {
+    return r.last() != d.lanes || f.lanes * r.bytes != 8 || short_rows(f, d);
+}
+
+std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d,
+                           const Decisions &decisions) {
+    const size_t l = d.lanes;
+    for (size_t a = 0; a < f.axes.size(); a++) {
+        std::map<std::string, int> levels;
+        bool ends = d.padded(f, a) != f.axes[a].extent, tree_units = false;
+        for (const ChipDealing::Cut &c : d.cuts[a]) {
+            if (c.level.empty()) continue;
+            levels[c.level]++;
+            tree_units = tree_units || c.level != "PE";
+        }
+        if (!f.axes[a].reduced) continue;
+        if (tree_units && !f.axes[a].by_tree) return "the tree of units folds no products";
+        for (const auto &[level, n] : levels) {
+            if (ends && n > 1) return "a reduction ends inside what a level deals out twice";
+            if (ends && level == "group" && !levels.count("L2B") && tree.of("L2B") > 1 && tree.of("group") > 1)
+                return "a reduction ends inside groups, and not inside their L2Bs";
+        }
+    }
+    for (const ChipFormula::Member &m : f.members) {
+        for (const ChipFormula::Read &r : m.reads) {
+            if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at, decisions))
+                return "parts of a block of DRAM are taken";
+        }
+    }
+    const ChipFormula::Member &out = f.output();
+    if (!out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l && f.lanes * out.bytes() == 8 &&
+        !short_rows(f, d)) {
+        if (!takes_blocks(f, tree, d, out, out.indices(), decisions)) return "parts of a block of DRAM are taken";
+    }
+    const bool near = decisions.choice("L1B", "") == "near";
+    if (near && d.units(l, "L1B") < tree.of("L1B")) return "a row too short for near L1Bs";
+    // Who has a result: units are numbered by a stage's own loops alone, which have to be those inside.
+    int64_t mabs = 1;
+    for (size_t a = 0; a < f.axes.size(); a++) mabs *= f.axes[a].kept ? d.units(a, "MAB") : 1;
+    for (const ChipFormula::Member &m : f.members) {
+        for (size_t a = 0; a < f.axes.size(); a++) {
+            for (size_t b = 0; b < f.axes.size(); b++) {
+                const bool own = m.has(a) && !m.reduces(a), other = m.has(b) && !m.reduces(b);
+                if (own && !other && stands_inside(d, b, a, &m == &out))
+                    return "units that share a sum stand inside of others";
+            }
+        }
+    }
+    const bool along = !out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l;
+    if (along && mabs < tree.of("MAB") && takes_blocks(f, tree, d, out, out.indices(), decisions))
+        return "MABs that store what others do";
+    for (const char *level : {"MAB", "L1B", "L2B", "group"}) {
+        int64_t used = 1;
+        for (size_t a = 0; a < f.axes.size(); a++) used *= d.units(a, level);
+        if (used > tree.of(level)) return "more iterations than units";
+    }
+    int64_t lm0 = 0, lm1 = 0, grf1 = 0, sums = 0;
+    bool wide = false;
+    std::set<std::string> counted;
+    for (const ChipFormula::Member &m : f.members) {
+        wide = wide || m.operations > 10; // functions and quotients keep several values
+        for (const ChipFormula::Read &r : m.reads) {
+            if (!streams(f, d, m, r) && !counted.insert(r.tensor).second) continue;
+            const int64_t n = copy_words(f, d, r);
+            const std::string place = place_of(decisions, r.tensor);
+            const bool twice = kept_twice(decisions, r.tensor);
+            if (twice || place == "LM0") lm0 += n;
+            if (twice || place == "LM1") lm1 += n;
+        }
+        const int64_t parts = f.lanes * m.bytes() / 8 > 1 ? 2 : 1;
+        const bool last = &m == &f.output();
+        const int64_t results = (points_of(f, d, m, false) + 3) / 4 * 4 * parts;
+        if (m.stage->is_reduction()) sums = std::max(sums, results * int64_t(m.values() > 1 ? 2 : 1));
+        if (last && !m.stage->is_reduction()) continue;
+        const bool row_stage = !m.stage->is_reduction() && m.has(l) && !f.axes[l].shared;
+        if (row_stage && d.tiles(l) > 1) return "a stage that several read is kept whole";
+        const std::string home = last ? "GRF1" : home_of(decisions, f, m, l);
+        (home == "LM1" ? lm1 : home == "LM0" ? lm0 : grf1) += results;
+    }
+    if (lm0 > tree.lm || lm1 > tree.lm) return "more than LM holds";
+    const bool two = f.lanes == 4; // words of a value in f32
+    const int64_t work = !wide ? 16 : std::min<int64_t>(two ? 96 : 48, tree.grf * (two ? 7 : 6) / 8);
+    if (sums + work > tree.grf || grf1 + work > tree.grf) return "more sums than registers";
+    return "";
+}
+
+} // namespace kumiko

@@ -1,0 +1,152 @@
+// Spaces of the chip made from formulas: each point that has no reason against it is a program that computes what the formula means, but for
+// few that the compiler refuses; reasons are counted.
+// Links: ops
+// Cost: 40
+// Sanitized: --test-case=*elements*
+#include "autotune/arrays.h"
+#include "autotune/spaces/auto_space.h"
+#include "dsl/reduction.h"
+#include "ops/registry.h"
+#include "support/error.h"
+#include "targets/chip/compile.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+Machine chip(const std::string &name) { return chip_machine(sim::Config::load(name)); }
+
+Op named(const std::string &op, const Json &parameters) { return ops::make(op, parameters); }
+
+struct Counts {
+    int drawn = 0, good = 0;
+    std::map<std::string, int> refused; // by the space
+    std::map<std::string, int> late;    // by the compiler
+};
+
+// Points that are drawn evenly, until so many have no reason against them; each of those and the default is compiled, simulated and compared.
+Counts check_points(const Op &op, int points, uint64_t seed, const std::string &machine = "small") {
+    CAPTURE(op.to_string());
+    CAPTURE(machine);
+    CAPTURE(seed);
+    const auto space = auto_space(op, chip(machine));
+    const JudgedArrays arrays = make_judged_arrays(op, {}, seed);
+    Counts counts;
+    const auto check = [&](const Point &point) {
+        CAPTURE(space->text(point));
+        std::optional<ChipProgram> program;
+        try {
+            program = compile_chip(space->schedule(point));
+        } catch (const PlacedError &e) {
+            counts.late[e.what()]++;
+            return;
+        }
+        std::vector<Buffer<>> all = arrays.inputs;
+        all.push_back(make_output(op, op.outputs()[0], {}));
+        fill_unwritten(all.back());
+        REQUIRE_NOTHROW(program->run(all)); // the simulator knows each hazard
+        if (arrays.exact)
+            CHECK_EQ(difference(all.back(), arrays.expected[0]), "");
+        else
+            CHECK_NOTHROW(check_within(all.back(), arrays.expected[0], arrays.bounds[0]));
+        counts.good++;
+    };
+    check(space->default_point());
+    CHECK(counts.late.empty());
+    Random random(seed);
+    for (int legal = 0; legal < points && counts.drawn < 100000;) {
+        Point p;
+        for (const ParameterInfo &i : space->parameters()) p.push_back(uint32_t(random.below(i.values.size())));
+        counts.drawn++;
+        if (const std::string why = space->reason_against(p); !why.empty()) {
+            counts.refused[why]++;
+            continue;
+        }
+        legal++;
+        check(p);
+    }
+    int late = 0;
+    for (const auto &[reason, n] : counts.late) {
+        INFO(n << " × " << reason);
+        late += n;
+        CHECK(late * 10 <= points); // the space knows nearly all that the compiler would refuse
+    }
+    return counts;
+}
+
+Tensor in(const std::string &name, Type t, const std::vector<Axis> &axes) { return input(name, t, axes); }
+
+} // namespace
+
+TEST_CASE("elements: of one axis, rows, with a row or a column for all") {
+    const Axis i("i", 61), j("j", 300), n("n", 5000);
+    const Tensor a = in("A", f32, {n}), b = in("B", f32, {n});
+    check_points(Op("add", {a, b}, {compute("C", {n}, a(n) + b(n))}), 12, 1);
+    for (const Type t : {Type(f16), Type(f32)}) {
+        const Tensor x = in("X", t, {i, j}), y = in("Y", t, {i, j}), row = in("R", t, {j}), column = in("S", t, {i});
+        check_points(Op("product", {x, y}, {compute("C", {i, j}, x(i, j) * y(i, j))}), 8, 2);
+        const Counts counts =
+            check_points(Op("affine", {x, column, row}, {compute("C", {i, j}, x(i, j) * column(i) + row(j))}), 12, 3);
+        CHECK(counts.refused.size() >= 2); // of several kinds
+        CHECK(counts.refused.count("parts of a block of DRAM are taken") == 1);
+    }
+    check_points(named("gelu", {{"n", 4000}}), 4, 4);
+}
+
+TEST_CASE("rows: softmax, norms, sums") {
+    check_points(named("softmax", {{"m", 40}, {"n", 200}}), 10, 1);
+    check_points(named("softmax", {{"m", 21}, {"n", 150}, {"type", "f16"}}), 6, 2);
+    check_points(named("layer_norm", {{"m", 33}, {"n", 200}}), 10, 3);
+    check_points(named("rms_norm", {{"m", 40}, {"n", 130}, {"type", "f16"}}), 8, 4);
+    check_points(named("reduce", {{"shape", {64, 500}}, {"axes", {1}}}), 12, 5);
+    check_points(named("reduce", {{"kind", "argmax"}, {"shape", {40, 100}}, {"axes", {1}}}), 6, 6);
+}
+
+TEST_CASE("reductions along other axes, and of all") {
+    check_points(named("reduce", {{"shape", {300, 128}}, {"axes", {0}}}), 12, 1);
+    check_points(named("reduce", {{"shape", {100, 130}}, {"axes", {0, 1}}}), 10, 2);
+    check_points(named("reduce", {{"kind", "max"}, {"type", "f16"}, {"shape", {12, 40, 50}}, {"axes", {1}}}), 10, 3);
+    const Counts counts =
+        check_points(named("reduce", {{"kind", "product"}, {"shape", {30, 128}}, {"axes", {0}}}), 8, 4);
+    CHECK(counts.refused.count("the tree of units folds no products") == 1);
+}
+
+TEST_CASE("what the library has no schedule for: two sums that share reads") {
+    const Axis i("i", 20), j("j", 96), k("k", 24);
+    const Tensor x = in("X", f32, {i, k}), u = in("U", f32, {k, j}), v = in("V", f32, {k, j}), y = in("Y", f32, {j, k});
+    const Tensor p = compute("P", {i, j}, sum(x(i, k) * u(k, j), k)),
+                 q = compute("Q", {i, j}, sum(x(i, k) * v(k, j), k));
+    check_points(Op("gated", {x, u, v}, {compute("G", {i, j}, p(i, j) * max(q(i, j), 0.f))}), 8, 1);
+    const Expr difference = x(i, k) - y(j, k);
+    check_points(Op("distances", {x, y}, {compute("D", {i, j}, sum(difference * difference, k))}), 8, 2);
+}
+
+TEST_CASE("on larger chips") {
+    check_points(named("softmax", {{"m", 64}, {"n", 1000}}), 3, 1, "medium");
+    check_points(named("reduce", {{"shape", {500, 700}}, {"axes", {0}}}), 3, 2, "full");
+    const Axis i("i", 256), j("j", 1000);
+    const Tensor x = in("X", f16, {i, j}), y = in("Y", f16, {i, j});
+    check_points(Op("add", {x, y}, {compute("C", {i, j}, x(i, j) + y(i, j))}), 3, 3, "full");
+}
+
+TEST_CASE("what the chip makes no chain of is said") {
+    const auto refusal = [](const Op &op) -> std::string {
+        try {
+            auto_space(op, chip("small"));
+        } catch (const Unsupported &e) {
+            return e.what();
+        }
+        return "";
+    };
+    const Axis c("c", 4), h("h", 8), s("s", 3), w("w", 20), v("v", 22);
+    const Tensor x = in("X", f32, {c, h, w}), y = in("Y", f32, {c, h, v});
+    const Op shifts("correlation", {x, y}, {compute("R", {c, s, w}, sum(x(c, h, w) * y(c, h, w + s), h))});
+    CHECK(refusal(shifts).find("reads Y at w + s; on the chip the space made from a formula has") != std::string::npos);
+    CHECK(refusal(named("conv2d", {{"c", 4}, {"h", 8}, {"w", 8}, {"o", 4}, {"padding", 1}})).find("pads") !=
+          std::string::npos);
+    const Tensor a = compute("A", {c, h}, sum(x(c, h, w), w)),
+                 b = compute("B", {c, h}, sum(x(c, h, w) * x(c, h, w), w));
+    CHECK(refusal(Op("two", {x}, {a, b})).find("has 2 outputs") != std::string::npos);
+}
