@@ -1,6 +1,9 @@
 #include "autotune/spaces/chip_space.h"
 
 #include "autotune/spaces/chip_loops.h"
+#include "autotune/spaces/chip_product.h"
+#include "schedules/library/chip_matmul.h"
+#include "schedules/library/chip_product.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
 
@@ -17,6 +20,42 @@ std::vector<int64_t> powers_to(int64_t most) {
     return all;
 }
 
+// The least by the estimate that some walks find; empty where each point that they meet has a reason against it.
+Point least_estimate(const Space &space) {
+    const std::vector<ParameterInfo> &infos = space.parameters();
+    Random random(1);
+    double least = INFINITY;
+    Point best;
+    for (int walk = 0; walk < 8; walk++) {
+        Point at;
+        double cost = INFINITY;
+        const auto look = [&](const Point &p) {
+            if (!space.reason_against(p).empty()) return false;
+            const double c = space.estimate(p);
+            if (c >= cost) return false;
+            cost = c, at = p;
+            return true;
+        };
+        for (int n = 0; n < 400; n++) {
+            Point p;
+            for (const ParameterInfo &info : infos) p.push_back(uint32_t(random.below(info.values.size())));
+            look(p);
+        }
+        for (bool better = cost < INFINITY; better;) {
+            better = false;
+            for (size_t n = 0; n < at.size(); n++) {
+                for (uint32_t v = 0; v < infos[n].values.size(); v++) {
+                    Point p = at;
+                    p[n] = v;
+                    better = look(p) || better;
+                }
+            }
+        }
+        if (cost < least) least = cost, best = at;
+    }
+    return best;
+}
+
 class ChipChainSpace : public Space {
 public:
     ChipChainSpace(const Op &op, const Machine &machine) : Space(op, machine), tree_(machine) {
@@ -29,7 +68,7 @@ public:
         }
         add_parameters();
         set_parameters(infos_);
-        choose_default();
+        default_ = least_estimate(*this);
     }
 
     Point default_point() const override { return default_; }
@@ -63,7 +102,6 @@ private:
         if (values.size() > 1) infos_.push_back({name, values.get<std::vector<Json>>(), ordered});
     }
     void add_parameters();
-    void choose_default();
 
     ChipTree tree_;
     std::map<std::pair<std::string, size_t>, ChipFormula> formulas_;
@@ -121,42 +159,117 @@ void ChipChainSpace::add_parameters() {
     if (f.members.size() > 1) add("home", {"GRF1", "LM1"}, false);
 }
 
-// The least by the estimate that some walks find.
-void ChipChainSpace::choose_default() {
-    Random random(1);
-    double least = INFINITY;
-    for (int walk = 0; walk < 8; walk++) {
-        Point at;
-        double cost = INFINITY;
-        for (int n = 0; n < 400; n++) {
-            Point p;
-            for (const ParameterInfo &info : infos_) p.push_back(uint32_t(random.below(info.values.size())));
-            if (!reason_against(p).empty()) continue;
-            if (const double c = estimate(p); c < cost) cost = c, at = p;
+class ChipProductSpace : public Space {
+public:
+    ChipProductSpace(const Op &op, const Machine &machine, std::vector<ChipProductAxes> ways)
+        : Space(op, machine), ways_(std::move(ways)) {
+        if (library::is_chip_matmul(op) && library::chip_matmul_fits(op, machine))
+            rows_ = library::template_named("chip_matmul").make_space(op, machine);
+        add_parameters();
+        set_parameters(infos_);
+        default_ = least_estimate(*this);
+        if (!rows_ || default_.empty()) return;
+        default_[0] = 0; // operands as they lie
+        const Point own = rows_->default_point();
+        std::copy(own.begin(), own.end(), default_.begin() + 1);
+    }
+
+    Point default_point() const override { return default_; }
+    std::string reason_against(const Point &point) const override {
+        const Decisions d(*this, point);
+        return by_rows(d) ? rows_->reason_against(rows_point(point)) : kumiko::reason_against(tiles(d), machine());
+    }
+    double estimate(const Point &point) const override {
+        const Decisions d(*this, point);
+        return by_rows(d) ? rows_->estimate(rows_point(point)) : kumiko::estimate(tiles(d), machine());
+    }
+    Schedule schedule(const Point &point) const override {
+        if (const std::string why = reason_against(point); !why.empty())
+            throw UserError("parameters of " + op().name() + ": " + why);
+        const Decisions d(*this, point);
+        return by_rows(d) ? rows_->schedule(rows_point(point)) : schedule_product(op(), machine(), tiles(d));
+    }
+
+private:
+    bool by_rows(const Decisions &d) const { return rows_ && d.choice("operands", "packed") == "rows"; }
+    Point rows_point(const Point &point) const {
+        const auto n = static_cast<std::ptrdiff_t>(rows_->parameters().size());
+        return {point.begin() + 1, point.begin() + 1 + n};
+    }
+    ChipProductTiles tiles(const Decisions &d) const {
+        const std::string matrix = d.choice("matrix", ways_.front().inputs[ways_.front().matrix]);
+        const auto way = std::find_if(ways_.begin(), ways_.end(),
+                                      [&](const ChipProductAxes &w) { return w.inputs[w.matrix] == matrix; });
+        return {*way, machine(), d};
+    }
+    void add(const std::string &name, const Json &values, bool ordered) {
+        if (values.size() > 1) infos_.push_back({name, values.get<std::vector<Json>>(), ordered});
+    }
+    void add_parameters();
+
+    std::vector<ChipProductAxes> ways_;
+    std::unique_ptr<Space> rows_; // whose operands lie as they are, the reduction dealt to MABs
+    std::vector<ParameterInfo> infos_;
+    Point default_;
+};
+
+void ChipProductSpace::add_parameters() {
+    if (rows_) {
+        add("operands", {"rows", "packed"}, false);
+        for (ParameterInfo p : rows_->parameters()) {
+            p.name = "rows." + p.name;
+            infos_.push_back(std::move(p));
         }
-        for (bool better = cost < INFINITY; better;) {
-            better = false;
-            for (size_t n = 0; n < at.size(); n++) {
-                for (uint32_t v = 0; v < infos_[n].values.size(); v++) {
-                    Point p = at;
-                    p[n] = v;
-                    if (p == at || !reason_against(p).empty()) continue;
-                    if (const double c = estimate(p); c < cost) cost = c, at = p, better = true;
-                }
+    }
+    const auto both = [&](auto axes) {
+        std::vector<std::string> all;
+        for (const ChipProductAxes &w : ways_) {
+            for (const std::string &a : axes(w)) {
+                if (std::find(all.begin(), all.end(), a) == all.end()) all.push_back(a);
             }
         }
-        if (cost < least) least = cost, default_ = at;
+        return all;
+    };
+    const ChipProductAxes &first = ways_.front();
+    add("matrix", both([](const ChipProductAxes &w) { return std::vector{w.inputs[w.matrix]}; }), false);
+    add("row", both([](const ChipProductAxes &w) { return w.rows; }), false);
+    add("column", first.columns, false);
+    const std::vector<std::string> vectors = both([](const ChipProductAxes &w) { return w.vectors; });
+    for (const std::string &v : vectors)
+        add("tile_" + v, Tile::sizes(first.extents.at(v), 1, std::min<int64_t>(64, first.extents.at(v))), true);
+    add("blocks", powers_to(32), true);
+    add("depth", powers_to(8), true);
+    std::vector<std::string> places = {"depth"};
+    places.insert(places.end(), first.taps.begin(), first.taps.end());
+    if (first.columns.size() > 1) places.insert(places.end(), first.columns.begin(), first.columns.end());
+    add("matrices", places, false);
+    places.insert(places.begin(), "tile");
+    add("vectors", places, false);
+    std::vector<std::string> others = vectors;
+    if (machine().unit("MAB").count > 1) add("MAB", others, false);
+    others.insert(others.end(), first.batches.begin(), first.batches.end());
+    for (const char *level : {"L1B", "L2B", "group"}) {
+        const int64_t count = machine().unit(level).count;
+        if (count == 1) continue;
+        add(std::string(level) + "_rows", library::divisors(count), true);
+        add(level, others, false);
     }
-    if (default_.empty() && !infos_.empty())
-        throw Unsupported("no dealing of op " + op().name() + " that the space made from its formula has fits " +
-                          machine().name + "; its tiles are larger than LM or the registers");
+    add("write_back", Json::array({true, false}), false);
 }
 
 } // namespace
 
 std::unique_ptr<Space> chip_space(const Op &op, const Machine &machine) {
     library::require_chip_program(op);
-    return std::make_unique<ChipChainSpace>(op, machine);
+    std::unique_ptr<Space> space;
+    if (std::vector<ChipProductAxes> ways = chip_product_axes(op); !ways.empty())
+        space = std::make_unique<ChipProductSpace>(op, machine, std::move(ways));
+    else
+        space = std::make_unique<ChipChainSpace>(op, machine);
+    if (space->default_point().empty() && !space->parameters().empty())
+        throw Unsupported("no point of the space made from the formula of " + op.name() + " is known to fit " +
+                          machine.name + "; its tiles are larger than LM, L1BM or the registers");
+    return space;
 }
 
 } // namespace kumiko

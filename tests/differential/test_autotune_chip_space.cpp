@@ -123,6 +123,39 @@ TEST_CASE("what the library has no schedule for: two sums that share reads") {
     check_points(Op("distances", {x, y}, {compute("D", {i, j}, sum(difference * difference, k))}), 8, 2);
 }
 
+TEST_CASE("products of matrices, by the matrix units") {
+    const Json rows = {{"m", 70}, {"n", 96}, {"k", 130}, {"type", "f16"}, {"output", "f32"}, {"transpose_b", true}};
+    const Counts counts = check_points(named("matmul", rows), 16, 1);
+    CHECK(counts.refused.size() >= 3);
+    check_points(named("matmul", {{"m", 50}, {"n", 70}, {"k", 60}, {"bias", true}, {"activation", "relu"}}), 10, 2);
+    check_points(named("matmul", rows), 4, 3, "medium");
+    // The choices are there, and what is chosen is used.
+    const auto space = auto_space(named("matmul", rows), chip("small"));
+    Json point = space->to_json(space->default_point());
+    CHECK_EQ(point.at("operands"), "rows");
+    for (const char *operand : {"A", "B"}) {
+        point["operands"] = "packed";
+        point["matrix"] = operand;
+        point["tile_i"] = point["tile_j"] = 4;
+        point["blocks"] = point["depth"] = 1;
+        const std::string text = space->schedule(space->from_json(point)).to_cpp();
+        CHECK(text.find("tensorize(\"" + std::string(operand[0] == 'A' ? "i" : "j") + ".i\", \"mfma.f16\")") !=
+              std::string::npos);
+    }
+}
+
+TEST_CASE("convolutions, and contractions of several axes, by the matrix units") {
+    const Json conv = {{"c", 20}, {"h", 14}, {"w", 12}, {"o", 40}, {"padding", 1}, {"type", "f16"}, {"output", "f32"}};
+    check_points(named("conv2d", conv), 8, 1);
+    Json strided = conv;
+    strided.update({{"stride", 2}, {"type", "f32"}, {"bias", true}, {"groups", 2}});
+    check_points(named("conv2d", strided), 6, 2);
+    const Axis a("a", 5), b("b", 30), c("c", 4), d("d", 20), k("k", 33), l("l", 3);
+    const Tensor x = in("X", f32, {a, k, b, l}), y = in("Y", f32, {c, l, d, k});
+    check_points(Op("contract", {x, y}, {compute("R", {a, b, c, d}, sum(x(a, k, b, l) * y(c, l, d, k), {k, l}))}), 6,
+                 3);
+}
+
 TEST_CASE("on larger chips") {
     check_points(named("softmax", {{"m", 64}, {"n", 1000}}), 3, 1, "medium");
     check_points(named("reduce", {{"shape", {500, 700}}, {"axes", {0}}}), 3, 2, "full");
@@ -144,7 +177,7 @@ TEST_CASE("what the chip makes no chain of is said") {
     const Tensor x = in("X", f32, {c, h, w}), y = in("Y", f32, {c, h, v});
     const Op shifts("correlation", {x, y}, {compute("R", {c, s, w}, sum(x(c, h, w) * y(c, h, w + s), h))});
     CHECK(refusal(shifts).find("reads Y at w + s; on the chip the space made from a formula has") != std::string::npos);
-    CHECK(refusal(named("conv2d", {{"c", 4}, {"h", 8}, {"w", 8}, {"o", 4}, {"padding", 1}})).find("pads") !=
+    CHECK(refusal(named("depthwise_conv2d", {{"c", 4}, {"h", 8}, {"w", 8}, {"padding", 1}})).find("pads") !=
           std::string::npos);
     const Tensor a = compute("A", {c, h}, sum(x(c, h, w), w)),
                  b = compute("B", {c, h}, sum(x(c, h, w) * x(c, h, w), w));
