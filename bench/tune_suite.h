@@ -46,7 +46,9 @@ std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows);
 // On the simulated chip, where times are exact: what tuning gains over the library's default schedule.
 struct ChipTuneRow {
     std::string name, failure;
-    double untuned = 0, tuned = 0;         // simulated seconds
+    double untuned = 0, tuned = 0;           // simulated seconds; 0 where the library has no schedule
+    double formula_untuned = 0, formula = 0; // in the space made from the formula; 0: not asked for
+    double clock_hz = 0;
     int trials = 0, rejected = 0, bad = 0; // measured; not legal; of those measured, not good
     std::map<std::string, int> failures;
     double seconds = 0; // of the tuning

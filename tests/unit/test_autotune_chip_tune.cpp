@@ -1,0 +1,60 @@
+// Tuning on the simulated chip in the space that is made from the formula.
+// Links: ops
+#include "autotune/tune.h"
+#include "dsl/reduction.h"
+#include "ops/registry.h"
+#include "schedules/library/table.h"
+#include "support/error.h"
+#include "targets/chip/compile.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+Machine small() { return chip_machine(sim::Config::load("small")); }
+
+// G(i, j) = (sum over k: X(i, k) U(k, j)) × the greater of (sum over k: X(i, k) V(k, j)) and 0
+Op gated() {
+    const Axis i("i", 16), j("j", 64), k("k", 12);
+    const Tensor x = input("X", Float(32), {i, k}), u = input("U", Float(32), {k, j}),
+                 v = input("V", Float(32), {k, j});
+    const Tensor a = compute("A", {i, j}, sum(x(i, k) * u(k, j), k)),
+                 b = compute("B", {i, j}, sum(x(i, k) * v(k, j), k));
+    return Op("gated", {x, u, v}, {compute("G", {i, j}, a(i, j) * max(b(i, j), 0.f))});
+}
+
+Record tuned(const Op &op, SpaceKind spaces, TuneReport &report, uint64_t seed = 1) {
+    TuneOptions o;
+    o.trials = 12;
+    o.seed = seed;
+    o.spaces = spaces;
+    return tune(op, small(), CpuTarget::host(), o, &report);
+}
+
+} // namespace
+
+TEST_CASE("an op of the library, in either space; no candidate fails, and a seed finds the same") {
+    const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
+    TuneReport library, formula, again;
+    const Record best = tuned(op, SpaceKind::Library, library), found = tuned(op, SpaceKind::Auto, formula);
+    CHECK_EQ(best.library_template, "chip_reduce");
+    CHECK_EQ(found.library_template, "auto");
+    CHECK(formula.measured == 12);
+    for (const Record &r : formula.records) CHECK(r.outcome == Outcome::Ok);
+    CHECK(found.seconds() <= formula.default_seconds);
+    CHECK(found.seconds() < 2 * library.default_seconds);
+    CHECK_EQ(tuned(op, SpaceKind::Auto, again).schedule_hash, found.schedule_hash);
+    // What is found is a schedule as any other.
+    CHECK_NOTHROW(compile_chip(Schedule::from_json(op, small(), found.saved_schedule)));
+}
+
+TEST_CASE("an op for which the library has no schedule") {
+    CHECK_EQ(library::fitting_template(gated(), small()), nullptr);
+    TuneReport report;
+    const Record best = tuned(gated(), SpaceKind::Fitting, report);
+    CHECK_EQ(best.library_template, "auto");
+    CHECK(report.failures.empty());
+    CHECK_THROWS_AS(space_for(gated(), small(), SpaceKind::Library), Unsupported);
+}
