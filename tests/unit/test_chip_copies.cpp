@@ -241,3 +241,11 @@ TEST_CASE("short rows, and few rows, with what all rows share") {
         check(Op("turned", {A, B}, {compute("Y", {j, i, k}, cast(f32, A(i, j, k)) + B(i, j, k))}), machine);
     }
 }
+
+TEST_CASE("rows of one tensor that a stage reads side by side are copies of their own") {
+    const Axis n("n", 3), j("j", 600);
+    for (const Type t : {Type(Float(16)), Type(Float(32))}) {
+        const Tensor z = input("Z", t, {n, j});
+        check(Op("rows", {z}, {compute("Y", {j}, z(0, j) - z(2, j) + z(1, j))}));
+    }
+}

@@ -299,6 +299,7 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     }
     std::sort(dealt.begin(), dealt.end());
     std::string text = fmt::format("{} {} {}", source, memory_name(copies.front().memory), copies.size());
+    for (const Affine &a : access.index) text += fmt::format(" {}", a.constant);
     std::vector<size_t> from;
     for (const auto &[t, l] : dealt) text += t, from.push_back(l);
     for (const Loaded &known : loaders_) {
