@@ -48,7 +48,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
     bool overlaps = true;
     for (const size_t a : d.outer) outer *= double(d.left[a]);
     const bool near = decisions.choice("L1B", "") == "near";
-    const auto moved = [&](const std::vector<std::optional<size_t>> &at, int bytes, double times) {
+    const auto moved = [&](const std::vector<std::optional<size_t>> &at, const auto &windows, int bytes, double times) {
         double all = bytes / 8.0, of_l2b = bytes / 8.0, of_l1b = bytes / 8.0;
         std::set<size_t> used;
         for (const auto &a : at) {
@@ -59,13 +59,22 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
             const double far = double(d.units(a, "group") * d.units(a, "L2B"));
             all *= n, of_l2b *= n / far, of_l1b *= n / far / double(d.units(a, "L1B"));
         }
+        for (const auto &window : windows) {
+            double reach = 1, far = 1, near_by = 1;
+            for (const auto &[a, step] : window) {
+                reach += double(step * (d.padded(f, a) - 1));
+                far *= double(d.units(a, "group") * d.units(a, "L2B"));
+                near_by *= double(d.units(a, "L1B"));
+            }
+            all *= reach, of_l2b *= reach / far, of_l1b *= reach / far / near_by;
+        }
         if (!used.count(d.lanes)) all *= f.lanes, of_l2b *= f.lanes, of_l1b *= f.lanes;
         words += times * all;
         port += times * of_l2b / 16;
         l2 += times * of_l2b / (near ? 8.0 * double(tree.of("L1B")) : 16.0);
         l1 += times * of_l1b / (used.count(d.lanes) ? 64 : 8);
     };
-    std::set<std::string> loaded;
+    std::set<ChipFormula::Read> loaded;
     for (const ChipFormula::Member &m : f.members) {
         const double parts = f.lanes * m.bytes() / 8 > 1 ? 2 : 1;
         const auto each = double(points_of(f, d, m, true));
@@ -94,7 +103,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
         }
         for (const ChipFormula::Read &r : m.reads) {
             const bool again = streams(f, d, m, r);
-            if (!again && !loaded.insert(r.tensor).second) continue;
+            if (!again && !loaded.insert(r).second) continue;
             // Loops outside of those that it uses bring it again.
             double times = 1, pending = 1;
             for (const size_t a : d.outer) {
@@ -104,7 +113,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
                     times = pending;
             }
             if (again) times = pending;
-            moved(r.at, r.bytes, times);
+            moved(r.at, r.windows, r.bytes, times);
             double loads = times; // a move each, and its way down the tree
             for (size_t a = 0; a < f.axes.size(); a++) {
                 if (r.uses(a)) loads *= double(f.axes[a].shared ? d.left[a] : m.has(a) ? d.tiles(a) : 1);
@@ -120,7 +129,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
             waits = std::max(waits, loads * (kept_twice(decisions, r.tensor) ? 120 : 280));
         }
     }
-    moved(f.output().indices(), f.output().bytes(), 1);
+    moved(f.output().indices(), std::vector<std::vector<std::pair<size_t, int64_t>>>(), f.output().bytes(), 1);
     std::vector<double> all = {words / tree.dram, std::max(port, issue), l2, l1, vector + latency, waits};
     std::sort(all.begin(), all.end());
     // What is kept once comes when nothing else is done.

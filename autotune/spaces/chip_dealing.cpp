@@ -159,8 +159,18 @@ bool streams(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Memb
 
 int64_t copy_words(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r) {
     int64_t n = f.lanes * r.bytes / 8;
-    for (size_t a = 0; a < f.axes.size(); a++) {
-        if (r.uses(a)) n *= d.inside(a) * d.step[a];
+    for (const auto &a : r.at) n *= a ? d.inside(*a) * d.step[*a] : 1;
+    for (const auto &window : r.windows) {
+        int64_t reach = 1;
+        for (const auto &[a, step] : window) {
+            int64_t stride = step; // of a loop
+            for (const ChipDealing::Cut &c : d.cuts[a]) {
+                if (c.level.empty() && c.inside) reach += stride * (c.factor - 1);
+                stride *= c.factor;
+            }
+            reach += stride * (d.step[a] - 1);
+        }
+        n *= reach;
     }
     return std::max<int64_t>(n, 1);
 }

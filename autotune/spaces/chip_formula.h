@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <set>
+#include <tuple>
 
 namespace kumiko {
 
@@ -21,12 +22,18 @@ struct ChipAxis {
 };
 
 struct ChipFormula {
-    // An input that a stage reads once what is not kept is inlined: its axis at each dimension; none for a number.
+    // An input, or zeros around one, that a stage reads once what is not kept is inlined: its axis at each dimension; none for a number, and
+    // where several axes add up, or one is taken in steps.
     struct Read {
         std::string tensor;
         int bytes = 4;
         std::vector<std::optional<size_t>> at;
+        std::vector<std::vector<std::pair<size_t, int64_t>>> windows; // axes that add up, with their steps
+        std::vector<int64_t> offsets;                                 // of each dimension, where all axes are 0
         bool uses(size_t axis) const;
+        bool operator<(const Read &o) const { // reads that are not the same words
+            return std::tie(tensor, at, windows, offsets) < std::tie(o.tensor, o.at, o.windows, o.offsets);
+        }
         std::optional<size_t> last() const { return at.empty() ? std::nullopt : at.back(); }
     };
     struct Member {
@@ -49,6 +56,7 @@ struct ChipFormula {
     const Member &output() const { return members.back(); }
     size_t axis(const std::string &name) const; // position
     std::vector<std::string> inputs() const;    // that are read, once each
+    bool in_window(size_t axis) const;
     // Axes that the lanes of a word may follow, the best first.
     std::vector<size_t> lane_axes() const;
 };

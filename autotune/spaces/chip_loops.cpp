@@ -1,5 +1,6 @@
 #include "autotune/spaces/chip_loops.h"
 
+#include "dsl/reads.h"
 #include "machine/machine.h"
 
 #include <algorithm>
@@ -166,9 +167,12 @@ void ChainLoops::copies(const std::string &input) {
         packed = packed || (alone() && r.tensor == input && !f_.output().stage->is_reduction() && f_.lanes == 2 &&
                             host_packs(f_, d_, r));
     if (packed) {
+        const Stage *zeros = s_.op().find_stage(input);
+        const std::string own = zeros ? tensor_reads(zeros->value)[0]->name : input;
         std::vector<std::string> axes;
-        for (const Axis &a : s_.op().find_input(input)->axes) axes.push_back(a.name());
-        source = s_.prepack(input, axes).name();
+        for (const Axis &a : s_.op().find_input(own)->axes) axes.push_back(a.name());
+        const std::string made = s_.prepack(own, axes).name();
+        if (!zeros) source = made;
     }
     for (const ChipFormula::Member &m : f_.members) {
         const auto readers = s_.state().consumers(source);
@@ -176,7 +180,8 @@ void ChainLoops::copies(const std::string &input) {
         if (std::find(readers.begin(), readers.end(), stage) == readers.end()) continue;
         bool along = false;
         for (const ChipFormula::Read &r : m.reads) {
-            for (const auto &a : r.at) along = along || (r.tensor == input && a && !f_.axes[*a].shared);
+            for (size_t a = 0; a < f_.axes.size(); a++)
+                along = along || (r.tensor == input && r.uses(a) && !f_.axes[a].shared);
         }
         auto copy = s_.place_in(source, place_of(decisions_, input), stage, along ? tile_[stage] : around_[stage]);
         if (kept_twice(decisions_, input)) copy.double_buffer();

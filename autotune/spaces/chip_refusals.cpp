@@ -102,7 +102,7 @@ bool stands_inside(const ChipDealing &d, size_t b, size_t a, bool all) {
 } // namespace
 
 bool host_packs(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r) {
-    return r.last() != d.lanes || f.lanes * r.bytes != 8 || short_rows(f, d);
+    return r.last() != d.lanes || !r.windows.empty() || f.lanes * r.bytes != 8 || short_rows(f, d);
 }
 
 std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d,
@@ -128,6 +128,17 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
         for (const ChipFormula::Read &r : m.reads) {
             if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at, decisions))
                 return "parts of a block of DRAM are taken";
+            for (const auto &window : r.windows) {
+                if (window.size() < 2) continue; // loops that share what they read
+                for (const auto &[a, step] : window) {
+                    bool unit = false;
+                    for (const ChipDealing::Cut &c : d.cuts[a]) {
+                        if (unit && c.level.empty() && c.factor > 1) return "units inside of a window's tile";
+                        unit = unit || !c.level.empty();
+                    }
+                    if (unit && d.step[a] > 1) return "units inside of a window's tile";
+                }
+            }
         }
     }
     const ChipFormula::Member &out = f.output();
@@ -159,11 +170,11 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     }
     int64_t lm0 = 0, lm1 = 0, grf1 = 0, sums = 0;
     bool wide = false;
-    std::set<std::string> counted;
+    std::set<ChipFormula::Read> counted;
     for (const ChipFormula::Member &m : f.members) {
         wide = wide || m.operations > 10; // functions and quotients keep several values
         for (const ChipFormula::Read &r : m.reads) {
-            if (!streams(f, d, m, r) && !counted.insert(r.tensor).second) continue;
+            if (!streams(f, d, m, r) && !counted.insert(r).second) continue;
             const int64_t n = copy_words(f, d, r);
             const std::string place = place_of(decisions, r.tensor);
             const bool twice = kept_twice(decisions, r.tensor);

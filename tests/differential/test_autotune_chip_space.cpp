@@ -156,6 +156,18 @@ TEST_CASE("convolutions, and contractions of several axes, by the matrix units")
                  3);
 }
 
+TEST_CASE("windows: pools, convolutions of each channel, shifts, several rows of one tensor") {
+    check_points(named("depthwise_conv2d", {{"c", 36}, {"h", 12}, {"w", 14}, {"padding", 1}, {"stride", 2}}), 8, 1);
+    const Json halves = {{"c", 36}, {"h", 9}, {"w", 8}, {"padding", 1}, {"type", "f16"}, {"bias", true}};
+    check_points(named("depthwise_conv2d", halves), 3, 2);
+    check_points(named("max_pool", {{"c", 36}, {"h", 12}, {"w", 14}}), 8, 3);
+    check_points(named("average_pool", {{"c", 36}, {"h", 12}, {"w", 14}, {"layout", "nhwc"}}), 6, 4, "medium");
+    const Axis c("c", 4), h("h", 24), s("s", 5), w("w", 20), v("v", 24), j("j", 300), n("n", 3);
+    const Tensor x = in("X", f32, {c, h, w}), y = in("Y", f32, {c, h, v}), z = in("Z", f32, {n, j});
+    check_points(Op("correlation", {x, y}, {compute("R", {c, s, w}, sum(x(c, h, w) * y(c, h, w + s), h))}), 8, 5);
+    check_points(Op("rows", {z}, {compute("Y", {j}, z(0, j) - 2.f * z(2, j))}), 8, 6);
+}
+
 TEST_CASE("on larger chips") {
     check_points(named("softmax", {{"m", 64}, {"n", 1000}}), 3, 1, "medium");
     check_points(named("reduce", {{"shape", {500, 700}}, {"axes", {0}}}), 3, 2, "full");
@@ -173,12 +185,14 @@ TEST_CASE("what the chip makes no chain of is said") {
         }
         return "";
     };
-    const Axis c("c", 4), h("h", 8), s("s", 3), w("w", 20), v("v", 22);
-    const Tensor x = in("X", f32, {c, h, w}), y = in("Y", f32, {c, h, v});
-    const Op shifts("correlation", {x, y}, {compute("R", {c, s, w}, sum(x(c, h, w) * y(c, h, w + s), h))});
-    CHECK(refusal(shifts).find("reads Y at w + s; on the chip the space made from a formula has") != std::string::npos);
-    CHECK(refusal(named("depthwise_conv2d", {{"c", 4}, {"h", 8}, {"w", 8}, {"padding", 1}})).find("pads") !=
-          std::string::npos);
+    const Axis c("c", 4), h("h", 8), w("w", 20), v("v", 22);
+    const Tensor x = in("X", f32, {c, h, w}), z = in("Z", f32, {v});
+    const Op neighbours("neighbours", {z}, {compute("Y", {w}, z(w) + z(w + 2))});
+    CHECK(refusal(neighbours)
+              .find("has no axis for the lanes of a word along which no sum of axes is read; on the chip "
+                    "the space made from a formula has") != std::string::npos);
+    const Op backwards("backwards", {z}, {compute("Y", {w}, z(19 - w))});
+    CHECK(refusal(backwards).find("reads Z at 19 - w") != std::string::npos);
     const Tensor a = compute("A", {c, h}, sum(x(c, h, w), w)),
                  b = compute("B", {c, h}, sum(x(c, h, w) * x(c, h, w), w));
     CHECK(refusal(Op("two", {x}, {a, b})).find("has 2 outputs") != std::string::npos);
