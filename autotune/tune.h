@@ -24,10 +24,10 @@ namespace kumiko {
 // What is searched.
 enum class SpaceKind {
     // The library's schedule that fits the op; Auto where that is the one for anything and the op reduces, or one for rows and a
-    // reduction reads the same for several of its results.
+    // reduction reads the same for several of its results; on the chip where the library has none.
     Fitting,
-    Library,
-    Auto, // a space made from the formula's structure (autotune/spaces/auto_space.h)
+    Library, // Unsupported where it has none
+    Auto,    // a space made from the formula's structure (autotune/spaces/auto_space.h)
 };
 
 // The space, and the name under which a database keeps its parameters.
@@ -87,8 +87,8 @@ struct TuneReport {
 };
 
 // Throws UserError when no candidate is good (it says what was wrong with how many), when a symbolic size has no value,
-// when the database cannot be used, or when there is no server or no recipe for workers; Unsupported when the library has
-// no schedule for the op.
+// when the database cannot be used, or when there is no server or no recipe for workers; Unsupported when neither the
+// library nor the formula gives a space for the op.
 Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options = {},
             TuneReport *report = nullptr);
 

@@ -15,7 +15,7 @@ bool short_rows(const ChipFormula &f, const ChipDealing &d) {
 
 // Whether what a unit of the tree takes is made of neighbours along a row, 64 LW of them.
 bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const ChipFormula::Member &m,
-                  const std::vector<std::optional<size_t>> &at, const Decisions &) {
+                  const std::vector<std::optional<size_t>> &at) {
     constexpr int64_t block = 64;
     struct Digit {
         int64_t extent, stride; // in LW along the row; 0: along another axis
@@ -126,8 +126,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     }
     for (const ChipFormula::Member &m : f.members) {
         for (const ChipFormula::Read &r : m.reads) {
-            if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at, decisions))
-                return "parts of a block of DRAM are taken";
+            if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at)) return "parts of a block of DRAM are taken";
             for (const auto &window : r.windows) {
                 if (window.size() < 2) continue; // loops that share what they read
                 for (const auto &[a, step] : window) {
@@ -144,7 +143,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     const ChipFormula::Member &out = f.output();
     if (!out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l && f.lanes * out.bytes() == 8 &&
         !short_rows(f, d)) {
-        if (!takes_blocks(f, tree, d, out, out.indices(), decisions)) return "parts of a block of DRAM are taken";
+        if (!takes_blocks(f, tree, d, out, out.indices())) return "parts of a block of DRAM are taken";
     }
     const bool near = decisions.choice("L1B", "") == "near";
     if (near && d.units(l, "L1B") < tree.of("L1B")) return "a row too short for near L1Bs";
@@ -161,7 +160,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
         }
     }
     const bool along = !out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l;
-    if (along && mabs < tree.of("MAB") && takes_blocks(f, tree, d, out, out.indices(), decisions))
+    if (along && mabs < tree.of("MAB") && takes_blocks(f, tree, d, out, out.indices()))
         return "MABs that store what others do";
     for (const char *level : {"MAB", "L1B", "L2B", "group"}) {
         int64_t used = 1;
