@@ -1,6 +1,6 @@
 #include "autotune/spaces/chip_dealing.h"
 
-#include "schedules/library/structure.h"
+#include "schedules/library/chip_product.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,9 +9,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr int64_t block = 64; // LW of a row that move together
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using library::ceil_div;
 
 } // namespace
 
@@ -52,7 +50,7 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
     const bool near = l1b == "near";
     int64_t words = 1; // of a PE, in a block
     if (near) {
-        const int64_t pair = std::min<int64_t>(2, wish), missing = std::max<int64_t>(1, block / (4 * pair * l1bs));
+        const int64_t pair = std::min<int64_t>(2, wish), missing = std::max<int64_t>(1, dram_block / (4 * pair * l1bs));
         cut(l, pair, "MAB", "MAB", true);
         cut(l, l1bs, "L1B", "L1B", true);
         const int64_t next = std::min(wish / pair, missing);
@@ -62,7 +60,7 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
         cut(l, wish / (pair * next), "MABf", "MAB", true);
     } else {
         cut(l, wish, "MAB", "MAB", true);
-        if (wish == mabs) words = std::max<int64_t>(1, block / (4 * mabs));
+        if (wish == mabs) words = std::max<int64_t>(1, dram_block / (4 * mabs));
         cut(l, std::min(words, left[l]), "b", "", true);
     }
     cut(l, std::min(d.number("run", 1), left[l]), "run", "", true);

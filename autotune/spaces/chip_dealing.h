@@ -14,6 +14,7 @@ struct ChipTree {
     explicit ChipTree(const Machine &machine);
     int64_t of(const std::string &level) const { return units.at(level); }
 };
+constexpr int64_t dram_block = 64; // LW of a row that move together
 inline const std::vector<std::string> chip_levels = {"group", "L2B", "L1B", "MAB", "PE"};
 
 struct ChipDealing {

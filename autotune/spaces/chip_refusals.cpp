@@ -16,7 +16,6 @@ bool short_rows(const ChipFormula &f, const ChipDealing &d) {
 // Whether what a unit of the tree takes is made of neighbours along a row, 64 LW of them.
 bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const ChipFormula::Member &m,
                   const std::vector<std::optional<size_t>> &at) {
-    constexpr int64_t block = 64;
     struct Digit {
         int64_t extent, stride; // in LW along the row; 0: along another axis
     };
@@ -38,11 +37,11 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
             if (c.level == "PE") pe.push_back(digit);
             if (c.level == "MAB") mabs.push_back({c.number, digit});
             if (c.level == "L1B") l1bs.push_back({c.number, digit});
-            if (far && a == d.lanes && c.factor > 1) whole = whole && stride % block == 0;
+            if (far && a == d.lanes && c.factor > 1) whole = whole && stride % dram_block == 0;
             stride *= c.factor;
         }
         const int64_t outside = f.axes[a].shared ? d.left[a] : d.tiles(a);
-        if (a == d.lanes && outside > 1) whole = whole && stride * (f.axes[a].shared ? 1 : d.step[a]) % block == 0;
+        if (a == d.lanes && outside > 1) whole = whole && stride * (f.axes[a].shared ? 1 : d.step[a]) % dram_block == 0;
     }
     // In time, innermost first: the lanes' axis, then others, which end the row.
     int64_t stride = 1;
@@ -79,10 +78,10 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
         int64_t run = 1;
         for (const Digit &digit : all) {
             if (digit.extent == 1) continue;
-            if (digit.stride != run) return run % block == 0;
+            if (digit.stride != run) return run % dram_block == 0;
             run *= digit.extent;
         }
-        return run % block == 0 || (interleaved && others == 1);
+        return run % dram_block == 0 || (interleaved && others == 1);
     };
     return whole && ((dealt && walk(true)) || walk(false));
 }
