@@ -53,6 +53,28 @@ Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile
     return best;
 }
 
+// How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that spread over the first cache by themselves
+// serve more; a tile four vectors wide takes whole lines of each, so that many more may. 0: rows of a few tiles.
+int64_t readers_without_copy(int64_t row_bytes, bool whole_lines) {
+    const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
+    if (whole_lines) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
+    return met >= 16 ? 32 : met >= 4 ? 12 : 4;
+}
+
+// Heights of the blocks of rows: those that divide all rows into some equal pieces; a few where their number is not known.
+std::vector<int64_t> block_choices(std::optional<int64_t> M, int64_t rows) {
+    std::vector<int64_t> blocks;
+    if (!M) {
+        for (int64_t n : {4, 8, 16, 32, 64}) blocks.push_back(n * rows);
+        return blocks;
+    }
+    for (int64_t pieces : {16, 12, 8, 6, 4, 3, 2, 1}) {
+        const int64_t block = even_block(*M, (*M + pieces - 1) / pieces, rows);
+        if (block >= rows && (blocks.empty() || block > blocks.back())) blocks.push_back(block);
+    }
+    return blocks;
+}
+
 } // namespace
 
 MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
@@ -112,29 +134,11 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
         machine.find_level("L3") && depth * (r.N ? N : 0) * product.b.bytes() <= cache_bytes(machine, "L3", 0);
     const bool large = M >= 384 && N >= 256 && K > depth && third;
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
-    // Rows of B that spread over the first cache by themselves are read as they lie, the better they do the more tiles may read them;
-    // a wide tile takes whole lines of each, and many more may.
-    const int64_t met =
-        contiguous_in(r.b, r.j) && N >= 8 * columns ? lines_met(N * op.find_input(r.b.tensor)->type.bytes()) : 1;
-    const int64_t few_readers = met >= 16  ? 32
-                                : met >= 4 ? 12
-                                           : 4,
-                  readers = !wide || !contiguous_in(r.b, r.j) ? few_readers
-                            : met >= 16                       ? 192
-                            : met >= 2 || N < 8 * columns     ? 96
-                                                              : 48;
+    const int64_t row = contiguous_in(r.b, r.j) && N >= 8 * columns ? N * op.find_input(r.b.tensor)->type.bytes() : 0;
+    const int64_t readers = readers_without_copy(row, wide && contiguous_in(r.b, r.j));
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     const int64_t threads = threads_of(machine);
-    std::vector<int64_t> blocks;
-    for (int64_t pieces : {1, 2, 3, 4, 6, 8, 12, 16}) {
-        const int64_t block = even_block(M, (M + pieces - 1) / pieces, p.rows);
-        if (block >= p.rows && (blocks.empty() || block < blocks.back())) blocks.push_back(block);
-    }
-    std::reverse(blocks.begin(), blocks.end());
-    if (!r.M) { // pieces of what is not known are no measure
-        blocks.clear();
-        for (int64_t n : {4, 8, 16, 32, 64}) blocks.push_back(n * p.rows);
-    }
+    std::vector<int64_t> blocks = block_choices(r.M, p.rows);
     // A packed block has to fit, its last tile counted whole.
     const int64_t fits = cache_bytes(machine, "L2", 512 << 10) / (depth * product.a.bytes());
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
