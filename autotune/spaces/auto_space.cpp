@@ -382,6 +382,7 @@ Schedule AutoSpace::schedule(const Point &point) const {
         const std::string &name = stage.stage->name;
         place[name] = d.choice(name + ".at", "root");
         if (place[name] == "inline") s.stage(name).inline_into();
+        if (place[name] == "root" && stage.stage->kind == Stage::Kind::Padding) s.stage(name).compute_root();
     }
     std::set<std::string> ended; // computed at the end of a reduction
     for (const auto &[reduction, consumer] : finished_in_) {

@@ -95,6 +95,17 @@ TEST_CASE("convolutions") {
     check_bits(named("depthwise_conv2d", {{"c", 6}, {"h", 12}, {"w", 35}, {"padding", 1}}), 8);
 }
 
+TEST_CASE("what is decided of an image with zeros around is what is done") {
+    const Op op = ops::make("conv2d", {{"c", 8}, {"h", 20}, {"w", 20}, {"o", 8}, {"kh", 3}, {"kw", 3}, {"padding", 1}});
+    const auto space = auto_space(op, Machine::host());
+    Json point = space->to_json(space->default_point());
+    for (const auto &[at, kind] :
+         {std::pair("root", Placement::Kind::Root), std::pair("inline", Placement::Kind::Inline)}) {
+        point["X.padded.at"] = at;
+        CHECK(space->schedule(space->from_json(point)).state().find("X.padded")->placement.kind == kind);
+    }
+}
+
 TEST_CASE("rows, softmax, attention") {
     check_bounds(named("softmax", {{"m", 9}, {"n", 100}}), 6);
     check_bounds(named("layer_norm", {{"m", 9}, {"n", 70}}), 6);
