@@ -119,9 +119,10 @@ void check_folds(const LearnArguments &a) {
     }
     if (tasks.empty()) throw UserError("there is nothing to learn from: the databases hold no task of two candidates");
     if (a.folds > 1 && tasks.size() < static_cast<size_t>(a.folds))
-        throw UserError(
-            fmt::format("{} folds need as many tasks, and there {} {}; legal are --folds 2 to {}, or 0 for none",
-                        a.folds, tasks.size() == 1 ? "is" : "are", tasks.size(), tasks.size()));
+        throw UserError(fmt::format(
+            "{} folds need as many tasks, and there {} {}; {}", a.folds, tasks.size() == 1 ? "is" : "are", tasks.size(),
+            tasks.size() < 2 ? std::string("legal is --folds 0")
+                             : fmt::format("legal are --folds 2 to {}, or 0 for none", tasks.size())));
 }
 
 void learn(const LearnArguments &a) {

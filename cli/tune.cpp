@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <unistd.h>
 
 namespace kumiko::cli {
 
@@ -39,6 +40,8 @@ public:
         before_ = std::signal(SIGINT, [](int) {
             interrupted = true;
             std::signal(SIGINT, SIG_DFL);
+            constexpr char told[] = "\nkumiko: ending when what runs has ended; once more to end at once\n";
+            [[maybe_unused]] const auto n = write(STDERR_FILENO, told, sizeof told - 1);
         });
     }
     ~InterruptHandler() { std::signal(SIGINT, before_); }

@@ -65,7 +65,7 @@ std::vector<ChipProductAxes> chip_product_axes(const Op &op) {
     all.contraction = *c;
     for (const auto *axes : {&c->sum->axes, &c->sum->reduction_axes}) {
         for (const Axis &a : *axes) {
-            if (!library::constant_extent(a)) return {};
+            if (library::constant_extent(a).value_or(0) < 1) return {}; // no products, or nobody knows how many
             all.extents[a.name()] = *library::constant_extent(a);
         }
     }

@@ -142,7 +142,9 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
     plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
     const int64_t run = lanes * group;
-    plan.together = plan.copies_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % run == 0 ? run : group;
+    plan.together = plan.copies_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % run == 0 && p.depth % run == 0
+                        ? run
+                        : group;
     LoopName step = ki, taken = "";
     if (plan.together > group) {
         auto [kb, km] = C.split(ki, plan.together, {r.k + ".b", r.k + ".m"});

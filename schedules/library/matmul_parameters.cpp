@@ -120,8 +120,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool tall = M >= 768 && K >= 1024;
     const int64_t panel =
         cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1) / (columns * product.b.bytes());
-    const int64_t depth =
-        std::max<int64_t>(1, std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes)));
+    const int64_t depth = std::max<int64_t>(
+        1, std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes * product.group)));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
     depths.push_back(depth);
     std::sort(depths.begin(), depths.end());
@@ -146,7 +146,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
     // Where blocks of rows stand outermost, their results stay in the second cache while the reduction goes on, unless these were so few
     // rows that B is read too often.
-    const int64_t stay = cache_bytes(machine, "L2", 512 << 10) / 2 / (N * type.bytes());
+    const int64_t stay = cache_bytes(machine, "L2", 512 << 10) / 2 / (std::max<int64_t>(N, 1) * type.bytes());
     if (wide && !blocked && stay >= 16 * p.rows) wish = std::min(wish, stay);
     const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
     const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts, pack);

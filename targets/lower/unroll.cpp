@@ -93,7 +93,7 @@ std::vector<std::string> places(const Expr &index, const std::string &loop, cons
 
 // What is read besides accumulators: single elements that vectors are made of, each by its places in the copies, and how many vectors.
 struct Elements {
-    std::map<std::string, std::vector<std::string>> spread;
+    std::set<std::vector<std::string>> spread;
     std::set<std::string> vectors;
 };
 
@@ -110,8 +110,8 @@ Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators,
             const Load *load = (cast ? cast->value : op->value).as<Load>();
             if (!load || !load->type.is_scalar()) return IRVisitor::visit(op);
             std::vector<std::string> at = places(load->index, *loop, *values);
-            const std::string first = load->name + at.front();
-            found.spread.emplace(first, std::move(at));
+            for (std::string &place : at) place = load->name + place;
+            found.spread.insert(std::move(at));
         }
         void visit(const Load *op) override {
             IRVisitor::visit(op);
@@ -174,9 +174,8 @@ class Unroll : public IRMutator {
         if (2 * accumulators_ <= registers || accumulators_ > registers) return false;
         const Elements read = elements_read(body, in_registers_, loop, values);
         std::map<std::string, std::set<size_t>> copies; // that read an element
-        for (const auto &[first, places] : read.spread) {
-            const std::string name = first.substr(0, first.size() - places.front().size());
-            for (size_t i = 0; i < places.size(); i++) copies[name + places[i]].insert(i);
+        for (const std::vector<std::string> &places : read.spread) {
+            for (size_t i = 0; i < places.size(); i++) copies[places[i]].insert(i);
         }
         const auto shared =
             std::count_if(copies.begin(), copies.end(), [](const auto &c) { return c.second.size() > 1; });

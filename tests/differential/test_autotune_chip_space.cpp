@@ -80,6 +80,15 @@ Tensor in(const std::string &name, Type t, const std::vector<Axis> &axes) { retu
 
 } // namespace
 
+TEST_CASE("products of nothing have a space") {
+    const Machine small = chip("small");
+    for (const auto &[m, n] : {std::pair(4, 0), std::pair(0, 4)}) {
+        const auto space = auto_space(named("matmul", {{"m", m}, {"n", n}, {"k", 4}}), small);
+        CHECK(space->reason_against(space->default_point()) == "");
+        CHECK(space->estimate(space->default_point()) >= 0);
+    }
+}
+
 TEST_CASE("elements: of one axis, rows, with a row or a column for all") {
     const Axis i("i", 61), j("j", 300), n("n", 5000);
     const Tensor a = in("A", f32, {n}), b = in("B", f32, {n});

@@ -79,6 +79,20 @@ TEST_CASE("the ways follow from shape and cores") {
     CHECK(way(ops::matmul(f32, 20, 20, 20), 16) == "none");    // waking cores takes longer
 }
 
+TEST_CASE("defaults are legal whatever divides the reduction, and where there is nothing to compute") {
+    for (const char *level : {"x86-64-avx2", "x86-64-avx512-bf16", "aarch64-bf16"}) {
+        const Machine machine = Machine::named(level);
+        for (const int K : {32, 96, 416, 480, 576, 608, 777, 832, 960, 1184, 1600}) {
+            CAPTURE(level);
+            CAPTURE(K);
+            CHECK_NOTHROW(lower(library::matmul(ops::matmul(bf16, 1024, 512, K, {.output = f32}), machine)));
+            CHECK_NOTHROW(lower(library::matmul(ops::matmul(u8, 1024, 512, K, {.b_type = i8}), machine)));
+        }
+        for (const auto &[M, N, K] : std::vector<std::array<int, 3>>{{4, 0, 8}, {0, 4, 8}, {4, 4, 0}, {0, 0, 0}})
+            CHECK_NOTHROW(lower(library::matmul(ops::matmul(f32, M, N, K), machine)));
+    }
+}
+
 TEST_CASE("products spread over cores in every way") {
     ops::MatmulOptions o;
     o.bias = true, o.activation = "relu";
