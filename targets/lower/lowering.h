@@ -34,8 +34,8 @@ struct TensorUse {
 
 // One schedule on its way; a specialised one has a Lowering of its own until the bodies are joined.
 struct Lowering {
-    Facts facts;          // what holds of the sizes
-    ScheduleState state;  // with the facts in place
+    Facts facts;              // what holds of the sizes
+    ScheduleState state;      // with the facts in place
     size_t most_accesses = 0; // loads and stores that unrolled loops may become; 0: any number
     bool packing = false;     // of the entry that packs an input: the copies that prepack made are computed
     Nest nest;
