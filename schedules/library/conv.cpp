@@ -18,7 +18,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
 
     // Vectors: as few wasted lanes as possible, two or three where registers allow; the rest of the registers go to
     // channels, and to rows where there are no channels to tile.
-    const bool wide = registers >= 24; // four vectors share a weight
+    const bool wide = has_wide_tiles(machine); // four vectors share a weight
     int64_t vectors = std::min<int64_t>(needed, wide ? 4 : 2);
     if (needed % vectors && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
     if (needed == 1 || r.other.empty()) vectors = 1; // without channels to share the vectors of a window, rows do
@@ -33,13 +33,16 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     }
     p.channels = Tile::nearest(tile_channels, up_to(16, channels));
     p.image_rows = Tile::nearest(r.fusable ? 1 : tile_rows, r.fusable ? std::vector<int64_t>{1} : up_to(14, rows));
-    int64_t weights = sum.type.bytes();
-    for (const std::string &a : r.weights.axes) weights *= extent_of(sum, a, 64);
+    const auto bytes_read =
+        [&](const Operand &o) { // of all its reads along its axes; those of overlapping windows each
+            int64_t bytes = sum.type.bytes();
+            for (const std::string &a : o.axes) bytes *= extent_of(sum, a, 64);
+            return bytes;
+        };
+    const int64_t weights = bytes_read(r.weights);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
     // An image that stays in the second cache is read again by each tile of channels, whose results are written in long runs.
-    int64_t image = sum.type.bytes();
-    for (const std::string &a : r.image.axes) image *= extent_of(sum, a, 64);
-    const bool by_channels = weights > second / 2 || (wide && image <= second);
+    const bool by_channels = weights > second / 2 || (wide && bytes_read(r.image) <= second);
     p.outer =
         r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
     // A mask costs little on dense loads, and much on strided ones.

@@ -139,7 +139,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.
     const int64_t columns = extent_of(sum, window_columns(r), 64);
     const bool through_window = columns > 1 && !r.nhwc, in_two = way.group > 1 && !sum.type.is_float();
-    const bool wide = accumulator_registers(machine) >= 24;
+    const bool wide = has_wide_tiles(machine);
     const bool gathered = !r.dense && !through_window; // a copy of every other pixel, in runs as long as the image's
     const int between = !in_two ? 0 : wide && !gathered ? 4 : through_window ? 2 : 0;
     const int registers = accumulator_registers(machine) - between;

@@ -91,7 +91,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const int64_t needed = std::max<int64_t>(1, (N + lanes - 1) / lanes);
     // Loads for a product are fewest where a tile is about as many vectors wide as rows high, and few rows of A, which may lie
     // pages apart, are read at once; with 16 registers only two vectors leave enough rows for the instruction's latency.
-    const bool wide = registers >= 24;
+    const bool wide = has_wide_tiles(machine);
     const int64_t vectors = std::min<int64_t>(wide ? 4 : 2, needed), sums = wide && vectors > 2 ? 24 : registers;
     std::vector<int64_t> row_choices, vector_choices;
     // Rows of A a page apart meet in the same few lines of the first cache, of which one is left to B.

@@ -152,6 +152,8 @@ int accumulator_registers(const Machine &machine) {
     return machine.vector_registers >= 32 ? 28 : machine.vector_registers >= 16 ? 12 : 6;
 }
 
+bool has_wide_tiles(const Machine &machine) { return accumulator_registers(machine) >= 24; }
+
 int64_t threads_of(const Machine &machine) {
     return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
 }

@@ -51,6 +51,8 @@ const Axis *find_axis(const Stage &stage, const std::string &name); // pure or r
 int vector_lanes(const Machine &machine, Type type);
 // How many accumulators of one vector each fit the registers, leaving room for operands.
 int accumulator_registers(const Machine &machine);
+// Whether tiles may be as wide as high, and still have rows enough for the instruction's latency.
+bool has_wide_tiles(const Machine &machine);
 int64_t threads_of(const Machine &machine); // cores, at least 1
 // Whether an op is spread over cores: there are several, and it has enough steps, or as many as only a run knows, to pay for waking
 // them.
