@@ -33,6 +33,28 @@ int64_t highest_index(const BenchCase &c, const Input &in) {
     return in.name == "index" || in.name == "token" ? c.parameters.at("n").get<int64_t>() - 1 : -1;
 }
 
+// Where each of the axes `to` stands among `from`.
+std::vector<size_t> order_of(const std::vector<Axis> &from, const std::vector<Axis> &to) {
+    std::vector<size_t> order;
+    for (const Axis &a : to) {
+        const auto at = std::find_if(from.begin(), from.end(), [&](const Axis &b) { return b.name() == a.name(); });
+        if (at == from.end() || from.size() != to.size())
+            throw InternalError("arrays of one contest have other axes: " + a.name());
+        order.push_back(static_cast<size_t>(at - from.begin()));
+    }
+    return order;
+}
+
+// The buffer itself, or a dense copy with its axes in that order.
+Buffer<> in_order(const Buffer<> &buffer, const std::vector<size_t> &order) {
+    if (std::is_sorted(order.begin(), order.end())) return buffer;
+    std::vector<int64_t> extents;
+    for (const size_t d : order) extents.push_back(buffer.extent(d));
+    Buffer<> turned(Type(buffer.type()), extents);
+    turned.copy_from(buffer.transposed(order));
+    return turned;
+}
+
 } // namespace
 
 Contest::Contest(const BenchCase &c, const Target &target, const BenchOptions &options)
@@ -57,11 +79,12 @@ void Contest::add_ours(const std::string &name, const Schedule &schedule, bool t
     CompileOptions options;
     options.through_halide = through_halide;
     const Kernel kernel = compile(schedule, target_, options);
-    std::vector<Buffer<>> arrays = inputs_;
+    std::vector<Buffer<>> arrays;
     bool packs = false;
     for (size_t i = 0; i < inputs_.size(); i++) {
+        arrays.push_back(in_order(inputs_[i], order_of(op_.inputs()[i].axes, schedule.op().inputs()[i].axes)));
         const std::string &from = kernel.nest().tensors[i].packed_from;
-        if (!from.empty()) arrays[i] = kernel.pack(from, inputs_[i]), packs = true;
+        if (!from.empty()) arrays[i] = kernel.pack(from, arrays[i]), packs = true;
     }
     const size_t first = arrays.size();
     for (const std::string &o : schedule.op().outputs()) {
@@ -71,8 +94,15 @@ void Contest::add_ours(const std::string &name, const Schedule &schedule, bool t
     std::vector<void *> pointers;
     for (const Buffer<> &b : arrays) pointers.push_back(b.data());
     kernel(arrays); // with all checks, once; then as C programs call it
-    pieces.push_back({name, packs ? "weights packed before" : "",
-                      [kernel, arrays, pointers] { kernel.call_raw(pointers.data(), nullptr); }, [] {}, arrays[first]});
+    Piece piece{name, packs ? "weights packed before" : "",
+                [kernel, arrays, pointers] { kernel.call_raw(pointers.data(), nullptr); }, [] {}, arrays[first]};
+    const auto back = order_of(schedule.op().stage(schedule.op().outputs()[0]).axes, op_.stage(op_.outputs()[0]).axes);
+    if (!std::is_sorted(back.begin(), back.end())) {
+        Buffer<> results = arrays[first], turned = in_order(results, back);
+        piece.output = turned;
+        piece.collect = [results, turned, back]() mutable { turned.copy_from(results.transposed(back)); };
+    }
+    pieces.push_back(std::move(piece));
     packed_ = packed_ || packs;
 }
 

@@ -26,7 +26,8 @@ public:
     const Op &op() const { return op_; }
     const BenchCase &bench_case() const { return case_; }
 
-    // A kernel of ours under that schedule, of the op or of one with the same arrays. Throws what compile() throws.
+    // A kernel of ours under that schedule, of the op or of one whose arrays are the same up to the order of their axes: those are brought
+    // into that order before, and results back after the timing. Throws what compile() throws.
     void add_ours(const std::string &name, const Schedule &schedule, bool through_halide = false);
     // Every peer that does this op; for those that are missing a remark. Call it last: where one of ours takes packed weights,
     // the peers may too.

@@ -75,9 +75,15 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
     }
     std::vector<std::string> headings = {"case"};
     if (threads.size() > 1) headings.push_back("threads");
-    const bool winograd = std::any_of(rows.begin(), rows.end(), [](const BenchRow &r) { return r.direct > 0; });
+    std::set<std::string> ways; // where ours is the fastest of several
+    for (const BenchRow &r : rows) {
+        for (const auto &[way, rate] : r.ways) ways.insert(way);
+    }
+    if (ways.size() < 2) ways.clear();
+    const bool winograd = std::any_of(rows.begin(), rows.end(), [](const BenchRow &r) { return r.error > 0; });
     headings.insert(headings.end(), {"Kumiko", "unit", "of peak"});
-    if (winograd) headings.insert(headings.end(), {"by Winograd's products: error", "Kumiko, direct"});
+    for (const std::string &way : ways) headings.push_back("Kumiko, " + way);
+    if (winograd) headings.push_back("Winograd's error");
     headings.insert(headings.end(), peers.begin(), peers.end());
     headings.push_back("ratio to the best");
     Table table(headings);
@@ -87,10 +93,8 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
         cells.push_back(r.failure.empty() ? rate(r.ours) : "not supported");
         cells.push_back(r.unit);
         cells.push_back(r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-");
-        if (winograd) {
-            cells.push_back(r.direct > 0 ? fmt::format("{:.1e}", r.error) : "-");
-            cells.push_back(r.direct > 0 ? rate(r.direct) : "-");
-        }
+        for (const std::string &way : ways) cells.push_back(r.ways.count(way) ? rate(r.ways.at(way)) : "-");
+        if (winograd) cells.push_back(r.error > 0 ? fmt::format("{:.1e}", r.error) : "-");
         for (const std::string &p : peers) cells.push_back(r.peers.count(p) ? rate(r.peers.at(p)) : "-");
         cells.push_back(r.ratio > 0 ? fmt::format("{:.2f}", r.ratio) : "-");
         table.row(cells);
@@ -132,22 +136,25 @@ const char *const preface =
     "for these\n"
     "types, or with copying memory where the arrays exceed the caches, timed in the same rounds. Convolutions take "
     "NCHW\n"
-    "images; peers have brought weights into their own layout before, and in \"own layouts\" images too; ours where "
-    "the\n"
-    "schedule packs them ahead. Where a machine has no sums of four products of bytes, those of the peers are right "
-    "for "
-    "weights\n"
-    "of seven bits; ours are for all, and choose by the values in each call. Where an error "
-    "stands beside ours, it is the convolution by Winograd's products\n"
-    "(F(4x4, 3x3); F(2x2, 3x3) of images of few tiles), counted by the direct sum's operations, so that it may be "
-    "above the peak; the error is the\n"
-    "largest difference from our direct sum in float32, relative to the largest result. Spread: between the\n"
-    "10th and 90th percentile of ours, relative to the median; where it is large, other work ran on the host, and a "
-    "few per\n"
-    "cent either way mean nothing. \"At the fastest tenths\" compares the 10th percentile of ours with the least of "
-    "the "
-    "peers',\n"
-    "which such work disturbs least.\n\n";
+    "images; all bring weights into their own layout before (ours where the schedule packs them ahead). In \"own "
+    "layouts\"\n"
+    "images and results have the layout that each likes best, ours that with channels last; Kumiko's figure is its "
+    "fastest\n"
+    "way, as the best peer's is, and the summary says beside it how those compare that take NCHW and give NCHW. Where "
+    "a machine\n"
+    "has no sums of four products of bytes, those of the peers are right for weights of seven bits; ours are for all, "
+    "and choose\n"
+    "by the values in each call. \"Winograd\" is the convolution by Winograd's products (F(4x4, 3x3); F(2x2, 3x3) of "
+    "images of\n"
+    "few tiles), counted by the direct sum's operations, so that it may be above the peak; its error is the largest "
+    "difference\n"
+    "from our direct sum in float32, relative to the largest result. Spread: between the 10th and 90th percentile of "
+    "ours,\n"
+    "relative to the median; where it is large, other work ran on the host, and a few per cent either way mean "
+    "nothing.\n"
+    "\"At the fastest tenths\" compares the 10th percentile of ours with the least of the peers', which such work "
+    "disturbs\n"
+    "least.\n\n";
 
 } // namespace
 

@@ -14,7 +14,8 @@ Json BenchRow::json() const {
     j["tuned"] = tuned;
     j["untuned"] = untuned;
     j["seconds"] = seconds;
-    if (direct > 0) j["direct"] = direct, j["error"] = error;
+    if (ways.size() > 1) j["ways"] = ways, j["error"] = error;
+    if (given_ratio > 0) j["given_ratio"] = given_ratio;
     j["notes"] = peer_notes;
     j["remarks"] = remarks;
     if (!failure.empty()) j["failure"] = failure;
@@ -35,7 +36,12 @@ BenchRow BenchRow::from_json(const Json &j) {
     if (!j.at("best_peer").is_null()) r.best_peer = j.at("best_peer").get<std::string>();
     for (const Json &remark : j.at("remarks")) r.remarks.push_back(remark.get<std::string>());
     if (j.contains("fast_ratio")) r.fast_ratio = number("fast_ratio"); // rows of older reports have none
-    r.direct = j.value("direct", 0.0), r.error = j.value("error", 0.0);
+    r.error = j.value("error", 0.0), r.given_ratio = j.value("given_ratio", 0.0);
+    if (j.contains("ways")) {
+        for (const auto &[way, rate] : j.at("ways").items()) r.ways[way] = rate.get<double>();
+    } else if (j.contains("direct")) { // rows of older reports: ours is by Winograd's products
+        r.ways = {{"direct", j.at("direct").get<double>()}, {"Winograd", r.ours}};
+    }
     r.failure = j.value("failure", ""), r.wrong = j.value("wrong", "");
     return r;
 }

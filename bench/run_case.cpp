@@ -10,6 +10,8 @@
 #include "schedules/library/table.h"
 #include "support/error.h"
 
+#include <fmt/format.h>
+
 namespace kumiko::bench {
 
 namespace {
@@ -35,7 +37,7 @@ Schedule plain_schedule(const Op &op, const Machine &machine) {
 
 // The op by Winograd's products, where those pay: windows of 3 by 3 that stand side by side, with tiles and channels enough that the
 // transforms, and weights four times as many, cost less than what they save; where the image has few large tiles, small ones.
-std::optional<Op> by_winograd(const BenchCase &c) {
+std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
     if (c.op != "conv2d") return {};
     const auto is = [&](const char *name, const Json &value) { return c.parameters.at(name) == value; };
     const auto number = [&](const char *name) { return c.parameters.at(name).get<int64_t>(); };
@@ -46,7 +48,7 @@ std::optional<Op> by_winograd(const BenchCase &c) {
         return ((number("h") + side - 1) / side) * ((number("w") + side - 1) / side) * number("n");
     };
     if (tiles(2) < 16 || number("c") < 16 || number("o") < 16) return {};
-    Json p = {{"tile", tiles(4) < 16 ? 2 : 4}};
+    Json p = {{"tile", tiles(4) < 16 ? 2 : 4}, {"layout", layout}};
     for (const char *name : {"n", "c", "h", "w", "o", "padding", "bias", "residual", "activation", "type"})
         p[name] = c.parameters.at(name);
     return ops::make("winograd_conv2d", p);
@@ -65,26 +67,58 @@ double error_between(const Buffer<> &a, const Buffer<> &b) {
     return largest > 0 ? difference / largest : 0;
 }
 
-// Ours: the default schedule and, where the database has one, the tuned one, else where it pays the default one of Winograd's
-// products. Unsupported ends in row.failure.
-void add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row, bool &winograd) {
+// A convolution of images with channels last, a layout of our own as the peers have theirs.
+std::optional<Op> channels_last(const BenchCase &c) {
+    if (c.op != "conv2d" && c.op != "depthwise_conv2d") return {};
+    Json p = c.parameters;
+    if (p.at("layout") != "nchw") return {};
+    p["layout"] = "nhwc";
+    return ops::make(c.op, p);
+}
+
+const char *const direct = "direct", *const winograd = "Winograd", *const own_layout = "own layouts",
+                  *const own_winograd = "Winograd, own layouts";
+
+// Our ways to compute a case, whose pieces are those from 1 on, the tuned schedule last.
+struct Ours {
+    std::vector<std::string> ways;
+    bool tuned = false;
+};
+
+// Ours: the default schedule and, where the database has one, the tuned one; else of convolutions, where it pays, that of Winograd's
+// products, and both in a layout of our own. Unsupported ends in row.failure.
+Ours add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row) {
+    Ours ours;
+    const auto add = [&](const char *way, const Schedule &schedule) {
+        contest.add_ours(way, schedule);
+        ours.ways.push_back(way);
+    };
+    const auto add_other = [&](const char *way, const std::optional<Op> &op) {
+        try {
+            if (op) add(way, plain_schedule(*op, target.machine));
+        } catch (const Unsupported &e) {
+            row.remarks.push_back(fmt::format("{}, {}: {}", row.name, way, e.what()));
+        }
+    };
     try {
         const Schedule plain = plain_schedule(contest.op(), target.machine);
-        contest.add_ours("default", plain);
-        const auto op = by_winograd(contest.bench_case());
-        if (op && options.database.empty() && !options.halide) {
-            contest.add_ours("Winograd", plain_schedule(*op, target.machine));
-            winograd = true;
-        } else if (op) {
-            row.remarks.push_back("convolutions by direct sums only, as a database or Halide's generator is asked for");
+        add(direct, plain);
+        const auto faster = by_winograd(contest.bench_case(), "nchw"), turned = channels_last(contest.bench_case());
+        if (options.database.empty() && !options.halide) {
+            add_other(winograd, faster);
+            add_other(own_layout, turned);
+            add_other(own_winograd, by_winograd(contest.bench_case(), "nhwc"));
+        } else if (faster || turned) {
+            row.remarks.push_back("convolutions by direct sums of NCHW only, as a database or Halide's generator is "
+                                  "asked for");
         }
         std::optional<Schedule> best;
         if (!options.database.empty()) {
             if (const auto found =
                     tuned_schedule(contest.op(), target.machine, options.database, {.threads = options.threads})) {
                 best = Schedule::from_json(contest.op(), target.machine, found->schedule);
-                contest.add_ours("tuned", *best);
-                row.tuned = true;
+                add("tuned", *best);
+                ours.tuned = true;
             } else {
                 row.remarks.push_back("not in " + options.database);
             }
@@ -93,6 +127,7 @@ void add_ours(Contest &contest, const Target &target, const BenchOptions &option
     } catch (const Unsupported &e) {
         row.failure = e.what();
     }
+    return ours;
 }
 
 // Products and convolutions are told by their arithmetic, however small; products with a vector by their bytes.
@@ -132,21 +167,46 @@ CountedWork peak_of(const Op &op, bool by_operations, int threads) {
     return peak;
 }
 
+// The fastest of those pieces that `among` admits; 0: none.
+size_t fastest(
+    const std::vector<Timing> &timings, size_t first, size_t past,
+    const std::function<bool(size_t)> &among = [](size_t) { return true; }) {
+    size_t best = 0;
+    for (size_t i = first; i < past; i++) {
+        if (among(i) && (!best || timings[i].median < timings[best].median)) best = i;
+    }
+    return best;
+}
+
 // The rates of peers, and which is the best; `first` is the first piece that is not ours.
 void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing> &timings, size_t ours, size_t first,
                 double amount) {
-    size_t fastest = 0;
     double fast = 0;
     for (size_t i = first; i < contest.pieces.size(); i++) {
         const Piece &p = contest.pieces[i];
         row.peers[p.name] = amount / timings[i].median;
         if (!p.note.empty()) row.peer_notes[p.name] = p.note;
-        if (!fastest || timings[i].median < timings[fastest].median) fastest = i;
         if (fast == 0 || timings[i].p10 < fast) fast = timings[i].p10;
     }
-    if (!fastest) return;
-    row.best_peer = contest.pieces[fastest].name;
-    if (ours) row.ratio = speedup(timings[ours], timings[fastest]), row.fast_ratio = fast / timings[ours].p10;
+    const size_t best = fastest(timings, first, contest.pieces.size());
+    if (!best) return;
+    row.best_peer = contest.pieces[best].name;
+    if (ours) row.ratio = speedup(timings[ours], timings[best]), row.fast_ratio = fast / timings[ours].p10;
+}
+
+// Ours: the rates of the ways, which is the best, and where layouts differ how those compare that take what is given at the door.
+void fill_ways(BenchRow &row, const Contest &contest, const std::vector<Timing> &timings, const Ours &ours,
+               size_t first, double amount) {
+    const auto given = [&](size_t i) { return !contest.pieces[i].name.ends_with(own_layout); };
+    for (size_t w = 0; w < ours.ways.size(); w++) {
+        row.ways[ours.ways[w]] = amount / timings[1 + w].median;
+        if (!ours.ways[w].starts_with(winograd)) continue;
+        contest.pieces[1 + w].collect();
+        row.error = std::max(row.error, error_between(contest.pieces[1 + w].output, contest.pieces[1].output));
+    }
+    if (!row.ways.count(own_layout)) return;
+    const size_t mine = fastest(timings, 1, first, given), theirs = fastest(timings, first, timings.size(), given);
+    if (mine && theirs) row.given_ratio = speedup(timings[mine], timings[theirs]);
 }
 
 } // namespace
@@ -165,10 +225,9 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     // Pieces: the peak, the default schedule, perhaps the tuned one and Halide's code for it, then the peers.
     const CountedWork peak = peak_of(contest.op(), by_operations, options.threads);
     contest.pieces.push_back({"peak", "", peak.run, [] {}, {}});
-    bool winograd = false;
-    add_ours(contest, target, options, row, winograd);
+    const Ours ways = add_ours(contest, target, options, row);
     const bool failed = !row.failure.empty();
-    const size_t ours = failed ? 0 : row.tuned || winograd ? 2 : 1, first = failed ? contest.pieces.size() : ours + 1;
+    const size_t first = failed ? contest.pieces.size() : 1 + ways.ways.size(); // that is not ours
     if (options.peers) contest.add_peers();
 
     TimerOptions timer;
@@ -181,16 +240,16 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
 
     if (by_operations || exceeds_caches(work, target.machine)) // the peak at its best: it is a bound
         row.peak = (by_operations ? peak.flops : peak.bytes) * 1e-9 / timings[0].min;
-    if (ours) {
+    size_t ours = 0;
+    if (!failed) {
+        ours = ways.tuned ? first - 1 : fastest(timings, 1, first);
+        row.tuned = ways.tuned;
         row.seconds = timings[ours].median;
         row.ours = amount / timings[ours].median;
-        row.untuned = amount / timings[winograd ? ours : 1].median;
+        row.untuned = amount / timings[ways.tuned ? 1 : ours].median;
         row.spread = timings[ours].spread();
-        if (winograd) {
-            row.direct = amount / timings[1].median;
-            row.error = error_between(contest.pieces[2].output, contest.pieces[1].output);
-        }
         row.of_peak = row.peak > 0 ? row.ours / row.peak : 0;
+        fill_ways(row, contest, timings, ways, first, amount);
     } else {
         row.remarks.push_back(c.name + ": " + row.failure);
     }

@@ -48,8 +48,11 @@ struct BenchRow {
     double peak = 0; // what the machine can do, in `unit`; 0: none, or the caches hold it all and copying is no bound
     double of_peak = 0;
     double spread = 0; // of ours: (p90 − p10) / median
-    double direct = 0; // where ours is by Winograd's products: our direct sum's rate; 0: ours is the direct one
-    double error = 0;  // and the largest difference between the two, relative to the largest result
+    std::map<std::string, double>
+        ways;         // of ours, of which the row has the fastest: "direct", "Winograd", "own layouts", …
+    double error = 0; // of Winograd's: the largest difference from the direct sum, relative to the largest result
+    double given_ratio =
+        0; // where some have layouts of their own: the ratio of the others, ours and theirs; 0: none have
     std::vector<std::string> remarks;
     std::string failure; // why ours is not there: what is not supported; "" when it is
     std::string wrong;   // who differs from whom; "" when all computed the same

@@ -7,8 +7,8 @@ namespace kumiko::bench {
 
 Summary summarize(const std::vector<BenchRow> &rows) {
     Summary s;
-    double ratios = 0, fast_ratios = 0, shares = 0;
-    int peaks = 0;
+    double ratios = 0, fast_ratios = 0, given_ratios = 0, shares = 0;
+    int peaks = 0, given = 0;
     std::vector<double> spreads;
     for (const BenchRow &r : rows) {
         s.cases++;
@@ -21,6 +21,7 @@ Summary summarize(const std::vector<BenchRow> &rows) {
             ratios += std::log(r.ratio), fast_ratios += std::log(r.fast_ratio);
             if (s.worst == 0 || r.ratio < s.worst) s.worst = r.ratio, s.worst_case = r.name;
         }
+        if (r.given_ratio > 0) given++, given_ratios += std::log(r.given_ratio);
         if (r.of_peak > 0) {
             peaks++;
             shares += std::log(r.of_peak);
@@ -28,6 +29,7 @@ Summary summarize(const std::vector<BenchRow> &rows) {
     }
     if (!spreads.empty()) s.spread = summarize(spreads).median;
     if (s.compared) s.ratio = std::exp(ratios / s.compared), s.fast_ratio = std::exp(fast_ratios / s.compared);
+    if (given) s.given_ratio = std::exp(given_ratios / given);
     if (peaks) s.of_peak = std::exp(shares / peaks);
     return s;
 }
@@ -37,6 +39,7 @@ std::string Summary::text() const {
     if (compared) {
         t += fmt::format(": geometric mean {:.2f}x of the best peer (worst {:.2f}x, {})", ratio, worst, worst_case);
         if (fast_ratio > 0) t += fmt::format(", {:.2f}x at the fastest tenths", fast_ratio);
+        if (given_ratio > 0) t += fmt::format(", {:.2f}x of those without layouts of their own", given_ratio);
         if (compared < cases) t += fmt::format(" over the {} that a peer has too", compared);
     } else {
         t += ", none that a peer has too";

@@ -75,7 +75,6 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     legal(o.stride_y == 1 && o.stride_x == 1, "the stride is not 1", "1, conv2d for others");
     legal(o.dilation_y == 1 && o.dilation_x == 1, "the dilation is not 1", "1, conv2d for others");
     legal(o.groups == 1, "there are groups", "one group, conv2d for others");
-    legal(o.layout == ImageLayout::NCHW, "the layout is nhwc", "nchw, conv2d for others");
     const auto own = [&](Type of) { return of.bits() == 0 || of == t; };
     legal(own(o.w_type) && own(o.output) && !o.requantise && !o.zero_point, "W or Y is of another type than X",
           "one type, conv2d for others");
@@ -98,14 +97,22 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
         b("b", tile); // transformed rows and columns; those of a tile
     Axis ty("ty", Halide::Internal::simplify((height + (tile - 1)) / tile));
     Axis tx("tx", Halide::Internal::simplify((width + (tile - 1)) / tile));
-    Tensor X = input("X", t, {image, c, yi, xi}), K = input("W", t, {filter, c, Axis("ky", 3), Axis("kx", 3)});
+    const bool last = o.layout == ImageLayout::NHWC;
+    // What stands at a place of an image, or its axes.
+    const auto of_image = [&]<typename T>(const T &channel, const T &y, const T &x) {
+        return last ? std::vector<T>{image, y, x, channel} : std::vector<T>{image, channel, y, x};
+    };
+    Tensor X = input("X", t, of_image(c, yi, xi));
+    const Axis ky("ky", 3), kx("kx", 3);
+    Tensor K = input("W", t, last ? std::vector<Axis>{ky, kx, c, filter} : std::vector<Axis>{filter, c, ky, kx});
+    const auto weight = [&](int dy, int dx) -> Expr { return last ? K(dy, dx, c, filter) : K(filter, c, dy, dx); };
 
     Tensor U = compute("W_points", {u, v, filter, c}, row_times(matrices.weights, u, t, [&](int ky) {
-                           return row_times(matrices.weights, v, t, [&](int kx) { return K(filter, c, ky, kx); });
+                           return row_times(matrices.weights, v, t, [&](int kx) { return weight(ky, kx); });
                        }));
     Tensor P = zero_padded(X, {yi, xi});
     Tensor rows = compute("X_rows", {image, ty, tx, u, j, c}, row_times(matrices.input, u, t, [&](int k) {
-                              return P(image, c, ty * tile + k - o.pad_top, tx * tile + j - o.pad_left);
+                              return P.at(of_image(Expr(c), ty * tile + k - o.pad_top, tx * tile + j - o.pad_left));
                           }));
     Tensor V = compute("X_points", {image, u, v, ty, tx, c},
                        row_times(matrices.input, v, t, [&](int k) { return rows(image, ty, tx, u, k, c); }));
@@ -124,11 +131,11 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
         value = value + bias(filter);
     }
     if (o.residual) {
-        Tensor residual = input("residual", t, {image, filter, y, x});
+        Tensor residual = input("residual", t, of_image(filter, y, x));
         inputs.push_back(residual);
-        value = value + residual(image, filter, y, x);
+        value = value + residual.at(of_image(Expr(filter), Expr(y), Expr(x)));
     }
-    return Op("winograd_conv2d", inputs, {compute("Y", {image, filter, y, x}, activated(o.activation, value))});
+    return Op("winograd_conv2d", inputs, {compute("Y", of_image(filter, y, x), activated(o.activation, value))});
 }
 
 } // namespace kumiko::ops

@@ -122,10 +122,11 @@ void add_other_convolutions(Table &table) {
                integer("tile", 4, "results of a tile, both ways: 2 or 4"),
                integer("padding", 0, "zeros around the input, all sides"),
                flag("bias", "add a value to each output channel"),
-               flag("residual", "add a tensor shaped like the output"), activation(), type()},
+               flag("residual", "add a tensor shaped like the output"), activation(), layout(), type()},
               [](const Arguments &a) {
                   Conv2dOptions o;
                   o.padding(a.integer("padding"));
+                  o.layout = layout_of(a);
                   o.bias = a.flag("bias"), o.residual = a.flag("residual");
                   o.activation = a.text("activation");
                   return winograd_conv2d(a.type("type"), a.size("n"), a.size("c"), a.size("h"), a.size("w"),

@@ -5,6 +5,29 @@
 
 namespace kumiko::library {
 
+namespace {
+
+// Of the image that one iteration of the loops outside reads.
+int64_t image_bytes(const Op &op, const ConvRoles &r) {
+    const Input *input = op.find_input(r.image.tensor);
+    const std::vector<Axis> &axes = input ? input->axes : op.stage(r.image.tensor).axes;
+    int64_t bytes = r.contraction.sum->type.bytes();
+    for (size_t d = 0; d < axes.size(); d++) {
+        const auto *v = r.image.indices[d].as<Halide::Internal::Variable>();
+        const bool outside = v && std::find(r.outside.begin(), r.outside.end(), v->name) != r.outside.end();
+        if (!outside) bytes *= constant_extent(axes[d]).value_or(64);
+    }
+    return bytes;
+}
+
+int64_t weight_bytes(const ConvRoles &r) {
+    int64_t bytes = r.contraction.sum->type.bytes();
+    for (const std::string &a : r.weights.axes) bytes *= extent_of(*r.contraction.sum, a, 64);
+    return bytes;
+}
+
+} // namespace
+
 bool is_conv(const Op &op) { return conv_roles(op).has_value(); }
 
 ConvParameters conv_parameters(const Op &op, const Machine &machine) {
@@ -33,16 +56,11 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     }
     p.channels = Tile::nearest(tile_channels, up_to(16, channels));
     p.image_rows = Tile::nearest(r.fusable ? 1 : tile_rows, r.fusable ? std::vector<int64_t>{1} : up_to(14, rows));
-    const auto bytes_read =
-        [&](const Operand &o) { // of all its reads along its axes; those of overlapping windows each
-            int64_t bytes = sum.type.bytes();
-            for (const std::string &a : o.axes) bytes *= extent_of(sum, a, 64);
-            return bytes;
-        };
-    const int64_t weights = bytes_read(r.weights);
+    const int64_t weights = weight_bytes(r);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
-    // An image that stays in the second cache is read again by each tile of channels, whose results are written in long runs.
-    const bool by_channels = weights > second / 2 || (wide && bytes_read(r.image) <= second);
+    // An image that stays in the second cache, beside what is written, is read again by each tile of channels, whose results are
+    // written in long runs.
+    const bool by_channels = weights > second / 2 || (wide && 5 * image_bytes(op, r) <= 4 * second);
     p.outer =
         r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
     // A mask costs little on dense loads, and much on strided ones.

@@ -106,6 +106,14 @@ std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const M
     return way;
 }
 
+// Whether the steps that an instruction takes at once stand together in the image as it lies.
+bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
+    const std::string &tensor = r.image.tensor;
+    const Type type = op.find_input(tensor) ? op.find_input(tensor)->type : op.stage(tensor).type;
+    return r.nhwc && !by.tiles() && !by.offset && by.a == type && grouped_axis(r, by) == channels_of(r) &&
+           extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
+}
+
 // The axis of the window's columns, which is the last one before or after the channels.
 const std::string &window_columns(const ConvRoles &r) {
     const size_t last = r.window.size() - 1;
@@ -142,9 +150,11 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const bool wide = has_wide_tiles(machine);
     const bool gathered = !r.dense && !through_window; // a copy of every other pixel, in runs as long as the image's
     const int between = !in_two ? 0 : wide && !gathered ? 4 : through_window ? 2 : 0;
-    const int registers = accumulator_registers(machine) - between;
-    const int64_t vectors =
+    int64_t vectors =
         std::min<int64_t>(wide && in_two && through_window ? 3 : 2, std::max<int64_t>(1, filters / lanes));
+    // Where results leave as they are summed, or few of them do, tiles may be as wide as high.
+    if (wide && (r.nhwc || (!in_two && !gathered))) vectors = even_vectors((filters + lanes - 1) / lanes);
+    const int registers = vectors > 2 ? 24 : accumulator_registers(machine) - between;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     const bool follow = rows_follow(sum, r);
     p.pool_rows = follow ? rows_of_pool(op, r, machine, vectors * lanes) : Tile(0, {0});
@@ -171,7 +181,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
     // Results that are visited again in the second cache, as a pool's tiles are, leave it to what is summed.
     const int64_t share = r.nhwc || p.pool_rows > 0 ? 2 : 8;
-    const int64_t most = window == 1 ? first / (vectors * lanes * sum.type.bytes())
+    // Weights of wide tiles serve fewer pixels at a time, and may come from the second cache.
+    const int64_t near = vectors > 2 ? 2 * first : first;
+    const int64_t most = window == 1 ? near / (vectors * lanes * sum.type.bytes())
                                      : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / share) / bytes);
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     const int64_t depth = even_block(all, most, std::min<int64_t>(all, 4));
@@ -180,7 +192,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
     // What is multiplied in another type is copied in any case.
     std::vector<std::string> images;
-    if (way.instruction.empty()) images.push_back("direct");
+    if (way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
     if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");
     if (r.padding.empty() && !r.outside.empty() && window == 1 && follow) images.push_back("packed");
     const auto offers = [&](const char *image) {

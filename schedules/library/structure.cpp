@@ -154,6 +154,15 @@ int accumulator_registers(const Machine &machine) {
 
 bool has_wide_tiles(const Machine &machine) { return accumulator_registers(machine) >= 24; }
 
+int64_t even_vectors(int64_t all) {
+    int64_t best = 1, least = all;
+    for (int64_t v = 2; v <= std::min<int64_t>(all, 4); v++) {
+        const int64_t computed = (all + v - 1) / v * v;
+        if (computed <= least) best = v, least = computed;
+    }
+    return best;
+}
+
 int64_t threads_of(const Machine &machine) {
     return std::max<int64_t>(1, machine.find_unit("core") ? machine.units_in_all("core") : 1);
 }

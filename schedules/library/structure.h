@@ -53,6 +53,8 @@ int vector_lanes(const Machine &machine, Type type);
 int accumulator_registers(const Machine &machine);
 // Whether tiles may be as wide as high, and still have rows enough for the instruction's latency.
 bool has_wide_tiles(const Machine &machine);
+// How many vectors of all a wide tile takes, so that the last tile wastes few: up to four, as many as may be.
+int64_t even_vectors(int64_t all);
 int64_t threads_of(const Machine &machine); // cores, at least 1
 // Whether an op is spread over cores: there are several, and it has enough steps, or as many as only a run knows, to pay for waking
 // them.

@@ -20,6 +20,19 @@ int64_t largest_divisor(int64_t n, int64_t most) {
     return best;
 }
 
+// Tiles of the image are read with their channels as neighbours.
+void turn_patches(Schedule &s, const Machine &machine, const std::string &padded, int tile, int lanes) {
+    // A few channels of one tile, though before X_rows has its place it counts as all of them.
+    const Stage &products = stage_of(s.op(), "products");
+    const int64_t side = tile + 2, bytes = side * side * number(products, "c") * products.type.bytes();
+    const char *level = "L3";
+    for (const char *l : {"L2", "L1"}) {
+        if (machine.find_level(l) && bytes <= cache_bytes(machine, l, 0)) level = l;
+    }
+    StageHandle patch = s.place_in(padded, level, "X_rows", "tx");
+    patch.layout({"n", "y", "x", "c"}).reorder({"n", "y", "x", "c"}).unroll("x", side).vectorize("c", lanes);
+}
+
 } // namespace
 
 bool is_winograd(const Op &op) {
@@ -33,10 +46,13 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const Stage &products = stage_of(op, "products");
     const int lanes = vector_lanes(machine, products.type), registers = accumulator_registers(machine);
     const int64_t filters = number(products, "o"), down = number(products, "ty"), across = number(products, "tx");
-    const int64_t vectors = std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
+    const bool wide = has_wide_tiles(machine);
+    const int64_t vectors = wide ? even_vectors((filters + lanes - 1) / lanes)
+                                 : std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
+    const int64_t sums = vectors > 2 ? 24 : registers;
     WinogradParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    p.tiles = Tile::nearest(std::min<int64_t>(registers / vectors, down * across), up_to(16, down * across));
+    p.tiles = Tile::nearest(std::min<int64_t>(sums / vectors, down * across), up_to(16, down * across));
     // What a block of rows brings in and leaves stays in the third cache, with room for the weights, which each block reads; where
     // those have none, one block reads them once.
     const int64_t points = number(products, "u") * number(products, "v");
@@ -45,6 +61,9 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const int64_t third = cache_bytes(machine, "L3", cache_bytes(machine, "L2", 512 << 10));
     const bool once = points * channels * filters * bytes > third / 2;
     p.rows = Tile::nearest(once ? down : largest_divisor(down, third / 8 / std::max<int64_t>(row, 1)), up_to(64, down));
+    // Channels that come last are read as they lie; others are turned tile by tile, which a padded copy makes simple.
+    const bool last = stage_of(op, "Y").axes.back().name() == "o";
+    p.pad = last ? Choice("inline", {"inline", "whole"}) : Choice("whole", {"whole"});
     p.weights = Choice("transformed", {"transformed", "ahead"});
     p.parallel = Flag(pays_to_share(op, machine));
     return p;
@@ -57,13 +76,18 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
     const std::string padded = "X.padded";
     Schedule s(op, machine);
 
-    // Results: rows of tiles in blocks; of a tile, a few filters at once, whose rows of pixels are stored in turn.
+    // Results: rows of tiles in blocks; of a tile, a few filters at once, whose rows of pixels are stored in turn, or where channels come
+    // last, pixel by pixel.
     StageHandle Y = s.stage("Y");
+    const bool last = Y.state().def.axes.back().name() == "o";
     auto [rows, y] = Y.split("y", tile);
     auto [block, row] = Y.split(rows, p.rows);
     auto [column, x] = Y.split("x", tile);
     auto [filters, filter] = Y.split("o", lanes);
-    Y.reorder({"n", block, row, column, filters, y, filter, x}).unroll(y).unroll(filter).vectorize(x, tile);
+    if (last)
+        Y.reorder({"n", block, row, column, filters, y, x, filter}).unroll(y).unroll(x).vectorize(filter, lanes);
+    else
+        Y.reorder({"n", block, row, column, filters, y, filter, x}).unroll(y).unroll(filter).vectorize(x, tile);
     // Blocks are spread over cores, or where there are too few of them, the loops of each step.
     const int64_t blocks = (number(products, "ty") + p.rows - 1) / p.rows * extent_of(stage_of(op, "Y"), "n", 1);
     const bool by_blocks = p.parallel && blocks >= threads_of(machine), by_steps = p.parallel && !by_blocks;
@@ -104,18 +128,13 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
         .unroll("j")
         .vectorize("c", lanes);
 
-    StageHandle X = s.stage(padded);
-    X.compute_root();
-    if (p.parallel) share_out(X, {"n", "c"}, threads_of(machine));
-    X.vectorize("x", lanes);
-    // A few channels of one tile, though before X_rows has its place it counts as all of them.
-    const int64_t side = tile + 2, bytes = side * side * number(products, "c") * products.type.bytes();
-    const char *level = "L3";
-    for (const char *l : {"L2", "L1"}) {
-        if (machine.find_level(l) && bytes <= cache_bytes(machine, l, 0)) level = l;
+    if (p.pad.is("whole")) {
+        StageHandle X = s.stage(padded);
+        X.compute_root();
+        if (p.parallel) share_out(X, {"n", last ? "y" : "c"}, threads_of(machine));
+        X.vectorize(last ? "c" : "x", lanes);
     }
-    StageHandle patch = s.place_in(padded, level, "X_rows", "tx");
-    patch.layout({"n", "y", "x", "c"}).reorder({"n", "y", "x", "c"}).unroll("x", side).vectorize("c", lanes);
+    if (!last) turn_patches(s, machine, padded, tile, lanes);
 
     const std::string wide = std::to_string(p.vectors * lanes);
     const std::vector<std::string> order = {"u", "v", "o/" + wide, "c", "o%" + wide};

@@ -10,6 +10,7 @@ struct WinogradParameters {
     BOOST_HANA_DEFINE_STRUCT(WinogradParameters, (Tile, tiles), // whose products are summed in registers side by side
                              (Tile, vectors),                   // vectors of filters in registers
                              (Tile, rows),                      // rows of tiles that go through all steps together
+                             (Choice, pad), // zeros around the image: a padded copy "whole"; or "inline", as it is read
                              (Choice, weights), // transformed by the kernel: "transformed"; or "ahead" of it
                              (Flag, parallel)); // spread blocks of rows over cores
 };

@@ -76,6 +76,30 @@ TEST_CASE("a row comes back from JSON as it was") {
     CHECK(BenchRow::from_json(r.json()).json() == r.json());
     const BenchRow bare = row("gemm-f32", "a", 2, 0);
     CHECK(BenchRow::from_json(bare.json()).json() == bare.json());
+    r.ways = {{"direct", 1}, {"Winograd", 2}}, r.error = 1e-6, r.given_ratio = 0.5;
+    CHECK(BenchRow::from_json(r.json()).json() == r.json());
+    Json older = bare.json();
+    older["direct"] = 1.5, older["error"] = 1e-6;
+    const BenchRow by_winograd = BenchRow::from_json(older);
+    CHECK(by_winograd.ways == std::map<std::string, double>{{"Winograd", 2}, {"direct", 1.5}});
+    CHECK(by_winograd.error == 1e-6);
+}
+
+TEST_CASE("where ours has several ways, each has a column, and those in the given layout are compared by themselves") {
+    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_bench_page.ways";
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    const std::string page = (folder / "speed.md").string();
+    BenchRow both = row("conv-f32", "3x3", 30, 20), alone = row("conv-f32", "1x1", 40, 20);
+    both.ways = {{"direct", 10}, {"Winograd", 20}, {"own layouts", 30}}, both.error = 2e-6, both.given_ratio = 0.5;
+    alone.ways = {{"direct", 40}, {"own layouts", 25}}, alone.given_ratio = 2;
+    CHECK(summarize({both, alone}).given_ratio == doctest::Approx(1));
+    write_page(page, {both, alone}, Target::named("x86-64-avx2"));
+    const std::string text = read(page);
+    CHECK(count(text, "| Kumiko, Winograd | Kumiko, direct | Kumiko, own layouts | Winograd's error |") == 1);
+    CHECK(count(text, "| 3x3 | 30.0 | GFLOP/s | - | 20.0 | 10.0 | 30.0 | 2.0e-06 | 10.0 | 20.0 | 1.50 |") == 1);
+    CHECK(count(text, "| 1x1 | 40.0 | GFLOP/s | - | - | 40.0 | 25.0 | - | 10.0 | 20.0 | 2.00 |") == 1);
+    CHECK(count(text, "1.00x of those without layouts of their own") == 1);
 }
 
 TEST_CASE("a picture has every case, peer and peak, and longer bars for more") {

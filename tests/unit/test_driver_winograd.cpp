@@ -130,9 +130,12 @@ TEST_CASE("Winograd's products in float32 stay within the bound") {
 }
 
 TEST_CASE("Winograd's products of halves and whole numbers are exact with small tiles, under any schedule") {
-    for (const bool more : {false, true}) {
+    for (const auto &[more, layout] : {std::pair(false, ops::ImageLayout::NCHW),
+                                       {true, ops::ImageLayout::NCHW},
+                                       {false, ops::ImageLayout::NHWC},
+                                       {true, ops::ImageLayout::NHWC}}) {
         ops::Conv2dOptions o;
-        o.padding(1);
+        o.padding(1), o.layout = layout;
         o.bias = o.residual = more;
         if (more) o.activation = "relu";
         const Op op = ops::winograd_conv2d(f32, 2, 12, 11, 14, 20, 2, o);
@@ -168,8 +171,6 @@ TEST_CASE("winograd_conv2d refuses what it is not for") {
     ops::Conv2dOptions o;
     o.groups = 2;
     CHECK(told(4, o).find("there are groups") != std::string::npos);
-    o.groups = 1, o.layout = ops::ImageLayout::NHWC;
-    CHECK(told(4, o).find("the layout is nhwc") != std::string::npos);
 }
 
 TEST_CASE("a stage of one input is computed ahead of time") {
