@@ -54,7 +54,8 @@ Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile
 }
 
 // How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that spread over the first cache by themselves
-// serve more; a tile four vectors wide takes whole lines of each, so that many more may. 0: rows of a few tiles.
+// serve more; a tile four vectors wide takes whole lines of each, which a machine of one multiply-add a cycle has in time from the second
+// cache, so that many more may. 0: rows of a few tiles.
 int64_t readers_without_copy(int64_t row_bytes, bool whole_lines) {
     const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
     if (whole_lines) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
@@ -135,7 +136,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool large = M >= 384 && N >= 256 && K > depth && third;
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
     const int64_t row = contiguous_in(r.b, r.j) && N >= 8 * columns ? N * op.find_input(r.b.tensor)->type.bytes() : 0;
-    const int64_t readers = readers_without_copy(row, wide && contiguous_in(r.b, r.j));
+    const bool in_time = wide && machine.fmas_per_cycle <= 1;
+    const int64_t readers = readers_without_copy(row, in_time && contiguous_in(r.b, r.j));
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     const int64_t threads = threads_of(machine);
     std::vector<int64_t> blocks = block_choices(r.M, p.rows);
@@ -144,10 +146,10 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
     if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
-    // Where blocks of rows stand outermost, their results stay in the second cache while the reduction goes on, unless these were so few
-    // rows that B is read too often.
+    // Where blocks of rows stand outermost, or all of the reduction is one block, their results stay in the second cache while they are
+    // summed and stored, unless these were so few rows that B is read too often.
     const int64_t stay = cache_bytes(machine, "L2", 512 << 10) / 2 / (std::max<int64_t>(N, 1) * type.bytes());
-    if (wide && !blocked && stay >= 16 * p.rows) wish = std::min(wish, stay);
+    if (wide && (!blocked || K <= depth) && stay >= 16 * p.rows) wish = std::min(wish, stay);
     const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
     const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
     if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
