@@ -25,15 +25,19 @@ std::string hash_of_schedule(const nlohmann::json &saved) {
     return hash_hex(saved.contains("directives") ? saved.at("directives").dump() : saved.dump());
 }
 
-Candidate make_candidate(const Space &space, const Point &point) {
-    Candidate candidate;
+std::pair<Candidate, std::optional<Schedule>> make_with_schedule(const Space &space, const Point &point) {
+    std::pair<Candidate, std::optional<Schedule>> made;
+    auto &[candidate, schedule] = made;
     candidate.point = point;
-    attempt(candidate, Outcome::Illegal, [&] {
-        candidate.schedule = space.schedule(point).to_json();
+    attempt(candidate, Outcome::Illegal, [&candidate = candidate, &schedule = schedule, &space, &point] {
+        schedule = space.schedule(point);
+        candidate.schedule = schedule->to_json();
         candidate.schedule_hash = hash_of_schedule(candidate.schedule);
     });
-    return candidate;
+    return made;
 }
+
+Candidate make_candidate(const Space &space, const Point &point) { return make_with_schedule(space, point).first; }
 
 namespace {
 
@@ -47,24 +51,15 @@ Nest lower_candidate(const Schedule &schedule, bool verify) {
 
 } // namespace
 
-Candidate describe_candidate(const Space &space, const Point &point, int threads, const Sizes &sizes) {
-    Candidate candidate;
-    candidate.point = point;
-    std::optional<Schedule> schedule;
-    attempt(candidate, Outcome::Illegal, [&] {
-        schedule = space.schedule(point);
-        candidate.schedule = schedule->to_json();
-        candidate.schedule_hash = hash_of_schedule(candidate.schedule);
-    });
-    if (candidate.outcome != Outcome::Ok || space.machine().architecture == "chip") return candidate;
+void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes) {
+    if (space.machine().architecture == "chip") return;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        candidate.nest = std::make_shared<const Nest>(lower_candidate(*schedule, false));
+        candidate.nest = std::make_shared<const Nest>(lower_candidate(schedule, false));
         NestCost cost =
             cost_of(*candidate.nest, space.machine(), threads, sizes, count_work(space.op(), sizes).operations);
         candidate.features = std::move(cost.features);
         candidate.estimated_seconds = cost.seconds;
     });
-    return candidate;
 }
 
 std::string fault_of(const Space &space, const Candidate &candidate) {

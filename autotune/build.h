@@ -31,9 +31,11 @@ struct Candidate {
 
 // Never throws for what is wrong with the candidate: outcome and reason say so.
 Candidate make_candidate(const Space &space, const Point &point);
-// make_candidate, and also lowers it: its nest, features and estimate, for `threads` cores. The nest is not verified, as most
+// The same, with the schedule where it is legal.
+std::pair<Candidate, std::optional<Schedule>> make_with_schedule(const Space &space, const Point &point);
+// Lowers a candidate that is legal: its nest, features and estimate, for `threads` cores. The nest is not verified, as most
 // that are described are never built. Of the chip, whose schedules are compiled without nests, there are no features.
-Candidate describe_candidate(const Space &space, const Point &point, int threads, const Sizes &sizes);
+void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes);
 // What the verifier says against the candidate's nest; empty: nothing.
 std::string fault_of(const Space &space, const Candidate &candidate);
 // Lowers what is not lowered yet, and compiles it.

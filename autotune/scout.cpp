@@ -1,7 +1,5 @@
 #include "autotune/scout.h"
 
-#include "support/duration.h"
-
 #include <cmath>
 #include <limits>
 
@@ -10,49 +8,80 @@ namespace kumiko {
 Scout::Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before)
     : space_(space), threads_(threads), sizes_(sizes), model_(std::move(before)) {}
 
+Scout::AtHand &Scout::look_at(const Point &point) {
+    const auto found = at_hand_.find(point);
+    if (found != at_hand_.end()) return found->second;
+    auto [candidate, schedule] = make_with_schedule(space_, point);
+    return at_hand_.emplace(point, AtHand{std::move(candidate), std::move(schedule)}).first->second;
+}
+
+std::string Scout::schedule_of(const Point &point) {
+    if (const auto known = hashes_.find(point); known != hashes_.end()) return known->second;
+    const Candidate &c = look_at(point).candidate;
+    if (c.outcome != Outcome::Ok) {
+        rejected_.push_back(c);
+        at_hand_.erase(point);
+        return hashes_[point] = "";
+    }
+    return hashes_[point] = c.schedule_hash;
+}
+
+const Scout::Described *Scout::described(const Point &point) {
+    const std::string schedule = schedule_of(point);
+    if (schedule.empty()) return nullptr;
+    if (const auto known = described_.find(schedule); known != described_.end()) return &known->second;
+    auto &[candidate, made] = look_at(point);
+    describe(candidate, *made, space_, threads_, sizes_);
+    if (candidate.outcome != Outcome::Ok) {
+        rejected_.push_back(std::move(candidate));
+        at_hand_.erase(point);
+        hashes_[point] = "";
+        return nullptr;
+    }
+    return &described_.emplace(schedule, Described{candidate.features, candidate.estimated_seconds, {}}).first->second;
+}
+
 std::vector<float> Scout::scores(const std::vector<Point> &points) {
-    const Stopwatch watch;
     std::vector<Features> features;
     std::vector<double> estimates;
     std::vector<size_t> which;
     std::vector<float> all(points.size(), std::numeric_limits<float>::quiet_NaN());
     for (size_t i = 0; i < points.size(); i++) {
-        Candidate c = describe_candidate(space_, points[i], threads_, sizes_);
-        if (c.outcome == Outcome::Ok && c.features.version == 0) { // of the chip: what the schedule's own estimate says
+        const Described *d = described(points[i]);
+        if (!d) continue;
+        if (d->features.version == 0) { // of the chip: what the schedule's own estimate says
             const double estimate = space_.estimate(points[i]);
             all[i] = estimate > 0 ? static_cast<float>(-std::log2(estimate)) : 0.f;
-            seen_.insert_or_assign(points[i], std::move(c));
-        } else if (c.outcome == Outcome::Ok) {
-            features.push_back(c.features);
-            estimates.push_back(c.estimated_seconds);
-            which.push_back(i);
-            seen_.insert_or_assign(points[i], std::move(c));
         } else {
-            rejected_.push_back(std::move(c));
+            features.push_back(d->features);
+            estimates.push_back(d->estimated_seconds);
+            which.push_back(i);
         }
     }
     if (!features.empty()) {
         const std::vector<float> scores = model_.score(features, estimates);
         for (size_t i = 0; i < which.size(); i++) {
             all[which[i]] = scores[i];
-            seen_.at(points[which[i]]).predicted = scores[i];
+            described_.at(hashes_.at(points[which[i]])).predicted = scores[i];
         }
     }
-    seconds_ += watch.seconds();
     return all;
 }
 
 Candidate Scout::candidate(const Point &point) {
-    const auto found = seen_.find(point);
-    if (found != seen_.end()) {
-        Candidate c = std::move(found->second);
-        seen_.erase(found);
-        return c;
+    auto &[candidate, schedule] = look_at(point);
+    Candidate taken = std::move(candidate);
+    const std::optional<Schedule> made = std::move(schedule);
+    at_hand_.erase(point);
+    if (taken.outcome != Outcome::Ok) return taken;
+    if (const auto known = described_.find(taken.schedule_hash); known != described_.end()) {
+        taken.features = known->second.features;
+        taken.estimated_seconds = known->second.estimated_seconds;
+        taken.predicted = known->second.predicted;
+    } else if (taken.features.version == 0) {
+        describe(taken, *made, space_, threads_, sizes_);
     }
-    const Stopwatch watch;
-    Candidate c = describe_candidate(space_, point, threads_, sizes_);
-    seconds_ += watch.seconds();
-    return c;
+    return taken;
 }
 
 std::vector<Candidate> Scout::take_rejected() { return std::exchange(rejected_, {}); }

@@ -1,4 +1,5 @@
-// Looks at points before they are measured: makes their nests, and asks the model of the task about them.
+// Looks at points before they are measured: makes their nests, and asks the model of the task about them. What it found out about a
+// schedule it keeps, for a point that was not taken is often asked about again.
 #pragma once
 
 #include "autotune/build.h"
@@ -14,25 +15,39 @@ public:
     // The space must outlive the scout.
     Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before);
 
+    std::string schedule_of(const Point &point) override;
     std::vector<float> scores(const std::vector<Point> &points) override;
     // The candidate of a point, described; one that was asked about keeps its score.
     Candidate candidate(const Point &point);
-    // Forgets the candidates that were asked about and not taken.
-    void forget() { seen_.clear(); }
+    // Forgets the schedules and nests of points that were asked about and not taken.
+    void forget() { at_hand_.clear(); }
 
     TaskModel &model() { return model_; }
-    // Points that were found illegal, or not to be lowered, while scores were asked; and why. Emptied by the call.
+    // Points that were found illegal, or not to be lowered, while the search asked; and why. Emptied by the call.
     std::vector<Candidate> take_rejected();
-    double seconds() const { return seconds_; } // spent here
 
 private:
+    struct Described { // of a schedule
+        Features features;
+        double estimated_seconds = 0;
+        std::optional<double> predicted;
+    };
+    struct AtHand {
+        Candidate candidate;
+        std::optional<Schedule> schedule; // where it is legal
+    };
+    AtHand &look_at(const Point &point);
+    // Nothing where it cannot be lowered.
+    const Described *described(const Point &point);
+
     const Space &space_;
     int threads_;
     const Sizes &sizes_;
     TaskModel model_;
-    std::map<Point, Candidate> seen_;
+    std::map<Point, std::string> hashes_; // of schedules
+    std::map<std::string, Described> described_;
+    std::map<Point, AtHand> at_hand_;
     std::vector<Candidate> rejected_;
-    double seconds_ = 0;
 };
 
 } // namespace kumiko

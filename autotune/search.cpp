@@ -19,8 +19,9 @@ constexpr double descent_share = 0.2; // of all proposals, the last ones
 Search::Search(const Space &space, uint64_t seed, SearchMethod method, Advisor *advisor)
     : space_(space), random_(seed), method_(method), advisor_(advisor), parameters_(space) {}
 
-void Search::tell(const Point &point, double seconds) {
+void Search::tell(const Point &point, double seconds, const std::string &schedule) {
     seen_.insert(point);
+    if (!schedule.empty()) seen_schedules_.insert(schedule);
     const auto [entry, fresh] = told_.emplace(point, seconds);
     if (!fresh) entry->second = seconds;
     if (fresh) parameters_.tell(point, seconds);
@@ -127,29 +128,46 @@ std::vector<Point> Search::pool(size_t n, bool descend) {
     return all;
 }
 
-// To n points: mostly those whose parameters speak for them.
-void Search::thin(std::vector<Point> &points, size_t n) {
+// So that the first n are mostly those whose parameters speak for them; a part of them is left to chance.
+void Search::sort(std::vector<Point> &points, size_t n) {
     if (points.size() <= n) return;
     for (size_t i = points.size() - 1; i > 0; i--)
         std::swap(points[i], points[static_cast<size_t>(random_.real() * static_cast<double>(i + 1))]);
-    if (parameters_.useful()) {
-        const std::vector<float> scores = parameters_.score(points);
-        std::vector<size_t> order(points.size());
-        for (size_t i = 0; i < order.size(); i++) order[i] = i;
-        const size_t by_chance = n / 5;
-        std::stable_sort(order.begin() + static_cast<long>(by_chance), order.end(),
-                         [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-        std::vector<Point> sorted;
-        for (size_t i : order) sorted.push_back(points[i]);
-        points = std::move(sorted);
+    if (!parameters_.useful()) return;
+    const std::vector<float> scores = parameters_.score(points);
+    std::vector<size_t> order(points.size());
+    for (size_t i = 0; i < order.size(); i++) order[i] = i;
+    const size_t by_chance = n / 5;
+    std::stable_sort(order.begin() + static_cast<long>(by_chance), order.end(),
+                     [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    std::vector<Point> sorted;
+    for (size_t i : order) sorted.push_back(points[i]);
+    points = std::move(sorted);
+}
+
+// Of the first n schedules those that are legal, no two equal, and none that was proposed.
+std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_t n) {
+    std::vector<Point> all;
+    std::set<std::string> here;
+    size_t illegal = 0;
+    for (const Point &p : points) {
+        if (all.size() + illegal == n) break;
+        const std::string schedule = advisor_->schedule_of(p);
+        illegal += schedule.empty();
+        if (schedule.empty() || seen_schedules_.count(schedule))
+            seen_.insert(p);
+        else if (here.insert(schedule).second)
+            all.push_back(p);
     }
-    points.resize(n);
+    return all;
 }
 
 void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals) {
     const size_t wanted = n - proposals.size();
     std::vector<Point> points = pool(wanted, descend);
-    thin(points, std::max<size_t>(16, asked_of_each * wanted));
+    const size_t asked = std::max<size_t>(16, asked_of_each * wanted);
+    sort(points, asked);
+    points = new_schedules(points, asked);
     const std::vector<float> scores = advisor_->scores(points);
     std::vector<size_t> order;
     for (size_t i = 0; i < points.size(); i++) {
@@ -158,12 +176,15 @@ void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &pro
         else
             order.push_back(i);
     }
+    const size_t before = proposals.size();
     const size_t by_chance = descend ? 0 : (wanted + 4) / 8; // these are the first, whose order is chance
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     for (size_t i = 0; i < order.size() && proposals.size() + by_chance < n; i++)
         take(points[order[i]], descend ? "descent" : "model", proposals);
     for (size_t tries = 0; tries < 10 * by_chance && !order.empty() && proposals.size() < n; tries++)
         take(points[random_.pick(order)], "explore", proposals);
+    for (size_t i = before; i < proposals.size(); i++)
+        seen_schedules_.insert(advisor_->schedule_of(proposals[i].point));
 }
 
 std::vector<Proposal> Search::propose(size_t n, size_t left) {

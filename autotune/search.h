@@ -1,8 +1,8 @@
 // Which points of a space to try next: the default first, then evolution. Each round makes a pool of unknown points (random
 // samples, changes of the best known ones, crosses of two of them), thins it by what the parameters' values of measured
-// points tell, asks an advisor for scores of those that are left, and proposes the best of them and a few by chance. Towards
-// the end it walks from the best point to its neighbours. For a seed, what is proposed depends only on what was told and on
-// the scores.
+// points tell, leaves out those that are a known schedule under another name, asks an advisor for scores of those that are left,
+// and proposes the best of them and a few by chance. Towards the end it walks from the best point to its neighbours. For a seed,
+// what is proposed depends only on what was told and on the scores.
 #pragma once
 
 #include "autotune/parameter_model.h"
@@ -10,6 +10,7 @@
 
 #include <map>
 #include <set>
+#include <string>
 
 namespace kumiko {
 
@@ -19,10 +20,13 @@ enum class SearchMethod {
     Random,    // samples of the space: what others are compared with, and what a model learns from
 };
 
-// Gives scores before anything is measured: greater is better. Not a number for a point that is not legal.
+// Judges points before anything is measured.
 class Advisor {
 public:
     virtual ~Advisor() = default;
+    // Equal for points whose schedules are equal; empty for a point that is not legal.
+    virtual std::string schedule_of(const Point &point) = 0;
+    // Greater is better. Not a number for a point that is not to be measured.
     virtual std::vector<float> scores(const std::vector<Point> &points) = 0;
 };
 
@@ -42,14 +46,16 @@ public:
     std::vector<Proposal> propose(size_t n, size_t left = 0);
     // A point that did well elsewhere: it is proposed right after the default.
     void suggest(const Point &point) { suggested_.push_back(point); }
-    // What became of a point: seconds, or infinity.
-    void tell(const Point &point, double seconds);
+    // What became of a point: seconds, or infinity. `schedule`: as the advisor would name it, so that no other point of that
+    // schedule is proposed.
+    void tell(const Point &point, double seconds, const std::string &schedule = "");
 
     size_t told() const { return told_.size(); }
 
 private:
     std::vector<Point> pool(size_t n, bool descend);
-    void thin(std::vector<Point> &points, size_t n);
+    void sort(std::vector<Point> &points, size_t n);
+    std::vector<Point> new_schedules(const std::vector<Point> &points, size_t n);
     void propose_by_evolution(size_t n, std::vector<Proposal> &proposals);
     void propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals);
     void propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals);
@@ -68,6 +74,7 @@ private:
     ParameterModel parameters_;
     std::vector<Point> suggested_;
     std::set<Point> seen_;
+    std::set<std::string> seen_schedules_;
     std::map<Point, double> told_;
     std::vector<std::pair<double, Point>> best_; // ascending
 };

@@ -60,7 +60,7 @@ void Session::recall() {
         if (r.library_template != template_name_) continue;
         const double seconds = r.outcome == Outcome::Ok ? r.seconds() : infinity;
         try {
-            search_.tell(space_->from_json(r.parameters), seconds);
+            search_.tell(space_->from_json(r.parameters), seconds, r.schedule_hash);
         } catch (const UserError &) {
             continue; // of a space that has changed since
         }
@@ -267,7 +267,7 @@ Record Session::keep(const Candidate &candidate, const Measured &measured) {
     r.origin = candidate.origin;
     if (database_) database_->add(op_, r);
     const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
-    search_.tell(candidate.point, seconds);
+    search_.tell(candidate.point, seconds, candidate.schedule_hash);
     scout_.model().tell(candidate.features, seconds);
     if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
     if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;

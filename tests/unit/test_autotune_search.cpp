@@ -93,7 +93,14 @@ TEST_CASE("the search beats chance") {
 struct Oracle : Advisor {
     double noise = 0.1;
     size_t asked = 0;
+    size_t idle = SIZE_MAX;       // a parameter that changes no schedule
+    uint32_t banned = UINT32_MAX; // a value of the first parameter that no schedule can have
     Random random{11};
+    std::string schedule_of(const Point &p) override {
+        std::string name;
+        for (size_t i = 0; i < p.size(); i++) name += i == idle ? "" : std::to_string(p[i]) + ",";
+        return p[0] == banned ? "" : name;
+    }
     std::vector<float> scores(const std::vector<Point> &points) override {
         asked += points.size();
         std::vector<float> all;
@@ -120,6 +127,22 @@ TEST_CASE("an advisor's scores lead, and what it finds illegal is not proposed")
     INFO("mean best after 32: with scores ", advised / 10, ", without ", alone / 10);
     CHECK(advised / 10 < 1.1);
     CHECK(advised < alone);
+}
+
+TEST_CASE("of points with one schedule one is proposed") {
+    auto s = space();
+    Oracle oracle;
+    oracle.idle = 1;
+    oracle.banned = 8;
+    Search search(*s, 4, SearchMethod::Model, &oracle);
+    std::vector<Point> order;
+    run(search, 64, &order);
+    std::set<std::string> schedules;
+    for (const Point &p : order) {
+        CHECK(p[0] != 8);
+        CHECK(schedules.insert(oracle.schedule_of(p)).second);
+    }
+    CHECK(order.size() == 64);
 }
 
 TEST_CASE("random search proposes the default and then samples") {
