@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 #include "schedules/facts.h"
+#include "schedules/loop_geometry.h"
 #include "schedules/primitives/table.h"
 #include "schedules/storage.h"
 
@@ -79,16 +80,16 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
         }
     }
     stage.accumulate = Accumulate{level, loop.name, join};
-    state.obligations.push_back({index, [name = stage.name(), l = loop.name](const ScheduleState &s) -> std::string {
-                                     const StageState *stage = s.find(name);
-                                     if (!stage->has_loop(l))
-                                         return "loop " + l + " of stage " + name + " no longer stands";
-                                     if (!reduces_inside(*stage, l))
-                                         return "no reduction loop stands inside loop " + l + " any more";
-                                     if (!stage->accumulate || stage->accumulate->level != "registers") return "";
-                                     const std::string axis = unbounded_axis(s, name, l);
-                                     return axis.empty() ? "" : not_in_registers(axis, l);
-                                 }});
+    const LastAnswer<std::string> unbounded;
+    state.obligations.push_back(
+        {index, [name = stage.name(), l = loop.name, unbounded](const ScheduleState &s) -> std::string {
+             const StageState *stage = s.find(name);
+             if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer stands";
+             if (!reduces_inside(*stage, l)) return "no reduction loop stands inside loop " + l + " any more";
+             if (!stage->accumulate || stage->accumulate->level != "registers") return "";
+             const std::string axis = unbounded.of(LoopGeometry(s, *stage), [&] { return unbounded_axis(s, name, l); });
+             return axis.empty() ? "" : not_in_registers(axis, l);
+         }});
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "machine/machine.h"
+#include "schedules/loop_geometry.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/table.h"
 #include "support/error.h"
@@ -258,7 +259,8 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     const auto at = std::find_if(state.stages.begin(), state.stages.end(),
                                  [&](const StageState &s) { return s.name() == consumer; });
     state.stages.insert(at, std::move(made));
-    state.obligations.push_back({index, [copy, consumer, loop, level](const ScheduleState &s) -> std::string {
+    const LastAnswer<std::optional<int64_t>> needed;
+    state.obligations.push_back({index, [copy, consumer, loop, level, needed](const ScheduleState &s) -> std::string {
                                      const StageState *c = s.find(consumer), *p = s.find(copy);
                                      if (p->placement.kind != Placement::Kind::At ||
                                          p->placement.consumer != consumer || p->placement.loop != loop)
@@ -267,7 +269,8 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
                                          return "loop " + loop + " of stage " + consumer + " no longer stands";
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
-                                     const auto bytes = bytes_below(s, *c, copy, loop, level);
+                                     const auto bytes = needed.of(
+                                         LoopGeometry(s, *c), [&] { return bytes_below(s, *c, copy, loop, level); });
                                      if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(s, *c, level)) {
                                          return "the region below loop " + loop + " is now " + std::to_string(*bytes) +
                                                 " bytes, but " + level.name + " holds " + std::to_string(level.bytes);
