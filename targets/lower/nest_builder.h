@@ -105,7 +105,7 @@ private:
     // ---- nest_tails.cpp
 
     Expr padded(const Frame &f, const Expr &value, const Expr &beyond);
-    std::vector<Guard> guards(const Frame &f, bool skip_reductions);
+    std::vector<Guard> guards(const Frame &f, size_t depth, bool skip_reductions);
     std::set<std::string> loops_of_whole_blocks(const Frame &f, const Expr &value, const Expr &limit,
                                                 const std::string &loop) const;
     std::optional<size_t> relation_to_clip(const Frame &f, size_t relation) const;

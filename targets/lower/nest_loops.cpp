@@ -208,8 +208,8 @@ Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
     Expr condition;
-    for (const Guard &g : guards(f, w.skip_reductions)) {
-        if (g.position != depth || proves(g.condition, bounds_)) continue;
+    for (const Guard &g : guards(f, depth, w.skip_reductions)) {
+        if (proves(g.condition, bounds_)) continue;
         const ForType type = for_type(f, depth, w.skip_reductions);
         const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) &&
                              g.value.defined() && step_of(g.value, f.prefix() + name).value_or(0) > 0;

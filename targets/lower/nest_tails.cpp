@@ -25,10 +25,15 @@ Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) 
                             : value;
 }
 
-// Guards that are not proved by the loops' extents alone.
-std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_reductions) {
+// Guards that are not proved by the loops' extents alone, of those whose innermost loop is at `depth`.
+std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth, bool skip_reductions) {
     std::vector<Guard> all;
     const StageState &s = f.stage();
+    const auto elsewhere = [&](const std::string &loop) {
+        const std::set<std::string> standing = f.standing(loop);
+        return !standing.empty() && std::none_of(standing.begin(), standing.end(),
+                                                 [&](const std::string &l) { return s.position(l) == depth; });
+    };
     const auto add = [&](const std::string &loop, const Expr &value, const Expr &condition, const Expr &limit) {
         Guard g{condition, loop, value, limit, 0};
         const std::set<std::string> whole =
@@ -40,12 +45,13 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_re
             g.value = substitute(f.prefix() + l, 0, g.value);
             g.condition = substitute(f.prefix() + l, 0, g.condition);
         }
-        all.push_back(g);
+        if (g.position == depth) all.push_back(g);
     };
     for (size_t r = 0; r < s.relations.size(); r++) {
         const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
         if (!split || f.mode(r) != Frame::Mode::Whole || split->tail == Tail::Pad) continue;
         if (skip_reductions && s.find_loop(split->parent)->reduction) continue;
+        if (elsewhere(split->parent)) continue;
         const Expr extent = f.extent(split->parent);
         if (proves(extent % static_cast<int>(split->factor) == 0, bounds_)) continue;
         if (split->tail == Tail::Shift && proves(extent >= static_cast<int>(split->factor), bounds_)) continue;
@@ -58,6 +64,7 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, bool skip_re
     for (size_t d = 0; d < s.def.axes.size(); d++) {
         if (origin->def.kind == Stage::Kind::Padding && pads(origin->def, d)) continue;
         const Axis &a = s.def.axes[d];
+        if (elsewhere(a.name())) continue;
         const Expr end = f.region().end(d);
         const Expr index = f.index(a.name());
         if (!proves(end <= a.extent(), bounds_)) add(a.name(), index, index < a.extent(), a.extent());
@@ -196,8 +203,8 @@ Stmt NestBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p
 Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
     const std::string variable = f.prefix() + f.stage().order[depth];
     Expr result = extent;
-    for (const Guard &g : guards(f, w.skip_reductions)) {
-        if (g.position != depth || !g.value.defined() || proves(g.condition, bounds_)) continue;
+    for (const Guard &g : guards(f, depth, w.skip_reductions)) {
+        if (!g.value.defined() || proves(g.condition, bounds_)) continue;
         const auto step = step_of(g.value, variable);
         if (!step || *step <= 0) continue;
         const Expr start = simplify_index(substitute(variable, min, g.value), bounds_);
