@@ -41,9 +41,10 @@ Candidate make_candidate(const Space &space, const Point &point) { return make_w
 
 namespace {
 
-Nest lower_candidate(const Schedule &schedule, bool verify) {
+Nest lower_candidate(const Schedule &schedule, bool verify, bool to_count = false) {
     LowerOptions lowering;
     lowering.verify = verify;
+    lowering.to_count = to_count;
     lowering.kernel_name = "kumiko_candidate";
     lowering.most_accesses = most_accesses;
     return lower(schedule, lowering);
@@ -54,9 +55,8 @@ Nest lower_candidate(const Schedule &schedule, bool verify) {
 void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes) {
     if (space.machine().architecture == "chip") return;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        candidate.nest = std::make_shared<const Nest>(lower_candidate(schedule, false));
-        NestCost cost =
-            cost_of(*candidate.nest, space.machine(), threads, sizes, count_work(space.op(), sizes).operations);
+        const Nest nest = lower_candidate(schedule, false, true);
+        NestCost cost = cost_of(nest, space.machine(), threads, sizes, count_work(space.op(), sizes).operations);
         candidate.features = std::move(cost.features);
         candidate.estimated_seconds = cost.seconds;
     });
@@ -72,14 +72,17 @@ std::string fault_of(const Space &space, const Candidate &candidate) {
 void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate) {
     const Stopwatch watch;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        if (!candidate.nest)
-            candidate.nest = std::make_shared<const Nest>(lower_candidate(space.schedule(candidate.point), true));
+        if (!candidate.nest) {
+            if (!candidate.made) candidate.made = space.schedule(candidate.point);
+            candidate.nest = std::make_shared<const Nest>(lower_candidate(*candidate.made, false));
+        }
         CodegenOptions codegen;
         codegen.target = target;
         candidate.object = compile_object({*candidate.nest}, codegen).bytes;
         candidate.symbol = "kumiko_candidate_packed";
     });
     candidate.nest.reset();
+    candidate.made.reset();
     candidate.build_seconds = watch.seconds();
 }
 

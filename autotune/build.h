@@ -26,19 +26,20 @@ struct Candidate {
     Features features;                // version 0: not asked for
     double estimated_seconds = 0;     // the analytical estimate, 0: not asked for
     std::optional<double> predicted;  // the model's score: greater is faster
-    std::shared_ptr<const Nest> nest; // when it was described, until it is built
+    std::optional<Schedule> made;     // when it was described, until it is built
+    std::shared_ptr<const Nest> nest; // of one that brings it, until it is built
 };
 
 // Never throws for what is wrong with the candidate: outcome and reason say so.
 Candidate make_candidate(const Space &space, const Point &point);
 // The same, with the schedule where it is legal.
 std::pair<Candidate, std::optional<Schedule>> make_with_schedule(const Space &space, const Point &point);
-// Lowers a candidate that is legal: its nest, features and estimate, for `threads` cores. The nest is not verified, as most
-// that are described are never built. Of the chip, whose schedules are compiled without nests, there are no features.
+// The features and the estimate of a candidate that is legal, for `threads` cores, from a nest that is lowered as far as counting needs.
+// Of the chip, whose schedules are compiled without nests, there are no features.
 void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes);
 // What the verifier says against the candidate's nest; empty: nothing.
 std::string fault_of(const Space &space, const Candidate &candidate);
-// Lowers what is not lowered yet, and compiles it.
+// Lowers what brings no nest, and compiles it. The nest is not verified: fault_of does that before one is called best.
 void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate);
 
 // Of the directives alone, so that equal schedules of one op have equal hashes.

@@ -90,7 +90,7 @@ void QueueJudge::submit(std::vector<Candidate> candidates) {
         item.what.schedules = {candidate.schedule};
         item.what.best = best_;
         item.what.anchor = anchor_;
-        candidate.nest.reset(); // the worker makes its own
+        candidate.nest.reset(), candidate.made.reset(); // the worker makes its own
         item.candidate = std::move(candidate);
         const int64_t number = ++last_number_;
         with_server([&] { put(number, item, false); });

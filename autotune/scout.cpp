@@ -71,7 +71,7 @@ std::vector<float> Scout::scores(const std::vector<Point> &points) {
 Candidate Scout::candidate(const Point &point) {
     auto &[candidate, schedule] = look_at(point);
     Candidate taken = std::move(candidate);
-    const std::optional<Schedule> made = std::move(schedule);
+    taken.made = std::move(schedule);
     at_hand_.erase(point);
     if (taken.outcome != Outcome::Ok) return taken;
     if (const auto known = described_.find(taken.schedule_hash); known != described_.end()) {
@@ -79,7 +79,7 @@ Candidate Scout::candidate(const Point &point) {
         taken.estimated_seconds = known->second.estimated_seconds;
         taken.predicted = known->second.predicted;
     } else if (taken.features.version == 0) {
-        describe(taken, *made, space_, threads_, sizes_);
+        describe(taken, *taken.made, space_, threads_, sizes_);
     }
     return taken;
 }

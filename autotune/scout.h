@@ -1,5 +1,5 @@
-// Looks at points before they are measured: makes their nests, and asks the model of the task about them. What it found out about a
-// schedule it keeps, for a point that was not taken is often asked about again.
+// Looks at points before they are measured: makes their schedules, takes features of them, and asks the model of the task. What it found out about
+// a schedule it keeps, for a point that was not taken is often asked about again.
 #pragma once
 
 #include "autotune/build.h"
@@ -19,7 +19,7 @@ public:
     std::vector<float> scores(const std::vector<Point> &points) override;
     // The candidate of a point, described; one that was asked about keeps its score.
     Candidate candidate(const Point &point);
-    // Forgets the schedules and nests of points that were asked about and not taken.
+    // Forgets the schedules of points that were asked about and not taken.
     void forget() { at_hand_.clear(); }
 
     TaskModel &model() { return model_; }

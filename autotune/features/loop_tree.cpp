@@ -74,6 +74,7 @@ private:
     }
 
     void visit(const ir::For *op) override {
+        if (op->for_type == ir::ForType::Unrolled) return copies(op);
         const int parent = current_;
         const double before = weight_, extent = std::max(0.0, scope_.value(op->extent, values_, 1));
         const double first = scope_.value(op->min, values_, 0);
@@ -99,6 +100,19 @@ private:
         loaded_ = std::move(outer_loads);
         current_ = parent;
         weight_ = before;
+    }
+
+    // Each is read as if it stood there.
+    void copies(const ir::For *op) {
+        const Affine first = scope_.of(op->min);
+        const int64_t extent = *ir::as_const_int(op->extent);
+        for (int64_t i = 0; i < extent; i++) {
+            Affine value = first;
+            value.constant += static_cast<double>(i);
+            scope_.push(op->name, value);
+            op->body.accept(this);
+            scope_.pop(op->name);
+        }
     }
 
     // What the body did to accumulators becomes its chain.

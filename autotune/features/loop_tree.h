@@ -69,7 +69,8 @@ struct LoopTree {
     double workspace = 0;      // bytes of allocations in memory
 };
 
-// Loops whose extent depends on others' variables have the one in the middle of their range.
+// Loops whose extent depends on others' variables have the one in the middle of their range. Unrolled loops that the nest still has
+// (LowerOptions::to_count) count as their copies.
 LoopTree read_loops(const Nest &nest, const Machine &machine, const Sizes &sizes);
 
 } // namespace kumiko

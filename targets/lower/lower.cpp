@@ -36,15 +36,16 @@ void run(const Pass &p, Lowering &l, const LowerOptions &options) {
             row->milliseconds += took.count();
     }
     if (options.print) options.print(p.name, l.nest.body);
-    if (options.verify_each && p.run != build_nest) verify(l);
+    if (options.verify_each && p.run != build_nest && !options.to_count) verify(l);
 }
 
 // All passes but the last.
 void run_all(Lowering &l, const LowerOptions &options) {
     for (const Pass &p : passes) {
-        if (p.run != rename_loops) run(p, l, options);
+        if (p.run == rename_loops || (p.run == simplify_indices && l.to_count && !l.copied)) continue;
+        run(p, l, options);
     }
-    if (options.verify && !options.verify_each) verify(l);
+    if (options.verify && !options.verify_each && !options.to_count) verify(l);
 }
 
 TensorArgument input_argument(const Input &in) {
@@ -104,7 +105,7 @@ Expr with_arrays(const Nest &head, const Expr &condition) {
 // A schedule and, in front of it, those specialised for conditions. Each is lowered by itself.
 Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions,
                    const LowerOptions &options) {
-    Lowering l{.state = schedule.state(), .most_accesses = options.most_accesses};
+    Lowering l{.state = schedule.state(), .most_accesses = options.most_accesses, .to_count = options.to_count};
     l.nest = head;
     set_facts(l, schedule.state(), conditions);
     run_all(l, options);
@@ -204,6 +205,7 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
             conditions.push_back(a.condition);
         }
         Lowering l = lower_all(head, schedule, conditions, options);
+        if (options.to_count) return std::move(l.nest);
         for (const Pass &p : passes) {
             if (p.run == rename_loops) run(p, l, options);
         }

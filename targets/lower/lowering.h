@@ -37,6 +37,8 @@ struct Lowering {
     Facts facts;              // what holds of the sizes
     ScheduleState state;      // with the facts in place
     size_t most_accesses = 0; // loads and stores that unrolled loops may become; 0: any number
+    bool to_count = false;    // copies that are alike need not be made
+    bool copied = false;      // by unroll: there are copies whose indices are not simplified yet
     bool packing = false;     // of the entry that packs an input: the copies that prepack made are computed
     Nest nest;
     std::map<std::string, Storage> storage; // by buffer name
@@ -70,6 +72,10 @@ Expr functions_in_place(const ScheduleState &state, const Expr &e); // functions
 
 // Remainders of neighbours as neighbours: (6 x + 1) % 12 as (6 x) % 12 + 1.
 Expr split_remainders(const Expr &index); // simplify.cpp
+
+// Whether the copies of an unrolled loop, whose body this is, do the same, each at places that differ by a constant. Not where a later
+// pass looks at them together, as at stores that interleave.
+bool copies_alike(const Halide::Internal::For *loop, const Halide::Internal::Stmt &body); // copies_alike.cpp
 
 // Throws InternalError: a variable without definition, two nested loops of one name, a leftover vector or unrolled loop, an
 // access that provably leaves its buffer.

@@ -20,34 +20,29 @@ namespace {
 
 constexpr int64_t most_statements = 10000; // of one block: Halide's visitors recurse through them
 
-int64_t statements(const Stmt &s) {
-    struct Count : IRVisitor {
-        using IRVisitor::visit;
-        int64_t n = 0;
-        void visit(const Store *) override { n++; }
-    } count;
-    s.accept(&count);
-    return count.n;
-}
+// Stores, and loads and stores; those in unrolled loops as often as these run.
+struct Accesses {
+    int64_t stores = 0, all = 0;
+};
 
-// Loads and stores, those in unrolled loops as often as these run.
-size_t accesses(const Stmt &s) {
+Accesses accesses(const Stmt &s) {
     struct Count : IRVisitor {
         using IRVisitor::visit;
-        size_t n = 0, times = 1;
+        Accesses n;
+        int64_t times = 1;
         void visit(const Store *op) override {
-            n += times;
+            n.stores += times;
+            n.all += times;
             IRVisitor::visit(op);
         }
         void visit(const Load *op) override {
-            n += times;
+            n.all += times;
             IRVisitor::visit(op);
         }
         void visit(const For *op) override {
-            const size_t before = times;
+            const int64_t before = times;
             const auto extent = as_const_int(op->extent);
-            if (op->for_type == ForType::Unrolled && extent)
-                times *= static_cast<size_t>(std::max<int64_t>(*extent, 0));
+            if (op->for_type == ForType::Unrolled && extent) times *= std::max<int64_t>(*extent, 0);
             IRVisitor::visit(op);
             times = before;
         }
@@ -128,10 +123,33 @@ Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators,
     return std::move(find.found);
 }
 
+// The values of an unrolled loop's variable.
+std::vector<Expr> values_of(const For *op) {
+    const auto extent = as_const_int(op->extent), min = as_const_int(op->min);
+    if (!extent) throw InternalError("the unrolled loop " + op->name + " has no constant extent");
+    std::vector<Expr> values;
+    for (int64_t i = 0; i < *extent; i++)
+        values.push_back(min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)));
+    return values;
+}
+
+// With copies in place of unrolled loops that were left.
+class Copy : public IRMutator {
+    using IRMutator::visit;
+    Stmt visit(const For *op) override {
+        if (op->for_type != ForType::Unrolled) return IRMutator::visit(op);
+        const Stmt body = mutate(op->body);
+        std::vector<Stmt> copies;
+        for (const Expr &value : values_of(op)) copies.push_back(substitute(op->name, value, body));
+        return Block::make(copies);
+    }
+};
+
 class Unroll : public IRMutator {
     using IRMutator::visit;
 
     const Machine &machine_;
+    const bool keep_;                    // loops whose copies are alike
     int64_t accumulators_ = 0;           // vectors of them around
     std::set<std::string> in_registers_; // the arrays that hold them
 
@@ -171,7 +189,6 @@ class Unroll : public IRMutator {
     // Whether what the copies share would crowd the accumulators, and the vectors that one copy reads, out of the registers.
     bool crowded(const Stmt &body, const std::string &loop, const std::vector<Expr> &values) const {
         const int64_t registers = machine_.vector_registers;
-        if (2 * accumulators_ <= registers || accumulators_ > registers) return false;
         const Elements read = elements_read(body, in_registers_, loop, values);
         std::map<std::string, std::set<size_t>> copies; // that read an element
         for (const std::vector<std::string> &places : read.spread) {
@@ -185,41 +202,52 @@ class Unroll : public IRMutator {
 
     Stmt visit(const For *op) override {
         if (op->for_type != ForType::Unrolled) return IRMutator::visit(op);
-        const auto extent = as_const_int(op->extent);
-        const auto min = as_const_int(op->min);
-        if (!extent) throw InternalError("the unrolled loop " + op->name + " has no constant extent");
-        const Stmt body = mutate(op->body);
-        if (const int64_t n = statements(body); n * *extent > most_statements)
+        const std::vector<Expr> values = values_of(op);
+        Stmt body = mutate(op->body);
+        if (const int64_t n = accesses(body).stores, copies = static_cast<int64_t>(values.size());
+            n * copies > most_statements)
             throw UserError(
                 fmt::format("loop {} unrolls {} statements {} times; at most {} are made. Unroll less, or place "
                             "less in registers, whose loops are all unrolled",
-                            op->name, n, *extent, most_statements));
-        std::vector<Expr> values;
+                            op->name, n, copies, most_statements));
+        const int64_t registers = machine_.vector_registers;
+        const bool many = 2 * accumulators_ > registers && accumulators_ <= registers && reduces(body, op->name);
+        const bool keep = keep_ && copies_alike(op, body);
+        const auto kept = [&] {
+            return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api, body);
+        };
+        if (keep && !many) return kept();
+        const Stmt whole = keep_ ? Copy().mutate(body) : body;
+        const bool opaque = many && crowded(whole, op->name, values);
+        if (keep && !opaque) return kept();
+        copied = true;
         std::vector<Stmt> copies;
-        for (int64_t i = 0; i < *extent; i++) {
-            values.push_back(min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)));
-            copies.push_back(substitute(op->name, values.back(), body));
-        }
-        if (!reduces(body, op->name) || !crowded(body, op->name, values)) return Block::make(copies);
-        for (size_t i = 0; i < copies.size(); i++) { // one value for all of a copy
-            const std::string name = op->name + ".at" + std::to_string(i);
-            const Expr opaque = Call::make(Int(32), "kumiko.opaque", {values[i]}, Call::PureExtern);
-            copies[i] = LetStmt::make(name, opaque, substitute(op->name, Variable::make(Int(32), name), body));
+        for (size_t i = 0; i < values.size(); i++) {
+            if (!opaque) {
+                copies.push_back(substitute(op->name, values[i], whole));
+                continue;
+            }
+            const std::string name = op->name + ".at" + std::to_string(i); // one value for all of a copy
+            copies.push_back(LetStmt::make(name, Call::make(Int(32), "kumiko.opaque", {values[i]}, Call::PureExtern),
+                                           substitute(op->name, Variable::make(Int(32), name), whole)));
         }
         return Block::make(copies);
     }
 
 public:
-    explicit Unroll(const Machine &machine) : machine_(machine) {}
+    Unroll(const Machine &machine, bool keep) : machine_(machine), keep_(keep) {}
+    bool copied = false;
 };
 
 } // namespace
 
 void unroll_loops(Lowering &l) {
-    if (l.most_accesses > 0 && accesses(l.nest.body) > l.most_accesses)
+    if (l.most_accesses > 0 && accesses(l.nest.body).all > static_cast<int64_t>(l.most_accesses))
         throw UserError("unrolled too far: more than " + std::to_string(l.most_accesses) + " loads and stores");
     simplify_indices(l);
-    l.nest.body = Unroll(*l.state.machine).mutate(l.nest.body);
+    Unroll unroll(*l.state.machine, l.to_count);
+    l.nest.body = unroll.mutate(l.nest.body);
+    l.copied = unroll.copied;
 }
 
 } // namespace kumiko

@@ -6,11 +6,13 @@
 #include "ops/registry.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
+#include "support/random.h"
 #include "targets/lower/lower.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <sstream>
 
 using namespace kumiko;
 
@@ -130,4 +132,39 @@ TEST_CASE("symbolic sizes are taken as bound") {
     const double small = cost_of(nest, machine(), 1, {{"n", 64}}).seconds,
                  large = cost_of(nest, machine(), 1, {{"n", 640}}).seconds;
     CHECK(large / small == doctest::Approx(10).epsilon(0.1));
+}
+
+TEST_CASE("a nest that is lowered to count has the features of the whole one") {
+    const Json image = {{"c", 16}, {"h", 20}, {"w", 20}, {"o", 32}, {"padding", 1}};
+    const std::vector<std::pair<Op, std::string>> cases = {
+        {ops::matmul(Float(32), 50, 70, 40), "matmul"},
+        {ops::make("conv2d", image), "conv"},
+        {ops::make("conv2d", image), "conv_filters"},
+        {ops::make("depthwise_conv2d", {{"c", 16}, {"h", 20}, {"w", 20}}), "depthwise"},
+        {ops::make("softmax", {{"m", 30}, {"n", 100}}), "rows"},
+        {ops::make("permute", {{"shape", {20, 30, 8}}, {"order", {2, 0, 1}}}), "transpose"}};
+    Random random(5);
+    int kept = 0;
+    for (const auto &[op, name] : cases) {
+        const auto found = std::find_if(library::templates().begin(), library::templates().end(),
+                                        [&, n = name](const LibraryTemplate &t) { return t.name == n; });
+        REQUIRE(found != library::templates().end());
+        const auto space = found->make_space(op, machine());
+        for (int n = 0; n < 12; n++) {
+            const Point point = n == 0 ? space->default_point() : space->sample(random);
+            INFO(op.name(), " ", space->text(point));
+            const Schedule schedule = space->schedule(point);
+            const Nest whole = lower(schedule), counted = lower(schedule, {.to_count = true});
+            std::ostringstream text;
+            text << counted.body;
+            kept += text.str().find("unrolled") != std::string::npos;
+            const NestCost a = cost_of(whole, machine(), 1, {}), b = cost_of(counted, machine(), 1, {});
+            CHECK(b.seconds == doctest::Approx(a.seconds).epsilon(1e-6));
+            for (size_t i = 0; i < a.features.values.size(); i++) {
+                INFO(feature_names()[i]);
+                CHECK(b.features.values[i] == doctest::Approx(a.features.values[i]).epsilon(1e-5));
+            }
+        }
+    }
+    CHECK(kept > 20);
 }

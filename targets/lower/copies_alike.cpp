@@ -1,0 +1,108 @@
+// Whether an unrolled loop may stay one for who only counts what its copies do (LowerOptions::to_count).
+#include "targets/lower/lowering.h"
+
+#include <numeric>
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// A sum of variables, each times a number; nothing where it is none.
+struct Sum {
+    int64_t constant = 0;
+    std::map<std::string, int64_t> terms;
+
+    bool add(const Expr &e, int64_t factor) {
+        if (const auto n = as_const_int(e)) return constant += *n * factor, true;
+        if (const auto *v = e.as<Variable>()) return terms[v->name] += factor, true;
+        if (const auto *op = e.as<Add>()) return add(op->a, factor) && add(op->b, factor);
+        if (const auto *op = e.as<Sub>()) return add(op->a, factor) && add(op->b, -factor);
+        const auto *op = e.as<Mul>();
+        const auto by = op ? as_const_int(op->b) : std::nullopt;
+        return by && add(op->a, factor * *by);
+    }
+};
+
+// Whether an index takes every step of a loop alike: the loop's values stay in one block of what is divided.
+bool even(const Expr &index, const std::string &loop, int64_t first, int64_t last) {
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        const std::string *loop;
+        int64_t first, last;
+        bool found = false;
+        void divided(const Expr &e, const Expr &numerator, const Expr &denominator) {
+            if (!expr_uses_var(e, *loop)) return;
+            Sum sum;
+            const auto by = as_const_int(denominator);
+            if (!by || *by <= 0 || !sum.add(numerator, 1)) {
+                found = true;
+                return;
+            }
+            const int64_t own = sum.terms[*loop];
+            int64_t block = *by; // of what the others move by
+            for (const auto &[name, factor] : sum.terms) {
+                if (name != *loop) block = std::gcd(block, factor);
+            }
+            const auto at = [&](int64_t value) { return div_imp(sum.constant + own * value, block); };
+            found = found || at(first) != at(last);
+        }
+        void visit(const Div *op) override { divided(op, op->a, op->b); }
+        void visit(const Mod *op) override { divided(op, op->a, op->b); }
+        // Where loops are clipped, simplifying copies tells more than simplifying the loop.
+        void visit(const Min *) override { found = true; }
+        void visit(const Max *) override { found = true; }
+        void visit(const Select *) override { found = true; }
+        void visit(const Load *) override { found = true; }
+    } find;
+    find.loop = &loop;
+    find.first = first;
+    find.last = last;
+    index.accept(&find);
+    return !find.found;
+}
+
+} // namespace
+
+bool copies_alike(const For *unrolled, const Stmt &body) {
+    const auto extent = as_const_int(unrolled->extent), min = as_const_int(unrolled->min);
+    if (!min) return false;
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        const std::string *loop;
+        int64_t first, last;
+        bool found = false;
+        void no(bool differs) { found = found || differs; }
+        void condition(const Expr &e) { no(expr_uses_var(e, *loop)); }
+        void visit(const Load *op) override {
+            condition(op->predicate);
+            no(!even(op->index, *loop, first, last));
+        }
+        void visit(const Store *op) override {
+            condition(op->predicate);
+            const Ramp *r = op->index.as<Ramp>();
+            no((r && !is_const_one(r->stride)) || !even(op->index, *loop, first, last));
+            op->value.accept(this);
+        }
+        void visit(const IfThenElse *op) override {
+            condition(op->condition);
+            IRVisitor::visit(op);
+        }
+        void visit(const Select *op) override {
+            condition(op->condition);
+            IRVisitor::visit(op);
+        }
+        void visit(const Call *op) override {
+            if (op->is_intrinsic(Call::if_then_else)) condition(op->args[0]);
+            IRVisitor::visit(op);
+        }
+    } find;
+    find.loop = &unrolled->name;
+    find.first = *min;
+    find.last = *min + *extent - 1;
+    body.accept(&find);
+    return !find.found;
+}
+
+} // namespace kumiko
