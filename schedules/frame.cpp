@@ -1,6 +1,7 @@
 #include "schedules/frame.h"
 
 #include "dsl/float_casts.h"
+#include "schedules/linear.h"
 #include "support/error.h"
 
 #include <numeric>
@@ -11,93 +12,14 @@ using namespace Halide::Internal;
 
 namespace {
 
-// What the simplifier is spared: most extents are numbers, and most indices sums of loops with numbers for bounds.
-
-constexpr int64_t largest = int64_t(1) << 31; // beyond which int32 arithmetic is left to the simplifier
-
-// Of an int32 expression of numbers alone.
-std::optional<int64_t> number(const Expr &e) {
-    if (e.type() != Int(32)) return std::nullopt;
-    const auto both = [](const auto *op, auto f) -> std::optional<int64_t> {
-        const auto a = number(op->a);
-        if (!a) return std::nullopt;
-        const auto b = number(op->b);
-        if (!b) return std::nullopt;
-        const std::optional<int64_t> value = f(*a, *b);
-        return value && *value < largest && *value >= -largest ? value : std::nullopt;
-    };
-    using Number = std::optional<int64_t>;
-    switch (e.node_type()) {
-    case IRNodeType::IntImm:
-        return e.as<IntImm>()->value;
-    case IRNodeType::Add:
-        return both(e.as<Add>(), [](int64_t a, int64_t b) -> Number { return a + b; });
-    case IRNodeType::Sub:
-        return both(e.as<Sub>(), [](int64_t a, int64_t b) -> Number { return a - b; });
-    case IRNodeType::Mul:
-        return both(e.as<Mul>(), [](int64_t a, int64_t b) -> Number { return a * b; });
-    case IRNodeType::Div:
-        return both(e.as<Div>(), [](int64_t a, int64_t b) -> Number { return b ? Number(div_imp(a, b)) : Number(); });
-    case IRNodeType::Mod:
-        return both(e.as<Mod>(), [](int64_t a, int64_t b) -> Number { return b ? Number(mod_imp(a, b)) : Number(); });
-    case IRNodeType::Min:
-        return both(e.as<Min>(), [](int64_t a, int64_t b) -> Number { return std::min(a, b); });
-    case IRNodeType::Max:
-        return both(e.as<Max>(), [](int64_t a, int64_t b) -> Number { return std::max(a, b); });
-    default:
-        return std::nullopt;
-    }
-}
-
 Expr simple_size(const Expr &e) {
-    const auto n = number(e);
+    const auto n = number_of(e);
     return n ? Expr(static_cast<int>(*n)) : simplify(e);
 }
 
-// A sum of variables, each times a number.
-struct Linear {
-    int64_t constant = 0;
-    std::map<std::string, int64_t> terms;
-
-    // Adds e times a factor; false where e is no such sum.
-    bool add(const Expr &e, int64_t factor) {
-        if (e.type() != Int(32) || std::abs(factor) > largest) return false;
-        if (const auto *imm = e.as<IntImm>()) {
-            constant += imm->value * factor;
-            return std::abs(constant) < largest;
-        }
-        if (const auto *v = e.as<Variable>()) {
-            terms[v->name] += factor;
-            return true;
-        }
-        if (const auto *op = e.as<Add>()) return add(op->a, factor) && add(op->b, factor);
-        if (const auto *op = e.as<Sub>()) return add(op->a, factor) && add(op->b, -factor);
-        if (const auto *op = e.as<Mul>()) {
-            if (const auto b = number(op->b)) return add(op->a, factor * *b);
-            if (const auto a = number(op->a)) return add(op->b, factor * *a);
-        }
-        return false;
-    }
-    // The least and the greatest value; nothing where a variable's bounds are no numbers, or it has none.
-    std::optional<std::pair<int64_t, int64_t>> range(const Bounds &bounds) const {
-        std::pair<int64_t, int64_t> r{constant, constant};
-        for (const auto &[name, factor] : terms) {
-            if (factor == 0) continue;
-            const Interval *i = bounds.find(name);
-            if (!i || !i->is_bounded()) return std::nullopt;
-            const auto least = as_const_int(i->min), most = as_const_int(i->max);
-            if (!least || !most || *least > *most) return std::nullopt;
-            r.first += factor * (factor > 0 ? *least : *most);
-            r.second += factor * (factor > 0 ? *most : *least);
-            if (r.first < -largest || r.second > largest) return std::nullopt;
-        }
-        return r;
-    }
-};
-
 // Whether a <= b + slack always holds, where that is plain to see.
 std::optional<bool> always_at_most(const Expr &a, const Expr &b, int64_t slack, const Bounds &bounds) {
-    Linear difference;
+    LinearSum difference;
     if (!difference.add(a, 1) || !difference.add(b, -1)) return std::nullopt;
     const auto range = difference.range(bounds);
     return range ? std::optional(range->second <= slack) : std::nullopt;
@@ -109,7 +31,7 @@ std::optional<bool> plainly(const Expr &condition, const Bounds &bounds) {
     if (const auto *op = condition.as<GE>()) return always_at_most(op->b, op->a, 0, bounds);
     if (const auto *op = condition.as<GT>()) return always_at_most(op->b, op->a, -1, bounds);
     if (const auto *op = condition.as<EQ>()) {
-        const auto a = number(op->a), b = number(op->b);
+        const auto a = number_of(op->a), b = number_of(op->b);
         if (a && b) return *a == *b;
     }
     return std::nullopt;
@@ -118,7 +40,7 @@ std::optional<bool> plainly(const Expr &condition, const Bounds &bounds) {
 } // namespace
 
 Expr simplify_index(const Expr &e, const Bounds &bounds) {
-    const auto n = number(e);
+    const auto n = number_of(e);
     return n ? Expr(static_cast<int>(*n)) : simplified(e, bounds);
 }
 

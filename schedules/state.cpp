@@ -175,16 +175,26 @@ Type ScheduleState::type_of(const std::string &tensor) const {
 
 std::vector<std::string> ScheduleState::readers(const std::string &tensor) const {
     std::set<std::string> names = {tensor};
-    if (const StageState *p = producer(tensor)) {
-        for (const Component &c : p->def.components) names.insert(c.tensor);
+    const StageState *own = producer(tensor);
+    if (own) {
+        for (const Component &c : own->def.components) names.insert(c.tensor);
     }
+    struct Reads : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const std::set<std::string> *names;
+        bool any = false;
+        void visit(const Halide::Internal::Call *op) override {
+            any = any || (op->call_type == Halide::Internal::Call::Image && names->count(op->name));
+            if (!any) IRGraphVisitor::visit(op);
+        }
+    };
     std::vector<std::string> found;
     for (const StageState &s : stages) {
-        bool reads = false;
-        for (const Expr &e : s.def.expressions()) {
-            for (const std::string &t : tensors_read(e)) reads = reads || names.count(t);
-        }
-        if (reads && !(producer(tensor) == &s)) found.push_back(s.name()); // a scan reads itself
+        if (own == &s) continue; // a scan reads itself
+        Reads reads;
+        reads.names = &names;
+        for (const Expr &e : s.def.expressions()) e.accept(&reads);
+        if (reads.any) found.push_back(s.name());
     }
     return found;
 }

@@ -1,4 +1,5 @@
 // Whether an unrolled loop may stay one for who only counts what its copies do (LowerOptions::to_count).
+#include "schedules/linear.h"
 #include "targets/lower/lowering.h"
 
 #include <numeric>
@@ -9,22 +10,6 @@ using namespace Halide::Internal;
 
 namespace {
 
-// A sum of variables, each times a number; nothing where it is none.
-struct Sum {
-    int64_t constant = 0;
-    std::map<std::string, int64_t> terms;
-
-    bool add(const Expr &e, int64_t factor) {
-        if (const auto n = as_const_int(e)) return constant += *n * factor, true;
-        if (const auto *v = e.as<Variable>()) return terms[v->name] += factor, true;
-        if (const auto *op = e.as<Add>()) return add(op->a, factor) && add(op->b, factor);
-        if (const auto *op = e.as<Sub>()) return add(op->a, factor) && add(op->b, -factor);
-        const auto *op = e.as<Mul>();
-        const auto by = op ? as_const_int(op->b) : std::nullopt;
-        return by && add(op->a, factor * *by);
-    }
-};
-
 // Whether an index takes every step of a loop alike: the loop's values stay in one block of what is divided.
 bool even(const Expr &index, const std::string &loop, int64_t first, int64_t last) {
     struct Find : IRVisitor {
@@ -34,13 +19,13 @@ bool even(const Expr &index, const std::string &loop, int64_t first, int64_t las
         bool found = false;
         void divided(const Expr &e, const Expr &numerator, const Expr &denominator) {
             if (!expr_uses_var(e, *loop)) return;
-            Sum sum;
+            LinearSum sum;
             const auto by = as_const_int(denominator);
             if (!by || *by <= 0 || !sum.add(numerator, 1)) {
                 found = true;
                 return;
             }
-            const int64_t own = sum.terms[*loop];
+            const int64_t own = sum.of(*loop);
             int64_t block = *by; // of what the others move by
             for (const auto &[name, factor] : sum.terms) {
                 if (name != *loop) block = std::gcd(block, factor);

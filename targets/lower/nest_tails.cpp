@@ -1,5 +1,6 @@
 // Blocks that are not full: guards, clipped loops, and copies of the body for the last block or the ends of a loop.
 #include "dsl/reach.h"
+#include "schedules/linear.h"
 #include "targets/lower/nest_builder.h"
 
 #include <numeric>
@@ -51,8 +52,9 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth
         const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
         if (!split || f.mode(r) != Frame::Mode::Whole || split->tail == Tail::Pad) continue;
         if (skip_reductions && s.find_loop(split->parent)->reduction) continue;
-        if (elsewhere(split->parent)) continue;
         const Expr extent = f.extent(split->parent);
+        if (const auto n = as_const_int(extent); n && *n % split->factor == 0) continue;
+        if (elsewhere(split->parent)) continue;
         if (proves(extent % static_cast<int>(split->factor) == 0, bounds_)) continue;
         if (split->tail == Tail::Shift && proves(extent >= static_cast<int>(split->factor), bounds_)) continue;
         const Expr value = f.value(split->parent);
@@ -215,6 +217,7 @@ Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, c
 }
 
 std::optional<int64_t> NestBuilder::step_of(const Expr &value, const std::string &variable) {
+    if (LinearSum sum; sum.add(value, 1)) return sum.of(variable);
     const Expr v = Variable::make(Int(32), variable);
     const Expr difference = simplify(substitute(variable, v + 1, value) - value);
     return as_const_int(difference);

@@ -5,6 +5,7 @@
 // compiler that keeps those elements puts accumulators into memory instead, so the copies then take the loop's value from
 // kumiko.opaque, and read again.
 #include "machine/machine.h"
+#include "schedules/linear.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -53,6 +54,21 @@ Accesses accesses(const Stmt &s) {
 
 // Indices of a read in the copies of a loop, as texts that are equal where the indices are.
 std::vector<std::string> places(const Expr &index, const std::string &loop, const std::vector<Expr> &values) {
+    if (LinearSum sum; sum.add(index, 1)) {
+        const int64_t step = sum.of(loop);
+        sum.terms.erase(loop);
+        std::string around;
+        for (const auto &[name, factor] : sum.terms) {
+            if (factor != 0) around += name + "*" + std::to_string(factor) + " ";
+        }
+        std::vector<std::string> all;
+        for (const Expr &value : values) {
+            const auto n = as_const_int(value);
+            if (step != 0 && !n) break;
+            all.push_back(around + "+ " + std::to_string(sum.constant + step * n.value_or(0)));
+        }
+        if (all.size() == values.size()) return all;
+    }
     const auto at = [&](size_t i) { return simplify(split_remainders(substitute(loop, values[i], index))); };
     const auto text = [](const Expr &e) {
         std::ostringstream text;
@@ -89,7 +105,12 @@ std::vector<std::string> places(const Expr &index, const std::string &loop, cons
 // What is read besides accumulators: single elements that vectors are made of, each by its places in the copies, and how many vectors.
 struct Elements {
     std::set<std::vector<std::string>> spread;
-    std::set<std::string> vectors;
+    std::map<std::string, std::set<Expr, IRDeepCompare>> vectors; // by array, their indices
+    int64_t vectors_read() const {
+        int64_t n = 0;
+        for (const auto &[array, indices] : vectors) n += static_cast<int64_t>(indices.size());
+        return n;
+    }
 };
 
 Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators, const std::string &loop,
@@ -111,9 +132,7 @@ Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators,
         void visit(const Load *op) override {
             IRVisitor::visit(op);
             if (!op->type.is_vector() || accumulators->count(op->name)) return;
-            std::ostringstream text;
-            text << op->name << op->index;
-            found.vectors.insert(text.str());
+            found.vectors[op->name].insert(op->index);
         }
     } find;
     find.accumulators = &accumulators;
@@ -197,7 +216,7 @@ class Unroll : public IRMutator {
         const auto shared =
             std::count_if(copies.begin(), copies.end(), [](const auto &c) { return c.second.size() > 1; });
         const int64_t spread = 1; // the element at work
-        return shared > 0 && accumulators_ + shared + static_cast<int64_t>(read.vectors.size()) + spread > registers;
+        return shared > 0 && accumulators_ + shared + read.vectors_read() + spread > registers;
     }
 
     Stmt visit(const For *op) override {

@@ -1,0 +1,23 @@
+// What needs no simplifier: most extents are numbers, and most indices are sums of loops, each times a number.
+#pragma once
+
+#include "schedules/frame.h"
+
+namespace kumiko {
+
+// Of an int32 expression of numbers alone; nothing for any other, and beyond 32 bits.
+std::optional<int64_t> number_of(const Expr &e);
+
+// A sum of int32 variables, each times a number.
+struct LinearSum {
+    int64_t constant = 0;
+    std::map<std::string, int64_t> terms;
+
+    // Adds e times a factor; false where e is no such sum.
+    bool add(const Expr &e, int64_t factor);
+    int64_t of(const std::string &variable) const;
+    // The least and the greatest value; nothing where a variable's bounds are no numbers, or it has none.
+    std::optional<std::pair<int64_t, int64_t>> range(const Bounds &bounds) const;
+};
+
+} // namespace kumiko
