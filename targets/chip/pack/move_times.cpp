@@ -11,19 +11,35 @@ using sim::MvOp;
 namespace {
 
 int64_t rounds(int64_t words, int64_t rate) { return (words + rate - 1) / rate; }
-bool is_load(const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; }
 int direction_of(const Mv &m) { return is_load(m) ? 1 : 2; }
 
+// Of one group: its L2Bs that take part; of the whole chip's moves all that do.
+uint32_t units_of(const Mv &m, int group, const sim::Config &config) {
+    const uint32_t own = ((1u << config.l2bs) - 1) << (group * config.l2bs);
+    return m.chip ? m.l2bs : m.l2bs & own;
+}
+
 } // namespace
+
+int64_t cycles_of(const Mv &m, const sim::Config &config) {
+    const int64_t n = words_of(m, config);
+    int64_t cycles = 0;
+    for (int g = 0; g < config.groups; g++) {
+        if (!(m.groups >> g & 1)) continue;
+        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
+        const int64_t share = dealt ? n / std::max(std::popcount(units_of(m, g, config)), 1) : n;
+        const int64_t rate = m.indirect ? config.moves.indirect_rate : config.moves.dram_rate;
+        cycles = std::max({cycles, rounds(n, rate), rounds(share, config.moves.l2bm_rate)});
+    }
+    return cycles;
+}
 
 std::optional<MoveTimes::Timed> MoveTimes::time(const Mv &m, int64_t step, const State &before, size_t position,
                                                 uint32_t &l2bs) const {
     const int direction = direction_of(m);
-    const int64_t n = int64_t(m.blocks) * m.size * config_.moves.block;
     const uint64_t now = uint64_t(step) * sim::cycles_per_step;
     Timed times;
     times.begin = now + uint64_t(config_.moves.dram_start);
-    int64_t cycles = 0;
     l2bs = 0;
     for (int g = 0; g < config_.groups; g++) {
         if (!(m.groups >> g & 1)) continue;
@@ -34,22 +50,16 @@ std::optional<MoveTimes::Timed> MoveTimes::time(const Mv &m, int64_t step, const
             waiting++;
         }
         if (waiting > config_.moves.queue) return std::nullopt;
-        const uint32_t own = ((1u << config_.l2bs) - 1) << (g * config_.l2bs);
-        const uint32_t units = m.chip ? m.l2bs : m.l2bs & own;
-        l2bs |= units;
+        l2bs |= units_of(m, g, config_);
         const State::Group &state = before.groups[size_t(g)];
         times.begin = std::max(times.begin, state.free);
         if (state.direction && state.direction != direction)
             times.begin = std::max(times.begin, state.dram_end + uint64_t(config_.moves.turnaround));
-        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
-        const int64_t share = dealt ? n / std::max(std::popcount(units), 1) : n;
-        const int64_t rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
-        cycles = std::max({cycles, rounds(n, rate), rounds(share, config_.moves.l2bm_rate)});
     }
     const auto &ports = is_load(m) ? before.in_free : before.out_free;
     for (uint32_t left = l2bs; left; left &= left - 1)
         times.begin = std::max(times.begin, ports[size_t(std::countr_zero(left))]);
-    times.end = times.begin + uint64_t(cycles);
+    times.end = times.begin + uint64_t(cycles_of(m, config_));
     return times;
 }
 

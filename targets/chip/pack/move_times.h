@@ -12,6 +12,13 @@
 
 namespace kumiko::chip {
 
+inline bool is_load(const sim::Mv &m) { return m.op == sim::MvOp::Broadcast || m.op == sim::MvOp::Scatter; }
+inline int64_t words_of(const sim::Mv &m, const sim::Config &config) { // LW of each of its groups
+    return int64_t(m.blocks) * m.size * config.moves.block;
+}
+// That it takes from its begin on, in each of its groups.
+int64_t cycles_of(const sim::Mv &m, const sim::Config &config);
+
 class MoveTimes {
 public:
     explicit MoveTimes(const sim::Config &config) : config_(config) {}

@@ -168,6 +168,10 @@ void Packer::commit(const Micro &m, int64_t step) {
         used_[s] |= m.uses(p);
         for (int u = 0; u < 32; u++) busy_[size_t(u)] += m.uses(p) >> u & 1;
     }
+    touch(m, step);
+}
+
+void Packer::touch(const Micro &m, int64_t step) {
     for (const Touch &t : m.touches()) {
         const int32_t s = int32_t(step + t.part);
         std::vector<Times> &all = times_[size_t(t.space)];
@@ -194,6 +198,12 @@ void Packer::note(int64_t step, const sim::Word &word) {
 
 int64_t Packer::place(const Micro &m, int64_t earliest) {
     operations_++;
+    if (packing_ == Packing::Counted) {
+        const int64_t step = std::max(earliest, ready(m));
+        tally_.add(m, step);
+        touch(m, step);
+        return step;
+    }
     if (packing_ == Packing::Naive) earliest = std::max(earliest, last_ + 1);
     const int64_t step = first_fit(m, std::max(earliest, ready(m)));
     commit(m, step);
@@ -202,20 +212,57 @@ int64_t Packer::place(const Micro &m, int64_t earliest) {
     return step;
 }
 
-int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
-    int64_t from = packing_ == Packing::Naive ? std::max(earliest, last_ + 1) : earliest;
-    std::vector<Times> &l2bm = times_[size_t(Space::L2bm)];
-    const auto is_load = [](const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; };
-    const auto words = [&](const Mv &m) { return int64_t(m.blocks) * m.size * config_.moves.block; };
+// The step from which the words that they move allow it.
+int64_t Packer::ready(const std::vector<Mv> &moves) const {
+    const std::vector<Times> &l2bm = times_[size_t(Space::L2bm)];
+    int64_t from = 0;
     for (const Mv &m : moves) {
-        if (m.l2bm + words(m) > int64_t(l2bm.size())) throw InternalError("a move leaves L2BM");
-        for (int64_t a = m.l2bm; a < m.l2bm + words(m); a++) {
+        const int64_t end = m.l2bm + words_of(m, config_);
+        if (end > int64_t(l2bm.size())) throw InternalError("a move leaves L2BM");
+        for (int64_t a = m.l2bm; a < end; a++) {
             const Times &w = l2bm[size_t(a)];
             const int64_t data = is_load(m) ? std::max(w.read, w.written) + 1 : w.written + 1 + config_.gaps.l2bm_mv;
             from = std::max({from, data, int64_t(w.ready)});
             if (w.stored_l2bs & m.l2bs) from = std::max(from, int64_t(w.stored));
         }
     }
+    return from;
+}
+
+void Packer::touch(const Mv &m, int64_t issued, int64_t done) {
+    for (int64_t a = m.l2bm; a < m.l2bm + words_of(m, config_); a++) {
+        Times &w = times_[size_t(Space::L2bm)][size_t(a)];
+        if (is_load(m)) {
+            w.written = int32_t(issued);
+            w.by_l2 = false;
+            w.ready = std::max(w.ready, int32_t(done));
+        } else {
+            // Another L2B may store its own words meanwhile.
+            if (w.stored <= issued) w.stored_l2bs = 0;
+            w.stored_l2bs |= m.l2bs;
+            w.stored = std::max(w.stored, int32_t(done));
+            w.read = std::max(w.read, int32_t(done));
+        }
+    }
+}
+
+// All are issued at once, and no queue is full.
+int64_t Packer::count(const std::vector<Mv> &moves, int64_t from) {
+    int64_t done = from;
+    for (const Mv &m : moves) {
+        operations_++;
+        tally_.add(m, config_);
+        done = std::max(done, Tally::done(m, from, config_));
+    }
+    for (const Mv &m : moves) touch(m, from, done);
+    tally_.flow = std::max(tally_.flow, done);
+    return done;
+}
+
+int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
+    int64_t from = packing_ == Packing::Naive ? std::max(earliest, last_ + 1) : earliest;
+    from = std::max(from, ready(moves));
+    if (packing_ == Packing::Counted) return count(moves, from);
     // One tag, and one wait behind the last of them; several where no tag is free for as long.
     std::vector<int64_t> issued;
     int64_t all = 0;
@@ -238,23 +285,7 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
         issued.insert(issued.end(), together.issued.begin(), together.issued.end());
         all = std::max(all, done);
     }
-    for (size_t i = 0; i < moves.size(); i++) {
-        const Mv &m = moves[i];
-        for (int64_t a = m.l2bm; a < m.l2bm + words(m); a++) {
-            Times &w = l2bm[size_t(a)];
-            if (is_load(m)) {
-                w.written = int32_t(issued[i]);
-                w.by_l2 = false;
-            } else {
-                // Another L2B may store its own words meanwhile.
-                if (w.stored <= issued[i]) w.stored_l2bs = 0;
-                w.stored_l2bs |= m.l2bs;
-                w.stored = std::max(w.stored, int32_t(all));
-                w.read = std::max(w.read, int32_t(all));
-            }
-            if (is_load(m)) w.ready = std::max(w.ready, int32_t(all));
-        }
-    }
+    for (size_t i = 0; i < moves.size(); i++) touch(moves[i], issued[i], all);
     last_ = all;
     return all;
 }

@@ -14,6 +14,7 @@
 #include "targets/chip/pack/micro.h"
 #include "targets/chip/pack/move_times.h"
 #include "targets/chip/pack/packing.h"
+#include "targets/chip/pack/tally.h"
 
 #include <map>
 #include <unordered_map>
@@ -41,6 +42,7 @@ public:
     // Steps in which a unit works, so far.
     int64_t busy(Unit u) const { return busy_[size_t(u)]; }
     int64_t operations() const { return operations_; }
+    const Tally &tally() const { return tally_; } // of Packing::Counted
     // The first operations in program order, a line each: the step in which it stands, and what it does.
     const std::string &first_operations() const { return first_; }
 
@@ -66,6 +68,7 @@ private:
     std::array<int64_t, 32> busy_{};
     int64_t operations_ = 0;
     std::string first_;
+    Tally tally_;
     void note(int64_t step, const sim::Word &word);
 
     void reserve(int64_t steps);
@@ -75,6 +78,10 @@ private:
     bool fits_part(uint32_t uses, int64_t step) const;
     int64_t first_fit(const Micro &m, int64_t from);
     void commit(const Micro &m, int64_t step);
+    void touch(const Micro &m, int64_t step); // what stands in that step, for those that come later
+    int64_t ready(const std::vector<sim::Mv> &moves) const;
+    void touch(const sim::Mv &move, int64_t issued, int64_t done);
+    int64_t count(const std::vector<sim::Mv> &moves, int64_t from);
     struct Together {                        // moves that are waited for together
         int64_t first = INT64_MAX, done = 0; // steps: of the first issue; from which all are complete
         std::vector<int64_t> issued;

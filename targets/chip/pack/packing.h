@@ -6,7 +6,8 @@ namespace kumiko {
 enum class Packing {
     Full,
     OneAWord, // each operation has a word of its own, the first that is free when its operands are ready
-    Naive     // so, in program order, and every move is waited for before anything else
+    Naive,    // so, in program order, and every move is waited for before anything else
+    Counted   // no words are made: operations are counted, and the time that their data takes (tally.h)
 };
 
 } // namespace kumiko

@@ -4,6 +4,8 @@
 #include "targets/chip/road/dram_order.h"
 #include "targets/chip/road/road.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 
@@ -33,8 +35,12 @@ struct Context {
     Planner planner;
     std::vector<HostTensor> tensors;
     std::vector<HostConstant> constants;
-    std::map<std::string, double> needed; // bytes of an input, where not all of it is read
-    std::string l3, l2;                   // for people
+    std::map<std::string, double> needed;      // bytes of an input, where not all of it is read
+    std::string l3, l2;                        // for people
+    std::array<int64_t, memory_count> taken{}; // LW of each memory that were held at a time, at most
+    void note_taken() {
+        for (int m = 0; m < memory_count; m++) taken[size_t(m)] = std::max(taken[size_t(m)], planner.taken(Bank(m)));
+    }
 
     // A place in DRAM, the same in each group, for a tensor in the order of a road, or row-major. The tensor is entered.
     int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road, const std::string &name,
