@@ -1,6 +1,7 @@
 #include "autotune/build.h"
 
 #include "autotune/failure.h"
+#include "autotune/features/chip_features.h"
 #include "autotune/work.h"
 #include "support/duration.h"
 #include "support/hash.h"
@@ -53,10 +54,14 @@ Nest lower_candidate(const Schedule &schedule, bool verify, bool to_count = fals
 } // namespace
 
 void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes) {
-    if (space.machine().architecture == "chip") return;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        const Nest nest = lower_candidate(schedule, false, true);
-        NestCost cost = cost_of(nest, space.machine(), threads, sizes, count_work(space.op(), sizes).operations);
+        NestCost cost;
+        if (space.machine().architecture == "chip") {
+            cost = chip_cost_of(schedule, space.estimate(candidate.point));
+        } else {
+            const Nest nest = lower_candidate(schedule, false, true);
+            cost = cost_of(nest, space.machine(), threads, sizes, count_work(space.op(), sizes).operations);
+        }
         candidate.features = std::move(cost.features);
         candidate.estimated_seconds = cost.seconds;
     });

@@ -35,7 +35,7 @@ Candidate make_candidate(const Space &space, const Point &point);
 // The same, with the schedule where it is legal.
 std::pair<Candidate, std::optional<Schedule>> make_with_schedule(const Space &space, const Point &point);
 // The features and the estimate of a candidate that is legal, for `threads` cores, from a nest that is lowered as far as counting needs.
-// Of the chip, whose schedules are compiled without nests, there are no features.
+// Of the chip, whose schedules are compiled without nests, the operations of its program are counted.
 void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes);
 // What the verifier says against the candidate's nest; empty: nothing.
 std::string fault_of(const Space &space, const Candidate &candidate);

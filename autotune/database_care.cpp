@@ -1,5 +1,6 @@
 #include "autotune/database_care.h"
 
+#include "autotune/features/feature_sets.h"
 #include "support/names.h"
 
 #include <algorithm>
@@ -104,7 +105,7 @@ DatabaseStats database_stats(const Database &database) {
     database.for_each([&](const auto &task, const Record &r) {
         s.records++;
         s.trials += r.outcome != Outcome::Illegal;
-        s.with_features += r.features.version == features_version;
+        s.with_features += find_features(r.features.version) != nullptr;
         s.machines[task.key.machine]++;
         s.outcomes[outcome_name(r.outcome)]++;
         s.origins[r.origin]++;

@@ -15,7 +15,7 @@ struct DatabaseStats {
     std::map<std::string, int> outcomes; // name → records
     std::map<std::string, int> origins;  // "model" → records; "" for those of before it was kept
     int records = 0, trials = 0;         // trials: those that were built and measured
-    int with_features = 0;               // of this Kumiko's version: what a cost model learns from
+    int with_features = 0;               // of this Kumiko's versions: what cost models learn from
     std::string oldest, newest;          // when records were made; empty: there are none
 
     Json json() const;

@@ -1,6 +1,7 @@
 #include "autotune/report.h"
 
 #include "autotune/database_care.h"
+#include "autotune/features/feature_sets.h"
 #include "autotune/report/plot.h"
 #include "autotune/report/sections.h"
 #include "support/names.h"
@@ -62,6 +63,15 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
            failures_section(s) + "</section>\n";
 }
 
+// A page may have tasks of processors and of chips.
+std::shared_ptr<const CostModel> model_of(const ReportTask &task, const ReportOptions &options) {
+    if (options.model) return options.model;
+    for (const Record &r : task.records) {
+        if (is_current(r.features)) return CostModel::shipped(r.features.version);
+    }
+    return CostModel::shipped();
+}
+
 } // namespace
 
 std::string report_page(const std::vector<ReportTask> &tasks, const ReportOptions &options) {
@@ -70,7 +80,6 @@ std::string report_page(const std::vector<ReportTask> &tasks, const ReportOption
         if (t.records.empty())
             throw UserError("there is nothing to report of " + name_of(t.task) + ": it has no records; tune it first");
     }
-    const std::shared_ptr<const CostModel> model = options.model ? options.model : CostModel::shipped();
     const std::string title = tasks.size() == 1 ? "Tuning of " + name_of(tasks[0].task)
                                                 : "Tuning of " + std::to_string(tasks.size()) + " tasks";
     std::string h = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
@@ -84,7 +93,7 @@ std::string report_page(const std::vector<ReportTask> &tasks, const ReportOption
                  "</a> <small>" + report::escaped(tensors_text(tasks[i].task.tensors)) + "</small></li>\n";
         h += "</ul>\n";
     }
-    for (size_t i = 0; i < tasks.size(); i++) h += task_part(tasks[i], *model, i);
+    for (size_t i = 0; i < tasks.size(); i++) h += task_part(tasks[i], *model_of(tasks[i], options), i);
     return h + "</body>\n</html>\n";
 }
 

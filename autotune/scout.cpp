@@ -1,12 +1,14 @@
 #include "autotune/scout.h"
 
-#include <cmath>
+#include "autotune/features/feature_sets.h"
+
 #include <limits>
 
 namespace kumiko {
 
 Scout::Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before)
-    : space_(space), threads_(threads), sizes_(sizes), model_(std::move(before)) {}
+    : space_(space), threads_(threads), sizes_(sizes),
+      model_(std::move(before), features_for(space.machine()).version) {}
 
 Scout::AtHand &Scout::look_at(const Point &point) {
     const auto found = at_hand_.find(point);
@@ -47,12 +49,7 @@ std::vector<float> Scout::scores(const std::vector<Point> &points) {
     std::vector<size_t> which;
     std::vector<float> all(points.size(), std::numeric_limits<float>::quiet_NaN());
     for (size_t i = 0; i < points.size(); i++) {
-        const Described *d = described(points[i]);
-        if (!d) continue;
-        if (d->features.version == 0) { // of the chip: what the schedule's own estimate says
-            const double estimate = space_.estimate(points[i]);
-            all[i] = estimate > 0 ? static_cast<float>(-std::log2(estimate)) : 0.f;
-        } else {
+        if (const Described *d = described(points[i])) {
             features.push_back(d->features);
             estimates.push_back(d->estimated_seconds);
             which.push_back(i);

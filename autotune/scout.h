@@ -1,4 +1,4 @@
-// Looks at points before they are measured: makes their schedules, takes features of them, and asks the model of the task. What it found out about
+// Looks at points before they are measured: makes their schedules, takes features of their nests or programs, and asks the model of the task. What it found out about
 // a schedule it keeps, for a point that was not taken is often asked about again.
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include "autotune/chip_judge.h"
 #include "autotune/failure.h"
+#include "autotune/features/feature_sets.h"
 #include "autotune/local_judge.h"
 #include "autotune/queue_judge.h"
 
@@ -20,10 +21,17 @@ constexpr double lock_timeout = 60; // a merge of large files holds a database f
 constexpr size_t most_hints = 4;
 constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
 
-std::shared_ptr<const CostModel> model_for(const TuneOptions &options) {
+std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Machine &machine) {
     if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
-    if (options.cost_model.empty()) return CostModel::shipped();
-    return std::make_shared<CostModel>(CostModel::load_file(options.cost_model));
+    const FeatureSet &features = features_for(machine);
+    if (options.cost_model.empty()) return CostModel::shipped(features.version);
+    auto model = std::make_shared<CostModel>(CostModel::load_file(options.cost_model));
+    if (model->version() != features.version)
+        throw UserError("the cost model " + options.cost_model + " learnt from features of " +
+                        describe_features(model->version()) + "; candidates for " + machine.name + " have those of " +
+                        describe_features(features.version) + ": kumiko learn --target " + machine.name +
+                        " makes such a model");
+    return model;
 }
 
 } // namespace
@@ -32,7 +40,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
                  TuneReport &report)
     : op_(op), machine_(machine), cpu_(cpu), options_(options), report_(report = {}), space_(choose_space()),
       key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)),
-      scout_(*space_, key_.threads, key_.sizes, model_for(options)),
+      scout_(*space_, key_.threads, key_.sizes, model_for(options, machine)),
       search_(*space_, options.seed, options.search, &scout_), seconds_to_compare_(options.final_seconds) {
     if (!options.workers.empty()) { // better known at once, also where all trials are known already
         if (space_->machine().architecture == "chip")

@@ -16,6 +16,7 @@ namespace kumiko::bench {
 struct TuneSuiteOptions {
     int trials = 64, few = 16;
     int random = 256;            // samples for comparison and for the model's accuracy; 0: none
+    int chip_random = 64;        // the same on the chip
     bool formula_spaces = false; // also search the space made from the formula, where the library has one of its own
     int explore = 0;             // trials of a long search whose best counts as known, and is kept in `known`
     std::string known;      // a JSON file with the best schedules of longer searches, by task and machine; empty: none
@@ -48,10 +49,15 @@ struct ChipTuneRow {
     std::string name, failure;
     double untuned = 0, tuned = 0;           // simulated seconds; 0 where the library has no schedule
     double formula_untuned = 0, formula = 0; // in the space made from the formula; 0: not asked for
+    // Samples of the formula's space, or of the library's where there is none: the best of them, and how the model, the estimate and what the
+    // space's author expects order them.
+    double random = 0;
+    int samples = 0;
+    std::optional<Accuracy> learned, analytical, expected;
     double clock_hz = 0;
     int trials = 0, rejected = 0, bad = 0; // measured; not legal; of those measured, not good
     std::map<std::string, int> failures;
-    double seconds = 0; // of the tuning
+    double seconds = 0, search_seconds = 0; // of the tuning; of them, those in which the tuner thought
     Json json() const;
 };
 

@@ -189,12 +189,16 @@ void add_bench(CLI::App &app) {
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
     command->add_flag("--halide", a->options.halide, "also the code that Halide's own generator makes of our nests");
-    auto *tuning = command->add_option_group("of the suite tune");
+    auto *tuning = command->add_option_group("of the suites tune and tune-chip");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
     tuning->add_option("--few", a->tune.few, "trials whose best is judged too")
         ->check(above_zero())
         ->capture_default_str();
     tuning->add_option("--random", a->tune.random, "samples to compare with, and to judge the cost model by; 0: none")
+        ->check(CLI::Range(0, 100000))
+        ->capture_default_str();
+    tuning
+        ->add_option("--chip-random", a->tune.chip_random, "the same of tune-chip, in the last of the spaces searched")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
     tuning->add_flag("--formula-spaces", a->tune.formula_spaces,

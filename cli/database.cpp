@@ -3,6 +3,7 @@
 
 #include "autotune/database_care.h"
 #include "autotune/database_lines.h"
+#include "autotune/features/chip_features.h"
 #include "autotune/report.h"
 #include "autotune/tune.h"
 #include "support/atomic_file.h"
@@ -63,8 +64,9 @@ void stats(const std::string &file, const std::string &json) {
     if (json != "-") {
         std::cout << fmt::format("{}: format version {}, {}\n", file, s.version,
                                  bytes_text(static_cast<double>(s.bytes)));
-        std::cout << fmt::format("{} records of {} tasks, {} of them trials, {} with features of version {}\n",
-                                 s.records, s.tasks.size(), s.trials, s.with_features, features_version);
+        std::cout << fmt::format(
+            "{} records of {} tasks, {} of them trials, {} with features of version {} (nests) or {} (chips)\n",
+            s.records, s.tasks.size(), s.trials, s.with_features, features_version, chip_features_version);
         if (s.records > 0) {
             std::cout << "from " << s.oldest << " to " << s.newest << "\n";
             print_counts("outcomes", s.outcomes);

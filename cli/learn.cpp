@@ -1,9 +1,11 @@
 // kumiko learn: measures tasks, and makes the cost model from what tuning databases hold.
 #include "cli/common.h"
 
+#include "autotune/features/feature_sets.h"
 #include "autotune/model/learn.h"
 #include "autotune/model/training_tasks.h"
 #include "autotune/tune.h"
+#include "driver/machines.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/table.h"
@@ -27,18 +29,23 @@ struct LearnArguments {
     bool measure = true, quiet = false;
 };
 
-Target target_of(const LearnArguments &a) { return a.target == "host" ? Target::host() : Target::named(a.target); }
+Machine machine_of(const LearnArguments &a) { return a.target == "host" ? Machine::host() : machine_named(a.target); }
+bool for_chip(const LearnArguments &a) { return machine_of(a).architecture == "chip"; }
+// Code is made for processors; candidates for a chip are simulated on this one.
+CpuTarget cpu_of(const LearnArguments &a) {
+    return a.target == "host" || for_chip(a) ? CpuTarget::host() : Target::named(a.target).cpu;
+}
 
-void measure_one(const TrainingTask &task, const Target &target, const TuneOptions &options) {
+void measure_one(const TrainingTask &task, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options) {
     try {
-        tune(task.op, target, options);
-    } catch (const UserError &e) { // what failed is learnt from too
+        tune(task.op, machine, cpu, options);
+    } catch (const PlacedError &e) { // what failed is learnt from too; and not all ops have both spaces
         if (!options.quiet) std::cerr << "kumiko: " << task.name << ": " << e.what() << "\n";
     }
 }
 
 std::vector<TrainingTask> tasks_to_measure(const LearnArguments &a) {
-    std::vector<TrainingTask> tasks = training_tasks();
+    std::vector<TrainingTask> tasks = for_chip(a) ? chip_training_tasks() : training_tasks();
     std::erase_if(tasks, [&](const TrainingTask &t) { return t.name.find(a.only) == std::string::npos; });
     if (tasks.empty()) throw UserError("no task to learn from has \"" + a.only + "\" in its name");
     return tasks;
@@ -47,7 +54,8 @@ std::vector<TrainingTask> tasks_to_measure(const LearnArguments &a) {
 // Of the library's space and of the one made from the formula: half of the trials by chance, so that all of the space is known, and
 // half by evolution, where tuning will look.
 void measure(const LearnArguments &a) {
-    const Target target = target_of(a);
+    const Machine machine = machine_of(a);
+    const CpuTarget cpu = cpu_of(a);
     const std::vector<TrainingTask> tasks = tasks_to_measure(a);
     for (size_t i = 0; i < tasks.size(); i++) {
         TuneOptions o;
@@ -61,27 +69,30 @@ void measure(const LearnArguments &a) {
         o.style = progress_style(2, a.quiet);
         if (!a.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
         for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
-            const int all = kind == SpaceKind::Library ? a.trials - a.trials / 3 : a.trials / 3;
+            // The library's spaces of chips are small, those of formulas are where tuning looks.
+            const int lesser = a.trials / 3, greater = a.trials - lesser;
+            const int all = (kind == SpaceKind::Library) == for_chip(a) ? lesser : greater;
             if (all < 2) continue;
             o.spaces = kind;
             o.search = SearchMethod::Random;
             o.trials = all / 2;
-            measure_one(tasks[i], target, o);
+            measure_one(tasks[i], machine, cpu, o);
             o.search = SearchMethod::Evolution;
             o.trials = all;
-            measure_one(tasks[i], target, o);
+            measure_one(tasks[i], machine, cpu, o);
         }
     }
 }
 
 std::vector<ModelTask> read_tasks(const LearnArguments &a) {
+    const int version = features_for(machine_of(a)).version;
     std::vector<ModelTask> all;
     for (const std::string &file : a.databases) {
         const Database database(file, Database::Mode::Read);
         for (const Database::TaskSummary &t : database.tasks()) {
             std::string name = t.key.op + " " + t.key.op_hash.substr(0, 8);
             if (t.key.threads != 1) name += fmt::format(", {} threads", t.key.threads);
-            ModelTask task = model_task(name, database.records(t.key, Machine{}));
+            ModelTask task = model_task(name, database.records(t.key, Machine{}), version);
             if (task.features.size() >= 2) all.push_back(std::move(task));
         }
     }
@@ -100,6 +111,20 @@ std::vector<std::string> cells(const std::string &name, const Accuracy &l, const
             number(a.top_1)};
 }
 
+// What scores by chance reach: half of the pairs, of the 30 fastest the part that 30 of all candidates hold, and as first choice the mean.
+std::string chance_text(const std::vector<ModelTask> &tasks) {
+    double recall = 0, top_1 = 0, counted = 0;
+    for (const ModelTask &t : tasks) {
+        const auto n = static_cast<double>(t.seconds.size());
+        if (n < 30) continue;
+        double sum = 0;
+        for (const float q : qualities(t.seconds)) sum += q;
+        recall += std::min(30.0, n) / n, top_1 += sum / n, counted++;
+    }
+    if (counted == 0) return "";
+    return fmt::format("chance: pairs 0.500, recall@30 {:.3f}, top-1 {:.3f}\n", recall / counted, top_1 / counted);
+}
+
 // That there will be a task for each fold, as far as it can be told before measuring for an hour. A database that is not there, or is
 // damaged, is an error here too.
 void check_folds(const LearnArguments &a) {
@@ -115,7 +140,7 @@ void check_folds(const LearnArguments &a) {
         }
     }
     if (a.measure) {
-        for (const TrainingTask &t : tasks_to_measure(a)) add(task_key(t.op, target_of(a).machine, 1, {}));
+        for (const TrainingTask &t : tasks_to_measure(a)) add(task_key(t.op, machine_of(a), 1, {}));
     }
     if (tasks.empty()) throw UserError("there is nothing to learn from: the databases hold no task of two candidates");
     if (a.folds > 1 && tasks.size() < static_cast<size_t>(a.folds))
@@ -152,7 +177,7 @@ void learn(const LearnArguments &a) {
                               {"analytical_top_1", v.analytical[i].top_1}});
         }
         table.row(cells("mean", mean(v.learned), mean(v.analytical)));
-        if (a.json != "-") std::cout << table.text() << "chance: pairs 0.500\n";
+        if (a.json != "-") std::cout << table.text() << chance_text(tasks);
     }
     write_file_atomically(a.out, CostModel::learn(tasks, a.trees).save());
     size_t candidates = 0;
@@ -179,8 +204,10 @@ void add_learn(CLI::App &app) {
         ->check(above_zero())
         ->capture_default_str();
     command
-        ->add_option("--target", a->target,
-                     "the machine to measure for: the host, or a level that it can run, such as x86-64-avx2")
+        ->add_option(
+            "--target", a->target,
+            "the machine to measure for: the host, a level that it can run, such as x86-64-avx2, or a simulated "
+            "chip, chip:small; of a chip and of processors there are models of their own")
         ->capture_default_str();
     command->add_option("--only", a->only, "measure tasks whose name contains this")->type_name("TEXT");
     command
@@ -194,6 +221,7 @@ void add_learn(CLI::App &app) {
     command->add_flag("--quiet", a->quiet, "no progress bar");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko learn --db learn.db --out cost-model.ubj\n"
+                       "  kumiko learn --target chip:small --trials 120 --rounds 120 --db chip.db --out chip.ubj\n"
                        "  kumiko learn --no-measure --db mine.db --db learn.db --out mine.ubj\n"
                        "  kumiko tune matmul --shape m=512,n=512,k=512 --cost-model mine.ubj\n"
                        "Control-C ends it; the same command goes on from there.");

@@ -1,5 +1,7 @@
 #include "autotune/model/cost_model.h"
 
+#include "autotune/features/chip_features.h"
+#include "autotune/features/feature_sets.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -15,19 +17,34 @@ namespace {
 
 constexpr size_t enough_to_learn = 6; // measurements of the task itself
 
-Rows rows_of(const std::vector<Features> &candidates) {
+Rows rows_of(const std::vector<Features> &candidates, int version) {
     Rows rows;
     for (const Features &f : candidates) {
-        if (f.version != features_version)
-            throw InternalError("features of version " + std::to_string(f.version) + " where " +
-                                std::to_string(features_version) + " are meant");
+        if (f.version != version)
+            throw UserError("a cost model that learnt from features of " + describe_features(version) +
+                            ", cannot judge a candidate whose features are of " + describe_features(f.version));
         rows.add(f.values);
     }
     return rows;
 }
 
-std::vector<std::pair<std::string, double>> named(const std::vector<float> &contributions) {
-    const std::vector<std::string> &names = feature_names();
+// What the scores of candidates with features of that version begin with.
+std::vector<float> beginnings(const std::vector<Features> &candidates, int version) {
+    const FeatureSet *set = find_features(version);
+    std::vector<float> all;
+    for (const Features &f : candidates) all.push_back(set->begin(f));
+    return all;
+}
+
+// Contributions of trees to one score, and what it begins with.
+std::vector<float> with_beginning(std::vector<float> contributions, const Features &features) {
+    const FeatureSet *set = find_features(features.version);
+    if (set->base < contributions.size()) contributions[set->base] += set->begin(features);
+    return contributions;
+}
+
+std::vector<std::pair<std::string, double>> named(const std::vector<float> &contributions, int version) {
+    const std::vector<std::string> &names = find_features(version)->names;
     std::vector<std::pair<std::string, double>> all;
     for (size_t i = 0; i < names.size() && i < contributions.size(); i++) {
         if (contributions[i] != 0) all.emplace_back(names[i], contributions[i]);
@@ -59,22 +76,29 @@ TreeOptions CostModel::default_options() {
 
 CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOptions &options) {
     Rows rows;
-    std::vector<float> quality;
+    std::vector<float> quality, offsets;
     std::vector<size_t> groups;
+    int version = 0;
     for (const ModelTask &task : tasks) {
         if (task.features.size() < 2) continue;
-        const Rows own = rows_of(task.features);
+        if (groups.empty()) version = task.features[0].version;
+        if (!find_features(version))
+            throw UserError("nothing can be learnt from features of " + describe_features(version));
+        const Rows own = rows_of(task.features, version);
         rows.columns = own.columns;
         rows.values.insert(rows.values.end(), own.values.begin(), own.values.end());
         const std::vector<float> q = qualities(task.seconds);
         quality.insert(quality.end(), q.begin(), q.end());
+        const std::vector<float> begin = beginnings(task.features, version);
+        if (find_features(version)->weight > 0) offsets.insert(offsets.end(), begin.begin(), begin.end());
         groups.push_back(q.size());
     }
     if (groups.empty())
         throw UserError("there is nothing to learn from: no task has two measured candidates with features");
     CostModel model;
-    model.trees_.order(rows, quality, groups, {}, options);
-    model.trees_.set_note("kumiko_features_version", std::to_string(features_version));
+    model.trees_.order(rows, quality, groups, offsets, options);
+    model.trees_.set_note("kumiko_features_version", std::to_string(version));
+    model.version_ = version;
     return model;
 }
 
@@ -82,12 +106,17 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
     CostModel model;
     model.trees_ = BoostedTrees::load(bytes, document);
     const std::string version = model.trees_.note("kumiko_features_version");
-    if (version != std::to_string(features_version))
+    for (const FeatureSet *set : {find_features(features_version), find_features(chip_features_version)}) {
+        if (version == std::to_string(set->version)) model.version_ = set->version;
+    }
+    if (!model.version_)
         throw UserError(document + " was learnt from features of version " + (version.empty() ? "unknown" : version) +
-                        "; this Kumiko has version " + std::to_string(features_version) + ": learn it anew");
-    if (model.trees_.columns() != feature_names().size())
+                        "; this Kumiko has version " + std::to_string(features_version) + " of nests, and " +
+                        std::to_string(chip_features_version) + " of programs of the chip: learn it anew");
+    const size_t columns = find_features(model.version_)->names.size();
+    if (model.trees_.columns() != columns)
         throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
-                        " features; this Kumiko has " + std::to_string(feature_names().size()) + ": learn it anew");
+                        " features; this Kumiko has " + std::to_string(columns) + ": learn it anew");
     return model;
 }
 
@@ -102,19 +131,29 @@ CostModel CostModel::load_file(const std::string &path) {
 std::string CostModel::save() const { return trees_.save(); }
 
 std::vector<float> CostModel::score(const std::vector<Features> &candidates) const {
-    return trees_.predict(rows_of(candidates));
+    if (empty()) return std::vector<float>(candidates.size(), 0.f);
+    std::vector<float> scores = trees_.predict(rows_of(candidates, version_));
+    const std::vector<float> begin = beginnings(candidates, version_);
+    for (size_t i = 0; i < scores.size(); i++) scores[i] += begin[i];
+    return scores;
 }
 
 std::vector<std::pair<std::string, double>> CostModel::contributions(const Features &features) const {
-    return named(trees_.contributions(features.values));
+    if (empty()) return {};
+    rows_of({features}, version_);
+    return named(with_beginning(trees_.contributions(features.values), features), version_);
 }
 
-TaskModel::TaskModel(std::shared_ptr<const CostModel> before) : before_(std::move(before)) {
+TaskModel::TaskModel(std::shared_ptr<const CostModel> before, int version)
+    : before_(std::move(before)), version_(version) {
     if (!before_) before_ = std::make_shared<CostModel>();
+    if (!before_->empty() && before_->version() != version_)
+        throw UserError("the cost model learnt from features of " + describe_features(before_->version()) +
+                        "; candidates here have those of " + describe_features(version_));
 }
 
 void TaskModel::tell(const Features &features, double seconds) {
-    if (features.version != features_version) return;
+    if (features.version != version_) return;
     told_.push_back(features);
     seconds_.push_back(seconds);
 }
@@ -128,7 +167,8 @@ void TaskModel::learn() {
     o.keep_columns = 0.5;
     o.min_weight = 0.3;
     trees_ = BoostedTrees();
-    trees_.order(rows_of(told_), qualities(seconds_), {told_.size()}, before_->score(told_), o);
+    trees_.order(rows_of(told_, version_), qualities(seconds_), {told_.size()},
+                 before_->empty() ? beginnings(told_, version_) : before_->score(told_), o);
     learnt_ = told_.size();
 }
 
@@ -139,24 +179,24 @@ std::vector<float> TaskModel::score(const std::vector<Features> &candidates, con
         for (size_t i = 0; i < scores.size(); i++)
             scores[i] = static_cast<float>(-std::log2(std::max(estimates[i], 1e-12)));
         if (learnt_ == 0) return scores;
-        std::fill(scores.begin(), scores.end(), 0.f);
+        scores = beginnings(candidates, version_);
     } else {
         scores = before_->score(candidates);
     }
-    const std::vector<float> own = trees_.predict(rows_of(candidates));
+    const std::vector<float> own = trees_.predict(rows_of(candidates, version_));
     for (size_t i = 0; i < scores.size(); i++) scores[i] += own[i];
     return scores;
 }
 
 std::vector<std::pair<std::string, double>> TaskModel::contributions(const Features &features) {
     learn();
-    std::vector<float> all(feature_names().size(), 0.f);
+    std::vector<float> all(find_features(version_)->names.size(), 0.f);
     const auto add = [&](const std::vector<float> &part) {
         for (size_t i = 0; i < all.size() && i < part.size(); i++) all[i] += part[i];
     };
     if (trees_.trained()) add(trees_.contributions(features.values));
-    std::vector<std::pair<std::string, double>> result = named(all);
-    if (before_->empty()) return result;
+    std::vector<std::pair<std::string, double>> result = named(all, version_);
+    if (before_->empty()) return named(with_beginning(all, features), version_);
     for (const auto &[name, value] : before_->contributions(features)) {
         const auto found = std::find_if(result.begin(), result.end(), [&](const auto &r) { return r.first == name; });
         if (found == result.end())

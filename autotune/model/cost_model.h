@@ -25,30 +25,35 @@ class CostModel {
 public:
     CostModel() = default; // knows nothing: scores are 0
 
-    // The one that comes with Kumiko; made by `kumiko learn`.
-    static std::shared_ptr<const CostModel> shipped();
-    // Throws UserError when it is no model, or one of other features.
+    // The one that comes with Kumiko for features of a version that it has (features/feature_sets.h); made by `kumiko learn`.
+    static std::shared_ptr<const CostModel> shipped(int features_version = kumiko::features_version);
+    // Throws UserError when it is no model, or one of features that this Kumiko does not have.
     static CostModel load(const std::string &bytes, const std::string &document = "the cost model");
     static CostModel load_file(const std::string &path);
     std::string save() const;
 
+    // Throws UserError when the tasks have features of several kinds, or none two of them.
     static CostModel learn(const std::vector<ModelTask> &tasks, const TreeOptions &options = default_options());
     static TreeOptions default_options();
 
     bool empty() const { return !trees_.trained(); }
-    // Greater is faster; comparable only among candidates of one task.
+    int version() const { return version_; } // of the features that it learnt from; 0: it knows nothing
+    // Greater is faster; comparable only among candidates of one task. Throws UserError for features of another version.
     std::vector<float> score(const std::vector<Features> &candidates) const;
     // What speaks for and against one, the strongest first.
     std::vector<std::pair<std::string, double>> contributions(const Features &features) const;
 
 private:
     BoostedTrees trees_;
+    int version_ = 0;
 };
 
 // A model while a task is tuned.
 class TaskModel {
 public:
-    explicit TaskModel(std::shared_ptr<const CostModel> before);
+    // `version`: of the features of the task's candidates; null and models that know nothing suit any. Throws UserError where `before`
+    // learnt from others.
+    explicit TaskModel(std::shared_ptr<const CostModel> before, int version = features_version);
 
     void tell(const Features &features, double seconds);
     // Greater is faster. `estimates`: the analytical seconds, which are all there is when nothing was learnt.
@@ -59,6 +64,7 @@ private:
     void learn();
 
     std::shared_ptr<const CostModel> before_;
+    int version_;
     BoostedTrees trees_;
     std::vector<Features> told_;
     std::vector<double> seconds_;

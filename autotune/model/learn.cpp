@@ -5,10 +5,10 @@
 
 namespace kumiko {
 
-ModelTask model_task(const std::string &name, const std::vector<Record> &records) {
+ModelTask model_task(const std::string &name, const std::vector<Record> &records, int version) {
     ModelTask task{name, {}, {}, {}};
     for (const Record &r : records) {
-        if (r.features.version != features_version) continue;
+        if (r.features.version != version) continue;
         task.features.push_back(r.features);
         task.seconds.push_back(r.outcome == Outcome::Ok ? r.timing.least : std::numeric_limits<double>::infinity());
         task.estimates.push_back(r.estimated_seconds);

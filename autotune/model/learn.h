@@ -9,8 +9,8 @@
 
 namespace kumiko {
 
-// The records that have features; those that failed are kept, as infinitely slow.
-ModelTask model_task(const std::string &name, const std::vector<Record> &records);
+// The records that have features of that version; those that failed are kept, as infinitely slow.
+ModelTask model_task(const std::string &name, const std::vector<Record> &records, int version = features_version);
 
 struct Validation {
     std::vector<std::string> tasks;

@@ -1,29 +1,46 @@
+#include "autotune/features/chip_features.h"
+#include "autotune/features/feature_sets.h"
 #include "autotune/model/cost_model.h"
+#include "support/error.h"
 
-// The file's bytes, between two symbols.
-asm(".pushsection .rodata\n"
-    ".balign 16\n"
-    "kumiko_shipped_cost_model:\n"
-    ".incbin \"" KUMIKO_COST_MODEL "\"\n"
-    "kumiko_shipped_cost_model_end:\n"
-    ".byte 0\n"
-    ".globl kumiko_shipped_cost_model\n"
-    ".globl kumiko_shipped_cost_model_end\n"
-    ".hidden kumiko_shipped_cost_model\n"
-    ".hidden kumiko_shipped_cost_model_end\n"
-    ".popsection\n");
+// A file's bytes, between two symbols.
+#define KUMIKO_SHIPPED(name, file)                                                                                     \
+    asm(".pushsection .rodata\n"                                                                                       \
+        ".balign 16\n" #name ":\n"                                                                                     \
+        ".incbin \"" file "\"\n" #name "_end:\n"                                                                       \
+        ".byte 0\n"                                                                                                    \
+        ".globl " #name "\n"                                                                                           \
+        ".globl " #name "_end\n"                                                                                       \
+        ".hidden " #name "\n"                                                                                          \
+        ".hidden " #name "_end\n"                                                                                      \
+        ".popsection\n");                                                                                              \
+    extern "C" const char name[], name##_end[];
 
-extern "C" const char kumiko_shipped_cost_model[], kumiko_shipped_cost_model_end[];
+KUMIKO_SHIPPED(kumiko_shipped_cost_model, KUMIKO_COST_MODEL)
+KUMIKO_SHIPPED(kumiko_shipped_chip_cost_model, KUMIKO_CHIP_COST_MODEL)
 
 namespace kumiko {
 
-std::shared_ptr<const CostModel> CostModel::shipped() {
-    // Never destroyed: XGBoost's trees need what belongs to the thread, which ends before what is static.
-    static const auto *const model = [] {
-        const std::string bytes(kumiko_shipped_cost_model, kumiko_shipped_cost_model_end);
-        return new std::shared_ptr(
-            std::make_shared<const CostModel>(load(bytes, "the cost model that comes with Kumiko")));
-    }();
+namespace {
+
+// Never destroyed: XGBoost's trees need what belongs to the thread, which ends before what is static.
+const auto *load_shipped(const char *begin, const char *end, const char *document) {
+    return new std::shared_ptr(std::make_shared<const CostModel>(CostModel::load(std::string(begin, end), document)));
+}
+
+} // namespace
+
+std::shared_ptr<const CostModel> CostModel::shipped(int features_version) {
+    if (features_version == chip_features_version) {
+        static const auto *const model =
+            load_shipped(kumiko_shipped_chip_cost_model, kumiko_shipped_chip_cost_model_end,
+                         "the cost model of chips that comes with Kumiko");
+        return *model;
+    }
+    if (features_version != kumiko::features_version)
+        throw UserError("no cost model comes with Kumiko for features of " + describe_features(features_version));
+    static const auto *const model =
+        load_shipped(kumiko_shipped_cost_model, kumiko_shipped_cost_model_end, "the cost model that comes with Kumiko");
     return *model;
 }
 

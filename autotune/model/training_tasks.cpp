@@ -100,9 +100,54 @@ constexpr std::pair<const char *, const char *> tasks[] = {
     {"add", R"({"n": 500000})"},
 };
 
-} // namespace
+constexpr std::pair<const char *, const char *> tasks_of_chips[] = {
+    {"matmul", R"({"m": 128, "n": 128, "k": 128, "type": "f16", "output": "f32", "transpose_b": true})"},
+    {"matmul", R"({"m": 256, "n": 256, "k": 128, "type": "f16", "output": "f32", "transpose_b": true})"},
+    {"matmul", R"({"m": 64, "n": 512, "k": 256, "type": "f16", "transpose_b": true})"},
+    {"matmul", R"({"m": 384, "n": 128, "k": 320, "type": "f16", "output": "f32"})"},
+    {"matmul", R"({"m": 100, "n": 200, "k": 150, "type": "f16", "output": "f32", "transpose_b": true})"},
+    {"matmul", R"({"m": 192, "n": 96, "k": 512, "type": "f16", "transpose_b": true, "activation": "relu"})"},
+    {"matmul", R"({"m": 64, "n": 128, "k": 64, "output": "f32", "transpose_b": true})"},
+    {"matmul", R"({"m": 128, "n": 64, "k": 128})"},
+    {"matmul", R"({"m": 32, "n": 768, "k": 192, "type": "f16", "output": "f32", "transpose_b": true})"},
+    {"matmul", R"({"m": 512, "n": 64, "k": 64, "type": "f16", "output": "f32", "transpose_b": true})"},
+    {"conv2d", R"({"c": 32, "h": 14, "w": 14, "o": 32, "padding": 1, "type": "f16", "output": "f32"})"},
+    {"conv2d", R"({"c": 16, "h": 28, "w": 28, "o": 32, "padding": 1, "type": "f16", "output": "f32"})"},
+    {"conv2d", R"({"c": 64, "h": 14, "w": 14, "o": 64, "kh": 1, "kw": 1, "type": "f16", "output": "f32"})"},
+    {"conv2d", R"({"c": 32, "h": 20, "w": 20, "o": 64, "stride": 2, "padding": 1, "type": "f16", "output": "f32"})"},
+    {"conv2d", R"({"c": 48, "h": 10, "w": 10, "o": 96, "padding": 1, "type": "f16"})"},
+    {"conv2d",
+     R"({"c": 8, "h": 24, "w": 24, "o": 16, "kh": 5, "kw": 5, "padding": 2, "type": "f16", "output": "f32"})"},
+    {"conv2d", R"({"c": 16, "h": 12, "w": 12, "o": 16, "padding": 1})"},
+    {"depthwise_conv2d", R"({"c": 32, "h": 14, "w": 14, "padding": 1})"},
+    {"depthwise_conv2d", R"({"c": 48, "h": 20, "w": 20, "padding": 1})"},
+    {"depthwise_conv2d", R"({"c": 16, "h": 28, "w": 28, "kh": 5, "kw": 5, "padding": 2})"},
+    {"depthwise_conv2d", R"({"c": 64, "h": 14, "w": 14, "stride": 2, "padding": 1})"},
+    {"depthwise_conv2d", R"({"c": 32, "h": 16, "w": 16, "padding": 1, "type": "f16", "output": "f16"})"},
+    {"softmax", R"({"m": 128, "n": 128})"},
+    {"softmax", R"({"m": 64, "n": 512})"},
+    {"softmax", R"({"m": 256, "n": 100})"},
+    {"softmax", R"({"m": 16, "n": 2048})"},
+    {"log_softmax", R"({"m": 96, "n": 256})"},
+    {"layer_norm", R"({"m": 64, "n": 256})"},
+    {"layer_norm", R"({"m": 32, "n": 1024})"},
+    {"layer_norm", R"({"m": 128, "n": 192, "type": "f16"})"},
+    {"rms_norm", R"({"m": 64, "n": 384})"},
+    {"rms_norm", R"({"m": 200, "n": 128})"},
+    {"reduce", R"({"shape": [64, 512], "axes": [1]})"},
+    {"reduce", R"({"shape": [128, 300], "axes": [0]})"},
+    {"reduce", R"({"shape": [16, 64, 64], "axes": [1, 2], "kind": "max"})"},
+    {"reduce", R"({"shape": [500, 64], "axes": [1], "kind": "mean"})"},
+    {"reduce", R"({"shape": [8, 4096], "axes": [1]})"},
+    {"reduce", R"({"shape": [20, 50, 40], "axes": [1]})"},
+    {"max_pool", R"({"c": 32, "h": 28, "w": 28})"},
+    {"transpose", R"({"m": 128, "n": 256})"},
+    {"gelu", R"({"n": 32768})"},
+    {"add", R"({"n": 50000})"},
+};
 
-std::vector<TrainingTask> training_tasks() {
+template<size_t N>
+std::vector<TrainingTask> all_of(const std::pair<const char *, const char *> (&tasks)[N]) {
     std::vector<TrainingTask> all;
     for (const auto &[op, text] : tasks) {
         const Json parameters(nlohmann::json::parse(text));
@@ -116,5 +161,10 @@ std::vector<TrainingTask> training_tasks() {
     }
     return all;
 }
+
+} // namespace
+
+std::vector<TrainingTask> training_tasks() { return all_of(tasks); }
+std::vector<TrainingTask> chip_training_tasks() { return all_of(tasks_of_chips); }
 
 } // namespace kumiko

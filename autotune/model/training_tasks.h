@@ -15,5 +15,7 @@ struct TrainingTask {
 };
 
 std::vector<TrainingTask> training_tasks();
+// For chips, with every template of theirs, and shapes that are simulated in a tenth of a second; those of `tune-chip` are not among them.
+std::vector<TrainingTask> chip_training_tasks();
 
 } // namespace kumiko

@@ -1,6 +1,7 @@
 #include "autotune/report/numbers.h"
 
 #include "autotune/failure.h"
+#include "autotune/features/feature_sets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -56,6 +57,10 @@ ChanceCurve chance_curve(const std::vector<Record> &records) {
     return curve;
 }
 
+bool judges(const CostModel &model, const Features &features) {
+    return !model.empty() && features.version == model.version() && is_current(features);
+}
+
 Numbers numbers_of(std::vector<Record> records, const CostModel &model) {
     Numbers n;
     std::stable_sort(records.begin(), records.end(),
@@ -97,16 +102,12 @@ Numbers numbers_of(std::vector<Record> records, const CostModel &model) {
         n.predicted.push_back(r.predicted.value_or(unknown));
         n.estimated.push_back(r.estimated_seconds > 0 ? r.estimated_seconds : unknown);
         n.scored.push_back(unknown);
-        if (!model.empty() && r.features.version == features_version &&
-            r.features.values.size() == feature_names().size())
-            features.push_back(r.features);
+        if (judges(model, r.features)) features.push_back(r.features);
     }
     if (features.empty()) return n;
     const std::vector<float> scores = model.score(features);
     for (size_t i = 0, k = 0; i < n.judged.size(); i++) {
-        if (n.judged[i].features.version == features_version &&
-            n.judged[i].features.values.size() == feature_names().size())
-            n.scored[i] = scores[k++];
+        if (judges(model, n.judged[i].features)) n.scored[i] = scores[k++];
     }
     return n;
 }
@@ -126,7 +127,8 @@ std::vector<Contribution> contributions_of(const CostModel &model, const Feature
     for (const auto &[name, part] : model.contributions(best)) all[name].part = part;
     for (const auto &[name, part] : model.contributions(other)) all[name].other_part = part;
     std::vector<Contribution> sorted;
-    const std::vector<std::string> &names = feature_names();
+    const FeatureSet *set = find_features(best.version);
+    const std::vector<std::string> names = set ? set->names : std::vector<std::string>();
     for (size_t i = 0; i < names.size() && i < best.values.size() && i < other.values.size(); i++) {
         const auto found = all.find(names[i]);
         if (found == all.end()) continue;

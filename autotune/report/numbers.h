@@ -42,6 +42,9 @@ struct Numbers {
     std::vector<double> scored; // by the model given, before it learnt from this task
 };
 
+// Whether the model is one for such features.
+bool judges(const CostModel &model, const Features &features);
+
 // Requires records of one task, in any order; `model` may know nothing.
 Numbers numbers_of(std::vector<Record> records, const CostModel &model);
 

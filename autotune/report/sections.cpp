@@ -240,9 +240,7 @@ std::string best_section(const Subject &s) {
 std::string reasons_section(const Subject &s) {
     const Numbers &n = s.numbers;
     std::string h = "<h3>Why the model likes it</h3>\n";
-    const auto has_features = [](const std::optional<Record> &r) {
-        return r && r->features.version == features_version && r->features.values.size() == feature_names().size();
-    };
+    const auto has_features = [&](const std::optional<Record> &r) { return r && judges(s.model, r->features); };
     if (s.model.empty()) return h + "<p>No cost model is at hand.</p>\n";
     if (!has_features(n.best) || !has_features(n.begun))
         return h + "<p>The best candidate and the default one are not both known with features of this Kumiko's "
