@@ -35,21 +35,28 @@ Schedule plain_schedule(const Op &op, const Machine &machine) {
     return space->schedule(space->from_json(point));
 }
 
-// The op by Winograd's products, where those pay: windows of 3 by 3 that stand side by side, with tiles and channels enough that the
-// transforms, and weights four times as many, cost less than what they save; where the image has few large tiles, small ones.
+// The op by Winograd's products, where those pay: windows of 3 by 3 of enough channels, whose products become a quarter fewer at least
+// and are of enough tiles for each of the transformed weights, which are more.
 std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
     if (c.op != "conv2d") return {};
     const auto is = [&](const char *name, const Json &value) { return c.parameters.at(name) == value; };
     const auto number = [&](const char *name) { return c.parameters.at(name).get<int64_t>(); };
-    if (!is("kh", 3) || !is("kw", 3) || !is("stride", 1) || !is("dilation", 1) || !is("groups", 1) ||
-        !is("type", "f32") || !is("layout", "nchw"))
+    const int64_t stride = number("stride");
+    if (!is("kh", 3) || !is("kw", 3) || stride > 2 || !is("dilation", 1) || !is("groups", 1) || !is("type", "f32") ||
+        !is("layout", "nchw") || number("c") < 16 || number("o") < 16)
         return {};
-    const auto tiles = [&](int64_t side) {
-        return ((number("h") + side - 1) / side) * ((number("w") + side - 1) / side) * number("n");
-    };
-    if (tiles(2) < 16 || number("c") < 16 || number("o") < 16) return {};
-    Json p = {{"tile", tiles(4) < 16 ? 2 : 4}, {"layout", layout}};
-    for (const char *name : {"n", "c", "h", "w", "o", "padding", "bias", "residual", "activation", "type"})
+    const auto results = [&](const char *size) { return (number(size) + 2 * number("padding") - 3) / stride + 1; };
+    const int64_t height = results("h"), width = results("w");
+    int64_t fewest = 9 * height * width * 3 / 4, best = 0;
+    for (int64_t tile : {2, 4}) {
+        const int64_t tiles = ((height + tile - 1) / tile) * ((width + tile - 1) / tile),
+                      side = stride * (tile - 1) + 3;
+        if (tiles * number("n") < 16 || tiles * side * side > fewest) continue;
+        best = tile, fewest = tiles * side * side;
+    }
+    if (best == 0) return {};
+    Json p = {{"tile", best}, {"layout", layout}};
+    for (const char *name : {"n", "c", "h", "w", "o", "stride", "padding", "bias", "residual", "activation", "type"})
         p[name] = c.parameters.at(name);
     return ops::make("winograd_conv2d", p);
 }

@@ -44,8 +44,9 @@ Op conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, co
           const Conv2dOptions &options = {});
 
 // conv2d with a window of 3 × 3 by Winograd's minimal filtering, F(tile × tile, 3 × 3), tile 2 or 4: 16 products for 4 results or 36 for
-// 16, where the direct sum takes 9 for each. X, W, Y, bias, residual, activation and layout as in conv2d, f32 or f64; stride, dilation
-// and groups 1, all of one type, without a pool. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
+// 16, where the direct sum takes 9 for each; with a stride of 2 both ways 25 for 4 or 81 for 16, as each axis is one of windows of 2 and
+// one of 1. X, W, Y, bias, residual, activation and layout as in conv2d, f32 or f64; dilation and groups 1, all of one type, without a
+// pool. Sums are of other terms than the direct one's, so NaN and infinity spread over tiles, and results differ by rounding. The
 // sum S, before bias, residual and activation, is Aᵀ (Σc (G w Gᵀ) ⊙ (Bᵀ x B)) A for each tile, and with |·| of every entry
 //
 //   |S − exact| ≤ (C + 32) · u · |Aᵀ| (Σc (|G| |w| |Gᵀ|) ⊙ (|Bᵀ| |x| |B|)) |A|

@@ -12,13 +12,14 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-// The transforms of Winograd's minimal filtering F(m, 3), Lavin and Gray 2015: m results of a window of 3 by m + 2 products,
-// Y = Aᵀ ((G g) · (Bᵀ d)).
+// Minimal filtering of one dimension, Y = Aᵀ ((G g) · (Bᵀ d)): the results of a tile by one product for each row of Bᵀ. Rows of Bᵀ
+// beyond those of G take the last of these.
 struct Transforms {
     Matrix input, weights, output; // Bᵀ, G, Aᵀ
 };
 
-const Transforms &transforms_of(int tile) {
+// Winograd's F(m, 3), Lavin and Gray 2015: m results of windows of 3 side by side, by m + 2 products.
+const Transforms &side_by_side(int tile) {
     static const Transforms two = {{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
                                    {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
                                    {{1, 1, 1, 0}, {0, 1, -1, -1}}};
@@ -36,6 +37,31 @@ const Transforms &transforms_of(int tile) {
          {1.0 / 24, -1.0 / 12, 1.0 / 6},
          {0, 0, 1}},
         {{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}};
+    return tile == 2 ? two : four;
+}
+
+// m results of windows of 3 that stand two apart, by 2 m + 1 products: pixels of even number meet the outer two weights, which is
+// F(m, 2), at 0, 1, infinity, and with four results at -1 and 2; those of odd number meet the middle one, each in a product of its own.
+const Transforms &two_apart(int tile) {
+    static const Transforms two = {
+        {{1, 0, -1, 0, 0}, {0, 0, 1, 0, 0}, {0, 0, -1, 0, 1}, {0, 1, 0, 0, 0}, {0, 0, 0, 1, 0}},
+        {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}},
+        {{1, 1, 0, 1, 0}, {0, 1, 1, 0, 1}}};
+    static const Transforms four = {
+        {{2, 0, -1, 0, -2, 0, 1, 0, 0},
+         {0, 0, -2, 0, -1, 0, 1, 0, 0},
+         {0, 0, 2, 0, -3, 0, 1, 0, 0},
+         {0, 0, -1, 0, 0, 0, 1, 0, 0},
+         {0, 0, 2, 0, -1, 0, -2, 0, 1},
+         {0, 1, 0, 0, 0, 0, 0, 0, 0},
+         {0, 0, 0, 1, 0, 0, 0, 0, 0},
+         {0, 0, 0, 0, 0, 1, 0, 0, 0},
+         {0, 0, 0, 0, 0, 0, 0, 1, 0}},
+        {{1.0 / 2, 0, 0}, {-1.0 / 2, 0, -1.0 / 2}, {-1.0 / 6, 0, 1.0 / 6}, {1.0 / 6, 0, 1.0 / 3}, {0, 0, 1}, {0, 1, 0}},
+        {{1, 1, 1, 1, 0, 1, 0, 0, 0},
+         {0, 1, -1, 2, 0, 0, 1, 0, 0},
+         {0, 1, 1, 4, 0, 0, 0, 1, 0},
+         {0, 1, -1, 8, 1, 0, 0, 0, 1}}};
     return tile == 2 ? two : four;
 }
 
@@ -72,7 +98,10 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     };
     legal(t == f32 || t == f64, fmt::format("the type is {}", type_name(t)), "f32 or f64, conv2d for others");
     legal(tile == 2 || tile == 4, fmt::format("tile is {}", tile), "2 or 4");
-    legal(o.stride_y == 1 && o.stride_x == 1, "the stride is not 1", "1, conv2d for others");
+    const int stride = o.stride_y;
+    legal(o.stride_x == stride && (stride == 1 || stride == 2),
+          fmt::format("the stride is {} down and {} across", o.stride_y, o.stride_x),
+          "1 or 2 both ways, conv2d for others");
     legal(o.dilation_y == 1 && o.dilation_x == 1, "the dilation is not 1", "1, conv2d for others");
     legal(o.groups == 1, "there are groups", "one group, conv2d for others");
     const auto own = [&](Type of) { return of.bits() == 0 || of == t; };
@@ -85,12 +114,12 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
             throw UserError(
                 fmt::format("winograd_conv2d: the {} of the input is {} with its padding; legal is 3 or more", what,
                             *n + before + after));
-        return Halide::Internal::simplify(size + (before + after - 2));
+        return Halide::Internal::simplify((size + (before + after - 3)) / stride + 1);
     };
     const Expr height = results("height", H, o.pad_top, o.pad_bottom);
     const Expr width = results("width", W, o.pad_left, o.pad_right);
-    const Transforms &matrices = transforms_of(tile);
-    const int n = tile + 2;
+    const Transforms &matrices = stride == 1 ? side_by_side(tile) : two_apart(tile);
+    const int n = static_cast<int>(matrices.input.size()), distinct = static_cast<int>(matrices.weights.size());
 
     Axis image("n", N), c("c", C), filter("o", O), yi("y", H), xi("x", W);
     Axis u("u", n), v("v", n), i("i", n), j("j", n), a("a", tile),
@@ -107,17 +136,20 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     Tensor K = input("W", t, last ? std::vector<Axis>{ky, kx, c, filter} : std::vector<Axis>{filter, c, ky, kx});
     const auto weight = [&](int dy, int dx) -> Expr { return last ? K(dy, dx, c, filter) : K(filter, c, dy, dx); };
 
-    Tensor U = compute("W_points", {u, v, filter, c}, row_times(matrices.weights, u, t, [&](int ky) {
-                           return row_times(matrices.weights, v, t, [&](int kx) { return weight(ky, kx); });
+    const Axis wu("u", distinct), wv("v", distinct);
+    const auto weights_of = [&](const Axis &point) { return distinct < n ? min(point, distinct - 1) : Expr(point); };
+    Tensor U = compute("W_points", {wu, wv, filter, c}, row_times(matrices.weights, wu, t, [&](int ky) {
+                           return row_times(matrices.weights, wv, t, [&](int kx) { return weight(ky, kx); });
                        }));
     Tensor P = zero_padded(X, {yi, xi});
-    Tensor rows = compute("X_rows", {image, ty, tx, u, j, c}, row_times(matrices.input, u, t, [&](int k) {
-                              return P.at(of_image(Expr(c), ty * tile + k - o.pad_top, tx * tile + j - o.pad_left));
-                          }));
+    Tensor rows = compute(
+        "X_rows", {image, ty, tx, u, j, c}, row_times(matrices.input, u, t, [&](int k) {
+            return P.at(of_image(Expr(c), ty * (tile * stride) + k - o.pad_top, tx * (tile * stride) + j - o.pad_left));
+        }));
     Tensor V = compute("X_points", {image, u, v, ty, tx, c},
                        row_times(matrices.input, v, t, [&](int k) { return rows(image, ty, tx, u, k, c); }));
-    Tensor M =
-        compute("products", {image, u, v, ty, tx, filter}, sum(V(image, u, v, ty, tx, c) * U(u, v, filter, c), c));
+    Tensor M = compute("products", {image, u, v, ty, tx, filter},
+                       sum(V(image, u, v, ty, tx, c) * U(weights_of(u), weights_of(v), filter, c), c));
     Tensor half = compute("Y_rows", {image, ty, tx, a, v, filter},
                           row_times(matrices.output, a, t, [&](int k) { return M(image, k, v, ty, tx, filter); }));
     Tensor tiles = compute("Y_tiles", {image, ty, tx, a, b, filter},

@@ -120,12 +120,13 @@ void add_other_convolutions(Table &table) {
               {size("n", "images", 1), size("c", "input channels"), size("h", "height of the input"),
                size("w", "width of the input"), size("o", "output channels"),
                integer("tile", 4, "results of a tile, both ways: 2 or 4"),
+               integer("stride", 1, "step of the window, both ways: 1 or 2"),
                integer("padding", 0, "zeros around the input, all sides"),
                flag("bias", "add a value to each output channel"),
                flag("residual", "add a tensor shaped like the output"), activation(), layout(), type()},
               [](const Arguments &a) {
                   Conv2dOptions o;
-                  o.padding(a.integer("padding"));
+                  o.stride(a.integer("stride")).padding(a.integer("padding"));
                   o.layout = layout_of(a);
                   o.bias = a.flag("bias"), o.residual = a.flag("residual");
                   o.activation = a.text("activation");

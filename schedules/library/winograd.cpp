@@ -21,10 +21,11 @@ int64_t largest_divisor(int64_t n, int64_t most) {
 }
 
 // Tiles of the image are read with their channels as neighbours.
-void turn_patches(Schedule &s, const Machine &machine, const std::string &padded, int tile, int lanes) {
+void turn_patches(Schedule &s, const Machine &machine, const std::string &padded, int lanes) {
     // A few channels of one tile, though before X_rows has its place it counts as all of them.
     const Stage &products = stage_of(s.op(), "products");
-    const int64_t side = tile + 2, bytes = side * side * number(products, "c") * products.type.bytes();
+    const int64_t side = number(stage_of(s.op(), "X_rows"), "j");
+    const int64_t bytes = side * side * number(products, "c") * products.type.bytes();
     const char *level = "L3";
     for (const char *l : {"L2", "L1"}) {
         if (machine.find_level(l) && bytes <= cache_bytes(machine, l, 0)) level = l;
@@ -52,15 +53,22 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const int64_t sums = vectors > 2 ? 24 : registers;
     WinogradParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    p.tiles = Tile::nearest(std::min<int64_t>(sums / vectors, down * across), up_to(16, down * across));
-    // What a block of rows brings in and leaves stays in the third cache, with room for the weights, which each block reads; where
-    // those have none, one block reads them once.
+    // What a block of rows brings in and leaves stays in the second cache, if its tiles are enough for the weights, which each block
+    // reads; else in the third, with room for the weights; where those have none, one block reads them once.
     const int64_t points = number(products, "u") * number(products, "v");
     const int64_t channels = number(products, "c"), bytes = products.type.bytes();
-    const int64_t row = points * across * (channels + filters) * bytes;
-    const int64_t third = cache_bytes(machine, "L3", cache_bytes(machine, "L2", 512 << 10));
-    const bool once = points * channels * filters * bytes > third / 2;
-    p.rows = Tile::nearest(once ? down : largest_divisor(down, third / 8 / std::max<int64_t>(row, 1)), up_to(64, down));
+    const int64_t row = std::max<int64_t>(1, points * across * (channels + filters) * bytes);
+    const int64_t second = cache_bytes(machine, "L2", 512 << 10), third = cache_bytes(machine, "L3", second);
+    const Stage &weights = stage_of(op, "W_points");
+    const bool once = number(weights, "u") * number(weights, "v") * channels * filters * bytes > third / 2;
+    constexpr int64_t enough = 7;
+    int64_t rows = largest_divisor(down, std::max<int64_t>(1, second / 4 / row));
+    if (rows * across < enough) rows = largest_divisor(down, third / 8 / row);
+    if (once) rows = down;
+    p.rows = Tile::nearest(rows, up_to(64, down));
+    // As many tiles at once as registers hold, or a few less, so that the last of a block are as many.
+    const int64_t most = std::max<int64_t>(1, sums / vectors), groups = (rows * across + most - 1) / most;
+    p.tiles = Tile::nearest((rows * across + groups - 1) / groups, up_to(16, down * across));
     // Channels that come last are read as they lie; others are turned tile by tile, which a padded copy makes simple.
     const bool last = stage_of(op, "Y").axes.back().name() == "o";
     p.pad = last ? Choice("inline", {"inline", "whole"}) : Choice("whole", {"whole"});
@@ -134,7 +142,7 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
         if (p.parallel) share_out(X, {"n", last ? "y" : "c"}, threads_of(machine));
         X.vectorize(last ? "c" : "x", lanes);
     }
-    if (!last) turn_patches(s, machine, padded, tile, lanes);
+    if (!last) turn_patches(s, machine, padded, lanes);
 
     const std::string wide = std::to_string(p.vectors * lanes);
     const std::vector<std::string> order = {"u", "v", "o/" + wide, "c", "o%" + wide};

@@ -11,32 +11,49 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
+struct Shape {
+    int C, H, W, O, pad, tile, stride = 1;
+};
+
 // The transforms' entries without their signs.
-Matrix input_of(int tile) {
-    if (tile == 2) return {{1, 0, 1, 0}, {0, 1, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}};
+Matrix input_of(const Shape &s) {
+    if (s.stride == 2 && s.tile == 2)
+        return {{1, 0, 1, 0, 0}, {0, 0, 1, 0, 0}, {0, 0, 1, 0, 1}, {0, 1, 0, 0, 0}, {0, 0, 0, 1, 0}};
+    if (s.stride == 2)
+        return {{2, 0, 1, 0, 2, 0, 1, 0, 0}, {0, 0, 2, 0, 1, 0, 1, 0, 0}, {0, 0, 2, 0, 3, 0, 1, 0, 0},
+                {0, 0, 1, 0, 0, 0, 1, 0, 0}, {0, 0, 2, 0, 1, 0, 2, 0, 1}, {0, 1, 0, 0, 0, 0, 0, 0, 0},
+                {0, 0, 0, 1, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 1, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 1, 0}};
+    if (s.tile == 2) return {{1, 0, 1, 0}, {0, 1, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}};
     return {{4, 0, 5, 0, 1, 0}, {0, 4, 4, 1, 1, 0}, {0, 4, 4, 1, 1, 0},
             {0, 2, 1, 2, 1, 0}, {0, 2, 1, 2, 1, 0}, {0, 4, 0, 5, 0, 1}};
 }
 
-Matrix weights_of(int tile) {
-    if (tile == 2) return {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}, {0, 0, 1}};
-    const double s = 1.0 / 6, t = 1.0 / 12, f = 1.0 / 24;
+// One row for each row of the input's.
+Matrix weights_of(const Shape &shape) {
+    const double h = 0.5, s = 1.0 / 6, t = 1.0 / 12, f = 1.0 / 24;
+    if (shape.stride == 2 && shape.tile == 2) return {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}, {0, 1, 0}};
+    if (shape.stride == 2)
+        return {{h, 0, 0}, {h, 0, h}, {s, 0, s}, {s, 0, 2 * s}, {0, 0, 1}, {0, 1, 0}, {0, 1, 0}, {0, 1, 0}, {0, 1, 0}};
+    if (shape.tile == 2) return {{1, 0, 0}, {h, h, h}, {h, h, h}, {0, 0, 1}};
     return {{0.25, 0, 0}, {s, s, s}, {s, s, s}, {f, t, s}, {f, t, s}, {0, 0, 1}};
 }
 
-Matrix output_of(int tile) {
-    if (tile == 2) return {{1, 1, 1, 0}, {0, 1, 1, 1}};
+Matrix output_of(const Shape &s) {
+    if (s.stride == 2 && s.tile == 2) return {{1, 1, 0, 1, 0}, {0, 1, 1, 0, 1}};
+    if (s.stride == 2)
+        return {{1, 1, 1, 1, 0, 1, 0, 0, 0},
+                {0, 1, 1, 2, 0, 0, 1, 0, 0},
+                {0, 1, 1, 4, 0, 0, 0, 1, 0},
+                {0, 1, 1, 8, 1, 0, 0, 0, 1}};
+    if (s.tile == 2) return {{1, 1, 1, 0}, {0, 1, 1, 1}};
     return {{1, 1, 1, 1, 1, 0}, {0, 1, 1, 2, 2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, 1, 8, 8, 1}};
 }
 
-struct Shape {
-    int C, H, W, O, pad, tile;
-};
-
 // Of the result of filter o at (y, x), without the roundoff and the count of steps.
 double spread(const Shape &s, const float *X, const float *K, int o, int y, int x) {
-    const Matrix B = input_of(s.tile), G = weights_of(s.tile), A = output_of(s.tile);
-    const int n = s.tile + 2, top = y / s.tile * s.tile - s.pad, left = x / s.tile * s.tile - s.pad;
+    const Matrix B = input_of(s), G = weights_of(s), A = output_of(s);
+    const int n = int(B.size()), step = s.tile * s.stride;
+    const int top = y / s.tile * step - s.pad, left = x / s.tile * step - s.pad;
     double all = 0;
     for (int u = 0; u < n; u++) {
         for (int v = 0; v < n; v++) {
@@ -64,15 +81,19 @@ double spread(const Shape &s, const float *X, const float *K, int o, int y, int 
 }
 
 Op winograd(Type t, const Shape &s) {
-    return ops::winograd_conv2d(t, 1, s.C, s.H, s.W, s.O, s.tile, ops::Conv2dOptions().padding(s.pad));
+    return ops::winograd_conv2d(t, 1, s.C, s.H, s.W, s.O, s.tile, ops::Conv2dOptions().padding(s.pad).stride(s.stride));
+}
+
+Op direct(Type t, const Shape &s) {
+    return ops::conv2d(t, 1, s.C, s.H, s.W, s.O, 3, 3, ops::Conv2dOptions().padding(s.pad).stride(s.stride));
 }
 
 // The compiled kernel in float32 against the direct sum in float64.
 void check_bound(const Shape &s) {
     CAPTURE(s.C);
     CAPTURE(s.tile);
-    const Op op = winograd(f32, s),
-             exact = ops::conv2d(f64, 1, s.C, s.H, s.W, s.O, 3, 3, ops::Conv2dOptions().padding(s.pad));
+    CAPTURE(s.stride);
+    const Op op = winograd(f32, s), exact = direct(f64, s);
     std::vector<Buffer<>> in, wide;
     for (size_t i = 0; i < 2; i++) {
         in.push_back(make_input(op.inputs()[i], {}));
@@ -85,7 +106,7 @@ void check_bound(const Shape &s) {
     std::vector<Buffer<>> args = in;
     args.push_back(make_output(op, "Y", {}));
     compile(default_schedule(op, Machine::host()))(args);
-    const int height = s.H + 2 * s.pad - 2, width = s.W + 2 * s.pad - 2;
+    const int height = (s.H + 2 * s.pad - 3) / s.stride + 1, width = (s.W + 2 * s.pad - 3) / s.stride + 1;
     const auto *X = reinterpret_cast<const float *>(in[0].data()), *K = reinterpret_cast<const float *>(in[1].data());
     double worst = 0, largest = 0;
     for (int o = 0; o < s.O; o++) {
@@ -105,18 +126,19 @@ void check_bound(const Shape &s) {
 } // namespace
 
 TEST_CASE("Winograd's products are the convolution, whatever the tiles leave over") {
-    for (int tile : {2, 4}) {
+    for (const auto &[tile, stride] : {std::pair(2, 1), std::pair(4, 1), std::pair(2, 2), std::pair(4, 2)}) {
         for (const auto &[size, pad] :
              {std::pair(8, 1), std::pair(7, 1), std::pair(9, 0), std::pair(3, 0), std::pair(6, 2)}) {
-            const Shape s{3, size, size + 2, 5, pad, tile};
+            const Shape s{3, size, size + 2, 5, pad, tile, stride};
+            CAPTURE(tile);
+            CAPTURE(stride);
+            CAPTURE(size);
             const std::vector<Buffer<>> in = random_inputs(winograd(f64, s));
-            const Buffer<> ours = interpret(winograd(f64, s), in);
-            const Buffer<> direct =
-                interpret(ops::conv2d(f64, 1, s.C, s.H, s.W, s.O, 3, 3, ops::Conv2dOptions().padding(pad)), in);
-            REQUIRE(ours.number_of_elements() == direct.number_of_elements());
+            const Buffer<> ours = interpret(winograd(f64, s), in), meant = interpret(direct(f64, s), in);
+            REQUIRE(ours.number_of_elements() == meant.number_of_elements());
             double worst = 0;
             for (size_t i = 0; i < ours.number_of_elements(); i++)
-                worst = std::max(worst, std::abs(at_position(ours, int64_t(i)) - at_position(direct, int64_t(i))));
+                worst = std::max(worst, std::abs(at_position(ours, int64_t(i)) - at_position(meant, int64_t(i))));
             CHECK(worst < 1e-12);
         }
     }
@@ -127,15 +149,21 @@ TEST_CASE("Winograd's products in float32 stay within the bound") {
     check_bound({3, 9, 10, 8, 1, 4});
     check_bound({40, 14, 14, 24, 1, 4});
     check_bound({130, 7, 8, 16, 0, 4});
+    check_bound({3, 9, 10, 8, 1, 2, 2});
+    check_bound({3, 19, 20, 8, 1, 4, 2});
+    check_bound({130, 13, 9, 16, 0, 4, 2});
 }
 
 TEST_CASE("Winograd's products of halves and whole numbers are exact with small tiles, under any schedule") {
-    for (const auto &[more, layout] : {std::pair(false, ops::ImageLayout::NCHW),
-                                       {true, ops::ImageLayout::NCHW},
-                                       {false, ops::ImageLayout::NHWC},
-                                       {true, ops::ImageLayout::NHWC}}) {
+    const auto nchw = ops::ImageLayout::NCHW, nhwc = ops::ImageLayout::NHWC;
+    for (const auto &[more, layout, stride] : {std::tuple(false, nchw, 1),
+                                               {true, nchw, 1},
+                                               {false, nhwc, 1},
+                                               {true, nhwc, 1},
+                                               {true, nchw, 2},
+                                               {false, nhwc, 2}}) {
         ops::Conv2dOptions o;
-        o.padding(1), o.layout = layout;
+        o.padding(1).stride(stride), o.layout = layout;
         o.bias = o.residual = more;
         if (more) o.activation = "relu";
         const Op op = ops::winograd_conv2d(f32, 2, 12, 11, 14, 20, 2, o);
@@ -162,8 +190,11 @@ TEST_CASE("winograd_conv2d refuses what it is not for") {
         return refusal([&] { ops::winograd_conv2d(t, 1, 4, size, size, 4, tile, o); });
     };
     CHECK(told(3, {}) == "winograd_conv2d: tile is 3; legal is 2 or 4");
-    CHECK(told(4, ops::Conv2dOptions().stride(2)) ==
-          "winograd_conv2d: the stride is not 1; legal is 1, conv2d for others");
+    CHECK(told(4, ops::Conv2dOptions().stride(3)) ==
+          "winograd_conv2d: the stride is 3 down and 3 across; legal is 1 or 2 both ways, conv2d for others");
+    ops::Conv2dOptions down;
+    down.stride_y = 2;
+    CHECK(told(4, down).find("the stride is 2 down and 1 across") != std::string::npos);
     CHECK(told(4, ops::Conv2dOptions().dilation(2)).find("the dilation is not 1") != std::string::npos);
     CHECK(told(4, {}, f16).find("the type is f16; legal is f32 or f64") != std::string::npos);
     CHECK(told(4, {}, f32, 2).find("the height of the input is 2 with its padding; legal is 3 or more") !=
