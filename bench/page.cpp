@@ -75,12 +75,12 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
     }
     std::vector<std::string> headings = {"case"};
     if (threads.size() > 1) headings.push_back("threads");
-    std::set<std::string> ways; // where ours is the fastest of several
+    std::set<std::string> ways; // where there are several
     for (const BenchRow &r : rows) {
         for (const auto &[way, rate] : r.ways) ways.insert(way);
     }
     if (ways.size() < 2) ways.clear();
-    const bool winograd = std::any_of(rows.begin(), rows.end(), [](const BenchRow &r) { return r.error > 0; });
+    const bool winograd = std::any_of(rows.begin(), rows.end(), [](const BenchRow &r) { return r.error != 0; });
     headings.insert(headings.end(), {"Kumiko", "unit", "of peak"});
     for (const std::string &way : ways) headings.push_back("Kumiko, " + way);
     if (winograd) headings.push_back("Winograd's error");
@@ -94,7 +94,7 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
         cells.push_back(r.unit);
         cells.push_back(r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-");
         for (const std::string &way : ways) cells.push_back(r.ways.count(way) ? rate(r.ways.at(way)) : "-");
-        if (winograd) cells.push_back(r.error > 0 ? fmt::format("{:.1e}", r.error) : "-");
+        if (winograd) cells.push_back(r.error != 0 ? fmt::format("{:.1e}", r.error) : "-");
         for (const std::string &p : peers) cells.push_back(r.peers.count(p) ? rate(r.peers.at(p)) : "-");
         cells.push_back(r.ratio > 0 ? fmt::format("{:.2f}", r.ratio) : "-");
         table.row(cells);
@@ -140,7 +140,10 @@ const char *const preface =
     "layouts\"\n"
     "images and results have the layout that each likes best, ours that with channels last; Kumiko's figure is its "
     "fastest\n"
-    "way, as the best peer's is, and the summary says beside it how those compare that take NCHW and give NCHW. Where "
+    "way, as the best peer's is, and the summary says beside it how those compare that take NCHW and give NCHW. Where\n"
+    "schedules were tuned before (`kumiko tune` with `--db FILE`, 64 trials for each shape, and `bench` with `--tuned "
+    "FILE`)\n"
+    "Kumiko's figure is that of the tuned one, and the default one's stands beside. Where "
     "a machine\n"
     "has no sums of four products of bytes, those of the peers are right for weights of seven bits; ours are for all, "
     "and choose\n"

@@ -41,8 +41,8 @@ std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &o
             if (times)
                 table.emplace(std::vector<std::string>{suite, "median", "unit", "spread"});
             else
-                table.emplace(std::vector<std::string>{suite, "threads", "untuned", "ours", "unit", "of peak", "spread",
-                                                       "best peer", "its", "ratio"});
+                table.emplace(std::vector<std::string>{suite, "threads", "default", "ours", "by", "unit", "of peak",
+                                                       "spread", "best peer", "its", "ratio"});
         }
         const std::string spread = fmt::format("{:.1f} %", 100 * r.spread);
         if (times) {
@@ -53,9 +53,9 @@ std::string report_text(const std::vector<BenchRow> &rows, const BenchOptions &o
         const bool any = !r.best_peer.empty(), there = r.failure.empty();
         const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
         table->row({r.name, std::to_string(r.threads), there ? rate(r.untuned) : "-",
-                    there && (r.tuned || options.database.empty()) ? rate(r.ours) : "-", r.unit,
-                    there && r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-", there ? spread : "-",
-                    any ? r.best_peer : "-", any ? rate(r.peers.at(r.best_peer)) : "-",
+                    there && (r.tuned || options.database.empty()) ? rate(r.ours) : "-", r.way.empty() ? "-" : r.way,
+                    r.unit, there && r.of_peak > 0 ? fmt::format("{:.0f} %", 100 * r.of_peak) : "-",
+                    there ? spread : "-", any ? r.best_peer : "-", any ? rate(r.peers.at(r.best_peer)) : "-",
                     r.ratio > 0 && there ? fmt::format("{:.2f}x", r.ratio) : "-"});
         for (const std::string &remark : r.remarks) {
             if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);

@@ -1,6 +1,8 @@
 // Rows of reports as JSON.
 #include "bench/suite.h"
 
+#include <cmath>
+
 namespace kumiko::bench {
 
 Json BenchRow::json() const {
@@ -14,7 +16,9 @@ Json BenchRow::json() const {
     j["tuned"] = tuned;
     j["untuned"] = untuned;
     j["seconds"] = seconds;
-    if (ways.size() > 1) j["ways"] = ways, j["error"] = error;
+    if (!ways.empty()) j["way"] = way, j["ways"] = ways;
+    if (error != 0) j["error"] = std::isnan(error) ? Json(nullptr) : Json(error);
+    if (default_ratio > 0) j["default_ratio"] = default_ratio;
     if (given_ratio > 0) j["given_ratio"] = given_ratio;
     j["notes"] = peer_notes;
     j["remarks"] = remarks;
@@ -36,7 +40,9 @@ BenchRow BenchRow::from_json(const Json &j) {
     if (!j.at("best_peer").is_null()) r.best_peer = j.at("best_peer").get<std::string>();
     for (const Json &remark : j.at("remarks")) r.remarks.push_back(remark.get<std::string>());
     if (j.contains("fast_ratio")) r.fast_ratio = number("fast_ratio"); // rows of older reports have none
-    r.error = j.value("error", 0.0), r.given_ratio = j.value("given_ratio", 0.0);
+    if (j.contains("error")) r.error = j.at("error").is_null() ? NAN : j.at("error").get<double>();
+    r.given_ratio = j.value("given_ratio", 0.0), r.default_ratio = j.value("default_ratio", 0.0);
+    r.way = j.value("way", "");
     if (j.contains("ways")) {
         for (const auto &[way, rate] : j.at("ways").items()) r.ways[way] = rate.get<double>();
     } else if (j.contains("direct")) { // rows of older reports: ours is by Winograd's products

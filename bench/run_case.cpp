@@ -38,13 +38,12 @@ Schedule plain_schedule(const Op &op, const Machine &machine) {
 // The op by Winograd's products, where those pay: windows of 3 by 3 of enough channels, whose products become a quarter fewer at least
 // and are of enough tiles for each of the transformed weights, which are more.
 std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
-    if (c.op != "conv2d") return {};
-    const auto is = [&](const char *name, const Json &value) { return c.parameters.at(name) == value; };
+    if (c.op != "conv2d" || c.parameters.at("kh") != 3 || c.parameters.at("kw") != 3 ||
+        c.parameters.at("type") != "f32" || c.parameters.at("layout") != "nchw")
+        return {};
     const auto number = [&](const char *name) { return c.parameters.at(name).get<int64_t>(); };
     const int64_t stride = number("stride");
-    if (!is("kh", 3) || !is("kw", 3) || stride > 2 || !is("dilation", 1) || !is("groups", 1) || !is("type", "f32") ||
-        !is("layout", "nchw") || number("c") < 16 || number("o") < 16)
-        return {};
+    if (stride > 2 || number("c") < 16 || number("o") < 16) return {};
     const auto results = [&](const char *size) { return (number(size) + 2 * number("padding") - 3) / stride + 1; };
     const int64_t height = results("h"), width = results("w");
     int64_t fewest = 9 * height * width * 3 / 4, best = 0;
@@ -55,14 +54,24 @@ std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
         best = tile, fewest = tiles * side * side;
     }
     if (best == 0) return {};
-    Json p = {{"tile", best}, {"layout", layout}};
-    for (const char *name : {"n", "c", "h", "w", "o", "stride", "padding", "bias", "residual", "activation", "type"})
-        p[name] = c.parameters.at(name);
-    return ops::make("winograd_conv2d", p);
+    Json p = {{"tile", best}};
+    const ops::Operator faster = ops::find_operator("winograd_conv2d"), given = ops::find_operator(c.op);
+    for (const ops::Parameter &q : given.parameters) {
+        const Json &value = c.parameters.at(q.name);
+        const auto same = [&](const ops::Parameter &its) { return its.name == q.name; };
+        if (std::any_of(faster.parameters.begin(), faster.parameters.end(), same))
+            p[q.name] = value;
+        else if (q.name != "kh" && q.name != "kw" && value != q.otherwise)
+            return {}; // it has no such thing
+    }
+    p["layout"] = layout;
+    return ops::make(faster.name, p);
 }
 
 // The largest difference between two of ours, relative to the largest result.
 double error_between(const Buffer<> &a, const Buffer<> &b) {
+    if (Type(a.type()) != Float(32) || Type(b.type()) != Float(32) || a.number_of_elements() != b.number_of_elements())
+        throw InternalError("ways to compute one case have results of different shapes or types");
     const auto *x = reinterpret_cast<const float *>(a.data()), *y = reinterpret_cast<const float *>(b.data());
     double difference = 0, largest = 0;
     for (size_t i = 0; i < a.number_of_elements(); i++) {
@@ -83,16 +92,16 @@ std::optional<Op> channels_last(const BenchCase &c) {
     return ops::make(c.op, p);
 }
 
-const char *const direct = "direct", *const winograd = "Winograd", *const own_layout = "own layouts",
-                  *const own_winograd = "Winograd, own layouts";
+const char *const direct = "direct", *const tuned = "tuned", *const winograd = "Winograd",
+                  *const own_layout = "own layouts", *const own_winograd = "Winograd, own layouts";
 
-// Our ways to compute a case, whose pieces are those from 1 on, the tuned schedule last.
+// Our ways to compute a case, whose pieces are those from 1 on: the default schedule of the op first, the tuned one last.
 struct Ours {
     std::vector<std::string> ways;
     bool tuned = false;
 };
 
-// Ours: the default schedule and, where the database has one, the tuned one; else of convolutions, where it pays, that of Winograd's
+// The default schedule and, where the database has one, the tuned one; else of convolutions, where it pays, that of Winograd's
 // products, and both in a layout of our own. Unsupported ends in row.failure.
 Ours add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row) {
     Ours ours;
@@ -109,7 +118,8 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
     };
     try {
         const Schedule plain = plain_schedule(contest.op(), target.machine);
-        add(direct, plain);
+        const bool convolves = contest.bench_case().op.find("conv2d") != std::string::npos;
+        add(convolves ? direct : "default", plain);
         const auto faster = by_winograd(contest.bench_case(), "nchw"), turned = channels_last(contest.bench_case());
         if (options.database.empty() && !options.halide) {
             add_other(winograd, faster);
@@ -124,7 +134,7 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
             if (const auto found =
                     tuned_schedule(contest.op(), target.machine, options.database, {.threads = options.threads})) {
                 best = Schedule::from_json(contest.op(), target.machine, found->schedule);
-                add("tuned", *best);
+                add(tuned, *best);
                 ours.tuned = true;
             } else {
                 row.remarks.push_back("not in " + options.database);
@@ -199,6 +209,7 @@ void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing>
     if (!best) return;
     row.best_peer = contest.pieces[best].name;
     if (ours) row.ratio = speedup(timings[ours], timings[best]), row.fast_ratio = fast / timings[ours].p10;
+    if (row.tuned) row.default_ratio = speedup(timings[1], timings[best]);
 }
 
 // Ours: the rates of the ways, which is the best, and where layouts differ how those compare that take what is given at the door.
@@ -209,7 +220,8 @@ void fill_ways(BenchRow &row, const Contest &contest, const std::vector<Timing> 
         row.ways[ours.ways[w]] = amount / timings[1 + w].median;
         if (!ours.ways[w].starts_with(winograd)) continue;
         contest.pieces[1 + w].collect();
-        row.error = std::max(row.error, error_between(contest.pieces[1 + w].output, contest.pieces[1].output));
+        const double error = error_between(contest.pieces[1 + w].output, contest.pieces[1].output);
+        if (!(error <= row.error) && !std::isnan(row.error)) row.error = error;
     }
     if (!row.ways.count(own_layout)) return;
     const size_t mine = fastest(timings, 1, first, given), theirs = fastest(timings, first, timings.size(), given);
@@ -229,7 +241,7 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     row.unit = !by_operations ? "GB/s" : floats ? "GFLOP/s" : "GOP/s";
     const double amount = (by_operations ? work.operations : work.bytes) * 1e-9;
 
-    // Pieces: the peak, the default schedule, perhaps the tuned one and Halide's code for it, then the peers.
+    // Pieces: the peak, our ways, perhaps Halide's code for one of them, then the peers.
     const CountedWork peak = peak_of(contest.op(), by_operations, options.threads);
     contest.pieces.push_back({"peak", "", peak.run, [] {}, {}});
     const Ours ways = add_ours(contest, target, options, row);
@@ -253,7 +265,8 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
         row.tuned = ways.tuned;
         row.seconds = timings[ours].median;
         row.ours = amount / timings[ours].median;
-        row.untuned = amount / timings[ways.tuned ? 1 : ours].median;
+        row.untuned = amount / timings[1].median;
+        row.way = ways.ways[ours - 1];
         row.spread = timings[ours].spread();
         row.of_peak = row.peak > 0 ? row.ours / row.peak : 0;
         fill_ways(row, contest, timings, ways, first, amount);

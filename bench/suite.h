@@ -35,9 +35,10 @@ struct BenchRow {
     int threads = 1;
     std::string
         unit; // "GFLOP/s", "GB/s"; "ms", "ns", "s" in `compile`; "GMAC/s", "Mstep/s" in `sim-speed`; "MAC/cycle", "cycles" of the chip
-    double ours = 0; // of the tuned schedule where there is one, else of the default one
-    double untuned = 0;
+    double ours = 0;    // of the tuned schedule where there is one, else of the fastest of our ways
+    double untuned = 0; // of the op's default schedule
     bool tuned = false;
+    std::string way;    // by which ours was made, one of `ways`
     double seconds = 0; // of ours
     std::map<std::string, double> peers;
     std::map<std::string, std::string> peer_notes;
@@ -49,8 +50,10 @@ struct BenchRow {
     double of_peak = 0;
     double spread = 0; // of ours: (p90 − p10) / median
     std::map<std::string, double>
-        ways;         // of ours, of which the row has the fastest: "direct", "Winograd", "own layouts", …
-    double error = 0; // of Winograd's: the largest difference from the direct sum, relative to the largest result
+        ways; // of ours: "default", "tuned"; of convolutions "direct", "Winograd", "own layouts", …
+    double error =
+        0; // of Winograd's: the largest difference from the direct sum, relative to the largest result; may be NaN
+    double default_ratio = 0; // where ours is tuned: the ratio of the default schedule; 0: it is not tuned
     double given_ratio =
         0; // where some have layouts of their own: the ratio of the others, ours and theirs; 0: none have
     std::vector<std::string> remarks;

@@ -7,8 +7,8 @@ namespace kumiko::bench {
 
 Summary summarize(const std::vector<BenchRow> &rows) {
     Summary s;
-    double ratios = 0, fast_ratios = 0, given_ratios = 0, shares = 0;
-    int peaks = 0, given = 0;
+    double ratios = 0, fast_ratios = 0, given_ratios = 0, defaults = 0, shares = 0;
+    int peaks = 0, given = 0, tuned = 0;
     std::vector<double> spreads;
     for (const BenchRow &r : rows) {
         s.cases++;
@@ -22,6 +22,8 @@ Summary summarize(const std::vector<BenchRow> &rows) {
             if (s.worst == 0 || r.ratio < s.worst) s.worst = r.ratio, s.worst_case = r.name;
         }
         if (r.given_ratio > 0) given++, given_ratios += std::log(r.given_ratio);
+        if (r.ratio > 0) defaults += std::log(r.tuned && r.default_ratio > 0 ? r.default_ratio : r.ratio);
+        if (r.tuned) tuned++;
         if (r.of_peak > 0) {
             peaks++;
             shares += std::log(r.of_peak);
@@ -30,6 +32,7 @@ Summary summarize(const std::vector<BenchRow> &rows) {
     if (!spreads.empty()) s.spread = summarize(spreads).median;
     if (s.compared) s.ratio = std::exp(ratios / s.compared), s.fast_ratio = std::exp(fast_ratios / s.compared);
     if (given) s.given_ratio = std::exp(given_ratios / given);
+    if (tuned && s.compared) s.default_ratio = std::exp(defaults / s.compared);
     if (peaks) s.of_peak = std::exp(shares / peaks);
     return s;
 }
@@ -39,6 +42,7 @@ std::string Summary::text() const {
     if (compared) {
         t += fmt::format(": geometric mean {:.2f}x of the best peer (worst {:.2f}x, {})", ratio, worst, worst_case);
         if (fast_ratio > 0) t += fmt::format(", {:.2f}x at the fastest tenths", fast_ratio);
+        if (default_ratio > 0) t += fmt::format(", {:.2f}x by default schedules", default_ratio);
         if (given_ratio > 0) t += fmt::format(", {:.2f}x of those without layouts of their own", given_ratio);
         if (compared < cases) t += fmt::format(" over the {} that a peer has too", compared);
     } else {

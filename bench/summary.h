@@ -10,6 +10,7 @@ struct Summary {
     double ratio = 0;            // geometric mean over those compared of ours / the best peer; 0: none
     double fast_ratio = 0;       // the same of the fastest tenths; 0: some rows have none
     double given_ratio = 0;      // of those that take the arrays in the layout given; 0: layouts do not differ
+    double default_ratio = 0;    // without tuned schedules; 0: none is tuned
     double worst = 0;
     std::string worst_case;
     double of_peak = 0; // geometric mean over the cases that have a peak; 0: none

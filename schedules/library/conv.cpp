@@ -7,8 +7,8 @@ namespace kumiko::library {
 
 namespace {
 
-// Of the image that one iteration of the loops outside reads.
-int64_t image_bytes(const Op &op, const ConvRoles &r) {
+// Of the image that one iteration of the loops outside reads, in the sum's type.
+int64_t image_of_one(const Op &op, const ConvRoles &r) {
     const Input *input = op.find_input(r.image.tensor);
     const std::vector<Axis> &axes = input ? input->axes : op.stage(r.image.tensor).axes;
     int64_t bytes = r.contraction.sum->type.bytes();
@@ -60,7 +60,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
     // An image that stays in the second cache, beside what is written, is read again by each tile of channels, whose results are
     // written in long runs.
-    const bool by_channels = weights > second / 2 || (wide && 5 * image_bytes(op, r) <= 4 * second);
+    const bool by_channels = weights > second / 2 || (wide && 5 * image_of_one(op, r) <= 4 * second);
     p.outer =
         r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
     // A mask costs little on dense loads, and much on strided ones.

@@ -223,7 +223,10 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     if (r.outside.empty()) return;
     // Once, outside of all that reads other weights.
     int64_t bytes = plan.product.b.bytes();
-    for (const Axis &a : s.state().axes_of(from)) bytes *= constant_extent(a).value_or(64);
+    for (const Axis &a : s.state().axes_of(from)) {
+        const int64_t block = a.name() == r.other ? plan.wide : a.name() == channels_of(r) ? plan.p.depth.value() : 1;
+        bytes *= (constant_extent(a).value_or(64) + block - 1) / block * block;
+    }
     std::string at = r.outside.front();
     for (const std::string &l : r.outside) {
         if (r.weights.axes.count(l)) at = l;

@@ -136,7 +136,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     const bool large = M >= 384 && N >= 256 && K > depth && third;
     const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
     const int64_t row = contiguous_in(r.b, r.j) && N >= 8 * columns ? N * op.find_input(r.b.tensor)->type.bytes() : 0;
-    const bool in_time = wide && machine.fmas_per_cycle <= 1;
+    const bool in_time = wide && machine.fmas_per_cycle == 1;
     const int64_t readers = readers_without_copy(row, in_time && contiguous_in(r.b, r.j));
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     const int64_t threads = threads_of(machine);

@@ -76,8 +76,13 @@ TEST_CASE("a row comes back from JSON as it was") {
     CHECK(BenchRow::from_json(r.json()).json() == r.json());
     const BenchRow bare = row("gemm-f32", "a", 2, 0);
     CHECK(BenchRow::from_json(bare.json()).json() == bare.json());
+    r.ways = {{"tuned", 1}}, r.way = "tuned", r.default_ratio = 0.75;
+    CHECK(BenchRow::from_json(r.json()).json() == r.json());
+    CHECK(BenchRow::from_json(r.json()).ways == r.ways);
     r.ways = {{"direct", 1}, {"Winograd", 2}}, r.error = 1e-6, r.given_ratio = 0.5;
     CHECK(BenchRow::from_json(r.json()).json() == r.json());
+    r.error = NAN;
+    CHECK(std::isnan(BenchRow::from_json(r.json()).error));
     Json older = bare.json();
     older["direct"] = 1.5, older["error"] = 1e-6;
     const BenchRow by_winograd = BenchRow::from_json(older);
@@ -100,6 +105,16 @@ TEST_CASE("where ours has several ways, each has a column, and those in the give
     CHECK(count(text, "| 3x3 | 30.0 | GFLOP/s | - | 20.0 | 10.0 | 30.0 | 2.0e-06 | 10.0 | 20.0 | 1.50 |") == 1);
     CHECK(count(text, "| 1x1 | 40.0 | GFLOP/s | - | - | 40.0 | 25.0 | - | 10.0 | 20.0 | 2.00 |") == 1);
     CHECK(count(text, "1.00x of those without layouts of their own") == 1);
+
+    BenchRow tuned = row("gemm-f32", "a", 30, 20), plain = row("gemm-f32", "b", 10, 20);
+    tuned.ways = {{"default", 10}, {"tuned", 30}}, tuned.tuned = true, tuned.default_ratio = 0.5;
+    plain.ways = {{"default", 10}};
+    CHECK(summarize({tuned, plain}).default_ratio == doctest::Approx(0.5));
+    CHECK(summarize({plain}).default_ratio == 0);
+    write_page(page, {tuned, plain}, Target::named("x86-64-avx2"));
+    CHECK(count(read(page), "| a | 30.0 | GFLOP/s | - | 10.0 | 30.0 | 10.0 | 20.0 | 1.50 |") == 1);
+    CHECK(count(read(page), "| b | 10.0 | GFLOP/s | - | 10.0 | - | 10.0 | 20.0 | 0.50 |") == 1);
+    CHECK(count(read(page), "0.50x by default schedules") == 1);
 }
 
 TEST_CASE("a picture has every case, peer and peak, and longer bars for more") {

@@ -13,6 +13,13 @@ using Matrix = std::vector<std::vector<double>>;
 
 struct Shape {
     int C, H, W, O, pad, tile, stride = 1;
+    ops::ImageLayout layout = ops::ImageLayout::NCHW;
+
+    ops::Conv2dOptions options() const {
+        ops::Conv2dOptions o;
+        o.padding(pad).stride(stride), o.layout = layout;
+        return o;
+    }
 };
 
 // The transforms' entries without their signs.
@@ -80,13 +87,9 @@ double spread(const Shape &s, const float *X, const float *K, int o, int y, int 
     return all;
 }
 
-Op winograd(Type t, const Shape &s) {
-    return ops::winograd_conv2d(t, 1, s.C, s.H, s.W, s.O, s.tile, ops::Conv2dOptions().padding(s.pad).stride(s.stride));
-}
+Op winograd(Type t, const Shape &s) { return ops::winograd_conv2d(t, 1, s.C, s.H, s.W, s.O, s.tile, s.options()); }
 
-Op direct(Type t, const Shape &s) {
-    return ops::conv2d(t, 1, s.C, s.H, s.W, s.O, 3, 3, ops::Conv2dOptions().padding(s.pad).stride(s.stride));
-}
+Op direct(Type t, const Shape &s) { return ops::conv2d(t, 1, s.C, s.H, s.W, s.O, 3, 3, s.options()); }
 
 // The compiled kernel in float32 against the direct sum in float64.
 void check_bound(const Shape &s) {
@@ -126,10 +129,12 @@ void check_bound(const Shape &s) {
 } // namespace
 
 TEST_CASE("Winograd's products are the convolution, whatever the tiles leave over") {
-    for (const auto &[tile, stride] : {std::pair(2, 1), std::pair(4, 1), std::pair(2, 2), std::pair(4, 2)}) {
+    const auto nchw = ops::ImageLayout::NCHW, nhwc = ops::ImageLayout::NHWC;
+    for (const auto &[tile, stride, layout] :
+         {std::tuple(2, 1, nchw), {4, 1, nchw}, {2, 2, nchw}, {4, 2, nchw}, {2, 1, nhwc}, {4, 2, nhwc}}) {
         for (const auto &[size, pad] :
              {std::pair(8, 1), std::pair(7, 1), std::pair(9, 0), std::pair(3, 0), std::pair(6, 2)}) {
-            const Shape s{3, size, size + 2, 5, pad, tile, stride};
+            const Shape s{3, size, size + 2, 5, pad, tile, stride, layout};
             CAPTURE(tile);
             CAPTURE(stride);
             CAPTURE(size);

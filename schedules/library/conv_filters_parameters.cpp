@@ -1,0 +1,242 @@
+#include "machine/machine.h"
+#include "schedules/library/conv_filters_plan.h"
+#include "schedules/library/conv_pool.h"
+
+#include <numeric>
+
+namespace kumiko::library {
+
+namespace {
+
+constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
+constexpr int64_t most_pixels = 256, long_sum = 64; // of windows of one element
+constexpr int64_t sharing_filters = 128;            // that pay for a copy of an image in another order
+
+// Operands of a type narrower than the sum's.
+bool is_narrow(const Op &op, const ConvRoles &r) {
+    return op.find_input(r.weights.tensor)->type != r.contraction.sum->type && !r.outside.empty();
+}
+
+// How many results share the weights of a filter.
+int64_t pixels_of(const Stage &sum, const ConvRoles &r) {
+    int64_t results = 1;
+    for (const Axis &a : sum.axes) {
+        if (!r.weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
+    }
+    return results;
+}
+
+// With channels last, the columns of the image take the part of the vector axis, and the filters that of the other one. Nothing where
+// either is an axis of both operands, as groups are.
+std::optional<ConvRoles> with_filters_across(ConvRoles r) {
+    std::swap(r.vector, r.other);
+    const auto of_image = [&](const std::string &a) { return r.image.axes.count(a) && !r.weights.axes.count(a); };
+    if (!of_image(r.vector) || (!r.row.empty() && !of_image(r.row)) || r.image.axes.count(r.other)) return std::nullopt;
+    r.dense = is_dense(r.image, r.vector);
+    return r;
+}
+
+} // namespace
+
+std::optional<ConvRoles> conv_filters_roles(const Op &op) {
+    auto r = conv_roles(op);
+    if (r && r->nhwc) r = with_filters_across(*r);
+    if (!r || r->other.empty() || !r->weights_padding.empty()) return std::nullopt;
+    if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
+    const Stage &sum = *r->contraction.sum;
+    if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
+    if (r->nhwc) return r; // results lie in vectors of filters as they are computed
+    int64_t steps = 1;     // short sums do not pay for results that have to be turned into rows of their planes
+    for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
+    const bool cheap =
+        !r->dense || is_narrow(op, *r) || pays_by_tiles(op, *r); // to turn, or against what else there is
+    if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return std::nullopt;
+    // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
+    const int64_t results = pixels_of(sum, *r);
+    if (is_narrow(op, *r)) return r; // copies hold what is multiplied, in any order
+    if (r->fusable) { // where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end
+        if (results > most_pixels || steps < long_sum) return std::nullopt;
+    } else if (r->dense && results < fewest_results) {
+        return std::nullopt;
+    }
+    return r;
+}
+
+std::string grouped_axis(const ConvRoles &r, const Product &by) {
+    const Stage &sum = *r.contraction.sum;
+    const std::string channels = channels_of(r);
+    const int64_t all = extent_of(sum, channels, 2 * by.group);
+    if (by.group == 1 || all >= 2 * by.group || all == by.group) return channels;
+    const std::string &columns = r.window.back();
+    const bool in_a_run = !r.nhwc && !r.padding.empty() && shifts(r.image, columns) && is_dense(r.image, columns) &&
+                          !shifts(r.weights, columns) && extent_of(sum, columns, 0) > 1;
+    if (in_a_run && !sum.type.is_float()) return columns;
+    return all >= by.group ? channels : "";
+}
+
+const std::string &window_columns(const ConvRoles &r) {
+    const size_t last = r.window.size() - 1;
+    return r.nhwc && last > 0 && r.window[last] == channels_of(r) ? r.window[last - 1] : r.window[last];
+}
+
+namespace {
+
+struct Run {
+    int64_t pixels = 1;
+    double time = INFINITY; // of all results, in steps of the reduction of one vector each
+};
+
+// The run of neighbouring results that computes a row in the least time: a tile of few takes as long as one of as many as hide
+// the additions' latency.
+Run best_run(int64_t row, int64_t most, int64_t vectors) {
+    constexpr int64_t in_flight = 8; // additions that one core keeps going
+    const double least = double(in_flight) / double(vectors);
+    const auto of_tile = [&](int64_t n) { return std::max<double>(double(n), least) + 0.5; };
+    Run best;
+    for (int64_t n = 1; n <= most; n++) {
+        const double time = double(row / n) * of_tile(n) + (row % n ? of_tile(row % n) : 0);
+        if (time <= best.time) best = {n, time};
+    }
+    return best;
+}
+
+bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
+    const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
+    return !by.tiles() && (by.group == 1 || !grouped_axis(r, by).empty());
+}
+
+} // namespace
+
+std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine) {
+    auto way = narrow_way(r.contraction, op, r.image, r.weights, machine, true);
+    if (!way || way->needs.input != r.weights.tensor || !takes_steps(op, r, way->instruction, machine))
+        return std::nullopt;
+    return way;
+}
+
+namespace {
+
+// Whether the steps that an instruction takes at once stand together in the image as it lies, a fixed step apart.
+bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
+    const std::string &tensor = r.image.tensor;
+    const Stage *padded = op.find_stage(tensor);
+    const Type type = padded ? padded->type : op.find_input(tensor)->type;
+    if (padded && !std::all_of(padded->axes.begin(), padded->axes.end(),
+                               [](const Axis &a) { return constant_extent(a).has_value(); }))
+        return false;
+    return r.nhwc && !by.tiles() && !by.offset && by.a == type && grouped_axis(r, by) == channels_of(r) &&
+           extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
+}
+
+// Blocks of channels are of whole steps of each instruction that may take some at once.
+int64_t unit_of_depth(const Op &op, const ConvRoles &r, std::vector<std::string> ways, const Machine &machine) {
+    if (const auto narrow = narrow_way_of(op, r, machine)) ways.push_back(narrow->instruction);
+    int64_t unit = 1;
+    for (const std::string &w : ways) {
+        const Product by = product(w, r.contraction, op, r.image, r.weights, machine);
+        if (grouped_axis(r, by) == channels_of(r)) unit = std::lcm(unit, int64_t(by.group));
+    }
+    return unit;
+}
+
+// The axis of rows, and after it that of columns, follow each other among the results.
+bool rows_follow(const Stage &sum, const ConvRoles &r) {
+    for (size_t d = 0; d + 1 < sum.axes.size(); d++) {
+        if (sum.axes[d].name() == r.row)
+            return sum.axes[d + 1].name() == r.vector && constant_extent(sum.axes[d + 1]).has_value();
+    }
+    return false;
+}
+
+} // namespace
+
+bool is_conv_by_filters(const Op &op) { return conv_filters_roles(op).has_value(); }
+
+ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine) {
+    const ConvRoles r = *conv_filters_roles(op);
+    const Stage &sum = *r.contraction.sum;
+    const int lanes = vector_lanes(machine, sum.type);
+    const bool narrow = is_narrow(op, r);
+    const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
+    ConvFiltersParameters p;
+    auto ways = product_ways(r.contraction, op, r.image, r.weights, machine, true);
+    std::erase_if(ways, [&](const std::string &w) { return !takes_steps(op, r, w, machine); });
+    p.multiply = Choice(ways.front(), ways);
+    const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
+    // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.
+    const int64_t columns = extent_of(sum, window_columns(r), 64);
+    const bool through_window = columns > 1 && !r.nhwc, in_two = way.group > 1 && !sum.type.is_float();
+    const bool wide = has_wide_tiles(machine);
+    const bool gathered = !r.dense && !through_window; // a copy of every other pixel, in runs as long as the image's
+    const int between = !in_two ? 0 : wide && !gathered ? 4 : through_window ? 2 : 0;
+    int64_t vectors =
+        std::min<int64_t>(wide && in_two && through_window ? 3 : 2, std::max<int64_t>(1, filters / lanes));
+    // Where results leave as they are summed, or few of them do, tiles may be as wide as high.
+    if (wide && (r.nhwc || (!in_two && !gathered))) vectors = even_vectors((filters + lanes - 1) / lanes);
+    const int registers = vectors > 2 ? 24 : accumulator_registers(machine) - between;
+    p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
+    const bool follow = rows_follow(sum, r);
+    p.pool_rows = follow ? rows_of_pool(op, r, machine, vectors * lanes) : Tile(0, {0});
+    // Runs of results that go on in the next row waste less, and neighbours in them share no element that would have to be kept.
+    const int64_t tile = registers / vectors, height = follow ? rows_together(op, r, p.pool_rows) : 1;
+    p.through_rows = follow ? Flag(true) : Flag(false, {false});
+    p.pixels =
+        Tile::nearest(best_run(row * height, std::min(row * height, tile), vectors).pixels, up_to(16, row * height));
+    // The weights of a tile, and the rows of the image that it reads, are met again at the next run of pixels, and stay in the
+    // second cache till then.
+    const std::string channels = channels_of(r);
+    const int64_t all = channels.empty() ? 1 : extent_of(sum, channels, 64);
+    int64_t window = 1, rows = 1;
+    for (const std::string &w : r.window) {
+        if (w == channels) continue;
+        window *= extent_of(sum, w, 1);
+        rows = std::max(rows, extent_of(sum, w, 1));
+    }
+    // Where a window skips elements of rows, few channels' weights and rows stay in the first cache together; channels that come last
+    // are read in runs, which are not to be short.
+    const bool skips = !r.dense && !r.nhwc;
+    const int64_t read = skips ? 2 * row : row;
+    const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
+    const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
+    // Results that are visited again in the second cache, as a pool's tiles are, leave it to what is summed.
+    const int64_t share = r.nhwc || p.pool_rows > 0 ? 2 : 8;
+    // Weights of wide tiles serve fewer pixels at a time, and may come from the second cache.
+    const int64_t near = vectors > 2 ? 2 * first : first;
+    const int64_t most = window == 1 ? near / (vectors * lanes * sum.type.bytes())
+                                     : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / share) / bytes);
+    const int64_t unit = channels.empty() ? 1 : unit_of_depth(op, r, ways, machine);
+    const int64_t depth = std::min(all, even_block(all, most, std::lcm(int64_t(4), unit)));
+    std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
+    std::erase_if(depths, [&](int64_t d) { return d % unit != 0 || d >= all; });
+    depths.insert(depths.end(), {depth, all});
+    std::sort(depths.begin(), depths.end());
+    depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+    p.depth = Tile(depth, depths);
+    p.outer = Choice("filters", {"filters", "rows"});
+    // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
+    // What is multiplied in another type is copied in any case.
+    std::vector<std::string> images;
+    if (way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
+    if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");
+    if (r.padding.empty() && !r.outside.empty() && window == 1 && follow) images.push_back("packed");
+    const auto offers = [&](const char *image) {
+        return std::find(images.begin(), images.end(), image) != images.end();
+    };
+    const bool pack = offers("packed") && !r.nhwc && (!r.dense || filters >= sharing_filters);
+    const bool copy = offers("copied") && ((!r.dense && window == 1 && !r.nhwc) || p.multiply.is("widened"));
+    p.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
+    // Weights with filters last may be read as they lie, which pays where few results share them.
+    std::vector<std::string> orders = {"copied", "ahead"};
+    const bool in_place = r.nhwc && way.group == 1 && way.b == op.find_input(r.weights.tensor)->type;
+    if (in_place) orders.push_back("direct");
+    p.weights = Choice(in_place && pixels_of(sum, r) < fewest_results ? "direct" : "copied", orders);
+    // Columns side by side share elements of the image where few registers hold results; where many do, these crowd them out.
+    p.unroll = through_window ? Choice(columns <= 11 && !wide ? "kx" : "none", {"none", "kx"})
+                              : Choice(way.group > 1 ? "none" : "channels", {"none", "channels"});
+    p.parallel = Flag(pays_to_share(op, machine));
+    const auto narrow_products = way.instruction.empty() ? std::nullopt : narrow_way_of(op, r, machine);
+    p.narrow = narrow_products ? Flag(pixels_of(sum, r) >= fewest_results) : Flag(false, {false});
+    return p;
+}
+
+} // namespace kumiko::library

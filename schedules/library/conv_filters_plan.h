@@ -1,0 +1,23 @@
+// What the parameters and the schedule of convolutions in vectors of filters both look at.
+#pragma once
+
+#include "schedules/library/conv_filters.h"
+#include "schedules/library/conv_roles.h"
+#include "schedules/library/product.h"
+
+namespace kumiko::library {
+
+// The parts of an op's axes; nothing where these schedules are not for it.
+std::optional<ConvRoles> conv_filters_roles(const Op &op);
+
+// The axis whose steps an instruction takes at once: channels; or where those are few, columns of the window, which lie in one run of a
+// padded image. "" where it takes none so.
+std::string grouped_axis(const ConvRoles &r, const Product &by);
+
+// A product that takes more steps at once while the weights' values are few; nothing where there is none.
+std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine);
+
+// The axis of the window's columns, which is the last one before or after the channels.
+const std::string &window_columns(const ConvRoles &r);
+
+} // namespace kumiko::library

@@ -1,0 +1,64 @@
+// Default schedules of convolutions in vectors of filters: there is one for any number of channels, on machines that multiply some of
+// these at once.
+// Sanitized: --test-case=*run*time*
+#include "ops/ops.h"
+#include "schedules/library/conv_filters.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+Schedule by_filters(const Op &op, const Machine &machine) {
+    return library::schedule_conv_filters(op, machine, library::conv_filters_parameters(op, machine));
+}
+
+ops::Conv2dOptions options(ops::ImageLayout layout, int padding, Type weights = {}) {
+    ops::Conv2dOptions o;
+    o.padding(padding), o.layout = layout, o.w_type = weights;
+    return o;
+}
+
+} // namespace
+
+TEST_CASE("blocks of channels are of whole steps of instructions") {
+    for (const char *name : {"x86-64-avx2", "x86-64-avx512-bf16", "aarch64-dotprod"}) {
+        const Machine machine = Machine::named(name);
+        CAPTURE(name);
+        for (const auto &[type, weights] : {std::pair(u8, i8), std::pair(i8, i8), std::pair(bf16, bf16)}) {
+            for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+                for (const int channels : {36, 100, 130, 148, 260, 332, 516}) {
+                    for (const int window : {1, 3}) {
+                        const Op op = ops::conv2d(type, 1, channels, 12, 12, 64, window, window,
+                                                  options(layout, window / 2, weights));
+                        INFO(op.to_string());
+                        if (!library::is_conv_by_filters(op)) continue;
+                        CHECK_NOTHROW(by_filters(op, machine));
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("weights whose last blocks are counted whole choose the level that holds them") {
+    ops::Conv2dOptions o = options(ops::ImageLayout::NHWC, 1);
+    o.stride(3);
+    const Machine machine = Machine::named("x86-64-avx512");
+    CHECK_NOTHROW(body_of(by_filters(ops::conv2d(f32, 2, 332, 28, 31, 8, 7, 7, o), machine)));
+    CHECK_NOTHROW(body_of(by_filters(ops::conv2d(bf16, 1, 148, 9, 9, 17, 7, 7), machine)));
+}
+
+TEST_CASE("padded images of sizes known at run time") {
+    for (const auto &[type, weights] : {std::pair(u8, i8), std::pair(bf16, bf16), std::pair(f32, f32)}) {
+        for (const bool both : {false, true}) {
+            const Expr H = Size("H"), W = both ? Expr(Size("W")) : Expr(13);
+            const Op op = ops::conv2d(type, 1, 16, H, W, 32, 3, 3, options(ops::ImageLayout::NHWC, 1, weights));
+            INFO(op.to_string());
+            REQUIRE(library::is_conv_by_filters(op));
+            Sizes sizes = {{"H", 9}};
+            if (both) sizes["W"] = 13;
+            check_runs(by_filters(op, Machine::host()), sizes);
+        }
+    }
+}
