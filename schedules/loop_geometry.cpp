@@ -3,7 +3,8 @@
 namespace kumiko {
 
 LoopGeometry::LoopGeometry(const ScheduleState &state, const StageState &stage) {
-    numbers_.push_back(static_cast<int64_t>(state.assumptions.size())); // of which there come only more
+    numbers_.push_back(static_cast<int64_t>(state.assumptions.size()));
+    for (const Assume &a : state.assumptions) expressions_.push_back(a.condition);
     numbers_.push_back(static_cast<int64_t>(stage.placement.kind));
     add(stage);
     for (const StageState *s = &stage; s->part; s = &state.stage(s->part->of)) { // what a part is of decides its box

@@ -1,5 +1,5 @@
-// What of a stage decides which elements its loops touch: how the loops were made, their order, and the stage's expressions. An answer
-// that depends on nothing else stays true while this stays the same, whatever becomes of other stages or of the kinds of loops.
+// What decides which elements a stage's loops touch: how the loops were made, their order, the stage's expressions, and what is assumed
+// of the sizes. An answer that depends on nothing else stays true while this stays the same, whatever becomes of other stages or of the kinds of loops.
 #pragma once
 
 #include "schedules/state.h"
@@ -20,7 +20,8 @@ private:
     void add(const StageState &stage);
 };
 
-// The last answer about one stage, kept by an obligation, of which the states that follow each other share one.
+// The last answer about one stage, kept by an obligation. States share it that follow each other, and those of a schedule's copies, which
+// go different ways.
 template<typename T>
 class LastAnswer {
 public:
