@@ -50,8 +50,9 @@ bool LinearSum::add(const Expr &e, int64_t factor) {
         return std::abs(constant) < largest;
     }
     if (const auto *v = e.as<Variable>()) {
-        terms[v->name] += factor;
-        return true;
+        int64_t &term = terms[v->name];
+        term += factor;
+        return std::abs(term) <= largest;
     }
     if (const auto *op = e.as<Add>()) return add(op->a, factor) && add(op->b, factor);
     if (const auto *op = e.as<Sub>()) return add(op->a, factor) && add(op->b, -factor);
@@ -74,7 +75,7 @@ std::optional<std::pair<int64_t, int64_t>> LinearSum::range(const Bounds &bounds
         const Interval *i = bounds.find(name);
         if (!i || !i->is_bounded()) return std::nullopt;
         const auto least = as_const_int(i->min), most = as_const_int(i->max);
-        if (!least || !most || *least > *most) return std::nullopt;
+        if (!least || !most || *least > *most || *least < -largest || *most > largest) return std::nullopt;
         r.first += factor * (factor > 0 ? *least : *most);
         r.second += factor * (factor > 0 ? *most : *least);
         if (r.first < -largest || r.second > largest) return std::nullopt;

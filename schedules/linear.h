@@ -13,7 +13,7 @@ struct LinearSum {
     int64_t constant = 0;
     std::map<std::string, int64_t> terms;
 
-    // Adds e times a factor; false where e is no such sum.
+    // Adds e times a factor; false where e is no such sum, or its numbers go beyond 32 bits.
     bool add(const Expr &e, int64_t factor);
     int64_t of(const std::string &variable) const;
     // The least and the greatest value; nothing where a variable's bounds are no numbers, or it has none.
