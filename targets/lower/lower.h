@@ -30,7 +30,7 @@ struct LowerOptions {
     bool verify_each = false; // after every pass that leaves flat code
     size_t most_accesses = 0; // loads and stores that unrolled loops may become, or UserError; 0: any number
     // For who only counts what the nest does: unrolled loops whose copies are alike stay loops, of ForType::Unrolled, and there are
-    // no `packs`. Such a nest is not verified, and no target takes it.
+    // no `packs`. Such a nest is not verified, and not for a target, which may not see what it lacks.
     bool to_count = false;
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print; // called after each pass
     std::vector<PassReport> *timings = nullptr;

@@ -19,7 +19,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int64_t most_statements = 10000; // of one block: Halide's visitors recurse through them
+constexpr int64_t most_statements = 10000;      // of one block: Halide's visitors recurse through them
+constexpr int64_t countless = int64_t(1) << 40; // more runs of a loop than anything is made of
 
 // Stores, and loads and stores; those in unrolled loops as often as these run.
 struct Accesses {
@@ -43,7 +44,8 @@ Accesses accesses(const Stmt &s) {
         void visit(const For *op) override {
             const int64_t before = times;
             const auto extent = as_const_int(op->extent);
-            if (op->for_type == ForType::Unrolled && extent) times *= std::max<int64_t>(*extent, 0);
+            if (op->for_type == ForType::Unrolled && extent)
+                times = std::min(times * std::max<int64_t>(*extent, 0), countless);
             IRVisitor::visit(op);
             times = before;
         }
@@ -142,12 +144,18 @@ Elements elements_read(const Stmt &s, const std::set<std::string> &accumulators,
     return std::move(find.found);
 }
 
+int64_t times_unrolled(const For *op) {
+    const auto extent = as_const_int(op->extent);
+    if (!extent) throw InternalError("the unrolled loop " + op->name + " has no constant extent");
+    return std::max<int64_t>(*extent, 0);
+}
+
 // The values of an unrolled loop's variable.
 std::vector<Expr> values_of(const For *op) {
-    const auto extent = as_const_int(op->extent), min = as_const_int(op->min);
-    if (!extent) throw InternalError("the unrolled loop " + op->name + " has no constant extent");
+    const int64_t extent = times_unrolled(op);
+    const auto min = as_const_int(op->min);
     std::vector<Expr> values;
-    for (int64_t i = 0; i < *extent; i++)
+    for (int64_t i = 0; i < extent; i++)
         values.push_back(min ? Expr(static_cast<int>(*min + i)) : simplify(op->min + static_cast<int>(i)));
     return values;
 }
@@ -221,14 +229,14 @@ class Unroll : public IRMutator {
 
     Stmt visit(const For *op) override {
         if (op->for_type != ForType::Unrolled) return IRMutator::visit(op);
-        const std::vector<Expr> values = values_of(op);
         Stmt body = mutate(op->body);
-        if (const int64_t n = accesses(body).stores, copies = static_cast<int64_t>(values.size());
+        if (const int64_t n = std::max<int64_t>(accesses(body).stores, 1), copies = times_unrolled(op);
             n * copies > most_statements)
             throw UserError(
                 fmt::format("loop {} unrolls {} statements {} times; at most {} are made. Unroll less, or place "
                             "less in registers, whose loops are all unrolled",
                             op->name, n, copies, most_statements));
+        const std::vector<Expr> values = values_of(op);
         const int64_t registers = machine_.vector_registers;
         const bool many = 2 * accumulators_ > registers && accumulators_ <= registers && reduces(body, op->name);
         const bool keep = keep_ && copies_alike(op, body);
