@@ -1,7 +1,10 @@
 // What is counted of a nest, against counts made by hand.
+#include "autotune/build.h"
+#include "autotune/failure.h"
 #include "autotune/features/features.h"
 #include "autotune/features/loop_tree.h"
 #include "autotune/features/traffic.h"
+#include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "schedules/library/matmul.h"
@@ -166,5 +169,51 @@ TEST_CASE("a nest that is lowered to count has the features of the whole one") {
             }
         }
     }
+    CHECK(kept > 20);
+}
+
+TEST_CASE("so has one of any op, in the library's space and in the one made from the formula") {
+    const std::vector<std::pair<const char *, Json>> ops = {
+        {"matmul", {{"m", 33}, {"n", 40}, {"k", 24}, {"bias", true}, {"activation", "relu"}}},
+        {"matmul", {{"m", 16}, {"n", 24}, {"k", 32}, {"type", "u8"}, {"b_type", "i8"}}},
+        {"conv2d", {{"c", 8}, {"h", 10}, {"w", 10}, {"o", 16}, {"padding", 1}, {"stride", 2}}},
+        {"depthwise_conv2d", {{"c", 16}, {"h", 12}, {"w", 12}, {"padding", 1}}},
+        {"max_pool", {{"c", 8}, {"h", 12}, {"w", 12}}},
+        {"layer_norm", {{"m", 10}, {"n", 48}}},
+        {"attention", {{"heads", 2}, {"s", 16}, {"t", 24}, {"d", 16}}},
+        {"reduce", {{"shape", {20, 30}}, {"axes", {0}}}},
+        {"transpose", {{"m", 40}, {"n", 24}}}};
+    Random random(6);
+    int kept = 0, compared = 0;
+    for (const auto &[name, parameters] : ops) {
+        const Op op = ops::make(name, parameters);
+        for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
+            const auto space = space_for(op, machine(), kind).second;
+            for (int n = 0; n < 5; n++) {
+                const Candidate candidate =
+                    make_candidate(*space, n == 0 ? space->default_point() : space->sample(random));
+                if (candidate.outcome != Outcome::Ok) continue;
+                INFO(name, " ", space->text(candidate.point));
+                const Schedule schedule = space->schedule(candidate.point);
+                std::optional<Nest> whole, counted;
+                const auto a = failure_of([&] { whole = lower(schedule, {.verify = false, .most_accesses = 4000}); }),
+                           b = failure_of(
+                               [&] { counted = lower(schedule, {.most_accesses = 4000, .to_count = true}); });
+                CHECK(a == b);
+                if (!whole || !counted) continue;
+                std::ostringstream text;
+                text << counted->body;
+                kept += text.str().find("unrolled") != std::string::npos;
+                compared++;
+                const NestCost all = cost_of(*whole, machine(), 1, {}), few = cost_of(*counted, machine(), 1, {});
+                CHECK(few.seconds == doctest::Approx(all.seconds).epsilon(1e-6));
+                for (size_t i = 0; i < all.features.values.size(); i++) {
+                    INFO(feature_names()[i]);
+                    CHECK(few.features.values[i] == doctest::Approx(all.features.values[i]).epsilon(1e-5));
+                }
+            }
+        }
+    }
+    CHECK(compared > 60);
     CHECK(kept > 20);
 }
