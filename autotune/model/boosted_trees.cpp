@@ -1,6 +1,7 @@
 #include "autotune/model/boosted_trees.h"
 
 #include "support/error.h"
+#include "support/hash.h"
 
 #include <cmath>
 #include <functional>
@@ -29,6 +30,11 @@ public:
 
     DMatrixHandle handle = nullptr;
 };
+
+// What saved trees begin with, and after it the hash of all that follows the line: XGBoost itself takes damaged trees for whole ones, and
+// walks out of them.
+constexpr std::string_view trees_mark = "kumiko trees 1 ";
+constexpr size_t trees_header = trees_mark.size() + 32 + 1;
 
 enum class Kind { Margin = 1, Contributions = 2 };
 
@@ -188,14 +194,21 @@ std::string BoostedTrees::save() const {
     bst_ulong bytes = 0;
     const char *data = nullptr;
     must(XGBoosterSaveModelToBuffer(contents_->handle, "{\"format\": \"ubj\"}", &bytes, &data));
-    return {data, bytes};
+    const std::string trees(data, bytes);
+    return std::string(trees_mark) + hash_hex(trees) + "\n" + trees;
 }
 
 BoostedTrees BoostedTrees::load(const std::string &bytes, const std::string &document) {
+    if (!bytes.starts_with(trees_mark))
+        throw UserError(document + " is not a saved cost model" +
+                        (bytes.starts_with("{") ? ", or it is of an earlier Kumiko: learn it anew" : ""));
+    const std::string body = bytes.substr(std::min(trees_header, bytes.size()));
+    if (bytes.substr(trees_mark.size(), 33) != hash_hex(body) + "\n")
+        throw UserError(document + " is damaged: it is not what was saved");
     BoostedTrees trees;
     trees.contents_ = std::make_unique<Contents>();
     bst_ulong columns = 0;
-    if (bytes.empty() || XGBoosterLoadModelFromBuffer(trees.contents_->handle, bytes.data(), bytes.size()) != 0 ||
+    if (XGBoosterLoadModelFromBuffer(trees.contents_->handle, body.data(), body.size()) != 0 ||
         XGBoosterGetNumFeature(trees.contents_->handle, &columns) != 0)
         throw UserError(document + " is not a saved cost model");
     trees.contents_->columns = columns;

@@ -52,8 +52,8 @@ public:
     // A few named texts go with the trees.
     void set_note(const std::string &name, const std::string &text);
     std::string note(const std::string &name) const; // empty when there is none
-    std::string save() const;
-    // Throws UserError when the bytes are no trees.
+    std::string save() const;                        // with a checksum
+    // Throws UserError when the bytes are no trees, or not those that were saved.
     static BoostedTrees load(const std::string &bytes, const std::string &document);
 
 private:

@@ -4,6 +4,8 @@
 #include "autotune/features/feature_sets.h"
 #include "support/error.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -14,6 +16,9 @@
 namespace kumiko {
 
 namespace {
+
+constexpr const char *weight_note = "kumiko_estimate_weight"; // of what scores begin with
+std::string weight_text(int version) { return fmt::format("{:g}", find_features(version)->weight); }
 
 constexpr size_t enough_to_learn = 6; // measurements of the task itself
 
@@ -99,6 +104,7 @@ CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOption
     model.trees_.order(rows, quality, groups, offsets, options);
     model.trees_.set_note("kumiko_features_version", std::to_string(version));
     model.version_ = version;
+    model.trees_.set_note(weight_note, weight_text(version));
     return model;
 }
 
@@ -118,6 +124,10 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
         throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
                         " features; this Kumiko has " + std::to_string(columns) + ": learn it anew");
     return model;
+    if (const std::string weight = model.trees_.note(weight_note); weight != weight_text(model.version_))
+        throw UserError(document + " learnt what is missing in " + (weight.empty() ? "an unknown number of" : weight) +
+                        " times the estimate; this Kumiko begins with " + weight_text(model.version_) +
+                        " times: learn it anew");
 }
 
 CostModel CostModel::load_file(const std::string &path) {
