@@ -1,5 +1,6 @@
 #include "autotune/database_lines.h"
 
+#include "autotune/features/feature_sets.h"
 #include "schedules/saved_text.h"
 
 #include <cmath>
@@ -77,6 +78,7 @@ Features features_of(const JsonView &line) {
     if (f.version == 0) return f;
     for (const JsonView &value : line["features"].elements())
         f.values.push_back(value.is_null() ? std::nanf("") : static_cast<float>(value.number()));
+    if (const std::string wrong = wrong_length(f); !wrong.empty()) line["features"].fail(wrong);
     return f;
 }
 

@@ -43,6 +43,13 @@ bool is_current(const Features &features) {
     return set && features.values.size() == set->names.size();
 }
 
+std::string wrong_length(const Features &features) {
+    const FeatureSet *set = find_features(features.version);
+    if (!set || features.values.size() == set->names.size()) return "";
+    return std::to_string(features.values.size()) + " values, but features of " + describe_features(features.version) +
+           ", are " + std::to_string(set->names.size());
+}
+
 std::string describe_features(int version) {
     const FeatureSet *set = find_features(version);
     return "version " + std::to_string(version) +

@@ -23,6 +23,9 @@ const FeatureSet &features_for(const Machine &machine);
 const FeatureSet *find_features(int version);
 // Of a version that this Kumiko has, and as long as that is.
 bool is_current(const Features &features);
+// "7 values, but features of version 2, of nests, are 123"; empty where they are as many as their version has, or of one that this Kumiko
+// does not have.
+std::string wrong_length(const Features &features);
 // "version 2, of nests"; "version 7, which this Kumiko does not have".
 std::string describe_features(int version);
 

@@ -28,6 +28,7 @@ Rows rows_of(const std::vector<Features> &candidates, int version) {
         if (f.version != version)
             throw UserError("a cost model that learnt from features of " + describe_features(version) +
                             ", cannot judge a candidate whose features are of " + describe_features(f.version));
+        if (const std::string wrong = wrong_length(f); !wrong.empty()) throw UserError("a candidate has " + wrong);
         rows.add(f.values);
     }
     return rows;
@@ -103,8 +104,8 @@ CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOption
     CostModel model;
     model.trees_.order(rows, quality, groups, offsets, options);
     model.trees_.set_note("kumiko_features_version", std::to_string(version));
-    model.version_ = version;
     model.trees_.set_note(weight_note, weight_text(version));
+    model.version_ = version;
     return model;
 }
 
@@ -123,11 +124,11 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
     if (model.trees_.columns() != columns)
         throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
                         " features; this Kumiko has " + std::to_string(columns) + ": learn it anew");
-    return model;
     if (const std::string weight = model.trees_.note(weight_note); weight != weight_text(model.version_))
         throw UserError(document + " learnt what is missing in " + (weight.empty() ? "an unknown number of" : weight) +
                         " times the estimate; this Kumiko begins with " + weight_text(model.version_) +
                         " times: learn it anew");
+    return model;
 }
 
 CostModel CostModel::load_file(const std::string &path) {
@@ -163,7 +164,7 @@ TaskModel::TaskModel(std::shared_ptr<const CostModel> before, int version)
 }
 
 void TaskModel::tell(const Features &features, double seconds) {
-    if (features.version != version_) return;
+    if (features.version != version_ || !is_current(features)) return;
     told_.push_back(features);
     seconds_.push_back(seconds);
 }
@@ -184,6 +185,7 @@ void TaskModel::learn() {
 
 std::vector<float> TaskModel::score(const std::vector<Features> &candidates, const std::vector<double> &estimates) {
     learn();
+    const Rows rows = rows_of(candidates, version_);
     std::vector<float> scores(candidates.size(), 0.f);
     if (before_->empty()) {
         for (size_t i = 0; i < scores.size(); i++)
@@ -193,13 +195,14 @@ std::vector<float> TaskModel::score(const std::vector<Features> &candidates, con
     } else {
         scores = before_->score(candidates);
     }
-    const std::vector<float> own = trees_.predict(rows_of(candidates, version_));
+    const std::vector<float> own = trees_.predict(rows);
     for (size_t i = 0; i < scores.size(); i++) scores[i] += own[i];
     return scores;
 }
 
 std::vector<std::pair<std::string, double>> TaskModel::contributions(const Features &features) {
     learn();
+    rows_of({features}, version_);
     std::vector<float> all(find_features(version_)->names.size(), 0.f);
     const auto add = [&](const std::vector<float> &part) {
         for (size_t i = 0; i < all.size() && i < part.size(); i++) all[i] += part[i];

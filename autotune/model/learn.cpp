@@ -1,5 +1,7 @@
 #include "autotune/model/learn.h"
 
+#include "autotune/features/feature_sets.h"
+
 #include <limits>
 #include <map>
 
@@ -8,7 +10,7 @@ namespace kumiko {
 ModelTask model_task(const std::string &name, const std::vector<Record> &records, int version) {
     ModelTask task{name, {}, {}, {}};
     for (const Record &r : records) {
-        if (r.features.version != version) continue;
+        if (r.features.version != version || !is_current(r.features)) continue;
         task.features.push_back(r.features);
         task.seconds.push_back(r.outcome == Outcome::Ok ? r.timing.least : std::numeric_limits<double>::infinity());
         task.estimates.push_back(r.estimated_seconds);

@@ -9,7 +9,7 @@
 
 namespace kumiko {
 
-// The records that have features of that version; those that failed are kept, as infinitely slow.
+// The records that have all features of that version; those that failed are kept, as infinitely slow.
 ModelTask model_task(const std::string &name, const std::vector<Record> &records, int version = features_version);
 
 struct Validation {

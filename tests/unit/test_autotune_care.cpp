@@ -6,6 +6,7 @@
 #include "tests/database_help.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <limits>
 #include <sstream>
@@ -35,6 +36,7 @@ Record failed(const Op &op, int64_t factor, Outcome outcome) {
 void fill(Database &db) {
     Record full = record_of(small(), 2, 3.1e-6);
     full.features = {features_version, {0.1f, -3e-30f, 0, 7e8f, 1.f / 3, 16777217.f, 1e-42f}};
+    full.features.values.resize(feature_names().size(), -0.25f);
     full.estimated_seconds = 1.0 / 3e5;
     full.predicted = -0.1234567890123;
     full.origin = "model";
@@ -182,6 +184,11 @@ TEST_CASE("lines that cannot be taken name file, line and cause, and nothing of 
     CHECK(import(changed("\"build_seconds\":0.0,", "")).starts_with("x.jsonl:4: "));
     CHECK(import(changed("\"build_seconds\":0.0,", "\"build_seconds\":-1,")) ==
           "x.jsonl:4: /build_seconds: expected a time, found -1");
+    std::string longer = good; // the first record is the one with features
+    longer.insert(longer.find("\"features\":[") + 12, "1,");
+    CHECK(import(longer).starts_with(
+        fmt::format("x.jsonl:2: /features: {} values, but features of version {}, of nests, are {}",
+                    feature_names().size() + 1, features_version, feature_names().size())));
     CHECK(import(changed("\"reason\":", "\"raeson\":")).starts_with("x.jsonl:4: "));
     CHECK(import(changed("\"version\":1", "\"version\":2"))
               .find("/schedule: the saved schedule has format version 2, newer than 1") != std::string::npos);

@@ -1,6 +1,7 @@
 // The cost model on made-up candidates.
 #include "autotune/model/accuracy.h"
 #include "autotune/model/cost_model.h"
+#include "autotune/model/learn.h"
 #include "support/error.h"
 #include "support/random.h"
 
@@ -117,6 +118,64 @@ TEST_CASE("what is no model, or one of other features") {
     CHECK_THROWS_WITH_AS(CostModel::load_file("/nowhere/m.ubj"), "cannot read the cost model /nowhere/m.ubj",
                          UserError);
     CHECK_THROWS_WITH_AS(CostModel::learn({}), doctest::Contains("nothing to learn from"), UserError);
+}
+
+TEST_CASE("a model that was damaged anywhere is refused") {
+    const std::string good = CostModel::learn({made_up(1, 40)}, quick()).save();
+    CHECK_NOTHROW(CostModel::load(good));
+    Random random(8);
+    for (int n = 0; n < 200; n++) {
+        std::string bad = good;
+        const auto at = static_cast<size_t>(random.real() * static_cast<double>(bad.size() - 1));
+        bad[at] = static_cast<char>(bad[at] ^ (1 << (n % 8)));
+        INFO("byte ", at);
+        CHECK_THROWS_AS(CostModel::load(bad), UserError);
+    }
+    for (const size_t left : {size_t(20), size_t(48), good.size() / 2, good.size() - 1})
+        CHECK_THROWS_WITH_AS(CostModel::load(good.substr(0, left), "mine.ubj"),
+                             doctest::Contains("mine.ubj is damaged"), UserError);
+    CHECK_THROWS_WITH_AS(CostModel::load(good.substr(good.find('\n') + 1), "old.ubj"),
+                         doctest::Contains("old.ubj is not a saved cost model, or it is of an earlier Kumiko"),
+                         UserError);
+}
+
+TEST_CASE("a model that adds to another share of the estimate is refused") {
+    for (const char *weight : {"0.5", ""}) {
+        BoostedTrees trees;
+        Rows rows;
+        for (int i = 0; i < 8; i++) rows.add(std::vector<float>(feature_names().size(), static_cast<float>(i)));
+        trees.fit(rows, std::vector<float>(8, 1.f), {});
+        trees.set_note("kumiko_features_version", std::to_string(features_version));
+        if (*weight) trees.set_note("kumiko_estimate_weight", weight);
+        CHECK_THROWS_WITH_AS(CostModel::load(trees.save(), "mine.ubj"),
+                             doctest::Contains("times the estimate; this Kumiko begins with 0 times: learn it anew"),
+                             UserError);
+    }
+}
+
+TEST_CASE("features of another length are passed over where models learn, and refused where they judge") {
+    const Features small{features_version, {1, 2, 3}}, large{features_version, std::vector<float>(1000)};
+    std::vector<Record> records(3);
+    ModelTask two = made_up(1, 2);
+    records[0].features = two.features[0];
+    records[1].features = small;
+    records[2].features = large;
+    CHECK(model_task("", records).features.size() == 1);
+    const std::string refused =
+        "a candidate has 3 values, but features of version 2, of nests, are " + std::to_string(feature_names().size());
+    two.features[1] = small;
+    CHECK_THROWS_WITH_AS(CostModel::learn({two}, quick()), doctest::Contains(refused.c_str()), UserError);
+    CHECK_THROWS_WITH_AS(CostModel::shipped()->score({small}), doctest::Contains(refused.c_str()), UserError);
+    TaskModel model(nullptr);
+    const ModelTask task = made_up(5, 20);
+    for (size_t i = 0; i < 20; i++) {
+        model.tell(task.features[i], task.seconds[i]);
+        model.tell(small, 1);
+        model.tell(large, 1);
+    }
+    CHECK(accuracy(doubles(model.score(task.features, task.estimates)), task.seconds).pairs > 0.9);
+    CHECK_THROWS_AS(model.score({small}, {1}), UserError);
+    CHECK_THROWS_AS(model.contributions(large), UserError);
 }
 
 TEST_CASE("figures of accuracy, by hand") {
