@@ -21,17 +21,19 @@ constexpr double lock_timeout = 60; // a merge of large files holds a database f
 constexpr size_t most_hints = 4;
 constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
 
+// What the search begins with. A model that is given is read, and its kind checked, also where none is asked.
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Machine &machine) {
-    if (options.search != SearchMethod::Model || options.cost_model == "none") return std::make_shared<CostModel>();
+    const bool asked = options.search == SearchMethod::Model;
+    if (options.cost_model == "none") return std::make_shared<CostModel>();
     const FeatureSet &features = features_for(machine);
-    if (options.cost_model.empty()) return CostModel::shipped(features.version);
+    if (options.cost_model.empty()) return asked ? CostModel::shipped(features.version) : std::make_shared<CostModel>();
     auto model = std::make_shared<CostModel>(CostModel::load_file(options.cost_model));
     if (model->version() != features.version)
         throw UserError("the cost model " + options.cost_model + " learnt from features of " +
                         describe_features(model->version()) + "; candidates for " + machine.name + " have those of " +
                         describe_features(features.version) + ": kumiko learn --target " + machine.name +
                         " makes such a model");
-    return model;
+    return asked ? model : std::make_shared<CostModel>();
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "autotune/report/sections.h"
 
+#include "autotune/features/feature_sets.h"
 #include "autotune/report/plot.h"
 #include "schedules/primitive.h"
 #include "schedules/saved_text.h"
@@ -242,6 +243,11 @@ std::string reasons_section(const Subject &s) {
     std::string h = "<h3>Why the model likes it</h3>\n";
     const auto has_features = [&](const std::optional<Record> &r) { return r && judges(s.model, r->features); };
     if (s.model.empty()) return h + "<p>No cost model is at hand.</p>\n";
+    if (n.best && is_current(n.best->features) && n.best->features.version != s.model.version())
+        return h + "<p>" +
+               escaped("The cost model learnt from features of " + describe_features(s.model.version()) +
+                       ", and these candidates have those of " + describe_features(n.best->features.version)) +
+               ": it cannot compare them.</p>\n";
     if (!has_features(n.best) || !has_features(n.begun))
         return h + "<p>The best candidate and the default one are not both known with features of this Kumiko's "
                    "version: the model cannot compare them.</p>\n";

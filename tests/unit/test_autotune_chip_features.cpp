@@ -166,6 +166,9 @@ TEST_CASE("features of nests and of chips are told apart by their version") {
     o.trials = 2;
     o.cost_model = file;
     CHECK_THROWS_WITH_AS(tune(product(), small(), CpuTarget::host(), o),
+    CHECK_THROWS_WITH_AS(tune(product(), small(), CpuTarget::host(), o),
+                         doctest::Contains("kumiko learn --target chip:small makes such a model"), UserError);
+    o.search = SearchMethod::Random; // asks no model, but was given one
                          doctest::Contains("kumiko learn --target chip:small makes such a model"), UserError);
     std::filesystem::remove(file);
 }
