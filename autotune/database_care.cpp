@@ -104,8 +104,8 @@ DatabaseStats database_stats(const Database &database) {
     s.tasks = database.tasks();
     database.for_each([&](const auto &task, const Record &r) {
         s.records++;
-        s.trials += r.outcome != Outcome::Illegal;
-        s.with_features += find_features(r.features.version) != nullptr;
+        s.trials += r.tried();
+        s.with_features += is_current(r.features);
         s.machines[task.key.machine]++;
         s.outcomes[outcome_name(r.outcome)]++;
         s.origins[r.origin]++;

@@ -41,6 +41,8 @@ struct Record {
     std::optional<double> predicted; // the model's score before it was measured: greater is faster
     std::string created;             // UTC, "2026-11-21T09:30:00Z"
 
+    // Whether it was built, which makes it a trial. What is not legal was not, nor what could not be lowered when it was described.
+    bool tried() const { return outcome != Outcome::Illegal && (outcome != Outcome::Unbuildable || build_seconds > 0); }
     // Seconds a call: from the last comparison if it took part in it.
     double seconds() const { return final_seconds.value_or(timing.least); }
     // Throws UserError when the op is not the one that was tuned, or the schedule is of a newer version.

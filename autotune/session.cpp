@@ -74,11 +74,14 @@ void Session::recall() {
         } catch (const UserError &) {
             continue; // of a space that has changed since
         }
-        if (r.outcome == Outcome::Illegal) continue;
+        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
+        if (!r.tried()) {
+            if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
+            continue;
+        }
         scout_.model().tell(r.features, seconds);
         trials_++;
         report_.known++;
-        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
         if (r.origin == "default" && r.outcome == Outcome::Ok) report_.default_seconds = r.seconds();
         // Compared side by side before measured once, as the database has it.
         const auto rank = [](const Record &x) { return std::pair(!x.final_seconds, x.seconds()); };

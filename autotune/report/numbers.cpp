@@ -25,7 +25,7 @@ ChanceCurve chance_curve(const std::vector<Record> &records) {
     double first = never;
     for (const char *origin : {"random", "explore"}) { // a search by chance alone says more
         for (const Record &r : records) {
-            if (r.outcome != Outcome::Illegal && r.origin == origin) sampled.push_back(seconds_once(r));
+            if (r.tried() && r.origin == origin) sampled.push_back(seconds_once(r));
         }
         curve.session = origin == std::string("random") && sampled.size() >= enough_samples;
         if (curve.session) break;
@@ -67,11 +67,11 @@ Numbers numbers_of(std::vector<Record> records, const CostModel &model) {
                      [](const Record &a, const Record &b) { return a.created < b.created; });
     n.chance = chance_curve(records);
     const bool all_by_chance = std::all_of(records.begin(), records.end(), [](const Record &r) {
-        return r.origin == "random" || r.origin == "default" || r.outcome == Outcome::Illegal;
+        return r.origin == "random" || r.origin == "default" || !r.tried();
     });
     double best = never;
     for (const Record &r : records) {
-        if (r.outcome == Outcome::Illegal) {
+        if (!r.tried()) {
             n.rejected++;
             Failures &f = n.rejections[failure_kind(r)];
             if (f.count++ == 0) f.example = r;

@@ -292,7 +292,9 @@ std::string failures_section(const Subject &s) {
     std::string h = "<h3>What failed, and why</h3>\n";
     h += n.failures.empty() ? "<p>No trial failed.</p>\n" : table(n.failures);
     if (n.rejected > 0)
-        h += fmt::format("<h3>What was rejected</h3>\n<p>{} candidates were not legal.</p>\n", n.rejected) +
+        h += fmt::format("<h3>What was rejected</h3>\n<p>{} candidates were not legal, or could not be lowered; these "
+                         "are no trials.</p>\n",
+                         n.rejected) +
              table(n.rejections);
     return h;
 }

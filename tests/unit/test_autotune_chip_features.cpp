@@ -2,6 +2,7 @@
 // Links: ops
 #include "autotune/arrays.h"
 #include "autotune/database.h"
+#include "autotune/database_care.h"
 #include "autotune/database_lines.h"
 #include "autotune/features/chip_features.h"
 #include "autotune/features/feature_sets.h"
@@ -166,11 +167,33 @@ TEST_CASE("features of nests and of chips are told apart by their version") {
     o.trials = 2;
     o.cost_model = file;
     CHECK_THROWS_WITH_AS(tune(product(), small(), CpuTarget::host(), o),
-    CHECK_THROWS_WITH_AS(tune(product(), small(), CpuTarget::host(), o),
                          doctest::Contains("kumiko learn --target chip:small makes such a model"), UserError);
     o.search = SearchMethod::Random; // asks no model, but was given one
+    CHECK_THROWS_WITH_AS(tune(product(), small(), CpuTarget::host(), o),
                          doctest::Contains("kumiko learn --target chip:small makes such a model"), UserError);
     std::filesystem::remove(file);
+}
+
+TEST_CASE("candidates that were refused before they were built are no trials, also when a session is resumed") {
+    const std::string path = (std::filesystem::temp_directory_path() / "kumiko-chip-refused.db").string();
+    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
+    const Op op = ops::make("matmul", {{"m", 3}, {"n", 5}, {"k", 7}, {"type", "f64"}}); // the chip has no such elements
+    TuneOptions o;
+    o.trials = 2;
+    o.database = path;
+    for (int session = 0; session < 2; session++) {
+        TuneReport report;
+        CHECK_THROWS_WITH_AS(tune(op, small(), CpuTarget::host(), o, &report), doctest::Contains("has elements of f6#"),
+                             UserError);
+        CHECK(report.known == 0);
+        CHECK(report.measured == 0);
+        CHECK((session > 0 || report.rejected > 2));
+    }
+    const DatabaseStats stats = database_stats(Database(path, Database::Mode::Read));
+    CHECK(stats.records > 2);
+    CHECK(stats.outcomes.at("unbuildable") > 2);
+    CHECK(stats.trials == 0);
+    for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
 }
 
 TEST_CASE("a database keeps them, and lines carry them") {
