@@ -7,6 +7,8 @@
 #include "autotune/tune.h"
 #include "autotune/work.h"
 
+#include <set>
+
 namespace kumiko {
 
 class Session {
@@ -24,6 +26,8 @@ public:
     // Compares the best few and returns the best. Throws UserError when no candidate is good. Where it is interrupted, or the budget is
     // over, what the search measured decides.
     Record finish();
+    // The same, but nothing when no candidate is good.
+    std::optional<Record> conclude();
 
     int trials() const { return trials_; } // those of earlier sessions counted
     const std::optional<Record> &best() const { return best_; }
@@ -55,6 +59,9 @@ private:
     Record keep(const Candidate &candidate, const Measured &measured);
     void compare();
     [[noreturn]] void give_up() const;
+    void settle();
+    bool is_sound(const Record &record, Candidate candidate);
+    void choose_best();
 
     const Op &op_;
     const Machine &machine_;
@@ -76,6 +83,8 @@ private:
     std::map<std::string, Record> records_;      // by schedule hash
     std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash
     std::optional<Record> best_;
+    std::set<std::string> under_way_schedules_;  // hashes of those that are with the judge
+    std::set<std::string> sound_;                // hashes of those whose nests the verifier found right
     double seconds_to_compare_;
     int trials_ = 0;    // counted towards options_.trials
     int under_way_ = 0; // with the judge

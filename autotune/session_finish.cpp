@@ -37,12 +37,7 @@ void Session::compare() {
         expected += takes;
         Candidate candidate =
             built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(r.parameters));
-        if (const std::string fault = fault_of(*space_, candidate); !fault.empty()) {
-            candidate.outcome = Outcome::Unbuildable;
-            candidate.reason = fault;
-            keep(candidate, {});
-            continue;
-        }
+        if (!is_sound(r, candidate)) continue;
         compared.push_back(r);
         candidates.push_back(std::move(candidate));
     }
@@ -61,11 +56,56 @@ void Session::compare() {
     }
 }
 
-Record Session::finish() {
+// Whether the verifier finds nothing against the nest; what it finds is kept as what became of the candidate.
+bool Session::is_sound(const Record &record, Candidate candidate) {
+    if (sound_.count(record.schedule_hash)) return true;
+    const std::string fault = fault_of(*space_, candidate);
+    if (fault.empty()) return sound_.insert(record.schedule_hash).second;
+    candidate.schedule = record.saved_schedule;
+    candidate.schedule_hash = record.schedule_hash;
+    candidate.outcome = Outcome::Unbuildable;
+    candidate.reason = fault;
+    candidate.build_seconds = record.build_seconds;
+    candidate.origin = record.origin;
+    candidate.features = record.features;
+    candidate.estimated_seconds = record.estimated_seconds;
+    candidate.predicted = record.predicted;
+    keep(candidate, {});
+    return false;
+}
+
+// Of what is good by now, in the order of Database::best.
+void Session::choose_best() {
+    const auto rank = [](const Record &r) { return std::pair(!r.final_seconds, r.seconds()); };
+    best_.reset();
+    for (const auto &[hash, r] : records_) {
+        if (r.outcome == Outcome::Ok && (!best_ || rank(r) < rank(*best_))) best_ = r;
+    }
+}
+
+// Nothing is called best that was not verified, also where there was no time to compare.
+void Session::settle() {
+    while (best_ && !sound_.count(best_->schedule_hash)) {
+        const auto built = finalists_.find(best_->schedule_hash);
+        const Candidate candidate =
+            built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(best_->parameters));
+        if (candidate.outcome == Outcome::Ok && candidate.schedule_hash != best_->schedule_hash)
+            return; // the space makes another schedule of these parameters by now
+        if (records_.at(best_->schedule_hash).outcome == Outcome::Ok && is_sound(*best_, candidate)) return;
+        choose_best();
+    }
+}
+
+std::optional<Record> Session::conclude() {
     if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
+    settle();
     report_.interrupted = interrupted();
     report_.seconds = watch_.seconds();
-    if (!best_) give_up();
+    return best_;
+}
+
+Record Session::finish() {
+    if (!conclude()) give_up();
     return *best_;
 }
 

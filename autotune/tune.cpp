@@ -133,7 +133,7 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
     progress->finish();
     std::vector<std::optional<Record>> best(tasks.size());
     for (size_t i = 0; i < sessions.size(); i++) {
-        if (sessions[i]->best()) best[i] = sessions[i]->finish();
+        if (sessions[i]->best()) best[i] = sessions[i]->conclude();
         sessions[i]->rest();
     }
     return best;
