@@ -48,7 +48,7 @@ std::vector<float> Scout::scores(const std::vector<Point> &points) {
     std::vector<double> estimates;
     std::vector<size_t> which;
     std::vector<float> all(points.size(), std::numeric_limits<float>::quiet_NaN());
-    for (size_t i = 0; i < points.size(); i++) {
+    for (size_t i = 0; i < points.size() && !over(); i++) {
         if (const Described *d = described(points[i])) {
             features.push_back(d->features);
             estimates.push_back(d->estimated_seconds);

@@ -16,7 +16,11 @@ public:
     Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before);
 
     std::string schedule_of(const Point &point) override;
+    // Those that were not yet looked at when it is over have none.
     std::vector<float> scores(const std::vector<Point> &points) override;
+    bool over() const override { return over_ && over_(); }
+    // When to end looking at points, however many were asked for: each may take as long as lowering a schedule.
+    void end_when(std::function<bool()> over) { over_ = std::move(over); }
     // The candidate of a point, described; one that was asked about keeps its score.
     Candidate candidate(const Point &point);
     // Forgets the schedules of points that were asked about and not taken.
@@ -48,6 +52,7 @@ private:
     std::map<std::string, Described> described_;
     std::map<Point, AtHand> at_hand_;
     std::vector<Candidate> rejected_;
+    std::function<bool()> over_;
 };
 
 } // namespace kumiko

@@ -151,7 +151,7 @@ std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_
     std::set<std::string> here;
     size_t illegal = 0;
     for (const Point &p : points) {
-        if (all.size() + illegal == n) break;
+        if (all.size() + illegal == n || advisor_->over()) break;
         const std::string schedule = advisor_->schedule_of(p);
         illegal += schedule.empty();
         if (schedule.empty() || seen_schedules_.count(schedule))
@@ -202,7 +202,8 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
         const size_t all = told_.size() + left;
         const bool descend =
             left > 0 && told_.size() >= 24 && static_cast<double>(left) <= descent_share * static_cast<double>(all);
-        for (int idle = 0; proposals.size() < n && idle < 3; idle++) propose_by_model(n, descend, proposals);
+        for (int idle = 0; proposals.size() < n && idle < 3 && !advisor_->over(); idle++)
+            propose_by_model(n, descend, proposals);
     } else {
         propose_by_evolution(n, proposals);
     }

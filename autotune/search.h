@@ -28,6 +28,8 @@ public:
     virtual std::string schedule_of(const Point &point) = 0;
     // Greater is better. Not a number for a point that is not to be measured.
     virtual std::vector<float> scores(const std::vector<Point> &points) = 0;
+    // Whether nothing more is to be proposed; asked between thoughts that take long.
+    virtual bool over() const { return false; }
 };
 
 struct Proposal {

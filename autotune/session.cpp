@@ -51,6 +51,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
     }
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
     if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
+    scout_.end_when([this] { return late(); });
     recall();
     take_hints();
 }
@@ -116,14 +117,15 @@ bool Session::interrupted() const { return options_.interrupt && *options_.inter
 
 double Session::seconds_left() const { return options_.seconds > 0 ? options_.seconds - watch_.seconds() : infinity; }
 
-bool Session::out_of_time() const {
+bool Session::late() const {
     if (interrupted()) return true;
     // Slow kernels take longer to compare, up to a tenth of the budget.
     const double slow =
         best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, 0.1 * options_.seconds) : 0;
-    return report_.measured > 0 &&
-           seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
+    return seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
 }
+
+bool Session::out_of_time() const { return interrupted() || (report_.measured > 0 && late()); }
 
 bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + int64_t(20) * options_.trials; }
 
@@ -133,16 +135,17 @@ void Session::advance(int n, const std::function<void()> &after_each) {
     const int goal = std::min(options_.trials, trials_ + n);
     begin_measuring();
     while (true) {
-        const bool stop = out_of_time();
-        while (!stop && trials_ + under_way_ < goal && under_way_ < static_cast<int>(judge_->wanted()) && !used_up()) {
+        while (!out_of_time() && trials_ + under_way_ < goal && under_way_ < static_cast<int>(judge_->wanted()) &&
+               !used_up()) {
             const size_t size = trials_ + under_way_ < first_trials ? first_batch : later_batch;
             std::vector<Candidate> batch = next_batch(std::min<size_t>(size, goal - trials_ - under_way_));
+            if (out_of_time()) break; // the judge would only be told to forget them
             if (batch.empty()) exhausted_ = true;
             under_way_ += static_cast<int>(batch.size());
             judge_->submit(std::move(batch));
         }
         std::optional<Verdict> verdict;
-        if (!stop) verdict = judge_->next(best_ ? best_->timing.least : infinity);
+        if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
         if (!verdict) break;
         under_way_--;
         measure(std::move(*verdict));
@@ -156,7 +159,7 @@ void Session::advance(int n, const std::function<void()> &after_each) {
 std::vector<Candidate> Session::next_batch(size_t n) {
     const Stopwatch watch;
     std::vector<Candidate> batch;
-    while (batch.size() < n && !used_up()) {
+    while (batch.size() < n && !used_up() && !out_of_time()) {
         const size_t left = static_cast<size_t>(options_.trials - trials_ - under_way_) - batch.size();
         const std::vector<Proposal> proposals = search_.propose(n - batch.size(), left);
         for (const Candidate &rejected : scout_.take_rejected()) {
@@ -167,6 +170,7 @@ std::vector<Candidate> Session::next_batch(size_t n) {
         for (const Proposal &proposal : proposals) {
             Candidate candidate = scout_.candidate(proposal.point);
             candidate.origin = proposal.origin;
+            if (out_of_time()) break;
             if (candidate.outcome != Outcome::Ok) {
                 report_.rejected++;
                 report_.rejections.push_back(keep(candidate, {}));

@@ -49,7 +49,8 @@ private:
     void take_hints();
     bool interrupted() const;
     double seconds_left() const; // infinite without a budget
-    bool out_of_time() const;
+    bool late() const;           // interrupted, or nothing is left of the budget but what comparing takes
+    bool out_of_time() const;    // the same, but for the first candidate, which is measured in any case
     bool used_up() const;
     std::vector<Candidate> next_batch(size_t n);
     void begin_measuring();
@@ -58,10 +59,10 @@ private:
     void measure(Verdict verdict);
     Record keep(const Candidate &candidate, const Measured &measured);
     void compare();
-    [[noreturn]] void give_up() const;
     void settle();
     bool is_sound(const Record &record, Candidate candidate);
     void choose_best();
+    [[noreturn]] void give_up() const;
 
     const Op &op_;
     const Machine &machine_;
@@ -82,9 +83,9 @@ private:
     Stopwatch watch_;
     std::map<std::string, Record> records_;      // by schedule hash
     std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash
-    std::optional<Record> best_;
     std::set<std::string> under_way_schedules_;  // hashes of those that are with the judge
     std::set<std::string> sound_;                // hashes of those whose nests the verifier found right
+    std::optional<Record> best_;
     double seconds_to_compare_;
     int trials_ = 0;    // counted towards options_.trials
     int under_way_ = 0; // with the judge
