@@ -93,8 +93,10 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     };
     const Stopwatch watch;
     std::optional<ChipProgram> program;
-    const bool built =
-        attempt_on_chip(Outcome::Unbuildable, [&] { program = compile_chip(space_.schedule(candidate.point)); });
+    const bool built = attempt_on_chip(Outcome::Unbuildable, [&] {
+        program = compile_chip(candidate.made ? *candidate.made : space_.schedule(candidate.point));
+    });
+    candidate.made.reset();
     candidate.build_seconds = watch.seconds();
     if (!built) return measured;
 
