@@ -36,6 +36,10 @@ void Search::tell(const Point &point, double seconds, const std::string &schedul
 bool Search::take(const Point &point, const char *origin, std::vector<Proposal> &proposals) {
     if (!fresh(point)) return false;
     seen_.insert(point);
+    if (compares_schedules()) {
+        const std::string schedule = advisor_->schedule_of(point);
+        if (schedule.empty() || !seen_schedules_.insert(schedule).second) return false;
+    }
     proposals.push_back({point, origin});
     return true;
 }
@@ -176,15 +180,12 @@ void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &pro
         else
             order.push_back(i);
     }
-    const size_t before = proposals.size();
     const size_t by_chance = descend ? 0 : (wanted + 4) / 8; // these are the first, whose order is chance
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     for (size_t i = 0; i < order.size() && proposals.size() + by_chance < n; i++)
         take(points[order[i]], descend ? "descent" : "model", proposals);
     for (size_t tries = 0; tries < 10 * by_chance && !order.empty() && proposals.size() < n; tries++)
         take(points[random_.pick(order)], "explore", proposals);
-    for (size_t i = before; i < proposals.size(); i++)
-        seen_schedules_.insert(advisor_->schedule_of(proposals[i].point));
 }
 
 std::vector<Proposal> Search::propose(size_t n, size_t left) {
@@ -198,7 +199,7 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
     }
     if (method_ == SearchMethod::Random) {
         propose_random(n, "random", proposals);
-    } else if (method_ == SearchMethod::Model && advisor_) {
+    } else if (compares_schedules()) {
         const size_t all = told_.size() + left;
         const bool descend =
             left > 0 && told_.size() >= 24 && static_cast<double>(left) <= descent_share * static_cast<double>(all);

@@ -62,7 +62,9 @@ private:
     void propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals);
     void propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals);
 
+    bool compares_schedules() const { return method_ == SearchMethod::Model && advisor_; }
     bool fresh(const Point &point) const { return !seen_.count(point) && space_.reason_against(point).empty(); }
+    // Unless it is known, or its schedule was proposed before.
     bool take(const Point &point, const char *origin, std::vector<Proposal> &proposals);
     Point step(const Point &from);
     Point changed(Point point, int parameters);

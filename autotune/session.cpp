@@ -148,11 +148,13 @@ void Session::advance(int n, const std::function<void()> &after_each) {
         if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
         if (!verdict) break;
         under_way_--;
+        under_way_schedules_.erase(verdict->candidate.schedule_hash);
         measure(std::move(*verdict));
         if (after_each) after_each();
     }
     judge_->cancel();
     under_way_ = 0;
+    under_way_schedules_.clear();
 }
 
 // Proposals become candidates; what is not legal, or is a schedule already known under another name, ends here.
@@ -168,21 +170,18 @@ std::vector<Candidate> Session::next_batch(size_t n) {
         }
         if (proposals.empty()) break;
         for (const Proposal &proposal : proposals) {
+            if (out_of_time()) break;
             Candidate candidate = scout_.candidate(proposal.point);
             candidate.origin = proposal.origin;
-            if (out_of_time()) break;
             if (candidate.outcome != Outcome::Ok) {
                 report_.rejected++;
                 report_.rejections.push_back(keep(candidate, {}));
                 continue;
             }
             const auto known = records_.find(candidate.schedule_hash);
-            const bool twice = std::any_of(batch.begin(), batch.end(), [&](const Candidate &c) {
-                return c.schedule_hash == candidate.schedule_hash;
-            });
             if (known != records_.end())
                 search_.tell(proposal.point, known->second.outcome == Outcome::Ok ? known->second.seconds() : infinity);
-            else if (!twice)
+            else if (under_way_schedules_.insert(candidate.schedule_hash).second)
                 batch.push_back(std::move(candidate));
         }
         scout_.forget();

@@ -145,6 +145,45 @@ TEST_CASE("of points with one schedule one is proposed") {
     CHECK(order.size() == 64);
 }
 
+TEST_CASE("of points with one schedule one is proposed, also while nothing is known of those before") {
+    auto s = space();
+    for (int seed = 0; seed < 10; seed++) {
+        Oracle oracle;
+        oracle.idle = 1;
+        Search search(*s, seed, SearchMethod::Model, &oracle);
+        Point hint = s->default_point();
+        hint[5] = 1;
+        search.suggest(hint);
+        hint[1] = 3; // the same schedule
+        search.suggest(hint);
+        std::set<std::string> schedules;
+        for (int batch = 0; batch < 4; batch++) {
+            for (const Proposal &p : search.propose(8)) CHECK(schedules.insert(oracle.schedule_of(p.point)).second);
+        }
+        CHECK(schedules.size() > 16);
+        CHECK(schedules.count(oracle.schedule_of(s->default_point())));
+        CHECK(schedules.count(oracle.schedule_of(hint)));
+    }
+}
+
+TEST_CASE("an advisor that is over is asked nothing more") {
+    struct Ending : Oracle {
+        size_t schedules = 0;
+        std::string schedule_of(const Point &p) override {
+            schedules++;
+            return Oracle::schedule_of(p);
+        }
+        bool over() const override { return schedules >= 5; }
+    } ending;
+    auto s = space();
+    Search search(*s, 6, SearchMethod::Model, &ending);
+    const std::vector<Proposal> all = search.propose(8);
+    CHECK(ending.schedules < 16); // of at least that many it would have asked
+    REQUIRE(!all.empty());
+    CHECK(all[0].origin == "default");
+    CHECK(search.propose(8).empty());
+}
+
 TEST_CASE("random search proposes the default and then samples") {
     auto s = space();
     Search search(*s, 5, SearchMethod::Random);

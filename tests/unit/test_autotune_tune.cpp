@@ -5,6 +5,7 @@
 #include "ops/registry.h"
 #include "targets/chip/compile.h"
 #include "tests/database_help.h"
+#include "tests/unit/blocks_space.h"
 
 #include <doctest/doctest.h>
 
@@ -12,34 +13,8 @@
 #include <sstream>
 
 using namespace kumiko;
+using kumiko::testing::blocks;
 using kumiko::testing::fresh_file;
-
-namespace {
-
-struct Blocks {
-    BOOST_HANA_DEFINE_STRUCT(Blocks, (Tile, rows), (Tile, columns), (Flag, vector));
-};
-
-std::unique_ptr<Space> blocks(const Op &op) {
-    return make_template<Blocks>(
-               "blocks", "", [](const Op &) { return true; },
-               [](const Op &, const Machine &) {
-                   return Blocks{Tile(1, {1, 2, 4, 8}), Tile(8, {8, 16, 32, 64}), Flag(false)};
-               },
-               [](const Op &op, const Machine &m, const Blocks &b) {
-                   Schedule s(op, m);
-                   auto c = s.stage("C");
-                   if (b.columns == 64) throw UserError(std::source_location::current(), "too wide");
-                   auto [io, ii] = c.split("i", b.rows);
-                   auto [jo, ji] = c.split("j", b.columns);
-                   c.reorder({io, jo, "k", ii, ji});
-                   if (b.vector) c.vectorize(ji);
-                   return s;
-               })
-        .make_space(op, Machine::host());
-}
-
-} // namespace
 
 TEST_CASE("an op that takes long to evaluate is checked on a sample, and that is said") {
     Op op = ops::matmul(Float(32), 192, 192, 192);

@@ -1,0 +1,31 @@
+// A small space of products of matrices: blocks of rows and columns, as vectors or not. Some points are not legal.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::testing {
+
+struct Blocks {
+    BOOST_HANA_DEFINE_STRUCT(Blocks, (Tile, rows), (Tile, columns), (Flag, vector));
+};
+
+inline std::unique_ptr<Space> blocks(const Op &op) {
+    return make_template<Blocks>(
+               "blocks", "", [](const Op &) { return true; },
+               [](const Op &, const Machine &) {
+                   return Blocks{Tile(1, {1, 2, 4, 8}), Tile(8, {8, 16, 32, 64}), Flag(false)};
+               },
+               [](const Op &op, const Machine &m, const Blocks &b) {
+                   Schedule s(op, m);
+                   auto c = s.stage("C");
+                   if (b.columns == 64) throw UserError(std::source_location::current(), "too wide");
+                   auto [io, ii] = c.split("i", b.rows);
+                   auto [jo, ji] = c.split("j", b.columns);
+                   c.reorder({io, jo, "k", ii, ji});
+                   if (b.vector) c.vectorize(ji);
+                   return s;
+               })
+        .make_space(op, Machine::host());
+}
+
+} // namespace kumiko::testing

@@ -1,0 +1,133 @@
+// Sessions of tuning: when they end, what they call best, and what they leave out.
+#include "autotune/build.h"
+#include "autotune/tune.h"
+#include "ops/matmul.h"
+#include "ops/registry.h"
+#include "support/random.h"
+#include "targets/chip/compile.h"
+#include "tests/database_help.h"
+#include "tests/unit/blocks_space.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace kumiko;
+using kumiko::testing::blocks;
+using kumiko::testing::fresh_file;
+
+namespace {
+
+// Another space, and what is done before one of its schedules is made.
+class Watched : public Space {
+public:
+    Watched(std::unique_ptr<Space> inner, std::function<void(const Point &)> before)
+        : Space(inner->op(), inner->machine()), inner_(std::move(inner)), before_(std::move(before)) {
+        set_parameters(inner_->parameters());
+    }
+    Point default_point() const override { return inner_->default_point(); }
+    Schedule schedule(const Point &point) const override {
+        before_(point);
+        return inner_->schedule(point);
+    }
+
+private:
+    std::unique_ptr<Space> inner_;
+    std::function<void(const Point &)> before_;
+};
+
+// A space whose candidates can be made and measured, but once more, to be verified, only where `right` says so.
+std::unique_ptr<Space> faulty(const Op &op, std::function<bool(const Point &)> right) {
+    auto made = std::make_shared<std::set<Point>>();
+    return std::make_unique<Watched>(blocks(op), [made, right](const Point &p) {
+        if (!made->insert(p).second && !right(p)) throw UserError("the nest is not right");
+    });
+}
+
+} // namespace
+
+TEST_CASE("thinking ends when a session is told to") {
+    const Op op = ops::matmul(Float(32), 32, 32, 32);
+    for (const SearchMethod search : {SearchMethod::Model, SearchMethod::Random}) {
+        std::atomic<bool> interrupt = false;
+        int made = 0;
+        const Watched space(blocks(op), [&](const Point &) { interrupt = ++made >= 3; });
+        TuneOptions options;
+        options.space = &space;
+        options.threads = 1;
+        options.search = search;
+        options.interrupt = &interrupt;
+        TuneReport report;
+        CHECK_THROWS_AS(tune(op, Machine::host(), CpuTarget::host(), options, &report), UserError);
+        CHECK(report.interrupted);
+        CHECK(report.measured == 0);
+        CHECK(made == 3);
+    }
+}
+
+TEST_CASE("what is called best was verified, whatever ended the session") {
+    const Op op = ops::matmul(Float(32), 32, 32, 32);
+    for (const double final_seconds : {0.0, 0.05}) {
+        TuneOptions options;
+        options.trials = 10;
+        options.threads = 1;
+        options.trial_seconds = 0.01;
+        options.final_seconds = final_seconds;
+        options.database = fresh_file("verified.db");
+        TuneReport report;
+        const auto plain = [](const Point &p) { return p[2] == 0; }; // vectors are faster, and not right
+        const auto space = faulty(op, plain);
+        options.space = space.get();
+        const Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+        CHECK(r.parameters["vector"] == false);
+        CHECK(report.failures["unbuildable: the nest is not right"] > 0);
+        const auto found = best(op, Machine::host(), options.database, {.threads = 1});
+        REQUIRE(found);
+        CHECK(found->outcome == Outcome::Ok);
+
+        options.database = "";
+        const auto wrong = faulty(op, [](const Point &) { return false; });
+        options.space = wrong.get();
+        CHECK_THROWS_WITH_AS(tune(op, Machine::host(), CpuTarget::host(), options, &report),
+                             doctest::Contains("the nest is not right"), UserError);
+    }
+}
+
+TEST_CASE("no schedule is measured twice, however many candidates are under way") {
+    struct Variants {
+        BOOST_HANA_DEFINE_STRUCT(Variants, (Tile, variant), (Tile, idle));
+    };
+    const Op op = ops::make("reduce", {{"shape", {32, 256}}, {"axes", {1}}});
+    const Machine chip = chip_machine(sim::Config::load("small"));
+    const std::shared_ptr<Space> library = space_for(op, chip, SpaceKind::Library).second;
+    std::map<std::string, Point> different;
+    Random random(3);
+    for (int n = 0; n < 400 && different.size() < 8; n++) {
+        const Candidate c = make_candidate(*library, library->sample(random));
+        if (c.outcome == Outcome::Ok) different.emplace(c.schedule_hash, c.point);
+    }
+    REQUIRE(different.size() == 8);
+    std::vector<Point> points;
+    for (const auto &[hash, point] : different) points.push_back(point);
+    const std::vector<int64_t> variants = {0, 1, 2, 3, 4, 5, 6, 7}, idle = {0, 1, 2, 3};
+    const auto space = make_template<Variants>(
+                           "variants", "", [](const Op &) { return true; },
+                           [&](const Op &, const Machine &) {
+                               return Variants{Tile(0, variants), Tile(0, idle)};
+                           },
+                           [&](const Op &, const Machine &, const Variants &v) {
+                               return library->schedule(points[static_cast<size_t>(static_cast<int64_t>(v.variant))]);
+                           })
+                           .make_space(op, chip);
+    for (const SearchMethod search : {SearchMethod::Model, SearchMethod::Random, SearchMethod::Evolution}) {
+        TuneOptions options;
+        options.space = space.get();
+        options.search = search;
+        options.trials = 8;
+        TuneReport report;
+        tune(op, chip, CpuTarget::host(), options, &report);
+        std::set<std::string> measured;
+        for (const Record &r : report.records) CHECK(measured.insert(r.schedule_hash).second);
+        CHECK(measured.size() > 4);
+    }
+}
