@@ -1,6 +1,7 @@
 // kumiko learn: measures tasks, and makes the cost model from what tuning databases hold.
 #include "cli/common.h"
 
+#include "autotune/features/chip_features.h"
 #include "autotune/features/feature_sets.h"
 #include "autotune/model/learn.h"
 #include "autotune/model/training_tasks.h"
@@ -14,6 +15,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -87,16 +89,27 @@ void measure(const LearnArguments &a) {
 std::vector<ModelTask> read_tasks(const LearnArguments &a) {
     const int version = features_for(machine_of(a)).version;
     std::vector<ModelTask> all;
+    std::map<int, int> others; // version → records with features of it
     for (const std::string &file : a.databases) {
         const Database database(file, Database::Mode::Read);
         for (const Database::TaskSummary &t : database.tasks()) {
             std::string name = t.key.op + " " + t.key.op_hash.substr(0, 8);
             if (t.key.threads != 1) name += fmt::format(", {} threads", t.key.threads);
-            ModelTask task = model_task(name, database.records(t.key, Machine{}), version);
+            const std::vector<Record> records = database.records(t.key, Machine{});
+            for (const Record &r : records) {
+                if (r.features.version != 0 && r.features.version != version) others[r.features.version]++;
+            }
+            ModelTask task = model_task(name, records, version);
             if (task.features.size() >= 2) all.push_back(std::move(task));
         }
     }
-    return all;
+    if (!all.empty() || others.empty()) return all;
+    std::string text = fmt::format("nothing can be learnt for {}: no task has two candidates with features of {}",
+                                   a.target, describe_features(version));
+    for (const auto &[other, n] : others) text += fmt::format("; {} have those of {}", n, describe_features(other));
+    if (others.count(chip_features_version)) text += "; kumiko learn --target chip:small learns from those";
+    if (others.count(features_version)) text += "; kumiko learn --target host learns from those";
+    throw UserError(text);
 }
 
 std::vector<std::string> cells(const std::string &name, const Accuracy &l, const Accuracy &a) {

@@ -254,8 +254,37 @@ TEST_CASE("where no candidate is good, the page shows what failed") {
         CHECK(has(o.err, "kumiko: bad.html shows what failed\nkumiko: no candidate for matmul is good:\n"));
         const std::string page = read(scratch() + "/bad.html");
         CHECK(has(page, "No candidate is good"));
-        CHECK(has(page, "</td><td>unbuildable: A.LM0 has elements of f6#"));
+        CHECK(has(page, "<p>No trial failed.</p>")); // what is refused before it is built is none
+        const size_t at = page.find("</td><td>unbuildable: A.LM0 has elements of f6#"),
+                     all = page.find(" candidates were not legal, or could not be lowered");
+        REQUIRE(at != std::string::npos);
+        REQUIRE(all != std::string::npos);
+        const auto number_before = [](const std::string &text, size_t end) {
+            size_t begin = end;
+            while (begin > 0 && std::isdigit(static_cast<unsigned char>(text[begin - 1]))) begin--;
+            return begin < end ? std::stoi(text.substr(begin, end - begin)) : -1;
+        };
+        const int rejected = number_before(page, at);
+        CHECK(rejected > 2);
+        CHECK(rejected == number_before(page, all)); // for no other reason
+        const int said = number_before(o.err, o.err.find(" × unbuildable: A.LM0 has elements of f6#"));
+        CHECK((database == "bad.db" ? rejected <= said : rejected == said)); // it keeps each schedule once
     }
+}
+
+TEST_CASE("learning from a database of the other kind says what it holds") {
+    std::filesystem::remove(scratch() + "/chip-only.db");
+    CHECK(run("tune softmax --shape m=16,n=64 --target chip:small --trials 3 --quiet --db chip-only.db").status == 0);
+    const Outcome o = run("learn --no-measure --db chip-only.db --folds 0 --out none.ubj");
+    CHECK(o.status == 1);
+    CHECK(has(o.err,
+              "nothing can be learnt for host: no task has two candidates with features of version 2, of nests; "
+              "3 have those of version 1001, of programs of the chip; kumiko learn --target chip:small learns from "
+              "those"));
+    CHECK(run("learn --no-measure --db chip-only.db --folds 0 --target chip:small --out of-chips.ubj").status == 0);
+    CHECK(
+        run("tune softmax --shape m=16,n=32 --target chip:small --trials 2 --quiet --cost-model of-chips.ubj").status ==
+        0);
 }
 
 TEST_CASE("docs prints the reference page") {
