@@ -31,7 +31,7 @@ std::string text_of(const Sizes &sizes) {
 
 void list(const std::string &file, const std::string &json) {
     const Database database(file, Database::Mode::Read);
-    Table table({"op", "formula", "sizes", "machine", "threads", "tried", "good", "best"});
+    Table table({"op", "formula", "sizes", "machine", "threads", "records", "good", "best"});
     Json all = Json::array();
     for (const Database::TaskSummary &t : database.tasks()) {
         table.row({t.key.op, t.key.op_hash.substr(0, 8), text_of(t.key.sizes), t.key.machine,
@@ -72,7 +72,7 @@ void stats(const std::string &file, const std::string &json) {
             print_counts("outcomes", s.outcomes);
             print_counts("found by", s.origins);
             print_counts("machines", s.machines);
-            Table table({"op", "tensors", "threads", "machine", "tried", "good", "best"});
+            Table table({"op", "tensors", "threads", "machine", "records", "good", "best"});
             for (const Database::TaskSummary &t : s.tasks)
                 table.row({t.key.op, tensors_text(t.tensors), std::to_string(t.key.threads), t.key.machine,
                            std::to_string(t.records), std::to_string(t.ok),
