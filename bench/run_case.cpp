@@ -2,9 +2,10 @@
 #include "bench/contest.h"
 #include "bench/suite.h"
 
+#include "autotune/database.h"
+#include "autotune/tune.h"
 #include "autotune/work.h"
 #include "bench/peak.h"
-#include "driver/tuned.h"
 #include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/library/table.h"
@@ -131,13 +132,15 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
         }
         std::optional<Schedule> best;
         if (!options.database.empty()) {
-            if (const auto found =
-                    tuned_schedule(contest.op(), target.machine, options.database, {.threads = options.threads})) {
-                best = Schedule::from_json(contest.op(), target.machine, found->schedule);
+            const Database known(options.database, Database::Mode::Read);
+            const TaskKey task = task_key(contest.op(), target.machine, options.threads, {});
+            if (const auto found = known.best(task, target.machine)) { // for as many threads
+                best = found->schedule(contest.op());
                 add(tuned, *best);
                 ours.tuned = true;
             } else {
-                row.remarks.push_back("not in " + options.database);
+                row.remarks.push_back(fmt::format("not in {} for {} thread{}", options.database, options.threads,
+                                                  options.threads == 1 ? "" : "s"));
             }
         }
         if (options.halide) add_halide(contest, best ? *best : plain, row);

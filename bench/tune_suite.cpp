@@ -21,7 +21,7 @@ namespace kumiko::bench {
 
 namespace {
 
-constexpr double as_good = 1.02; // times are of two sessions
+constexpr double as_good = 1.02; // times within a session are that sure
 constexpr double none = std::numeric_limits<double>::infinity();
 
 // Schedules that longer searches found, one for a task on a machine.
@@ -109,7 +109,6 @@ public:
         row_.search_seconds = first.search_seconds + second.search_seconds;
 
         std::optional<Record> random;
-        std::vector<double> random_curve;
         if (options_.random > 0) {
             TuneReport report;
             TuneOptions o = tuning;
@@ -118,7 +117,6 @@ public:
             o.trials = options_.random;
             random = tune(case_.op, target_, o, &report);
             judge_model(report.records);
-            random_curve = report.best_so_far;
         }
         std::optional<Record> explored;
         if (options_.explore > 0) {
@@ -138,8 +136,11 @@ public:
         compare(few, tuned, random, formula, explored);
         std::vector<double> curve = first.best_so_far;
         curve.insert(curve.end(), second.best_so_far.begin(), second.best_so_far.end());
-        for (size_t i = 0; i < curve.size() && !random_curve.empty() && row_.reached_random == 0; i++) {
-            if (curve[i] <= as_good * random_curve.back()) row_.reached_random = static_cast<int>(i) + 1;
+        // Two sessions have seen the machine at different times: the best of the random one in seconds of the other is told by their
+        // bests side by side.
+        const double to_reach = random && !curve.empty() ? as_good * curve.back() * row_.random / row_.tuned : 0;
+        for (size_t i = 0; i < curve.size() && row_.reached_random == 0; i++) {
+            if (curve[i] <= to_reach) row_.reached_random = static_cast<int>(i) + 1;
         }
         const Work work = count_work(case_.op, {});
         if (measured_by_operations(work)) row_.gflops = work.operations / row_.tuned * 1e-9;
