@@ -70,7 +70,8 @@ void describe(Candidate &candidate, const Schedule &schedule, const Space &space
 std::string fault_of(const Space &space, const Candidate &candidate) {
     if (space.machine().architecture == "chip") return ""; // the simulator has refused what breaks a rule
     Candidate again;
-    attempt(again, Outcome::Unbuildable, [&] { lower_candidate(space.schedule(candidate.point), true); });
+    attempt(again, Outcome::Unbuildable,
+            [&] { lower_candidate(candidate.made ? *candidate.made : space.schedule(candidate.point), true); });
     return again.reason;
 }
 

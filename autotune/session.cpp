@@ -51,7 +51,10 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
     }
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
     if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
-    scout_.end_when([this] { return late(); });
+    scout_.end_when([this] {
+        const bool any = in_hand_ || best_ || report_.measured + under_way_ > 0;
+        return interrupted() || (any && late());
+    });
     recall();
     take_hints();
 }
@@ -161,6 +164,7 @@ void Session::advance(int n, const std::function<void()> &after_each) {
 std::vector<Candidate> Session::next_batch(size_t n) {
     const Stopwatch watch;
     std::vector<Candidate> batch;
+    in_hand_ = false;
     while (batch.size() < n && !used_up() && !out_of_time()) {
         const size_t left = static_cast<size_t>(options_.trials - trials_ - under_way_) - batch.size();
         const std::vector<Proposal> proposals = search_.propose(n - batch.size(), left);
@@ -182,7 +186,7 @@ std::vector<Candidate> Session::next_batch(size_t n) {
             if (known != records_.end())
                 search_.tell(proposal.point, known->second.outcome == Outcome::Ok ? known->second.seconds() : infinity);
             else if (under_way_schedules_.insert(candidate.schedule_hash).second)
-                batch.push_back(std::move(candidate));
+                batch.push_back(std::move(candidate)), in_hand_ = true;
         }
         scout_.forget();
     }

@@ -60,6 +60,7 @@ private:
     Record keep(const Candidate &candidate, const Measured &measured);
     void compare();
     void settle();
+    Candidate again(const Record &record) const;
     bool is_sound(const Record &record, Candidate candidate);
     void choose_best();
     [[noreturn]] void give_up() const;
@@ -87,8 +88,9 @@ private:
     std::set<std::string> sound_;                // hashes of those whose nests the verifier found right
     std::optional<Record> best_;
     double seconds_to_compare_;
-    int trials_ = 0;    // counted towards options_.trials
-    int under_way_ = 0; // with the judge
+    int trials_ = 0;       // counted towards options_.trials
+    int under_way_ = 0;    // with the judge
+    bool in_hand_ = false; // some candidate waits to be submitted
     bool exhausted_ = false;
 };
 

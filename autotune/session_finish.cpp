@@ -35,8 +35,7 @@ void Session::compare() {
             break;
         }
         expected += takes;
-        Candidate candidate =
-            built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(r.parameters));
+        Candidate candidate = again(r);
         if (!is_sound(r, candidate)) continue;
         compared.push_back(r);
         candidates.push_back(std::move(candidate));
@@ -56,9 +55,33 @@ void Session::compare() {
     }
 }
 
+// The candidate of a record, not Ok where the space refuses its parameters by now. Its schedule is the one that was measured, also where
+// the space makes another of them.
+Candidate Session::again(const Record &record) const {
+    const auto built = finalists_.find(record.schedule_hash);
+    if (built != finalists_.end()) return built->second;
+    Candidate candidate = make_candidate(*space_, space_->from_json(record.parameters));
+    if (candidate.outcome != Outcome::Ok || candidate.schedule_hash == record.schedule_hash) return candidate;
+    candidate = {.point = candidate.point, .schedule = record.saved_schedule, .schedule_hash = record.schedule_hash};
+    try {
+        candidate.made = record.schedule(op_);
+    } catch (const UserError &e) {
+        candidate.outcome = Outcome::Illegal;
+        candidate.reason = e.what();
+    }
+    return candidate;
+}
+
 // Whether the verifier finds nothing against the nest; what it finds is kept as what became of the candidate.
 bool Session::is_sound(const Record &record, Candidate candidate) {
     if (sound_.count(record.schedule_hash)) return true;
+    if (candidate.outcome != Outcome::Ok) { // what is not taken any more stays in the database as it was
+        records_.erase(record.schedule_hash);
+        for (Record &r : report_.records) {
+            if (r.schedule_hash == record.schedule_hash) r.outcome = candidate.outcome, r.reason = candidate.reason;
+        }
+        return false;
+    }
     const std::string fault = fault_of(*space_, candidate);
     if (fault.empty()) return sound_.insert(record.schedule_hash).second;
     candidate.schedule = record.saved_schedule;
@@ -70,7 +93,10 @@ bool Session::is_sound(const Record &record, Candidate candidate) {
     candidate.features = record.features;
     candidate.estimated_seconds = record.estimated_seconds;
     candidate.predicted = record.predicted;
-    keep(candidate, {});
+    const Record kept = keep(candidate, {});
+    for (Record &r : report_.records) {
+        if (r.schedule_hash == record.schedule_hash) r = kept;
+    }
     return false;
 }
 
@@ -86,12 +112,8 @@ void Session::choose_best() {
 // Nothing is called best that was not verified, also where there was no time to compare.
 void Session::settle() {
     while (best_ && !sound_.count(best_->schedule_hash)) {
-        const auto built = finalists_.find(best_->schedule_hash);
-        const Candidate candidate =
-            built != finalists_.end() ? built->second : make_candidate(*space_, space_->from_json(best_->parameters));
-        if (candidate.outcome == Outcome::Ok && candidate.schedule_hash != best_->schedule_hash)
-            return; // the space makes another schedule of these parameters by now
-        if (records_.at(best_->schedule_hash).outcome == Outcome::Ok && is_sound(*best_, candidate)) return;
+        const auto known = records_.find(best_->schedule_hash); // not there: it was left out
+        if (known != records_.end() && known->second.outcome == Outcome::Ok && is_sound(*best_, again(*best_))) return;
         choose_best();
     }
 }

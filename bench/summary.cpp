@@ -22,7 +22,10 @@ Summary summarize(const std::vector<BenchRow> &rows) {
             if (s.worst == 0 || r.ratio < s.worst) s.worst = r.ratio, s.worst_case = r.name;
         }
         if (r.given_ratio > 0) given++, given_ratios += std::log(r.given_ratio);
-        if (r.ratio > 0) defaults += std::log(r.tuned && r.default_ratio > 0 ? r.default_ratio : r.ratio);
+        if (r.ratio > 0 && r.tuned)
+            defaults += std::log(r.default_ratio > 0 ? r.default_ratio : r.ratio * r.untuned / r.ours);
+        else if (r.ratio > 0)
+            defaults += std::log(r.ratio);
         if (r.tuned) tuned++;
         if (r.of_peak > 0) {
             peaks++;

@@ -16,7 +16,7 @@ struct LinearSum {
     // Adds e times a factor; false where e is no such sum, or its numbers go beyond 32 bits.
     bool add(const Expr &e, int64_t factor);
     int64_t of(const std::string &variable) const;
-    // The least and the greatest value; nothing where a variable's bounds are no numbers, or it has none.
+    // The least and the greatest value; nothing where a variable's bounds are no numbers of 32 bits, or it has none.
     std::optional<std::pair<int64_t, int64_t>> range(const Bounds &bounds) const;
 };
 

@@ -2,6 +2,8 @@
 #include "schedules/library/conv_filters_plan.h"
 #include "schedules/library/conv_pool.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace kumiko::library {

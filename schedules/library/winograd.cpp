@@ -63,12 +63,12 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const bool once = number(weights, "u") * number(weights, "v") * channels * filters * bytes > third / 2;
     constexpr int64_t enough = 7;
     int64_t rows = largest_divisor(down, std::max<int64_t>(1, second / 4 / row));
-    if (rows * across < enough) rows = largest_divisor(down, third / 8 / row);
+    if (rows * across < enough) rows = std::max(rows, largest_divisor(down, third / 8 / row));
     if (once) rows = down;
     p.rows = Tile::nearest(rows, up_to(64, down));
     // As many tiles at once as registers hold, or a few less, so that the last of a block are as many.
-    const int64_t most = std::max<int64_t>(1, sums / vectors), groups = (rows * across + most - 1) / most;
-    p.tiles = Tile::nearest((rows * across + groups - 1) / groups, up_to(16, down * across));
+    const int64_t most = std::max<int64_t>(1, sums / vectors), together = p.rows * across;
+    p.tiles = Tile::nearest(even_block(together, most, 1), up_to(16, down * across));
     // Channels that come last are read as they lie; others are turned tile by tile, which a padded copy makes simple.
     const bool last = stage_of(op, "Y").axes.back().name() == "o";
     p.pad = last ? Choice("inline", {"inline", "whole"}) : Choice("whole", {"whole"});

@@ -44,8 +44,10 @@ Accesses accesses(const Stmt &s) {
         void visit(const For *op) override {
             const int64_t before = times;
             const auto extent = as_const_int(op->extent);
-            if (op->for_type == ForType::Unrolled && extent)
-                times = std::min(times * std::max<int64_t>(*extent, 0), countless);
+            if (op->for_type == ForType::Unrolled && extent) {
+                const int64_t copies = std::max<int64_t>(*extent, 0);
+                times = copies != 0 && times > countless / copies ? countless : times * copies;
+            }
             IRVisitor::visit(op);
             times = before;
         }

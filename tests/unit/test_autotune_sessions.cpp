@@ -81,6 +81,8 @@ TEST_CASE("what is called best was verified, whatever ended the session") {
         const Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
         CHECK(r.parameters["vector"] == false);
         CHECK(report.failures["unbuildable: the nest is not right"] > 0);
+        for (const Record &told : report.records) // the report tells of none as good that is not
+            CHECK((told.outcome != Outcome::Ok || told.parameters["vector"] == false || told.seconds() > r.seconds()));
         const auto found = best(op, Machine::host(), options.database, {.threads = 1});
         REQUIRE(found);
         CHECK(found->outcome == Outcome::Ok);
