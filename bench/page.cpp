@@ -191,7 +191,13 @@ void write_page(const std::string &page, const std::vector<BenchRow> &rows, cons
     };
     const bool one = std::all_of(all.begin(), all.end(), [&](const Json &s) { return place(s) == place(all.front()); });
     std::string text = preface;
-    if (one && !all.empty()) text += where_text(all.back().at("where")) + "\n";
+    if (one && !all.empty()) {
+        Json shared = all.back().at("where");
+        std::set<std::string> dates;
+        for (const Json &suite : all) dates.insert(suite.at("where").at("date").get<std::string>());
+        if (dates.size() > 1) shared["date"] = *dates.begin() + " to " + *dates.rbegin();
+        text += where_text(shared) + "\n";
+    }
     for (const Json &suite : all) text += section(suite, folder.filename().string(), !one);
     write_file_atomically(page, text);
 }

@@ -150,6 +150,11 @@ TEST_CASE("a suite measured again replaces its own section alone") {
     CHECK(count(text, "first") == 0);
     CHECK(count(text, "(speed/rows.svg)") == 1);
     CHECK(count(text, "Measured ") == 1); // one machine, named once
+    Json earlier = Json::parse(read(folder / "speed/rows.json"));
+    earlier["where"]["date"] = "2000-01-02";
+    std::ofstream(folder / "speed/rows.json") << earlier.dump();
+    write_page(page, {row("gemm-f32", "again", 22, 20)}, target);
+    CHECK(count(read(page), "Measured 2000-01-02 to 20") == 1); // on several days
     CHECK(count(read(folder / "speed/gemm-f32.svg"), "again") == 1);
     write_page(page, {row("rows", "other", 33, 30)}, Target::named("x86-64-avx512"));
     CHECK(count(read(page), "Measured ") == 2); // two machines: each section names its own
