@@ -75,17 +75,20 @@ Candidate Session::again(const Record &record) const {
 // Whether the verifier finds nothing against the nest; what it finds is kept as what became of the candidate.
 bool Session::is_sound(const Record &record, Candidate candidate) {
     if (sound_.count(record.schedule_hash)) return true;
-    if (candidate.outcome != Outcome::Ok) { // what is not taken any more stays in the database as it was
-        records_.erase(record.schedule_hash);
-        for (Record &r : report_.records) {
-            if (r.schedule_hash == record.schedule_hash) r.outcome = candidate.outcome, r.reason = candidate.reason;
-        }
+    const auto report = [&](const Record &now) {
+        std::replace_if(
+            report_.records.begin(), report_.records.end(),
+            [&](const Record &r) { return r.schedule_hash == record.schedule_hash; }, now);
         return false;
+    };
+    if (candidate.outcome != Outcome::Ok) { // what is not taken any more stays in the database as it was
+        Record refused = record;
+        refused.outcome = candidate.outcome, refused.reason = candidate.reason;
+        records_.erase(record.schedule_hash);
+        return report(refused);
     }
     const std::string fault = fault_of(*space_, candidate);
     if (fault.empty()) return sound_.insert(record.schedule_hash).second;
-    candidate.schedule = record.saved_schedule;
-    candidate.schedule_hash = record.schedule_hash;
     candidate.outcome = Outcome::Unbuildable;
     candidate.reason = fault;
     candidate.build_seconds = record.build_seconds;
@@ -93,11 +96,7 @@ bool Session::is_sound(const Record &record, Candidate candidate) {
     candidate.features = record.features;
     candidate.estimated_seconds = record.estimated_seconds;
     candidate.predicted = record.predicted;
-    const Record kept = keep(candidate, {});
-    for (Record &r : report_.records) {
-        if (r.schedule_hash == record.schedule_hash) r = kept;
-    }
-    return false;
+    return report(keep(candidate, {}));
 }
 
 // Of what is good by now, in the order of Database::best.

@@ -8,6 +8,7 @@
 #include "ops/matmul.h"
 #include "support/random.h"
 #include "tests/database_help.h"
+#include "tests/unit/blocks_space.h"
 
 #include <doctest/doctest.h>
 
@@ -113,28 +114,8 @@ std::string ask_everything(const std::string &file, bool write) {
     return said;
 }
 
-struct Blocks {
-    BOOST_HANA_DEFINE_STRUCT(Blocks, (Tile, rows), (Tile, columns), (Flag, vector));
-};
-
 // 48 candidates of a small product.
-std::unique_ptr<Space> blocks(const Op &op) {
-    return make_template<Blocks>(
-               "blocks", "", [](const Op &) { return true; },
-               [](const Op &, const Machine &) {
-                   return Blocks{Tile(1, {1, 2, 3, 4, 6, 8}), Tile(8, {4, 8, 16, 32}), Flag(false)};
-               },
-               [](const Op &op, const Machine &m, const Blocks &b) {
-                   Schedule s(op, m);
-                   auto c = s.stage("C");
-                   auto [io, ii] = c.split("i", b.rows);
-                   auto [jo, ji] = c.split("j", b.columns);
-                   c.reorder({io, jo, "k", ii, ji});
-                   if (b.vector) c.vectorize(ji);
-                   return s;
-               })
-        .make_space(op, Machine::host());
-}
+std::unique_ptr<Space> blocks(const Op &op) { return kumiko::testing::blocks(op, {1, 2, 3, 4, 6, 8}, {4, 8, 16, 32}); }
 
 // Tunes in the database; seconds of measuring are few.
 TuneReport tune_small(const std::string &file, int trials, uint64_t seed) {

@@ -9,11 +9,12 @@ struct Blocks {
     BOOST_HANA_DEFINE_STRUCT(Blocks, (Tile, rows), (Tile, columns), (Flag, vector));
 };
 
-inline std::unique_ptr<Space> blocks(const Op &op) {
+inline std::unique_ptr<Space> blocks(const Op &op, std::vector<int64_t> rows = {1, 2, 4, 8},
+                                     std::vector<int64_t> columns = {8, 16, 32, 64}) {
     return make_template<Blocks>(
                "blocks", "", [](const Op &) { return true; },
-               [](const Op &, const Machine &) {
-                   return Blocks{Tile(1, {1, 2, 4, 8}), Tile(8, {8, 16, 32, 64}), Flag(false)};
+               [rows, columns](const Op &, const Machine &) {
+                   return Blocks{Tile(1, rows), Tile(8, columns), Flag(false)};
                },
                [](const Op &op, const Machine &m, const Blocks &b) {
                    Schedule s(op, m);
