@@ -32,12 +32,13 @@ StageHandle parts_of_sums(Schedule &s, StageHandle C, const MatmulPlan &plan, in
     return parts;
 }
 
-// By products of tiles: the instruction adds to C where it lies, at every step. A panel of B, as deep as the reduction, is copied into
-// the order that the tiles take; A serves as it lies where its rows follow the reduction.
+// By products of tiles, two of A by two of B at a time, whose four sums stay in tile registers while k goes on. A panel of B, as deep as
+// the reduction, is copied into the order that the tiles take; A serves as it lies where its rows follow the reduction.
 Schedule schedule_tiles(const Op &op, const Machine &machine, MatmulPlan plan) {
     const MatmulRoles &r = plan.r;
     const Product &t = plan.product;
     const std::string i = r.i, j = r.j, k = r.k;
+    constexpr int together = 2; // tiles, down and across
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
     std::vector<LoopName> order;
@@ -50,13 +51,15 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, MatmulPlan plan) {
         C.parallel(outer);
         rows = inner;
     }
-    auto [io, ii] = C.split(rows, t.rows, {i + ".o", i + ".i"});
+    auto [io, ib] = C.split(rows, together * t.rows, {i + ".o", i + ".b"});
+    auto [iv, ii] = C.split(ib, t.rows, {i + ".v", i + ".i"});
     auto [jo, jt] = C.split(j, plan.columns, {j + ".o", j + ".t"});
-    auto [jv, jl] = C.split(jt, t.lanes, {j + ".v", j + ".l"});
+    auto [jb, jw] = C.split(jt, together * t.lanes, {j + ".b", j + ".w"});
+    auto [jv, jl] = C.split(jw, t.lanes, {j + ".v", j + ".l"});
     auto [ko, ks] = C.split(k, int64_t(t.groups) * t.group, {k + ".o", k + ".s"});
     auto [kp, kg] = C.split(ks, t.group, {k + ".p", k + ".g"});
-    order.insert(order.end(), {jo, io, ko, jv, ii, jl, kp, kg});
-    C.reorder(order);
+    order.insert(order.end(), {jo, io, jb, ko, iv, jv, ii, jl, kp, kg});
+    C.reorder(order).unroll(iv).unroll(jv);
     if (plan.p.parallel.is("columns")) C.parallel(jo);
     plan.panels = true;
     StageHandle B = s.place_in(r.b.tensor, "L2", C.name(), jo);

@@ -12,12 +12,6 @@ namespace kumiko::cpu {
 
 using namespace Halide::Internal;
 
-namespace {
-
-const std::string instruction_prefix = "kumiko.inst.";
-
-} // namespace
-
 // Only the side that the condition picks is evaluated; under a vector condition both are.
 Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
     Value *test = condition(c);

@@ -9,7 +9,7 @@
 //
 // The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
 // calls.cpp, math_*.cpp, memory.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp,
-// values.cpp and kernel.cpp.
+// tiles.cpp, values.cpp and kernel.cpp.
 #pragma once
 
 #include "targets/cpu/emit.h"
@@ -19,7 +19,9 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <functional>
 #include <optional>
+#include <string_view>
 
 namespace kumiko::cpu {
 
@@ -32,6 +34,29 @@ struct Lanes; // math_lanes.h
 
 // The codes of runtime/kumiko_runtime.h that generated code returns.
 enum Status { null_pointer = 1, bad_size = 2, failed_assumption = 3, out_of_memory = 4, bad_overlap = 6 };
+
+// A call of this and a name is a tensor instruction.
+inline constexpr std::string_view instruction_prefix = "kumiko.inst.";
+
+// An operand of an instruction in memory: a load of its first element, the distance of its rows in bytes.
+struct TileOperand {
+    const Halide::Internal::Load *element;
+    Expr row;
+};
+
+// c + a · b of tiles.
+struct TileProduct {
+    static constexpr int rows = 16; // of a tile
+    const TileEmitter *emitter;
+    TileOperand c, a, b;
+};
+
+// Products that follow each other, and their sums, which are different tiles.
+struct TileGroup {
+    std::vector<TileProduct> products;
+    std::vector<TileOperand> sums;
+    std::vector<size_t> sum_of; // each product's
+};
 
 // What a name of the nest stands for.
 struct Symbol {
@@ -162,11 +187,23 @@ private:
     // ---- Statements (statements.cpp, parallel.cpp)
     void statement(const Stmt &s);
     void statements(const std::vector<Stmt> &all);
+    static std::vector<Stmt> statements_of(const Stmt &s);
     void serial_loop(const Halide::Internal::For *op);
+    // With values that each iteration gets from the one before: `body` makes the next ones. What they are at the end.
+    using Carried = std::vector<Value *>;
+    Carried loop(const Halide::Internal::For *op, Carried first, const std::function<Carried(const Carried &)> &body);
     void parallel_loop(const Halide::Internal::For *op);
     void if_else(const Halide::Internal::IfThenElse *op);
     Symbol bind(const Expr &e);
     Symbol bind_index(Value *i64, Type type, bool nonnegative, ModulusRemainder alignment);
+
+    // ---- Products of tiles (tiles.cpp)
+    std::optional<TileProduct> tile_product(const Stmt &s) const;
+    TileGroup tile_group(const std::vector<Stmt> &all, size_t first) const;
+    std::vector<Value *> load_sums(const TileGroup &g);
+    std::vector<Value *> multiply_tiles(const TileGroup &g, std::vector<Value *> sums);
+    void store_sums(const TileGroup &g, const std::vector<Value *> &sums);
+    bool tile_loop(const Halide::Internal::For *op);
 
     // ---- Streams (stream.cpp)
     void body(const Nest &nest);

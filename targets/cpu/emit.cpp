@@ -55,16 +55,22 @@ Value *vdpbf16ps(IRBuilder<> &ir, const std::vector<Value *> &args) {
                               {args[0], ir.CreateBitCast(args[1], pairs), ir.CreateBitCast(args[2], pairs)});
 }
 
-// (c, distance of its rows in bytes, a, distance, b, distance): tiles of 16 rows of 64 bytes. LLVM writes the configuration.
-template<llvm::Intrinsic::ID id>
-Value *tile_product(IRBuilder<> &ir, const std::vector<Value *> &args) {
-    Value *rows = ir.getInt16(16), *bytes = ir.getInt16(64);
-    const auto load = [&](size_t n) {
-        return ir.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64_internal, {}, {rows, bytes, args[n], args[n + 1]});
+// Tiles of 16 rows of 64 bytes. LLVM chooses the registers and writes the configuration.
+TileEmitter amx(llvm::Intrinsic::ID product) {
+    const auto rows = [](IRBuilder<> &ir) { return ir.getInt16(16); };
+    const auto bytes = [](IRBuilder<> &ir) { return ir.getInt16(64); };
+    TileEmitter e;
+    e.registers = 8;
+    e.load = [=](IRBuilder<> &ir, Value *address, Value *row) {
+        return ir.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64_internal, {}, {rows(ir), bytes(ir), address, row});
     };
-    Value *c = load(0), *a = load(2), *b = load(4);
-    Value *sum = ir.CreateIntrinsic(id, {}, {rows, bytes, bytes, c, a, b});
-    return ir.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64_internal, {}, {rows, bytes, args[0], args[1], sum});
+    e.multiply = [=](IRBuilder<> &ir, Value *c, Value *a, Value *b) {
+        return ir.CreateIntrinsic(product, {}, {rows(ir), bytes(ir), bytes(ir), c, a, b});
+    };
+    e.store = [=](IRBuilder<> &ir, Value *address, Value *row, Value *c) {
+        ir.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64_internal, {}, {rows(ir), bytes(ir), address, row, c});
+    };
+    return e;
 }
 
 } // namespace
@@ -85,12 +91,21 @@ EmitterRegistry EmitterRegistry::builtin() {
     registry.add("neon.usdot", neon_dot<llvm::Intrinsic::aarch64_neon_usdot>);
     registry.add("neon.bfdot", bfdot);
     registry.add("avx512.vdpbf16ps", vdpbf16ps);
-    registry.add("amx.tdpbf16ps", tile_product<llvm::Intrinsic::x86_tdpbf16ps_internal>);
-    registry.add("amx.tdpbssd", tile_product<llvm::Intrinsic::x86_tdpbssd_internal>);
-    registry.add("amx.tdpbsud", tile_product<llvm::Intrinsic::x86_tdpbsud_internal>);
-    registry.add("amx.tdpbusd", tile_product<llvm::Intrinsic::x86_tdpbusd_internal>);
-    registry.add("amx.tdpbuud", tile_product<llvm::Intrinsic::x86_tdpbuud_internal>);
+    registry.add("amx.tdpbf16ps", amx(llvm::Intrinsic::x86_tdpbf16ps_internal));
+    registry.add("amx.tdpbssd", amx(llvm::Intrinsic::x86_tdpbssd_internal));
+    registry.add("amx.tdpbsud", amx(llvm::Intrinsic::x86_tdpbsud_internal));
+    registry.add("amx.tdpbusd", amx(llvm::Intrinsic::x86_tdpbusd_internal));
+    registry.add("amx.tdpbuud", amx(llvm::Intrinsic::x86_tdpbuud_internal));
     return registry;
+}
+
+void EmitterRegistry::add(const std::string &name, const TileEmitter &tiles) {
+    add(name, [tiles](IRBuilder<> &ir, const std::vector<Value *> &args) {
+        Value *c = tiles.load(ir, args[0], args[1]), *a = tiles.load(ir, args[2], args[3]);
+        tiles.store(ir, args[0], args[1], tiles.multiply(ir, c, a, tiles.load(ir, args[4], args[5])));
+        return ir.getInt32(0);
+    });
+    tiles_[name] = tiles;
 }
 
 std::vector<std::string> EmitterRegistry::names() const {

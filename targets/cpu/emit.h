@@ -21,6 +21,16 @@ namespace kumiko {
 
 using Emitter = std::function<llvm::Value *(llvm::IRBuilder<> &, const std::vector<llvm::Value *> &args)>;
 
+// An instruction in memory whose operands may also stay in registers of their own kind, from one such instruction to the next: how they
+// come, how c + a · b is made of them, how c leaves. `row`: the distance of rows in bytes. Code generation then reads operands that
+// neighbouring instructions share once, and keeps sums in registers while a loop adds to them (tiles.cpp).
+struct TileEmitter {
+    std::function<llvm::Value *(llvm::IRBuilder<> &, llvm::Value *address, llvm::Value *row)> load;
+    std::function<llvm::Value *(llvm::IRBuilder<> &, llvm::Value *c, llvm::Value *a, llvm::Value *b)> multiply;
+    std::function<void(llvm::IRBuilder<> &, llvm::Value *address, llvm::Value *row, llvm::Value *c)> store;
+    int registers = 0; // that there are of this kind
+};
+
 // On an instruction (machine/instruction.h) of one's own: it then needs no registry.
 template<typename F>
 Instruction &Instruction::emit(F f) {
@@ -39,16 +49,25 @@ public:
     static EmitterRegistry builtin();
 
     // Adds or replaces.
-    void add(const std::string &name, Emitter emitter) { emitters_[name] = std::move(emitter); }
+    void add(const std::string &name, Emitter emitter) {
+        tiles_.erase(name);
+        emitters_[name] = std::move(emitter);
+    }
+    void add(const std::string &name, const TileEmitter &tiles);
     // Null when there is none.
     const Emitter *find(const std::string &name) const {
         auto found = emitters_.find(name);
         return found == emitters_.end() ? nullptr : &found->second;
     }
+    const TileEmitter *find_tiles(const std::string &name) const {
+        auto found = tiles_.find(name);
+        return found == tiles_.end() ? nullptr : &found->second;
+    }
     std::vector<std::string> names() const;
 
 private:
     std::map<std::string, Emitter> emitters_;
+    std::map<std::string, TileEmitter> tiles_;
 };
 
 } // namespace kumiko

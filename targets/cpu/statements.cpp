@@ -80,46 +80,74 @@ void Codegen::if_else(const IfThenElse *op) {
     ir_.SetInsertPoint(after);
 }
 
-// if (extent > 0) { i = min; do body while (++i < min + extent) }
 void Codegen::serial_loop(const For *op) {
+    if (tile_loop(op)) return;
+    loop(op, {}, [&](const Carried &) {
+        statement(op->body);
+        return Carried();
+    });
+}
+
+// if (extent > 0) { i = min; do body while (++i < min + extent) }
+Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::function<Carried(const Carried &)> &body) {
     Value *min = index(op->min), *extent = index(op->extent);
     bool nonnegative = is_nonnegative(op->min);
     auto *known = llvm::dyn_cast<llvm::ConstantInt>(extent);
     if (known && known->getSExtValue() <= 0) {
-        return;
+        return carried;
     }
     if (known && known->isOne()) {
         ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(min, Int(32), nonnegative, {}));
         ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, modulus_remainder(op->min, alignments_));
-        statement(op->body);
-        return;
+        return body(carried);
     }
     Value *end = ir_.CreateNSWAdd(min, extent);
-    llvm::BasicBlock *body = block("for." + op->name), *after = block("end." + op->name);
+    llvm::BasicBlock *inside = block("for." + op->name), *after = block("end." + op->name);
     llvm::BasicBlock *before = ir_.GetInsertBlock();
     if (known) {
-        ir_.CreateBr(body);
+        ir_.CreateBr(inside);
     } else {
-        ir_.CreateCondBr(ir_.CreateICmpSGT(extent, i64(0)), body, after);
+        ir_.CreateCondBr(ir_.CreateICmpSGT(extent, i64(0)), inside, after);
     }
-    ir_.SetInsertPoint(body);
+    ir_.SetInsertPoint(inside);
     llvm::PHINode *i = ir_.CreatePHI(ir_.getInt64Ty(), 2, op->name);
     i->addIncoming(min, before);
+    Carried here;
+    for (Value *v : carried) {
+        here.push_back(ir_.CreatePHI(v->getType(), 2));
+        llvm::cast<llvm::PHINode>(here.back())->addIncoming(v, before);
+    }
+    Carried next;
     {
         ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(i, Int(32), nonnegative, {}));
         ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, ModulusRemainder());
-        statement(op->body);
+        next = body(here);
     }
-    Value *next = ir_.CreateAdd(i, i64(1), "", nonnegative, true);
-    i->addIncoming(next, ir_.GetInsertBlock());
-    ir_.CreateCondBr(ir_.CreateICmpSLT(next, end), body, after);
-    after->moveAfter(ir_.GetInsertBlock());
+    Value *step = ir_.CreateAdd(i, i64(1), "", nonnegative, true);
+    llvm::BasicBlock *last = ir_.GetInsertBlock();
+    i->addIncoming(step, last);
+    for (size_t n = 0; n < next.size(); n++) llvm::cast<llvm::PHINode>(here[n])->addIncoming(next[n], last);
+    ir_.CreateCondBr(ir_.CreateICmpSLT(step, end), inside, after);
+    after->moveAfter(last);
     ir_.SetInsertPoint(after);
+    if (known) return next;
+    for (size_t n = 0; n < next.size(); n++) { // none where there was no iteration
+        auto *either = ir_.CreatePHI(next[n]->getType(), 2);
+        either->addIncoming(carried[n], before);
+        either->addIncoming(next[n], last);
+        next[n] = either;
+    }
+    return next;
 }
 
-// One after the other; stores that follow each other may share the rows that they read.
+// One after the other; stores that follow each other may share the rows that they read, and products of tiles their operands.
 void Codegen::statements(const std::vector<Stmt> &all) {
     for (size_t i = 0; i < all.size();) {
+        if (const TileGroup tiles = tile_group(all, i); tiles.products.size() > 1) {
+            store_sums(tiles, multiply_tiles(tiles, load_sums(tiles)));
+            i += tiles.products.size();
+            continue;
+        }
         std::vector<const Store *> run;
         for (size_t k = i; k < all.size() && all[k].as<Store>() && !all[k].as<Store>()->value.type().is_scalar(); k++)
             run.push_back(all[k].as<Store>());
@@ -144,20 +172,23 @@ void Codegen::statements(const std::vector<Stmt> &all) {
     }
 }
 
+std::vector<Stmt> Codegen::statements_of(const Stmt &s) {
+    std::vector<Stmt> all = {s};
+    while (const auto *op = all.back().as<Block>()) { // a long list is nested to the right
+        const Stmt block = all.back();                // keeps it
+        all.back() = op->first;
+        all.push_back(op->rest);
+    }
+    return all;
+}
+
 void Codegen::statement(const Stmt &s) {
     if (!s.defined()) {
         return;
     }
     switch (s.node_type()) {
-    case IRNodeType::Block: {
-        std::vector<Stmt> all;
-        for (const Block *op = s.as<Block>(); op; op = all.back().as<Block>()) { // a long list is nested to the right
-            if (!all.empty()) all.pop_back();
-            all.push_back(op->first);
-            all.push_back(op->rest);
-        }
-        return statements(all);
-    }
+    case IRNodeType::Block:
+        return statements(statements_of(s));
     case IRNodeType::LetStmt: {
         const auto *op = s.as<LetStmt>();
         Symbol symbol = bind(op->value);

@@ -1,0 +1,175 @@
+// Products of tiles in registers of their own: what neighbouring ones read is read once, and sums stay while a loop adds to them.
+//
+//   for k: { c0 += a·b0; c1 += a·b1 }     c0, c1, a, b0, b1 in memory
+// becomes
+//   t0 = c0, t1 = c1; for k: { x = a; t0 += x·b0; t1 += x·b1 }; c0 = t0, c1 = t1
+//
+// A stage writes each element of its result in one place only, so sums of instructions that follow each other are one tile or have no
+// element in common; which of the two has to be seen from their addresses, or each instruction stands for itself.
+#include "targets/cpu/codegen.h"
+
+#include "targets/lower/extern_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace kumiko::cpu {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// An index multiplied out: products of what is no sum or product itself, each times a number. Simplified indices keep factors before sums,
+// where those of one tile and its neighbour look different.
+class Polynomial {
+public:
+    explicit Polynomial(const Expr &e) {
+        if (const auto *c = e.as<Cast>()) {
+            terms_ = Polynomial(c->value).terms_;
+        } else if (const auto n = as_const_int(e)) {
+            add({}, *n);
+        } else if (const auto *op = e.as<Add>()) {
+            *this = Polynomial(op->a).plus(Polynomial(op->b), 1);
+        } else if (const auto *op = e.as<Sub>()) {
+            *this = Polynomial(op->a).plus(Polynomial(op->b), -1);
+        } else if (const auto *op = e.as<Mul>()) {
+            const Polynomial a(op->a), b(op->b);
+            for (const auto &[x, n] : a.terms_) {
+                for (const auto &[y, m] : b.terms_) {
+                    std::vector<std::string> both = x;
+                    both.insert(both.end(), y.begin(), y.end());
+                    std::sort(both.begin(), both.end());
+                    add(both, n * m);
+                }
+            }
+        } else {
+            std::ostringstream text;
+            text << e;
+            add({text.str()}, 1);
+        }
+    }
+    Polynomial plus(const Polynomial &other, int64_t times) const {
+        Polynomial sum = *this;
+        for (const auto &[factors, n] : other.terms_) sum.add(factors, n * times);
+        return sum;
+    }
+    bool is_zero() const { return terms_.empty(); }
+    bool is_number() const { return terms_.empty() || (terms_.size() == 1 && terms_.begin()->first.empty()); }
+
+private:
+    std::map<std::vector<std::string>, int64_t> terms_;
+
+    void add(const std::vector<std::string> &factors, int64_t n) {
+        if ((terms_[factors] += n) == 0) terms_.erase(factors);
+    }
+};
+
+// Whether two places of one array are the same, where that is known.
+std::optional<bool> same_place(const TileOperand &x, const TileOperand &y) {
+    if (x.element->name != y.element->name) return false;
+    const int64_t bytes = x.element->type.bytes();
+    const Polynomial apart =
+        Polynomial(x.element->index * Expr(int(bytes))).plus(Polynomial(y.element->index * Expr(int(bytes))), -1);
+    if (apart.is_number()) return apart.is_zero();
+    // A few tiles above or below, whatever the distance of rows is.
+    const Polynomial row(x.row);
+    if (!row.plus(Polynomial(y.row), -1).is_zero()) return std::nullopt;
+    for (int64_t tiles = -8; tiles <= 8; tiles++) {
+        if (tiles != 0 && apart.plus(row, tiles * TileProduct::rows).is_number()) return false;
+    }
+    return std::nullopt;
+}
+
+TileOperand operand(const Call *op, size_t n) {
+    const auto *address = op->args[n].as<Call>();
+    return {address->args[0].as<Load>(), op->args[n + 1]};
+}
+
+} // namespace
+
+std::optional<TileProduct> Codegen::tile_product(const Stmt &s) const {
+    const auto *evaluate = s.as<Evaluate>();
+    const auto *op = evaluate ? evaluate->value.as<Call>() : nullptr;
+    if (!op || !op->name.starts_with(instruction_prefix)) return std::nullopt;
+    const std::string name = op->name.substr(instruction_prefix.size());
+    const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
+    const TileEmitter *tiles = declared && declared->emitter ? nullptr : emitters_->find_tiles(name);
+    if (!tiles) return std::nullopt;
+    return TileProduct{tiles, operand(op, 0), operand(op, 2), operand(op, 4)};
+}
+
+// Of the statements from the first on, those that are products whose sums all have registers, beside two for what they read.
+TileGroup Codegen::tile_group(const std::vector<Stmt> &all, size_t first) const {
+    TileGroup g;
+    for (size_t i = first; i < all.size(); i++) {
+        const auto p = tile_product(all[i]);
+        if (!p || (!g.products.empty() && p->emitter != g.products[0].emitter)) break;
+        size_t at = g.sums.size();
+        bool known = true;
+        for (size_t n = 0; n < g.sums.size() && known; n++) {
+            const auto same = same_place(p->c, g.sums[n]);
+            known = same.has_value();
+            if (known && *same) at = n;
+        }
+        const bool reads_sums = std::any_of(g.products.begin(), g.products.end(), [&](const TileProduct &other) {
+            const std::string &c = p->c.element->name, &sum = other.c.element->name;
+            return p->a.element->name == sum || p->b.element->name == sum || other.a.element->name == c ||
+                   other.b.element->name == c;
+        });
+        if (!known || reads_sums || p->a.element->name == p->c.element->name ||
+            p->b.element->name == p->c.element->name)
+            break;
+        if (at == g.sums.size()) {
+            if (static_cast<int>(at) + 3 > p->emitter->registers) break;
+            g.sums.push_back(p->c);
+        }
+        g.products.push_back(*p);
+        g.sum_of.push_back(at);
+    }
+    return g;
+}
+
+std::vector<Value *> Codegen::load_sums(const TileGroup &g) {
+    std::vector<Value *> sums;
+    for (const TileOperand &c : g.sums)
+        sums.push_back(g.products[0].emitter->load(ir_, address_of(c.element), value(c.row)));
+    return sums;
+}
+
+std::vector<Value *> Codegen::multiply_tiles(const TileGroup &g, std::vector<Value *> sums) {
+    std::vector<std::pair<const TileOperand *, Value *>> at_hand;
+    const auto load = [&](const TileOperand &o) {
+        for (const auto &[other, v] : at_hand) {
+            if (equal(other->element, o.element) && equal(other->row, o.row)) return v;
+        }
+        Value *v = g.products[0].emitter->load(ir_, address_of(o.element), value(o.row));
+        at_hand.emplace_back(&o, v);
+        return v;
+    };
+    for (size_t i = 0; i < g.products.size(); i++) {
+        const TileProduct &p = g.products[i];
+        Value *a = load(p.a), *b = load(p.b);
+        sums[g.sum_of[i]] = p.emitter->multiply(ir_, sums[g.sum_of[i]], a, b);
+    }
+    return sums;
+}
+
+void Codegen::store_sums(const TileGroup &g, const std::vector<Value *> &sums) {
+    for (size_t n = 0; n < sums.size(); n++)
+        g.products[0].emitter->store(ir_, address_of(g.sums[n].element), value(g.sums[n].row), sums[n]);
+}
+
+// True when the loop was nothing else.
+bool Codegen::tile_loop(const For *op) {
+    const std::vector<Stmt> all = statements_of(op->body);
+    const TileGroup g = tile_group(all, 0);
+    if (g.products.empty() || g.products.size() != all.size()) return false;
+    for (const TileOperand &c : g.sums) {
+        if (expr_uses_var(c.element->index, op->name) || expr_uses_var(c.row, op->name)) return false;
+    }
+    store_sums(g, loop(op, load_sums(g), [&](const std::vector<Value *> &sums) { return multiply_tiles(g, sums); }));
+    return true;
+}
+
+} // namespace kumiko::cpu

@@ -1,0 +1,120 @@
+// Code for AMX, run: by the processor where it has AMX, elsewhere instruction by instruction by an emulator, which also counts.
+// Sanitized: --test-case=products*
+#include "driver/target.h"
+#include "ops/ops.h"
+#include "runtime/kumiko_runtime.h"
+#include "schedules/library/matmul.h"
+#include "tests/unit/amx_emulator.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+#if defined(__x86_64__) && defined(__linux__)
+
+namespace {
+
+// This processor with AMX, whether it has it or not.
+class WithAmx {
+public:
+    WithAmx() {
+        kumiko_set_cpu_features([](uint64_t detected) {
+            for (const char *name : {"amx-tile", "amx-int8", "amx-bf16"}) detected |= kumiko_cpu_feature(name);
+            return detected;
+        });
+    }
+    ~WithAmx() { kumiko_set_cpu_features(nullptr); }
+
+    AmxEmulator emulator;
+    const bool real = kumiko_request_tiles() == 1; // then nothing is emulated, and nothing counted
+};
+
+struct Kind {
+    const char *name;
+    Type a, b;
+};
+const std::vector<Kind> kinds = {{"amx.tdpbf16ps", bf16, bf16},
+                                 {"amx.tdpbssd", i8, i8},
+                                 {"amx.tdpbsud", i8, u8},
+                                 {"amx.tdpbusd", u8, i8},
+                                 {"amx.tdpbuud", u8, u8}};
+
+Op product(Type a, Type b, const Expr &m, const Expr &n, const Expr &k, ops::MatmulOptions o = {}) {
+    o.b_type = b;
+    return ops::matmul(a, m, n, k, o);
+}
+
+Schedule tiled(const Op &op, const std::string &way, const std::string &parallel = "none") {
+    const Machine machine = Machine::host();
+    library::MatmulParameters p = library::matmul_parameters(op, machine);
+    CHECK(std::string(p.multiply) == way);
+    for (const char *each : {"none", "rows", "columns"}) {
+        if (parallel == each) p.parallel = Choice(each, {"none", "rows", "columns"});
+    }
+    return library::schedule_matmul(op, machine, p);
+}
+
+} // namespace
+
+TEST_CASE("products of tiles are the formula's") {
+    WithAmx amx;
+    for (const Kind &kind : kinds) {
+        for (const auto &[m, n, k] : {std::tuple(32, 32, 64), std::tuple(48, 16, 128), std::tuple(33, 50, 150),
+                                      std::tuple(16, 16, 64), std::tuple(70, 100, 65), std::tuple(64, 96, 192)}) {
+            const Op op = product(kind.a, kind.b, m, n, k);
+            CAPTURE(op.to_string());
+            const int64_t before = amx.emulator.counts.products;
+            check_runs(tiled(op, kind.name));
+            CHECK((amx.real || amx.emulator.counts.products > before));
+            CHECK(amx.emulator.fault == "");
+        }
+    }
+}
+
+TEST_CASE("batches, transposes, fused ends, sizes at run time, threads") {
+    WithAmx amx;
+    for (bool ta : {false, true}) {
+        for (bool tb : {false, true}) {
+            ops::MatmulOptions o;
+            o.transpose_a = ta, o.transpose_b = tb;
+            check_runs(tiled(product(u8, i8, 40, 36, 70, o), "amx.tdpbusd"));
+            o.batch = 2;
+            check_runs(tiled(product(bf16, bf16, 36, 40, 70, o), "amx.tdpbf16ps"));
+        }
+    }
+    ops::MatmulOptions fused;
+    fused.bias = true;
+    fused.activation = "relu";
+    check_runs(tiled(product(bf16, bf16, 40, 50, 64, fused), "amx.tdpbf16ps"));
+    const Op open = product(u8, i8, Size("M"), Size("N"), Size("K"));
+    for (const Sizes &sizes : {Sizes{{"M", 40}, {"N", 37}, {"K", 130}}, Sizes{{"M", 16}, {"N", 16}, {"K", 64}},
+                               Sizes{{"M", 64}, {"N", 64}, {"K", 256}}, Sizes{{"M", 1}, {"N", 3}, {"K", 2}}})
+        check_runs(tiled(open, "amx.tdpbusd"), sizes);
+    for (const char *parallel : {"rows", "columns"})
+        check_runs(tiled(product(i8, i8, 70, 100, 200), "amx.tdpbssd", parallel));
+    CHECK(amx.emulator.fault == "");
+    CHECK((amx.real || amx.emulator.counts.releases > 0)); // a thread that goes on without tiles is switched faster
+}
+
+TEST_CASE("sums stay in tiles, and what two products read is read once") {
+    WithAmx amx;
+    const int m = 64, n = 128, k = 640;
+    check_runs(tiled(product(u8, i8, m, n, k), "amx.tdpbusd"));
+    if (amx.real) return;
+    const AmxEmulator::Counts &c = amx.emulator.counts;
+    const int64_t tiles = m / 16 * (n / 16), products = tiles * k / 64;
+    CHECK(c.products == products);
+    CHECK(c.stores == tiles);
+    // Two of A and two of B serve four products.
+    CHECK(c.loads == tiles + products);
+}
+
+TEST_CASE("what is emulated is what the manual says") {
+    AmxEmulator emulator;
+    if (kumiko_request_tiles() == 1) return;
+    // tileloadd before ldtilecfg: the processor would fault.
+    alignas(64) uint8_t memory[1024] = {};
+    asm volatile("tileloadd (%0,%1,1), %%tmm0" ::"r"(memory), "r"(int64_t(64)) : "memory");
+    CHECK(emulator.fault == "an instruction on tiles before they are configured");
+}
+
+#endif
