@@ -17,6 +17,17 @@ Scout::AtHand &Scout::look_at(const Point &point) {
     return at_hand_.emplace(point, AtHand{std::move(candidate), std::move(schedule)}).first->second;
 }
 
+void Scout::describe(Candidate &candidate, const Schedule &schedule) {
+    kumiko::describe(candidate, schedule, space_, threads_, sizes_);
+    if (candidate.features.version != features_version) return;
+    if (!default_) {
+        auto [first, made] = make_with_schedule(space_, space_.default_point());
+        if (made) kumiko::describe(first, *made, space_, threads_, sizes_);
+        default_ = std::move(first.features);
+    }
+    set_beside(candidate.features, *default_);
+}
+
 std::string Scout::schedule_of(const Point &point) {
     if (const auto known = hashes_.find(point); known != hashes_.end()) return known->second;
     const Candidate &c = look_at(point).candidate;
@@ -33,7 +44,7 @@ const Scout::Described *Scout::described(const Point &point) {
     if (schedule.empty()) return nullptr;
     if (const auto known = described_.find(schedule); known != described_.end()) return &known->second;
     auto &[candidate, made] = look_at(point);
-    describe(candidate, *made, space_, threads_, sizes_);
+    describe(candidate, *made);
     if (candidate.outcome != Outcome::Ok) {
         rejected_.push_back(std::move(candidate));
         at_hand_.erase(point);
@@ -76,7 +87,7 @@ Candidate Scout::candidate(const Point &point) {
         taken.estimated_seconds = known->second.estimated_seconds;
         taken.predicted = known->second.predicted;
     } else if (taken.features.version == 0) {
-        describe(taken, *taken.made, space_, threads_, sizes_);
+        describe(taken, *taken.made);
     }
     return taken;
 }

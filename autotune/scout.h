@@ -41,6 +41,7 @@ private:
         std::optional<Schedule> schedule; // where it is legal
     };
     AtHand &look_at(const Point &point);
+    void describe(Candidate &candidate, const Schedule &schedule);
     // Nothing where it cannot be lowered.
     const Described *described(const Point &point);
 
@@ -48,6 +49,8 @@ private:
     int threads_;
     const Sizes &sizes_;
     TaskModel model_;
+    std::optional<Features>
+        default_; // of the space's default point, beside which candidates are described; empty ones where it has none
     std::map<Point, std::string> hashes_; // of schedules
     std::map<std::string, Described> described_;
     std::map<Point, AtHand> at_hand_;

@@ -12,7 +12,7 @@ namespace {
 constexpr float chip_estimate_weight = 8;
 
 const FeatureSet &features_of_nests() {
-    static const FeatureSet set{features_version, "nests", feature_names()};
+    static const FeatureSet set{features_version, "nests", feature_names(), own_features()};
     return set;
 }
 
@@ -20,7 +20,8 @@ const FeatureSet &features_of_chips() {
     static const FeatureSet set = [] {
         const std::vector<std::string> &names = chip_feature_names();
         const auto base = std::find(names.begin(), names.end(), "estimate") - names.begin();
-        return FeatureSet{chip_features_version, "programs of the chip", names, size_t(base), chip_estimate_weight};
+        return FeatureSet{chip_features_version, "programs of the chip", names,
+                          names.size(),          size_t(base),           chip_estimate_weight};
     }();
     return set;
 }

@@ -9,6 +9,8 @@ struct FeatureSet {
     int version;
     const char *of; // "nests", "programs of the chip"
     const std::vector<std::string> &names;
+    size_t
+        own; // of these, the first ones, that differ within a task by more than a constant: what the task's own measurements teach
     // What a score begins with, before anything is learnt: −`weight` × the value in `base`, a logarithm of estimated time; trees learn what is
     // missing. 0: it begins with nothing.
     size_t base = 0;

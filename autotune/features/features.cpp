@@ -295,15 +295,26 @@ const std::vector<std::string> &feature_names() {
         empty.loops.emplace_back();
         Table table;
         describe(empty, Machine{}, 1, 0, table);
-        return table.names;
+        std::vector<std::string> all = table.names;
+        for (const std::string &name : table.names) all.push_back(name + " beside the default");
+        return all;
     }();
     return names;
+}
+
+size_t own_features() { return feature_names().size() / 2; }
+
+void set_beside(Features &features, const Features &other) {
+    const size_t own = own_features();
+    if (other.values.size() < own) return; // of one that could not be described
+    for (size_t i = 0; i < own; i++) features.values[own + i] = features.values[i] - other.values[i];
 }
 
 NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes, double operations) {
     Table table;
     NestCost cost = describe(read_loops(nest, machine, sizes), machine, std::max(1, threads), operations, table);
     cost.features.values = std::move(table.values);
+    cost.features.values.resize(feature_names().size(), 0.f);
     return cost;
 }
 

@@ -3,7 +3,8 @@
 // The estimate follows the roofline and execution-cache-memory models (Williams, Waterman and Patterson 2009; Treibig and Hager
 // 2010): cycles of the arithmetic units, of loads and stores and of chains of dependent sums, body by body, beside cycles that
 // bytes take between levels of memory. Features are those terms as logarithms, relative to what the op has to do at least, so that
-// what is learnt of one shape holds for another.
+// what is learnt of one shape holds for another; and each once more as its difference from the same of the space's default schedule, a good
+// one whose weaknesses show in what others do otherwise.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -21,10 +22,12 @@ struct Features {
     std::vector<float> values;
 };
 
-inline constexpr int features_version = 2;
+inline constexpr int features_version = 3;
 
-// What each value is, "bodies.0.multiply_adds".
+// What each value is, "bodies.0.multiply_adds"; then "bodies.0.multiply_adds beside the default".
 const std::vector<std::string> &feature_names();
+// How many of them, the first ones, describe a nest by itself.
+size_t own_features();
 
 struct NestCost {
     Features features;
@@ -34,5 +37,7 @@ struct NestCost {
 // Of a lowered nest that runs on `threads` cores. A machine without clock or bandwidths counts as a typical one. `operations`: that the op
 // needs (autotune/work.h), so that a nest which does more is seen to; 0: what the nest does.
 NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes, double operations = 0);
+// With differences from what the other is by itself; until then they are 0.
+void set_beside(Features &features, const Features &other);
 
 } // namespace kumiko

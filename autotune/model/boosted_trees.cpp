@@ -132,9 +132,10 @@ void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, co
                     const float at_i = scores[i] + (offsets.empty() ? 0.f : offsets[i]);
                     for (size_t j = i + 1; j < begin + n; j++) {
                         const float difference = quality[i] - quality[j];
-                        // Which of two alike comes first is noise; which of two bad ones is first matters less.
-                        if (std::abs(difference) < 0.01f) continue;
-                        const float weight = scale * std::abs(difference) * (0.25f + std::max(quality[i], quality[j]));
+                        if (std::abs(difference) < 0.01f) continue; // which comes first is noise
+                        const float weight =
+                            scale *
+                            (options.alike ? 0.3f : std::abs(difference) * (0.25f + std::max(quality[i], quality[j])));
                         const float at_j = scores[j] + (offsets.empty() ? 0.f : offsets[j]);
                         const float sign = difference > 0 ? 1.f : -1.f;
                         const float wrong = 1.f / (1.f + std::exp(sign * (at_i - at_j)));

@@ -1,7 +1,7 @@
 // Gradient-boosted trees by XGBoost, trained to order rows or to give a number.
 //
-// The order's objective is the pairwise logistic loss over all pairs of a group, each weighted by how much its two rows differ
-// (Burges, "From RankNet to LambdaRank to LambdaMART", 2010): no pair is drawn by chance, so training is deterministic.
+// The order's objective is the pairwise logistic loss over all pairs of a group (Burges, "From RankNet to LambdaRank to LambdaMART",
+// 2010): no pair is drawn by chance, so training is deterministic.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,9 @@ struct TreeOptions {
     int rounds = 100, depth = 6;
     double rate = 0.1, keep_rows = 1, keep_columns = 1, min_weight = 1, shrink = 1;
     uint64_t seed = 1;
+    // Of an order: every pair counts alike, which finds the order of all; or by how much its two differ, and more among the best, which
+    // takes fewer rows to find these.
+    bool alike = false;
 };
 
 class BoostedTrees {

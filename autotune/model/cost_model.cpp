@@ -22,16 +22,26 @@ std::string weight_text(int version) { return fmt::format("{:g}", find_features(
 
 constexpr size_t enough_to_learn = 6; // measurements of the task itself
 
-Rows rows_of(const std::vector<Features> &candidates, int version) {
+// Of their first values so many.
+Rows rows_of(const std::vector<Features> &candidates, int version, size_t columns) {
     Rows rows;
     for (const Features &f : candidates) {
         if (f.version != version)
             throw UserError("a cost model that learnt from features of " + describe_features(version) +
                             ", cannot judge a candidate whose features are of " + describe_features(f.version));
         if (const std::string wrong = wrong_length(f); !wrong.empty()) throw UserError("a candidate has " + wrong);
-        rows.add(f.values);
+        rows.add({f.values.begin(), f.values.begin() + static_cast<long>(columns)});
     }
     return rows;
+}
+
+Rows rows_of(const std::vector<Features> &candidates, int version) {
+    return rows_of(candidates, version, find_features(version)->names.size());
+}
+
+// What a task's own measurements teach trees of.
+Rows own_rows(const std::vector<Features> &candidates, int version) {
+    return rows_of(candidates, version, find_features(version)->own);
 }
 
 // What the scores of candidates with features of that version begin with.
@@ -72,7 +82,8 @@ std::vector<float> qualities(const std::vector<double> &seconds) {
 
 TreeOptions CostModel::default_options() {
     TreeOptions o;
-    o.rounds = 250;
+    o.rounds = 600;
+    o.alike = true;
     o.depth = 5;
     o.rate = 0.1;
     o.keep_rows = 0.8;
@@ -178,14 +189,14 @@ void TaskModel::learn() {
     o.keep_columns = 0.5;
     o.min_weight = 0.3;
     trees_ = BoostedTrees();
-    trees_.order(rows_of(told_, version_), qualities(seconds_), {told_.size()},
+    trees_.order(own_rows(told_, version_), qualities(seconds_), {told_.size()},
                  before_->empty() ? beginnings(told_, version_) : before_->score(told_), o);
     learnt_ = told_.size();
 }
 
 std::vector<float> TaskModel::score(const std::vector<Features> &candidates, const std::vector<double> &estimates) {
     learn();
-    const Rows rows = rows_of(candidates, version_);
+    const Rows rows = own_rows(candidates, version_);
     std::vector<float> scores(candidates.size(), 0.f);
     if (before_->empty()) {
         for (size_t i = 0; i < scores.size(); i++)
@@ -202,12 +213,16 @@ std::vector<float> TaskModel::score(const std::vector<Features> &candidates, con
 
 std::vector<std::pair<std::string, double>> TaskModel::contributions(const Features &features) {
     learn();
-    rows_of({features}, version_);
+    const Rows own = own_rows({features}, version_);
     std::vector<float> all(find_features(version_)->names.size(), 0.f);
     const auto add = [&](const std::vector<float> &part) {
         for (size_t i = 0; i < all.size() && i < part.size(); i++) all[i] += part[i];
     };
-    if (trees_.trained()) add(trees_.contributions(features.values));
+    if (trees_.trained()) {
+        std::vector<float> part = trees_.contributions(own.values);
+        part.resize(own.columns); // behind them stands what all scores share
+        add(part);
+    }
     std::vector<std::pair<std::string, double>> result = named(all, version_);
     if (before_->empty()) return named(with_beginning(all, features), version_);
     for (const auto &[name, value] : before_->contributions(features)) {

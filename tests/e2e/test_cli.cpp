@@ -280,7 +280,7 @@ TEST_CASE("learning from a database of the other kind says what it holds") {
     const Outcome o = run("learn --no-measure --db chip-only.db --folds 0 --out none.ubj");
     CHECK(o.status == 1);
     CHECK(has(o.err,
-              "nothing can be learnt for host: no task has two candidates with features of version 2, of nests; "
+              "nothing can be learnt for host: no task has two candidates with features of version 3, of nests; "
               "3 have those of version 1001, of programs of the chip; kumiko learn --target chip:small learns from "
               "those"));
     CHECK(run("learn --no-measure --db chip-only.db --folds 0 --target chip:small --out of-chips.ubj").status == 0);

@@ -162,7 +162,7 @@ TEST_CASE("features of another length are passed over where models learn, and re
     records[2].features = large;
     CHECK(model_task("", records).features.size() == 1);
     const std::string refused =
-        "a candidate has 3 values, but features of version 2, of nests, are " + std::to_string(feature_names().size());
+        "a candidate has 3 values, but features of version 3, of nests, are " + std::to_string(feature_names().size());
     two.features[1] = small;
     CHECK_THROWS_WITH_AS(CostModel::learn({two}, quick()), doctest::Contains(refused.c_str()), UserError);
     CHECK_THROWS_WITH_AS(CostModel::shipped()->score({small}), doctest::Contains(refused.c_str()), UserError);
