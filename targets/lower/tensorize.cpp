@@ -3,7 +3,8 @@
 // The record proved that the block is the instruction's meaning; here it is proved again on the flat form, addresses included,
 // because only now is it known where everything lies. A partial tail is computed whole where what its lanes beyond the end read and
 // write is there, and nobody's: accumulators and copies that are stored by whole vectors. Elsewhere a copy of the block runs its last
-// loop that does not reduce as lanes, inside the others: each element still takes its steps in order.
+// loop that does not reduce as lanes, inside the others: each element still takes its steps in order. Where the block was one of tiles in
+// memory, and the machine has dot products of the same meaning, these do whole vectors of it.
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
 #include "support/error.h"
@@ -151,12 +152,61 @@ private:
             there = there && (scalar || holds_lanes(read->name, read->index, *lane, loops));
         }
         for (const BlockLoop &l : loops) bounds_.pop(l.variable);
+        if (there) replaced[use.stage]++;
         return there ? instruction(store, m, loops, use) : Stmt();
+    }
+
+    // A part of a product of tiles, by an instruction on registers that takes the steps of one group for all lanes at once. Undefined where
+    // the machine has none, or lanes or a group are not whole.
+    Stmt by_registers(const For *outer, const TensorUse &use) {
+        std::vector<const For *> around;
+        const For *lanes = nullptr, *group = nullptr;
+        Stmt body = outer;
+        for (const For *loop = outer; loop; loop = body.as<For>()) {
+            (use.reductions.count(loop->name) ? group : lanes) = loop;
+            around.push_back(loop);
+            body = loop->body;
+        }
+        const auto *store = body.as<Store>();
+        if (!store || !lanes || !group || !as_const_int(lanes->extent) || !as_const_int(group->extent)) return Stmt();
+        std::vector<BlockLoop> loops;
+        for (const For *l : {lanes, group}) {
+            loops.push_back({l->name, *as_const_int(l->extent), l == group});
+            if (!is_const_zero(l->min)) return Stmt();
+            std::erase(around, l);
+        }
+        for (const For *l : around) {
+            if (!as_const_int(l->extent)) return Stmt();
+            bounds_.push(l->name, Interval(l->min, simplify(l->min + l->extent - 1)));
+        }
+        Stmt result;
+        for (const Instruction *i : l_.state.instructions->available_on(*l_.state.machine)) {
+            if (result.defined() || i->in_memory || i->placed || !i->ranges.empty() ||
+                i->operations() != 2.0 * static_cast<double>(loops[0].extent * loops[1].extent))
+                continue;
+            const TensorUse dots{use.stage, *i, {group->name}};
+            const TensorMatch m = match(store, loops, dots);
+            if (m.difference.empty()) result = instruction(store, m, loops, dots);
+        }
+        for (const For *l : around) bounds_.pop(l->name);
+        // Steps outside of rows: as many chains as there are rows.
+        std::stable_partition(around.begin(), around.end(),
+                              [&](const For *l) { return use.reductions.count(l->name); });
+        for (size_t n = around.size(); n-- > 0;) {
+            const For *l = around[n];
+            const ForType type = use.reductions.count(l->name) ? ForType::Serial : ForType::Unrolled;
+            if (result.defined())
+                result = For::make(l->name, l->min, l->extent, type, l->partition_policy, l->device_api, result);
+        }
+        return result;
     }
 
     // The loops of a block that is not whole; lanes of which only the run knows how many are masked. Undefined when something but
     // a store stands in them.
-    Stmt partial(const For *outer, const TensorUse &use) const {
+    Stmt partial(const For *outer, const TensorUse &use) {
+        if (use.instruction.in_memory) {
+            if (const Stmt dots = by_registers(outer, use); dots.defined()) return dots;
+        }
         std::vector<const For *> loops;
         Stmt body = outer;
         for (const For *loop = outer; loop; loop = body.as<For>()) {
@@ -210,8 +260,7 @@ private:
     }
 
     Stmt instruction(const Store *store, const TensorMatch &m, const std::vector<BlockLoop> &loops,
-                     const TensorUse &use) {
-        replaced[use.stage]++;
+                     const TensorUse &use) const {
         std::map<std::string, Expr> first;
         for (const BlockLoop &l : loops) first[l.variable] = 0;
         if (use.instruction.in_memory) return on_memory(use, m, first);
@@ -249,6 +298,7 @@ private:
             throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
                             ": the block is not what the instruction means: " + m.difference);
         }
+        replaced[use.stage]++;
         return instruction(store, m, loops, use);
     }
 };

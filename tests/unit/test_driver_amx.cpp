@@ -108,6 +108,23 @@ TEST_CASE("sums stay in tiles, and what two products read is read once") {
     CHECK(c.loads == tiles + products);
 }
 
+TEST_CASE("what is beyond whole tiles is done by dot products") {
+    if (!Machine::host().has("avx512_vnni")) return;
+    WithAmx amx;
+    for (const auto &[m, n, k] : {std::tuple(21, 64, 128), std::tuple(64, 64, 148)}) {
+        const Schedule s = tiled(product(u8, i8, m, n, k), "amx.tdpbusd");
+        CAPTURE(s.op().to_string());
+        check_runs(s);
+        const std::string body = body_of(s);
+        CHECK(body.find("amx.tdpbusd") != std::string::npos);
+        CHECK(body.find("vpdpbusd") != std::string::npos);
+        // No single products.
+        CHECK(body.find("*int32x") == std::string::npos);
+        CHECK(body.find("(int32)A") == std::string::npos);
+    }
+    CHECK(amx.emulator.fault == "");
+}
+
 TEST_CASE("what is emulated is what the manual says") {
     AmxEmulator emulator;
     if (kumiko_request_tiles() == 1) return;
