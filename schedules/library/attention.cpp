@@ -175,6 +175,9 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
         }
         order.push_back(r.i);
         Q.layout(order);
+        auto [d_outer, d] = Q.split(r.d, lanes);
+        auto [i_outer, i] = Q.split(r.i, lanes);
+        Q.reorder(after(r.outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
         if (s.state().find(r.mixed->name)->online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
     }
     const auto sum_rows = [&](StageHandle T) {
@@ -239,8 +242,8 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     const int64_t most = registers / std::min<int64_t>(2, values.value_or(64) / lanes + 1);
     p.queries = Tile::nearest(std::bit_floor(uint64_t(most)), {1, 2, 4, 6, 8, 12, 14});
     // Rows of values lie apart, so that a panel of a few vectors of each meets few lines of the first cache: a quarter of it.
-    const int64_t near =
-        cache_bytes(machine, "L1", 32 << 10) / 4 / std::max<int64_t>(1, values.value_or(64)) / r.mixed->type.bytes();
+    const int64_t panel = std::clamp<int64_t>(values.value_or(64), 1, int64_t(p.vectors) * lanes),
+                  near = cache_bytes(machine, "L1", 32 << 10) / 4 / panel / r.mixed->type.bytes();
     p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {16, 32, 64, 128, 256, 512, 1024});
     p.parallel = Flag(pays_to_share(op, machine));
     // Block by block where a mask leaves blocks out, and where the scores of the least task would not stay in the second cache.
