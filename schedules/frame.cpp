@@ -244,14 +244,20 @@ std::pair<Expr, int64_t> lattice_of(const Expr &index, const Bounds &scope, cons
 
 } // namespace
 
+std::optional<Interval> index_range(const Expr &index, const Bounds &scope) {
+    if (!tensors_read(index).empty()) return std::nullopt;
+    const Interval i = range_of(simplified(index), scope);
+    return i.is_bounded() ? std::optional(i) : std::nullopt;
+}
+
 std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
                                   const Bounds &known) {
     std::optional<Region> all;
     for (const auto &args : reads_of(e, tensor)) {
         Region r;
         for (size_t d = 0; d < args.size(); d++) {
-            Interval i = tensors_read(args[d]).empty() ? range_of(simplified(args[d]), scope) : Interval::everything();
-            if (!i.is_bounded()) i = Interval(whole.min[d], whole.min[d] + whole.extent[d] - 1);
+            const Interval i =
+                index_range(args[d], scope).value_or(Interval(whole.min[d], whole.min[d] + whole.extent[d] - 1));
             const Expr lo = simplify_index(i.min, known);
             r.min.push_back(lo);
             r.extent.push_back(simplify_index(i.max - lo + 1, known));

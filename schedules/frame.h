@@ -66,8 +66,11 @@ private:
     void derive();
 };
 
+// What an index ranges over when its variables range as in `scope`; nothing where data decide it, or it is not bounded.
+std::optional<Interval> index_range(const Expr &index, const Bounds &scope);
+
 // What `e` reads of `tensor` when its variables range as in `scope`: the union over all reads, or nothing when it reads
-// none of it. An index that is not bounded (it depends on data) reads the whole axis, `whole`.
+// none of it. An index of which nothing is known reads the whole axis, `whole`.
 std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
                                   const Bounds &known);
 

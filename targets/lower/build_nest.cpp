@@ -114,7 +114,7 @@ Region NestBuilder::domain(const StageState &s) {
             const Frame f(r, box, "");
             const Bounds scope = scope_of(f, 0);
             for (const Expr &e : expressions_of(r)) {
-                if (auto read = region_read(e, s.name(), scope, whole_region(s.def), bounds_))
+                if (auto read = region_read(e, s.name(), scope, anywhere(s), bounds_))
                     all = all ? region_union(*all, *read, bounds_) : read;
             }
         }

@@ -83,6 +83,9 @@ private:
     std::vector<Expr> indices(const Frame &f);
     std::vector<Expr> place(const Frame &f, const std::string &buffer);
     std::vector<Expr> expressions_of(const StageState &s);
+    bool read_beyond(const StageState &s, size_t d) const;
+    Region anywhere(const StageState &s) const;
+    Expr kept_near(const StageState &reader, const Expr &e) const;
     Bounds scope_of(const Frame &f, size_t depth) const;
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);
     static std::vector<std::string> names_of(const StageState &p);

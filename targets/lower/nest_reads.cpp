@@ -70,7 +70,48 @@ Expr NestBuilder::at(const Frame &f, const Expr &e) {
     }
     for (const Axis &a : f.stage().def.axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
     for (const Axis &a : f.stage().def.reduction_axes) index[a.name()] = simplify_index(f.index(a.name()), bounds_);
-    return in_buffers(substitute(index, joined(f, inlined(e))), &f);
+    return in_buffers(substitute(index, joined(f, kept_near(f.stage(), inlined(e)))), &f);
+}
+
+// Whether the stage, or what it copies, may be read beyond axis d.
+bool NestBuilder::read_beyond(const StageState &s, size_t d) const {
+    const StageState *source = &s;
+    while (source->is_copy && state_.find(source->copied)) source = state_.find(source->copied);
+    return source->def.kind == Stage::Kind::Padding && pads(source->def, d);
+}
+
+// What is kept of a stage that is read at indices of which nothing is known: all of it, and of padding, which goes on for ever, the
+// first element on each side.
+Region NestBuilder::anywhere(const StageState &s) const {
+    Region r = whole_region(s.def);
+    for (size_t d = 0; d < r.min.size(); d++) {
+        if (!read_beyond(s, d)) continue;
+        r.min[d] = -1;
+        r.extent[d] = simplify_index(r.extent[d] + 2, bounds_);
+    }
+    return r;
+}
+
+// With reads of padding that is kept in memory, at an index of which the stage's loops tell nothing, moved to what `anywhere` keeps: all
+// elements beyond one end of an axis are the same.
+Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
+    Bounds scope;
+    for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
+        for (const Axis &a : *axes) scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
+    }
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const StageState *s = state_.find(read->name);
+        if (!s || s->placement.kind == Placement::Kind::Inline) return e;
+        std::vector<Expr> args = read->args;
+        bool moved = false;
+        for (size_t d = 0; d < args.size(); d++) {
+            if (!read_beyond(*s, d) || index_range(args[d], scope)) continue;
+            const Region all = anywhere(*s);
+            args[d] = max(min(args[d], simplify_index(all.end(d) - 1, bounds_)), all.min[d]);
+            moved = true;
+        }
+        return moved ? read_tensor(read->type, read->name, args) : e;
+    });
 }
 
 // With reads of tensors made reads of the buffers that hold them here; `at`: where the reading stage stands.
@@ -104,8 +145,8 @@ std::vector<Expr> NestBuilder::place(const Frame &f, const std::string &buffer) 
 // The expressions that run in the loops of a stage: its own, and those of the consumer finished in it.
 std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
     std::vector<Expr> all;
-    for (const Expr &e : s.def.expressions()) all.push_back(inlined(e));
-    if (!s.finished_into.empty()) all.push_back(inlined(state_.stage(s.finished_into).def.value));
+    for (const Expr &e : s.def.expressions()) all.push_back(kept_near(s, inlined(e)));
+    if (!s.finished_into.empty()) all.push_back(kept_near(s, inlined(state_.stage(s.finished_into).def.value)));
     return all;
 }
 
@@ -131,7 +172,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         if (readers.size() == 1 && (by ? by->name() : readers[0]) == f.stage().name()) {
             std::vector<Expr> all = expressions_of(f.stage());
             for (Expr &e : all) e = joined(f, e);
-            return lattice_read(all, p.name(), scope_of(f, depth), whole_region(p.def), bounds_);
+            return lattice_read(all, p.name(), scope_of(f, depth), anywhere(p), bounds_);
         }
     }
     std::optional<Region> all;
@@ -139,7 +180,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     const auto add = [&](const StageState &reader, const Bounds &scope) {
         for (const Expr &e : expressions_of(reader)) {
             for (const std::string &tensor : names_of(p)) {
-                if (auto r = region_read(e, tensor, scope, whole_region(p.def), bounds_))
+                if (auto r = region_read(e, tensor, scope, anywhere(p), bounds_))
                     all = all ? region_union(*all, *r, bounds_) : r;
             }
         }

@@ -258,9 +258,10 @@ private:
         }
         std::vector<Expr> at;
         for (size_t d = 0; d < known.extents.size(); d++) {
-            if (!may_leave && known.extents[d] > 1 && random_.chance(0.03)) { // an index that depends on data
+            if (known.extents[d] > 1 && random_.chance(0.03)) { // an index that depends on data
                 const Value data = to(i32, leaf(i32, scope, 0));
-                at.push_back(clamp(data.e, 0, known.tensor.axes()[d].extent() - 1));
+                const Expr last = known.tensor.axes()[d].extent() - 1;
+                at.push_back(may_leave ? clamp(data.e, -2, last + 2) : clamp(data.e, 0, last));
                 continue;
             }
             at.push_back(index_within(scope, known.extents[d], known.tensor.axes()[d].extent(), may_leave));
