@@ -128,6 +128,7 @@ private:
     Value *opaque(const Halide::Internal::Call *op);
     Value *address_of(const Halide::Internal::Load *element);
     Value *instruction(const Halide::Internal::Call *op);
+    void check_instruction(const std::string &name) const;
     Value *extern_call(const Halide::Internal::Call *op); // extern.cpp
     Value *within(const Halide::Internal::Call *op);      // values.cpp
 

@@ -96,6 +96,7 @@ EmitterRegistry EmitterRegistry::builtin() {
     registry.add("amx.tdpbsud", amx(llvm::Intrinsic::x86_tdpbsud_internal));
     registry.add("amx.tdpbusd", amx(llvm::Intrinsic::x86_tdpbusd_internal));
     registry.add("amx.tdpbuud", amx(llvm::Intrinsic::x86_tdpbuud_internal));
+    for (const std::string &name : registry.names()) registry.builtin_.insert(name);
     return registry;
 }
 

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ public:
     // Adds or replaces.
     void add(const std::string &name, Emitter emitter) {
         tiles_.erase(name);
+        builtin_.erase(name);
         emitters_[name] = std::move(emitter);
     }
     void add(const std::string &name, const TileEmitter &tiles);
@@ -64,10 +66,13 @@ public:
         return found == tiles_.end() ? nullptr : &found->second;
     }
     std::vector<std::string> names() const;
+    // Whether builtin() put it there and nothing has replaced it.
+    bool is_builtin(const std::string &name) const { return builtin_.count(name); }
 
 private:
     std::map<std::string, Emitter> emitters_;
     std::map<std::string, TileEmitter> tiles_;
+    std::set<std::string> builtin_;
 };
 
 } // namespace kumiko

@@ -18,6 +18,7 @@ namespace {
 class FindArrays : public IRVisitor {
 public:
     std::set<std::string> allocated, stored;
+    std::set<std::string> instructions; // by name
     bool parallel = false,
          calls = false; // of users' functions, which keep none of the pointers but may write through them
 
@@ -33,6 +34,7 @@ private:
     }
     void visit(const Call *op) override {
         calls |= op->name == extern_call_name;
+        if (op->name.starts_with(instruction_prefix)) instructions.insert(op->name.substr(instruction_prefix.size()));
         IRVisitor::visit(op);
     }
     void visit(const For *op) override {
@@ -40,6 +42,21 @@ private:
         IRVisitor::visit(op);
     }
 };
+
+// Whether a feature of a machine table is among those of a target. What no processor is known by here counts as there.
+bool has_feature(const std::string &architecture, uint64_t have, const std::string &name) {
+    std::string joined = name, dashed = name; // avx512_vnni of Linux is LLVM's avx512vnni, amx_tile is amx-tile
+    std::erase(joined, '_');
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    bool known = false;
+    for (const char *of : {"x86_64", "aarch64", "riscv64"}) {
+        const uint64_t bits =
+            CpuTarget::feature_bit(of, name) | CpuTarget::feature_bit(of, joined) | CpuTarget::feature_bit(of, dashed);
+        if (of == architecture && (bits & have)) return true;
+        known = known || bits;
+    }
+    return !known;
+}
 
 } // namespace
 
@@ -163,6 +180,19 @@ void Codegen::elements_function(const Nest &nest) {
     ir_.CreateRet(index(nest.tensors.back().extents[0]));
 }
 
+// LLVM aborts on intrinsics that its target lacks. An emitter of the caller's, put in place of a built-in one, may write anything.
+void Codegen::check_instruction(const std::string &name) const {
+    const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
+    if (!declared || (!declared->emitter && !emitters_->is_builtin(name))) return;
+    const uint64_t have = options_.target.required_features();
+    for (const std::string &wanted : declared->features) {
+        if (has_feature(options_.target.architecture(), have, wanted)) continue;
+        throw UserError("kernel " + kernel_ + ": its schedule uses the instruction " + name + ", which needs " +
+                        wanted + ", and is compiled for " + options_.target.name +
+                        ", which lacks that; legal is a schedule made for the machine that is to run it");
+    }
+}
+
 void Codegen::add(const Nest &nest) {
     kernel_ = nest.name;
     instructions_ = nest.instructions;
@@ -173,6 +203,7 @@ void Codegen::add(const Nest &nest) {
     declare_scopes(nest);
     FindArrays found;
     nest.body.accept(&found);
+    for (const std::string &name : found.instructions) check_instruction(name);
 
     llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
     std::vector<llvm::Type *> params(nest.tensors.size(), pointer);

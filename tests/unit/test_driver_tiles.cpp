@@ -256,6 +256,34 @@ TEST_CASE("without AMX it is refused") {
     }
 }
 
+TEST_CASE("a schedule with instructions that the target lacks is refused") {
+    const auto told = [](const Op &op, const char *machine, const std::string &target) {
+        CodegenOptions options;
+        options.target = CpuTarget::level(target);
+        const Schedule s = library::matmul(op, Machine::named(machine));
+        return refusal([&] { compile_assembly({lower(s)}, options); });
+    };
+    const Op bytes = product(u8, i8, 64, 64, 64), halves = product(bf16, bf16, 64, 64, 64);
+    CHECK(told(bytes, "x86-64-avx512-vnni", "x86-64-avx2") ==
+          "kernel " + bytes.name() +
+              ": its schedule uses the instruction avx512.vpdpbusd, which needs avx512f, and is compiled for "
+              "x86-64-avx2, which lacks that; legal is a schedule made for the machine that is to run it");
+    const auto lacks = [&](const Op &op, const char *machine, const std::string &target, const char *feature) {
+        const std::string text = told(op, machine, target);
+        CHECK_MESSAGE(text.find(std::string("which needs ") + feature) != std::string::npos, text);
+    };
+    lacks(halves, "x86-64-amx", "x86-64-avx512-bf16", "amx_tile");
+    lacks(halves, "x86-64-avx512-bf16", "x86-64-avx512-vnni", "avx512_bf16");
+    lacks(bytes, "x86-64-avx2-vnni", "x86-64-avx2", "avx_vnni");
+    lacks(bytes, "x86-64-avx512-vnni", "x86-64-avx512", "avx512_vnni");
+    lacks(bytes, "x86-64-avx512-vnni", "aarch64-dotprod", "avx512f");
+    lacks(bytes, "aarch64-bf16", "aarch64-dotprod", "i8mm");
+    lacks(product(i8, i8, 64, 64, 64), "aarch64-dotprod", "aarch64", "dotprod");
+    for (const char *same : {"x86-64-avx2", "x86-64-avx2-vnni", "x86-64-avx512-bf16", "x86-64-amx", "aarch64-bf16"})
+        CHECK(told(bytes, same, same) == "no error");
+    CHECK(told(bytes, "x86-64-avx512-vnni", "x86-64-amx") == "no error");
+}
+
 TEST_CASE("products of tiles run where AMX is") {
     const Machine host = Machine::host();
     for (const Kind &kind : kinds) {
