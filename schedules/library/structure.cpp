@@ -212,6 +212,8 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         extent = *outer * *extent;
         reduced--;
     }
+    constexpr int64_t joined = 256; // lanes at most: all partial results are one vector in the end
+    accumulators = std::min(accumulators, std::max<int64_t>(1, joined / std::max(1, lanes)));
     int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
     if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // few lanes beyond the end
     const int64_t least = reduced > 1 ? lanes : 2 * lanes;         // steps along other axes add to the same vectors

@@ -96,3 +96,19 @@ TEST_CASE("products of no steps are zero") {
         }
     }
 }
+
+TEST_CASE("all of many bytes are one extreme") {
+    for (const char *kind : {"max", "min", "sum"}) {
+        for (const char *type : {"i8", "u8", "i16"}) {
+            for (const auto &[shape, axes] :
+                 {std::pair(Json{4096}, Json{0}), std::pair(Json{700}, Json{0}), std::pair(Json{3, 1025}, Json{1}),
+                  std::pair(Json{40, 3, 90}, Json{1, 2})}) {
+                CAPTURE(shape.dump() + axes.dump() + type + kind);
+                const Op op = made("reduce", {{"kind", kind}, {"shape", shape}, {"axes", axes}, {"type", type}});
+                check_runs(default_of(op));
+            }
+        }
+        check_runs(default_of(made("reduce", {{"kind", kind}, {"shape", {"N"}}, {"axes", {0}}, {"type", "i8"}})),
+                   {{"N", 1000}});
+    }
+}
