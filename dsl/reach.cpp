@@ -84,8 +84,23 @@ private:
         }
     }
 
+    // What check_indices (dsl/legal.h) takes for granted where data decide the index.
+    void need_elements(const Call *read, size_t d, const Axis &axis) {
+        const Expr nothing = no_iteration(stage_);
+        if (nothing.defined() && is_const_one(nothing)) return;
+        std::set<std::string> sizes = variables_of(read->args[d]);
+        sizes.merge(variables_of(axis.extent()));
+        for (const std::string &size : sizes) {
+            if (scope_.contains(size)) continue;
+            const Expr some = Expr(1) <= Variable::make(Int(32), size);
+            found.requirements.push_back({nothing.defined() ? nothing || some : some,
+                                          to_string(some) + " (stage " + stage_.name + " reads " + read->name + " at " +
+                                              to_string(read->args[d]) + " of axis " + axis.name() + ")"});
+        }
+    }
+
     void check(const Call *read, size_t d, const Axis &axis) {
-        if (reads_data(read->args[d])) return; // dsl/legal.h
+        if (reads_data(read->args[d])) return need_elements(read, d, axis);
         const Interval range = range_of(simplified(read->args[d]), scope_);
         if (!range.is_bounded()) return;
         const Expr low = simplify(range.min), high = simplify(range.max);

@@ -20,7 +20,7 @@ std::set<std::string> tensors_read(const Expr &e);
 // Whether a value that is read decides what the expression is.
 bool reads_data(const Expr &e);
 
-// How far the reads of a stage go that no border's choice guards and whose index no data decide, by the range of the index.
+// How far the reads of a stage go that no border's choice guards, by the range of the index. Where data decide it there have to be elements.
 struct Reach {
     std::vector<Requirement> requirements; // so that they stay inside, without what is proved
     // The first that is outside whatever the sizes, "stage Y reads X outside: its index i + 1 goes from 1 to 10, but axis a

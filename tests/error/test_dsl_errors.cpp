@@ -446,6 +446,17 @@ TEST_CASE("reads beyond a tensor") {
     CHECK(error_of([&] { interpret(border, Buffer<float>({0}), Buffer<float>({3})); }) == "op \"op\" requires " + some);
     CHECK(error_of([&] { interpret(border, Buffer<float>({0}), Buffer<float>({0})); }) == "no error");
     CHECK(Op("op", {Z}, {compute("Y", {m}, zero_padded(Z)(m + 1))}).requirements().empty());
+    // Where data decide, there has to be an element at all.
+    Tensor at = input("at", i32, {m});
+    const Op by_data("op", {Z, at}, {compute("Y", {m}, Z(clamp(at(m), 0, N - 1)))});
+    REQUIRE(by_data.requirements().size() == 1);
+    CHECK(by_data.requirements()[0].text == "1 <= N (stage Y reads Z at max(min(at(m), N - 1), 0) of axis n)");
+    const auto run = [&](int64_t elements, int64_t results) {
+        return error_of(
+            [&] { interpret(by_data, Buffer<float>({elements}), Buffer<int>({results}), Buffer<float>({results})); });
+    };
+    CHECK(run(0, 3) == "op \"op\" requires " + by_data.requirements()[0].text);
+    CHECK(run(0, 0) == "no error");
     Axis large("large", 1 << 20);
     CHECK(error_of(op(X, compute("Y", {large}, X(large * 4096)))) ==
           "here: stage Y reads X outside: its index large * 4096 leaves 32 bits; legal beyond a tensor are reads of "

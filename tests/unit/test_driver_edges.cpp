@@ -112,3 +112,23 @@ TEST_CASE("all of many bytes are one extreme") {
                    {{"N", 1000}});
     }
 }
+
+TEST_CASE("a table without rows is refused where arrays come in, unless nothing is looked up") {
+    const Op op = made("gather", {{"m", "M"}, {"n", "N"}, {"w", 3}});
+    const Kernel k = compile(op);
+    const auto told = [&](int64_t m, int64_t rows) {
+        Buffer<float> X({rows, 3}), Y({m, 3});
+        Buffer<int32_t> index({m});
+        fill_random_integers(index, 1, -5, 5);
+        return refusal([&] { k(X, index, Y); });
+    };
+    CHECK_MESSAGE(told(4, 0).find("1 <= N (stage Y reads X") != std::string::npos, told(4, 0));
+    CHECK(told(0, 0) == "no error");
+    CHECK(told(4, 1) == "no error");
+    std::vector<float> x(64), y(64);
+    std::vector<int32_t> at(8);
+    void *arrays[] = {x.data(), at.data(), y.data()};
+    std::vector<int64_t> sizes;
+    for (const std::string &size : op.sizes()) sizes.push_back(size == "M" ? 4 : 0);
+    CHECK(k.call_raw(arrays, sizes.data()) != 0);
+}
