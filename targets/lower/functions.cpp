@@ -1,5 +1,5 @@
 // Functions that stand where less has to be computed (docs/decisions/0038): exp(x - max), where max is the maximum of what x is one of; its argument
-// is at most zero; and 1 + erf(x), which hides how near to zero erf(x) is.
+// is at most zero, and is told so that no multiplication runs into the difference; and 1 + erf(x), which hides how near to zero erf(x) is.
 #include "dsl/reads.h"
 #include "dsl/type_range.h"
 #include "targets/lower/lowering.h"
@@ -84,10 +84,14 @@ Expr functions_in_place(const ScheduleState &state, const Expr &e) {
         Expr visit(const Call *op) override {
             const Expr e = IRGraphMutator::visit(op);
             op = e.as<Call>();
-            if (!op || op->call_type != Call::PureExtern || op->name != "exp_f32") return e;
+            if (!op || op->call_type != Call::PureExtern || !op->name.starts_with("exp_f")) return e;
             const auto *difference = op->args[0].as<Sub>();
             if (!difference || !is_maximum_of(*state, difference->a, difference->b)) return e;
-            return Call::make(op->type, exp_nonpositive, op->args, Call::PureExtern);
+            // The maximum of products is a rounded one: taken from a product that is not, it leaves a rest of any size.
+            const Expr rounded =
+                Call::make(difference->type, Call::strict_sub, {difference->a, difference->b}, Call::PureIntrinsic);
+            const bool shorter = op->name == "exp_f32";
+            return Call::make(op->type, shorter ? exp_nonpositive : op->name, {rounded}, Call::PureExtern);
         }
     } mark;
     mark.state = &state;

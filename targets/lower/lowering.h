@@ -67,7 +67,7 @@ void rename_loops(Lowering &);      // rename.cpp
 std::vector<Expr> bounds_in(const Expr &condition); // partition.cpp
 Expr slack(const Expr &bound);
 
-// With exp(x - max), where max is the maximum of what x is one of, made a call of exp_nonpositive, and 1 + erf(x) of one_plus_erf.
+// With exp(x - max), where max is the maximum of what x is one of, made a call of exp_nonpositive of a difference that is not contracted, and 1 + erf(x) of one_plus_erf.
 Expr functions_in_place(const ScheduleState &state, const Expr &e); // functions.cpp
 
 // Remainders of neighbours as neighbours: (6 x + 1) % 12 as (6 x) % 12 + 1.

@@ -1,9 +1,13 @@
 // What rows of functions are made of: exp of what is taken from a maximum, and requests for what the next row reads.
+#include "driver/default_schedule.h"
+#include "dsl/elements.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "schedules/library/attention.h"
 #include "schedules/library/rows.h"
 #include "tests/unit/check_runs.h"
+
+#include <cmath>
 
 using namespace kumiko;
 
@@ -70,6 +74,45 @@ TEST_CASE("exp is told of differences from a maximum of what they are taken of, 
     copied.place_in("X", "L1", "Y", "i");
     CHECK(nonpositive(copied));
     check_near(copied);
+}
+
+TEST_CASE("the greatest of products, however great, has no distance from itself") {
+    for (const char *type : {"f32", "f64", "f16"}) {
+        const Type t = type == std::string("f64") ? f64 : f32;
+        for (const auto &[s, keys, d] : {std::tuple(8, 8, 8), std::tuple(16, 37, 8), std::tuple(5, 64, 40)}) {
+            CAPTURE(type + std::to_string(s));
+            const Json shape = {{"s", s}, {"t", keys}, {"d", d}, {"type", type}};
+            const Op op = ops::make("attention", ops::complete_parameters(ops::find_operator("attention"), shape));
+            std::vector<Buffer<>> arrays;
+            for (const Input &in : op.inputs()) {
+                arrays.push_back(make_input(in, {}));
+                fill_random(arrays.back(), arrays.size(), -1, 1);
+                if (in.name != "K") continue;
+                for_each_element(arrays.back().raw_buffer(), [&](const auto &, uint8_t *p) {
+                    const double v = read_element(in.type, p);
+                    write_element(in.type, p, v * (in.type == f16 ? 3e4 : t == f64 ? 1e30 : 3e12));
+                });
+            }
+            std::vector<Buffer<>> meant = arrays;
+            arrays.push_back(make_output(op, op.outputs()[0], {}));
+            meant.push_back(make_output(op, op.outputs()[0], {}));
+            interpret(op, meant);
+            for (const Schedule &each : {Schedule(op), default_schedule(op, Machine::host())}) {
+                compile(each)(arrays);
+                const Buffer<> &got = arrays.back();
+                double worst = 0;
+                for (size_t at = 0; at < got.number_of_elements(); at++) {
+                    const auto value = [&](const Buffer<> &of) {
+                        return read_element(of.type(),
+                                            static_cast<uint8_t *>(of.data()) + at * size_t(of.type().bytes()));
+                    };
+                    const double distance = std::abs(value(got) - value(meant.back()));
+                    worst = std::isfinite(distance) ? std::max(worst, distance) : INFINITY;
+                }
+                CHECK(worst < 1e-2);
+            }
+        }
+    }
 }
 
 TEST_CASE("1 + erf is one function, and another sum is none") {
