@@ -38,6 +38,10 @@ struct Pool {
         if (o.layout == ImageLayout::NHWC) return {n, rows, columns, c};
         return {n, c, rows, columns};
     }
+    std::vector<Axis> rows_and_columns() const {
+        const size_t first = o.layout == ImageLayout::NHWC ? 1 : 2;
+        return {image[first], image[first + 1]};
+    }
     Expr window(const Tensor &from) const {
         const Expr row = y * o.stride + ky - o.padding, column = x * o.stride + kx - o.padding;
         if (o.layout == ImageLayout::NHWC) return from.at({n, row, column, c});
@@ -51,7 +55,7 @@ Op max_pool(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, 
             const PoolOptions &options) {
     const Pool p("max_pool", t, N, C, H, W, kh, kw, options);
     // The nearest element of the image is in the window too.
-    const Expr x = p.window(options.padding ? clamped(p.X) : p.X);
+    const Expr x = p.window(options.padding ? clamped(p.X, p.rows_and_columns()) : p.X);
     return Op("max_pool", {p.X}, {compute("Y", p.result, maximum(x, {p.ky, p.kx}))});
 }
 

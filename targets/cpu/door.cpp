@@ -229,6 +229,9 @@ void Codegen::check_strides(const Nest &nest) {
             for (size_t d : order) permuted.push_back(dims[d]);
             ok = ok || apart(permuted);
         }
+        for (const auto &[stride, extent] : dims) { // without elements none are in one place
+            if (!is_const(extent)) ok = ok || extent <= 0;
+        }
         ok = Halide::Internal::simplify(ok);
         if (is_const_one(ok)) continue;
         const std::string text =

@@ -132,3 +132,28 @@ TEST_CASE("a table without rows is refused where arrays come in, unless nothing 
     for (const std::string &size : op.sizes()) sizes.push_back(size == "M" ? 4 : 0);
     CHECK(k.call_raw(arrays, sizes.data()) != 0);
 }
+
+TEST_CASE("no images, no channels, no columns") {
+    const auto runs = [](const std::string &name, const Json &shape, const Sizes &sizes = {}) {
+        CAPTURE(name + shape.dump());
+        check_runs(default_of(made(name, shape)), sizes);
+    };
+    for (const char *layout : {"nchw", "nhwc"}) {
+        for (const auto &[n, c] : {std::pair(0, 4), std::pair(2, 0), std::pair(2, 3)})
+            runs("max_pool", {{"n", n},
+                              {"c", c},
+                              {"h", 8},
+                              {"w", 8},
+                              {"kh", 3},
+                              {"kw", 3},
+                              {"stride", 2},
+                              {"padding", 1},
+                              {"layout", layout}});
+        runs("max_pool",
+             {{"n", 2}, {"c", "C"}, {"h", 5}, {"w", 16}, {"kh", 3}, {"kw", 3}, {"padding", 1}, {"layout", layout}},
+             {{"C", 0}});
+        runs("average_pool", {{"n", 2}, {"c", "C"}, {"h", 5}, {"w", 16}, {"kh", 2}, {"kw", 2}, {"layout", layout}},
+             {{"C", 0}});
+    }
+    runs("batch_norm", {{"n", 2}, {"c", 4}, {"h", 3}, {"w", "W"}}, {{"W", 0}});
+}
