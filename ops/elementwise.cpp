@@ -37,7 +37,8 @@ Expr in_type(const F &f, const Expr &x, const std::function<Expr(const std::func
 const std::vector<UnaryFunction> &unary_functions() {
     static const std::vector<UnaryFunction> table = {
         {"copy", "x", true, [](const Element &x) { return x; }},
-        {"neg", "-x", true, [](const Element &x) { return -x; }},
+        {"neg", "-x", true, // 0 - x has no sign where x is 0
+         [](const Element &x) { return x.type().is_float() ? x * -1 : -x; }},
         {"abs", "|x|", true, [](const Element &x) { return abs(x); }},
         {"square", "x * x", true, [](const Element &x) { return square(x); }},
         {"relu", "max(x, 0)", true, [](const Element &x) { return relu(x); }},

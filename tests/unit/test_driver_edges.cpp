@@ -157,3 +157,15 @@ TEST_CASE("no images, no channels, no columns") {
     }
     runs("batch_norm", {{"n", 2}, {"c", 4}, {"h", 3}, {"w", "W"}}, {{"W", 0}});
 }
+
+TEST_CASE("the negative of zero is below zero") {
+    for (const char *type : {"f32", "f64", "f16", "bf16"}) {
+        const Op op = made("neg", {{"n", 40}, {"type", type}});
+        std::vector<Buffer<>> arrays = {make_input(op.inputs()[0], {}), make_output(op, "Y", {})};
+        const size_t bytes = size_t(arrays[0].type().bytes());
+        std::memset(arrays[0].data(), 0, 40 * bytes);
+        compile(op)(arrays);
+        for (size_t at = 0; at < 40; at++)
+            CHECK(static_cast<uint8_t *>(arrays[1].data())[(at + 1) * bytes - 1] == 0x80);
+    }
+}
