@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t line = 64; // bytes
 
-// Bytes of an output, when its elements follow each other and its rows begin at lines; else 0.
-int64_t dense_bytes(const Stage &stage) {
+// Bytes of an output, when its elements follow each other and its rows begin at lines, or it is one row of whole vectors; else 0.
+int64_t dense_bytes(const Stage &stage, int64_t vector) {
     const int64_t bytes = stage.type.bytes();
     int64_t elements = 1;
     for (const Axis &a : stage.axes) {
@@ -20,8 +20,8 @@ int64_t dense_bytes(const Stage &stage) {
         elements *= *n;
     }
     if (stage.axes.empty() || !stage.strides.empty()) return 0;
-    const bool whole = stage.axes.size() == 1 || *constant_extent(stage.axes.back()) * bytes % line == 0;
-    return whole ? elements * bytes : 0;
+    const int64_t unit = stage.axes.size() == 1 ? vector : line;
+    return *constant_extent(stage.axes.back()) * bytes % unit == 0 ? elements * bytes : 0;
 }
 
 bool in_vectors(const StageState &s) {
@@ -39,7 +39,7 @@ void stream_large_outputs(Schedule &s) {
     std::vector<std::string> large;
     for (const std::string &name : s.op().outputs()) {
         const StageState &o = s.state().stage(name);
-        const int64_t bytes = dense_bytes(o.def);
+        const int64_t bytes = dense_bytes(o.def, std::max<int64_t>(1, s.machine().vector_bits / 8));
         all += bytes;
         if (bytes && !o.def.is_reduction() && o.finished_by.empty() && scanned_axis(o.def).empty() && in_vectors(o) &&
             s.state().readers(name).empty())

@@ -129,3 +129,20 @@ TEST_CASE("default schedules stream what exceeds the last cache") {
     CHECK(!streamed(ops::transpose(f32, 512, 512)));
     CHECK(!streamed(ops::transpose(f32, 4095, 4096))); // rows of 4095 elements
 }
+
+TEST_CASE("one long row passes the caches by where it is whole vectors, and none is asked to otherwise") {
+    const Machine m = Machine::named("x86-64-avx512");
+    const auto asked = [&](int n, Type t) {
+        const Schedule s = default_schedule(ops::unary("relu", t, n), m);
+        return contains(s.to_json().dump(), "\"stream\"");
+    };
+    const int large = 1 << 25;
+    CHECK(asked(large, f32));
+    CHECK(asked(large + 16, f32));
+    CHECK(!asked(large + 3, f32));
+    CHECK(!asked(large * 2 + 1, u8));
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-avx512");
+    for (const int n : {large + 3, large + 16})
+        CHECK(compile_object({lower(default_schedule(ops::unary("relu", f32, n), m))}, options).warnings.empty());
+}
