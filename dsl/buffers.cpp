@@ -36,6 +36,18 @@ struct Solver {
         }
     }
 
+    // A size that only its quotient tells of, as channels in groups, is the one that divides.
+    void bind_quotients(const std::string &tensor, const std::vector<Axis> &axes, const halide_buffer_t *b) {
+        if (rank(b) != axes.size()) return;
+        for (size_t d = 0; d < axes.size(); d++) {
+            const auto *quotient = axes[d].extent().as<Halide::Internal::Div>();
+            const auto *v = quotient ? quotient->a.as<Halide::Internal::Variable>() : nullptr;
+            const auto by = quotient ? Halide::Internal::as_const_int(quotient->b) : std::nullopt;
+            if (v && by && *by > 0 && !sizes.count(v->name))
+                bind(quotient->a, *by * axis_extent(b, d), "axis " + axes[d].name() + " of " + tensor);
+        }
+    }
+
     void bind_strides(const std::string &tensor, const std::vector<Axis> &axes, const std::vector<Expr> &strides,
                       const halide_buffer_t *b) {
         if (rank(b) != axes.size()) return;
@@ -283,14 +295,16 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
         solver.source[name] = "the caller";
     }
     const size_t n_inputs = op.inputs().size();
-    for (size_t b = 0; b < buffers.size(); b++) {
-        if (!buffers[b]) continue; // reported by the check
-        if (b < n_inputs) {
-            const Input &in = op.inputs()[b];
-            solver.bind_extents(in.name, in.axes, buffers[b]);
-        } else {
-            const Stage &s = op.stage(op.separate_outputs()[b - n_inputs]);
-            solver.bind_extents(s.name, s.axes, buffers[b]);
+    for (const auto bind : {&Solver::bind_extents, &Solver::bind_quotients}) {
+        for (size_t b = 0; b < buffers.size(); b++) {
+            if (!buffers[b]) continue; // reported by the check
+            if (b < n_inputs) {
+                const Input &in = op.inputs()[b];
+                (solver.*bind)(in.name, in.axes, buffers[b]);
+            } else {
+                const Stage &s = op.stage(op.separate_outputs()[b - n_inputs]);
+                (solver.*bind)(s.name, s.axes, buffers[b]);
+            }
         }
     }
     for (size_t b = 0; b < buffers.size(); b++) {

@@ -169,3 +169,24 @@ TEST_CASE("the negative of zero is below zero") {
             CHECK(static_cast<uint8_t *>(arrays[1].data())[(at + 1) * bytes - 1] == 0x80);
     }
 }
+
+TEST_CASE("the arrays of channels in groups say how many channels there are") {
+    const auto runs = [](const std::string &name, const Json &shape, const Sizes &sizes) {
+        CAPTURE(name + shape.dump());
+        const Op op = made(name, shape);
+        const Kernel k = compile(op);
+        std::vector<Buffer<>> arrays;
+        for (const Input &in : op.inputs()) arrays.push_back(make_input(in, sizes));
+        for (const Buffer<> &b : arrays) fill_random_integers(b, 3, -4, 4);
+        std::vector<Buffer<>> meant = arrays;
+        arrays.push_back(make_output(op, "Y", sizes));
+        meant.push_back(make_output(op, "Y", sizes));
+        k(arrays);
+        interpret(op, meant);
+        return difference(arrays.back(), meant.back());
+    };
+    const Json image = {{"c", "C"}, {"h", 6}, {"w", 7}, {"o", "O"}, {"groups", 2}};
+    CHECK(runs("conv2d", image, {{"C", 4}, {"O", 6}}) == "");
+    CHECK(runs("conv2d", image, {{"C", 0}, {"O", 2}}) == "");
+    runs("group_norm", {{"c", "C"}, {"h", 6}, {"w", 7}, {"groups", 2}}, {{"C", 6}});
+}
