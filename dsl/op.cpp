@@ -36,7 +36,11 @@ std::vector<Expr> Stage::expressions() const {
 }
 
 Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
-       std::source_location where) {
+       std::source_location where)
+    : Op(name, inputs, outputs, {}, where) {}
+
+Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
+       const std::vector<Requirement> &required, std::source_location where) {
     try {
         check_name(name, "op", where);
         auto contents = std::make_shared<Contents>();
@@ -100,6 +104,11 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
             }
             return axes;
         };
+        const auto require = [&](const Requirement &r) {
+            const auto same = [&](const Requirement &q) { return Halide::Internal::equal(q.condition, r.condition); };
+            if (std::none_of(contents->requirements.begin(), contents->requirements.end(), same))
+                contents->requirements.push_back(r);
+        };
         for (const Stage &s : contents->stages) {
             check_indices(s, axes_inside, where);
             if (s.kind == Stage::Kind::Padding) continue; // reads inside by its choice or clamp
@@ -112,14 +121,9 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                 if (padding.kind != Stage::Kind::Padding || !read.count(padding.name)) continue;
                 for (Requirement &r : clamp_requirements(s, padding)) reach.requirements.push_back(std::move(r));
             }
-            for (Requirement &r : reach.requirements) {
-                const auto same = [&](const Requirement &q) {
-                    return Halide::Internal::equal(q.condition, r.condition);
-                };
-                if (std::none_of(contents->requirements.begin(), contents->requirements.end(), same))
-                    contents->requirements.push_back(std::move(r));
-            }
+            for (const Requirement &r : reach.requirements) require(r);
         }
+        for (const Requirement &r : required) require(r);
 
         // Sizes: every variable of an extent or stride, and what the expressions use beyond axes, in order of first use.
         std::set<std::string> seen;

@@ -75,6 +75,9 @@ public:
     // Throws Unsupported for functions that formulas do not know.
     Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
        std::source_location where = std::source_location::current());
+    // `required` joins requirements(): what the formula takes for granted of its sizes beyond that reads stay inside, in 32 bits.
+    Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
+       const std::vector<Requirement> &required, std::source_location where = std::source_location::current());
 
     const std::string &name() const;
     const std::vector<Input> &inputs() const;
@@ -83,7 +86,7 @@ public:
     // The outputs that have arrays of their own, which the caller passes after the inputs: all but updates.
     const std::vector<std::string> &separate_outputs() const;
     const std::vector<std::string> &sizes() const; // symbolic sizes, in order of first use
-    // What has to hold of the sizes so that every read stays inside its tensor, as far as it is not proved.
+    // What has to hold of the sizes so that every read stays inside its tensor, as far as it is not proved; and what was required.
     const std::vector<Requirement> &requirements() const;
 
     const Input *find_input(const std::string &name) const; // null when there is none

@@ -1,6 +1,7 @@
 #include "ops/conv.h"
 
 #include "ops/elementwise.h"
+#include "ops/groups.h"
 #include "ops/quantise.h"
 #include "support/error.h"
 
@@ -175,7 +176,8 @@ struct Parts {
 
     Expr widened(const Element &e) const { return e.type() == acc ? Expr(e) : cast(acc, e); }
 
-    Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value) const {
+    Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value,
+              const std::vector<Requirement> &required = {}) const {
         const std::vector<Axis> axes = image(channels, pixel);
         const std::vector<Expr> channel(channels.begin(), channels.end());
         if (end.bias) {
@@ -193,8 +195,8 @@ struct Parts {
             value = activated(end.activation, value);
         }
         if (value.type() != out) value = cast(out, value);
-        if (end.pool.kind.empty()) return Op(s.op, inputs, {compute("Y", axes, value)});
-        return Op(s.op, inputs, {pooled(compute("conv", axes, value), channels)});
+        if (end.pool.kind.empty()) return Op(s.op, inputs, {compute("Y", axes, value)}, required);
+        return Op(s.op, inputs, {pooled(compute("conv", axes, value), channels)}, required);
     }
 
     Tensor pooled(const Tensor &conv, const std::vector<Axis> &channels) const {
@@ -254,7 +256,7 @@ Op dense(Type t, const Expr &N, const Expr &C, const Expr &O, const Shape &s) {
     }
     Tensor X = input("X", t, p.image(in_channels, p.in)), K = input("W", p.weight, weights);
     const Expr product = p.read(X, in_channels) * p.widened(K.at(std::vector<Expr>(weights.begin(), weights.end())));
-    return p.finish({X, K}, out_channels, sum(product, over));
+    return p.finish({X, K}, out_channels, sum(product, over), whole_groups({C, O}, s.groups));
 }
 
 } // namespace

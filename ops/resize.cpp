@@ -49,6 +49,19 @@ void check(const char *op, const char *what, const Expr &in, const Expr &out) {
                         *n, *m, INT32_MAX / 8));
 }
 
+// What `check` asks of numbers, of sizes that come with the arrays.
+std::vector<Requirement> required(const Expr &H, const Expr &OH, const Expr &W, const Expr &OW) {
+    std::vector<Requirement> all;
+    const auto below = [&](const char *what, const Expr &in, const Expr &out) {
+        if (as_const_int(in) && as_const_int(out)) return;
+        all.push_back({simplify(in < INT32_MAX / 4 / Halide::max(out, 1)),
+                       fmt::format("{}s whose coordinates are of 32 bits: a product below {}", what, INT32_MAX / 8)});
+    };
+    below("height", H, OH);
+    below("width", W, OW);
+    return all;
+}
+
 // Axes of images, and elements of them.
 struct Images {
     bool last;
@@ -80,7 +93,8 @@ Op resize_nearest(Type t, const Expr &N, const Expr &C, const Expr &H, const Exp
         return options.coordinates == Coordinates::Asymmetric ? at.floor() : at.nearest();
     };
     return Op("resize_nearest", {X},
-              {compute("Y", i.axes(i.y, i.x), i.at(clamped(X, {i.in_y, i.in_x}), source(i.y, H), source(i.x, W)))});
+              {compute("Y", i.axes(i.y, i.x), i.at(clamped(X, {i.in_y, i.in_x}), source(i.y, H), source(i.x, W)))},
+              required(H, OH, W, OW));
 }
 
 Op resize_bilinear(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &OH, const Expr &OW,
@@ -98,7 +112,8 @@ Op resize_bilinear(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     const auto column = [&](const Expr &x) { return i.at(beside, i.y, x); };
     const Tensor left = compute("left", {i.x}, right.floor()), part = compute("part", {i.x}, right.beyond(f));
     const Expr value = between(column(left(i.x)), column(left(i.x) + 1), part(i.x));
-    return Op("resize_bilinear", {X}, {compute("Y", i.axes(i.y, i.x), cast(t, Element(value)))});
+    return Op("resize_bilinear", {X}, {compute("Y", i.axes(i.y, i.x), cast(t, Element(value)))},
+              required(H, OH, W, OW));
 }
 
 } // namespace kumiko::ops

@@ -1,6 +1,7 @@
 #include "ops/rows.h"
 
 #include "ops/elementwise.h"
+#include "ops/groups.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -141,7 +142,7 @@ Op group_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
     Tensor variance = compute("variance", {n, g}, sum(square(x - mean(n, g)), over) / count);
     const Expr z = (x - mean(n, g)) * rsqrt(variance(n, g) + Halide::Internal::make_const(f, eps));
     const Expr value = z * in(f, gamma(g, c)) + in(f, beta(g, c));
-    return Op("group_norm", {X, gamma, beta}, {compute("Y", axes, in(t, value))});
+    return Op("group_norm", {X, gamma, beta}, {compute("Y", axes, in(t, value))}, whole_groups({C}, groups));
 }
 
 } // namespace kumiko::ops

@@ -189,4 +189,28 @@ TEST_CASE("the arrays of channels in groups say how many channels there are") {
     CHECK(runs("conv2d", image, {{"C", 4}, {"O", 6}}) == "");
     CHECK(runs("conv2d", image, {{"C", 0}, {"O", 2}}) == "");
     runs("group_norm", {{"c", "C"}, {"h", 6}, {"w", 7}, {"groups", 2}}, {{"C", 6}});
+    for (const char *name : {"conv2d", "group_norm"}) {
+        Json shape = {{"c", "C"}, {"h", 6}, {"w", 7}, {"groups", 2}};
+        if (name == std::string("conv2d")) shape["o"] = 4;
+        const std::string told = refusal([&] { check_requirements(made(name, shape), {{"C", 5}}); });
+        CHECK_MESSAGE(told.find("requires C % 2 == 0 (channels in groups)") != std::string::npos, told);
+    }
+}
+
+TEST_CASE("images of run-time sizes whose coordinates leave 32 bits are refused") {
+    const Op op = made("resize_bilinear", {{"c", 1}, {"h", "H"}, {"w", 1}, {"oh", "OH"}, {"ow", 1}});
+    const Kernel k = compile(op);
+    const auto told = [&](int64_t h, int64_t oh) {
+        Buffer<float> x({1, 1, h, 1}), y({1, 1, oh, 1});
+        fill_random(x, 1, -1, 1);
+        return refusal([&] { k(x, y); });
+    };
+    CHECK(told(20000, 20000) == "no error");
+    CHECK(told(20000, 26842) == "no error");
+    for (const auto &[h, oh] : {std::pair(50000, 50000), std::pair(20000, 26843), std::pair(100, 6000000)}) {
+        const std::string text = told(h, oh);
+        CHECK_MESSAGE(text.find("heights whose coordinates are of 32 bits: a product below 268435455") !=
+                          std::string::npos,
+                      text);
+    }
 }

@@ -1,0 +1,20 @@
+// Channels in groups, where their number comes with the arrays.
+#pragma once
+
+#include "dsl/op.h"
+#include "dsl/print.h"
+
+namespace kumiko::ops {
+
+// That the groups divide each of these numbers of channels, as far as it is not a number.
+inline std::vector<Requirement> whole_groups(const std::vector<Expr> &channels, int groups) {
+    std::vector<Requirement> all;
+    for (const Expr &c : channels) {
+        if (groups == 1 || Halide::Internal::is_const(c)) continue;
+        const Expr whole = c % groups == 0;
+        all.push_back({whole, to_string(whole) + " (channels in groups)"});
+    }
+    return all;
+}
+
+} // namespace kumiko::ops
