@@ -248,6 +248,12 @@ void Codegen::add(const Nest &nest) {
     std::string problems;
     llvm::raw_string_ostream stream(problems);
     if (llvm::verifyModule(*module, &stream)) {
+        for (const std::string &name : found.instructions) {
+            const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
+            if ((declared && declared->emitter) || !emitters_->is_builtin(name))
+                throw UserError("kernel " + nest.name + ": the emitter of instruction \"" + name +
+                                "\" makes code that LLVM takes for invalid: " + problems);
+        }
         throw InternalError("kernel " + nest.name + ": invalid code was generated: " + problems);
     }
 }

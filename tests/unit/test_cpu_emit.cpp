@@ -69,6 +69,18 @@ TEST_CASE("a user's instruction") {
                          Unsupported);
     registry->add("narrow", [](llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) { return args[1]; });
     CHECK_THROWS_AS(JitModule({dot("narrow", Int(32, 4), UInt(8, 16), Int(8, 16))}, options), UserError);
+    registry->add("mixed", [](llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) {
+        llvm::Value *sum = ir.CreateAdd(args[0], args[0]);
+        llvm::cast<llvm::Instruction>(sum)->setOperand(1, args[1]);
+        return sum;
+    });
+    try {
+        JitModule({dot("mixed", Int(32, 4), UInt(8, 16), Int(8, 16))}, options);
+        FAIL("no error");
+    } catch (const UserError &e) {
+        CHECK(std::string(e.what()).starts_with(
+            "kernel dot: the emitter of instruction \"mixed\" makes code that LLVM takes for invalid: "));
+    }
 }
 
 #endif
