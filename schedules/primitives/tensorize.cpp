@@ -169,6 +169,8 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
         if (l.kind != LoopKind::Serial)
             return "loop " + l.name + " is " + kind_name(l.kind) +
                    "; loops of the block have to be serial, the instruction takes their place";
+        if (std::any_of(s.peels.begin(), s.peels.end(), [&](const Peel &p) { return p.loop == l.name; }))
+            return "loop " + l.name + " is peeled, and no part of the block is one by itself";
         const auto n = as_const_int(extent);
         if (!n) return "the extent of loop " + l.name + " is known only at run time";
         block.loops.push_back({l.name, *n, l.reduction});

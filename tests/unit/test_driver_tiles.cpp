@@ -224,6 +224,14 @@ TEST_CASE("a block may be the whole reduction") {
     t.stage("Z").tensorize("l", "avx2.vpmaddwd");
     CHECK(body_of(t).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
     if (Machine::host().has("avx2")) check_runs(t);
+    // All of it, so no loop of it is peeled, before or after.
+    const char *why = "loop l is peeled, and no part of the block is one by itself";
+    const std::string after = refusal([&] { t.stage("Z").peel("l", 3, 1); });
+    CHECK_MESSAGE(after.find(why) != std::string::npos, after);
+    Schedule peeled(pairs, Machine::named("x86-64-avx2"));
+    peeled.stage("Z").peel("l", 3, 1);
+    const std::string before = refusal([&] { peeled.stage("Z").tensorize("l", "avx2.vpmaddwd"); });
+    CHECK_MESSAGE(before.find(why) != std::string::npos, before);
 }
 
 TEST_CASE("without AMX it is refused") {
