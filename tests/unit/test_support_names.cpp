@@ -30,6 +30,7 @@ TEST_CASE("suggestions") {
     CHECK(nearest_name("x", {"i", "j"}).empty());
     CHECK(suggest("l2", {"L1", "L2"}) == " (did you mean 'L2'?)");
     CHECK(suggest("q", {"i", "j"}) == "; there are: i, j");
+    CHECK(suggest("median", {"", "max"}) == "; there are: \"\", max");
     CHECK(suggest("q", {}).empty());
     CHECK(quoted_list({"a", "b", "c"}) == "'a', 'b' and 'c'");
 }
