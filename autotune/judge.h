@@ -23,6 +23,13 @@ struct JudgeFacts {
     int64_t sampled = 0;          // elements of the outputs that are checked, 0: all
 };
 
+// The least seconds that a measurement can take and be true, at the clock of the unit that measures; 0: unknown.
+using LeastPossible = std::function<double(double clock_hz)>;
+
+// Whether a measurement is good, and takes as long as it must. One that does not, as after a clock that was set back, becomes
+// Impossible: nothing may be measured by it, nor called best.
+bool accept(Measured &measured, double least_possible);
+
 class Judge {
 public:
     virtual ~Judge() = default;

@@ -128,6 +128,10 @@ double LocalJudge::timeout(double best) const {
     return std::min(options_.timeout, std::max(1.0, 100 * best));
 }
 
+double LocalJudge::least_possible() const {
+    return options_.least_possible ? options_.least_possible(measurer_->clock_hz()) : 0;
+}
+
 Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
     Measured first = measurer_->load(0, candidate.object, candidate.symbol, timeout(best));
@@ -143,7 +147,8 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (std::isfinite(best)) run.give_up_above = 1.25 * best / (paired ? anchor_timing_.least : 1);
     if (!paired) {
         Measured alone = measurer_->run({0}, run);
-        if (alone.outcome == Outcome::Ok) anchor_ = candidate, anchor_timing_ = alone.timings[0];
+        // A time that cannot be true would make all later ones so, which are multiples of it.
+        if (accept(alone, least_possible())) anchor_ = candidate, anchor_timing_ = alone.timings[0];
         return alone;
     }
     Measured result = measurer_->run({0, anchor_slot}, run);
@@ -153,7 +158,8 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
     // A slow anchor is a coarse measure, and takes time.
-    if (t.ratio < 0.5) anchor_ = candidate, anchor_timing_ = t, anchor_process_ = 0;
+    if (accept(result, least_possible()) && t.ratio < 0.5)
+        anchor_ = candidate, anchor_timing_ = t, anchor_process_ = 0;
     return result;
 }
 

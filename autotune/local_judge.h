@@ -16,6 +16,7 @@ struct LocalJudgeOptions {
     double trial_seconds = 0.1; // timing of one candidate
     double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
     double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
+    LeastPossible least_possible = nullptr;               // null: unknown
 };
 
 // Each candidate is timed in turns with the anchor, a good one of before: their ratio does not change with the weather of the host, and
@@ -47,6 +48,7 @@ private:
     std::vector<double> compare_now(std::vector<Candidate> &candidates, double seconds,
                                     const std::function<bool()> &over);
     double timeout(double best) const;
+    double least_possible() const;
     bool anchor_ready(double best);
     void build_all();
     void measure_all();

@@ -116,7 +116,7 @@ std::optional<Verdict> QueueJudge::next(double best) {
     Verdict verdict{std::move(found->second.candidate), std::move(answer->measured), answer->worker};
     under_way_.erase(found);
     verdict.candidate.build_seconds = answer->build_seconds;
-    if (verdict.measured.outcome == Outcome::Ok) {
+    if (accept(verdict.measured, options_.least_possible ? options_.least_possible(answer->facts.clock_hz) : 0)) {
         const Timing &t = verdict.measured.timings.at(0);
         best_ = std::min(best_, t.least);
         if (anchor_.schedule.is_null()) anchor_ = {verdict.candidate.schedule, t.least, t.median};

@@ -20,6 +20,7 @@ struct QueueJudgeOptions {
     double patience = 0; // seconds until next() and compare() end when no worker is there; 0: they wait for ever
     double reconnect_seconds = 60;
     std::function<bool()> over = nullptr; // when true, next() waits no longer
+    LeastPossible least_possible = nullptr; // null: unknown
     // Told what people should know: that there is no worker yet, that one is gone.
     std::function<void(const std::string &)> notice = nullptr;
 };

@@ -203,12 +203,16 @@ void Session::begin_measuring() {
 std::unique_ptr<Judge> Session::make_judge() {
     if (space_->machine().architecture == "chip")
         return std::make_unique<ChipJudge>(*space_, 0, options_.longest_reference);
+    const auto least_possible = [this](double clock_hz) {
+        return least_possible_seconds(work_, space_->machine(), key_.threads, clock_hz);
+    };
     if (options_.workers.empty()) {
         LocalJudgeOptions local;
         local.measurer = {options_.measurer, key_.threads, options_.memory_mib};
         local.trial_seconds = options_.trial_seconds;
         local.timeout = options_.timeout;
         local.longest_reference = options_.longest_reference;
+        local.least_possible = least_possible;
         return std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
     }
     const QueueTask task = {options_.recipe,
@@ -224,6 +228,7 @@ std::unique_ptr<Judge> Session::make_judge() {
     queue.server = options_.workers;
     if (options_.seconds > 0) queue.patience = std::max(1.0, options_.seconds - watch_.seconds());
     queue.over = [this] { return out_of_time(); };
+    queue.least_possible = least_possible;
     queue.notice = [this](const std::string &text) {
         if (notice_) notice_(text);
     };
@@ -247,13 +252,6 @@ void Session::measure(Verdict verdict) {
     auto &[candidate, measured, worker] = verdict;
     take_facts(); // workers state theirs with each verdict
     if (!worker.empty()) report_.by_worker[worker]++;
-    if (measured.outcome == Outcome::Ok) {
-        const double least = least_possible_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
-        if (measured.timings.at(0).least < least) {
-            measured.outcome = Outcome::Impossible;
-            measured.reason = "faster than this machine can be";
-        }
-    }
     trials_++;
     report_.measured++;
     const Record record = keep(candidate, measured);

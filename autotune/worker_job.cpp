@@ -1,5 +1,7 @@
 #include "autotune/worker_job.h"
 
+#include "autotune/work.h"
+
 namespace kumiko {
 
 namespace {
@@ -21,8 +23,12 @@ const QueueTask &checked(const QueueTask &task) {
     return task;
 }
 
-LocalJudgeOptions judge_options(const QueueTask &task, const std::string &measurer) {
+LocalJudgeOptions judge_options(const QueueTask &task, const Op &op, const Machine &machine,
+                                const std::string &measurer) {
     LocalJudgeOptions o;
+    o.least_possible = [work = count_work(op, task.sizes), machine, threads = task.wanted.threads](double clock_hz) {
+        return least_possible_seconds(work, machine, threads, clock_hz);
+    };
     o.measurer = {measurer, task.wanted.threads, task.memory_mib};
     o.trial_seconds = task.trial_seconds;
     o.timeout = task.timeout;
@@ -57,7 +63,7 @@ Schedule SavedSchedules::schedule(const Point &point) const {
 
 WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const std::string &measurer)
     : cpu_(checked(task).cpu), sizes_(task.sizes), schedules_(op_of(task), machine),
-      judge_(schedules_, cpu_, sizes_, judge_options(task, measurer)) {}
+      judge_(schedules_, cpu_, sizes_, judge_options(task, schedules_.op(), machine, measurer)) {}
 
 void WorkerJob::submit(int64_t number, const QueueItem &item) {
     if (!anchored_ && !item.anchor.schedule.is_null()) {

@@ -1,0 +1,57 @@
+/* A measurer that errs now and then: it hands requests to kumiko_measurer, and its answers back but for those that the name
+ * under which it is called says otherwise. Tests make a link of that name.
+ *   first_too_fast     the first run took a thousandth of its time */
+#include "autotune/measurer/protocol.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int child;
+
+/* Who closes its end, as by dying, ends both. */
+static void transfer(int socket, void *data, size_t bytes, int sends) {
+    for (char *p = data; bytes > 0;) {
+        const ssize_t n = sends ? send(socket, p, bytes, MSG_NOSIGNAL) : recv(socket, p, bytes, 0);
+        if (n <= 0) exit(0);
+        p += n;
+        bytes -= (size_t)n;
+    }
+}
+
+int main(int argc, char **argv) {
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
+    int pair[2], runs = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc != 3 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 2;
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(pair[1], MEASURER_SOCKET);
+        execv(KUMIKO_MEASURER, argv);
+        _exit(3);
+    }
+    close(pair[1]);
+    measurer_reply reply;
+    transfer(pair[0], &reply, sizeof reply, 0); /* hello */
+    transfer(MEASURER_SOCKET, &reply, sizeof reply, 1);
+    for (measurer_request request;;) {
+        transfer(MEASURER_SOCKET, &request, sizeof request, 0);
+        transfer(pair[0], &request, sizeof request, 1);
+        if (request.command == MEASURER_LOAD) {
+            void *object = malloc(request.object_bytes + 1);
+            transfer(MEASURER_SOCKET, object, request.object_bytes, 0);
+            transfer(pair[0], object, request.object_bytes, 1);
+            free(object);
+        } else {
+            runs++;
+        }
+        transfer(pair[0], &reply, sizeof reply, 0);
+        if (request.command == MEASURER_RUN && runs == 1 && !strcmp(name, "first_too_fast"))
+            reply.times[0].least /= 1000, reply.times[0].median /= 1000;
+        transfer(MEASURER_SOCKET, &reply, sizeof reply, 1);
+    }
+}

@@ -1,0 +1,67 @@
+// What sessions make of measurements that cannot be true, and of candidates that fail late. The measurer is one that errs on
+// purpose (odd_measurer.c).
+#include "autotune/judge.h"
+#include "autotune/tune.h"
+#include "ops/matmul.h"
+#include "tests/database_help.h"
+#include "tests/unit/blocks_space.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+using namespace kumiko;
+using kumiko::testing::blocks;
+using kumiko::testing::fresh_file;
+
+namespace {
+
+std::string measurer_that_is(const std::string &odd) {
+    const std::filesystem::path link = kumiko::testing::folder() / odd;
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(std::filesystem::path(KUMIKO_BINARY_DIR) / "tests" / "odd_measurer", link);
+    return link.string();
+}
+
+// On small blocks of a product.
+TuneReport tune_with(const std::string &odd, TuneOptions options, std::optional<Record> *best = nullptr) {
+    const Op op = ops::matmul(Float(32), 96, 96, 96);
+    const auto space = blocks(op);
+    options.space = space.get();
+    options.threads = 1;
+    options.search = SearchMethod::Evolution;
+    options.trial_seconds = 0.01;
+    options.measurer = measurer_that_is(odd);
+    TuneReport report;
+    const Record found = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    if (best) *best = found;
+    return report;
+}
+
+} // namespace
+
+TEST_CASE("times that no machine has are no measurements") {
+    const auto after = [](double seconds, double least) {
+        Measured m{Outcome::Ok, "", {{seconds, seconds, 0, 5}}, 0};
+        const bool accepted = accept(m, least);
+        CHECK(accepted == (m.outcome == Outcome::Ok));
+        return m.outcome;
+    };
+    CHECK(after(1e-3, 0) == Outcome::Ok); // the least is not known
+    CHECK(after(1e-3, 1e-3) == Outcome::Ok);
+    CHECK(after(1e-3, 2e-3) == Outcome::Impossible);
+    // The clock was set back meanwhile.
+    CHECK(after(0, 0) == Outcome::Impossible);
+    CHECK(after(-3600, 0) == Outcome::Impossible);
+    Measured wrong{Outcome::Wrong, "why", {}, 0};
+    CHECK(!accept(wrong, 0));
+    CHECK(wrong.outcome == Outcome::Wrong);
+}
+
+TEST_CASE("a clock that jumps costs the one candidate") {
+    if (Machine::host().architecture != "x86-64") return; // elsewhere the clock is not known, nor what is impossible
+    const TuneReport report = tune_with("first_too_fast", {.trials = 8, .final_seconds = 0});
+    REQUIRE(report.records.size() == 8);
+    CHECK(report.records[0].outcome == Outcome::Impossible);
+    for (size_t i = 1; i < 8; i++) CHECK(report.records[i].outcome == Outcome::Ok);
+}
