@@ -131,18 +131,17 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     return measured;
 }
 
-std::vector<double> ChipJudge::compare(std::vector<Candidate> candidates, double, const std::function<bool()> &over) {
+std::vector<Measured> ChipJudge::compare(std::vector<Candidate> candidates, double,
+                                         const std::function<bool()> &over) {
     cancel();
-    std::vector<double> seconds;
+    std::vector<Measured> results(candidates.size());
     submit(std::move(candidates), std::numeric_limits<double>::infinity()); // all to their ends
-    while (const auto verdict = next(best_)) {
-        if (verdict->measured.outcome != Outcome::Ok || (over && over())) {
-            cancel();
-            return {};
-        }
-        seconds.push_back(verdict->measured.timings[0].median);
+    for (Measured &result : results) {
+        if (over && over()) break;
+        result = next(best_)->measured;
     }
-    return seconds;
+    cancel();
+    return results;
 }
 
 } // namespace kumiko

@@ -24,8 +24,8 @@ public:
     // In the order of submission, so that a search does not depend on which simulation ends first.
     std::optional<Verdict> next(double best) override;
     void cancel() override;
-    std::vector<double> compare(std::vector<Candidate> candidates, double seconds,
-                                const std::function<bool()> &over) override;
+    std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
+                                  const std::function<bool()> &over) override;
     size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same
     JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
 

@@ -40,10 +40,11 @@ public:
     virtual std::optional<Verdict> next(double best) = 0;
     // Forgets what was submitted and has no verdict yet.
     virtual void cancel() = 0;
-    // Medians of the seconds of at most 16 candidates, measured in turns, so that what differs is the candidates and not the
-    // hour; nothing is under way meanwhile. Empty when one of them fails, or when `over` (null: never) says so before the end.
-    virtual std::vector<double> compare(std::vector<Candidate> candidates, double seconds,
-                                        const std::function<bool()> &over) = 0;
+    // What becomes of each of at most 16 candidates when they are measured in turns, so that what differs is the candidates and not
+    // the hour; nothing is under way meanwhile. One that fails, though it was good before, is left out, and the others are compared
+    // without it. Good ones have no timings where they could not be compared: `over` (null: never) said so before the end.
+    virtual std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
+                                          const std::function<bool()> &over) = 0;
     // How many candidates under way keep it busy.
     virtual size_t wanted() const = 0;
     virtual JudgeFacts facts() const = 0;

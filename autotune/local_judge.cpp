@@ -187,42 +187,75 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
     anchor_process_ = 0;
 }
 
-std::vector<double> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,
-                                        const std::function<bool()> &over) {
+std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,
+                                          const std::function<bool()> &over) {
     cancel();
     anchor_process_ = 0; // its slot may be another's soon
     measurer_->end_when(over);
-    std::vector<double> medians = compare_now(candidates, seconds, over);
+    std::vector<Measured> results = compare_now(candidates, seconds, over);
     measurer_->end_when(nullptr);
-    return medians;
+    return results;
 }
 
-std::vector<double> LocalJudge::compare_now(std::vector<Candidate> &candidates, double seconds,
-                                            const std::function<bool()> &over) {
-    double best;
+// In rounds, until those that are left are all good. Whoever ends the process takes all that is loaded along.
+std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates, double seconds,
+                                              const std::function<bool()> &over) {
+    std::vector<Measured> results(candidates.size());
+    std::vector<int> loaded_in(candidates.size(), 0); // processes
+    double best, once = 0;                            // of all together, the first time
     {
         const std::lock_guard lock(mutex_);
         best = best_;
     }
-    std::vector<size_t> slots;
-    for (size_t i = 0; i < candidates.size(); i++) {
-        Candidate &candidate = candidates[i];
-        if (over && over()) return {};
-        if (candidate.object.empty()) build_candidate(space_, target_, candidate);
-        if (candidate.outcome != Outcome::Ok) return {};
-        if (measurer_->load(i, candidate.object, candidate.symbol, options_.timeout).outcome != Outcome::Ok) return {};
-        slots.push_back(i);
+    while (true) {
+        std::vector<size_t> slots;
+        for (size_t i = 0; i < candidates.size(); i++) {
+            Candidate &candidate = candidates[i];
+            if (results[i].outcome != Outcome::Ok) continue;
+            if (over && over()) return results;
+            if (candidate.object.empty()) build_candidate(space_, target_, candidate);
+            if (candidate.outcome != Outcome::Ok) {
+                results[i].outcome = candidate.outcome, results[i].reason = candidate.reason;
+                continue;
+            }
+            slots.push_back(i);
+            if (loaded_in[i] != 0 && loaded_in[i] == measurer_->process()) continue;
+            const Measured loaded = measurer_->load(i, candidate.object, candidate.symbol, options_.timeout);
+            if (over && over()) return results;
+            if (loaded.outcome != Outcome::Ok) {
+                results[i].outcome = loaded.outcome, results[i].reason = loaded.reason;
+                slots.pop_back();
+                continue;
+            }
+            if (loaded_in[i] == 0) once += loaded.timings.at(0).least;
+            loaded_in[i] = measurer_->process();
+        }
+        if (slots.empty()) return results;
+        const int process = measurer_->process();
+        if (std::any_of(slots.begin(), slots.end(), [&](size_t i) { return loaded_in[i] != process; })) continue;
+        Measurer::RunOptions run;
+        run.budget = seconds;
+        run.tight = 0;
+        // Of those that are known to be good some ten calls, however busy the machine is.
+        run.timeout = 2 * seconds + std::min(static_cast<double>(slots.size()) * 12 * timeout(best), 10 + 200 * once);
+        const Measured result = measurer_->run(slots, run);
+        if (over && over()) return results;
+        if (result.outcome != Outcome::Ok) {
+            // Who ended the process is not known where it wrote over that.
+            if (std::find(slots.begin(), slots.end(), result.slot) == slots.end()) return results;
+            results[result.slot].outcome = result.outcome, results[result.slot].reason = result.reason;
+            continue;
+        }
+        size_t possible = 0;
+        for (size_t n = 0; n < slots.size(); n++) {
+            Measured &m = results[slots[n]];
+            m.timings = {result.timings[n]};
+            m.timings[0].least = m.timings[0].median; // which is what decides
+            possible += accept(m, least_possible());
+        }
+        if (possible == slots.size()) return results;
+        for (Measured &m : results) m.timings.clear();
     }
-    Measurer::RunOptions run;
-    run.budget = seconds;
-    run.tight = 0;
-    run.timeout = 2 * seconds + static_cast<double>(slots.size()) * 12 * timeout(best);
-    const Measured result = measurer_->run(slots, run);
-    // Who passed before and fails now leaves the search's own measurements to decide.
-    if (result.outcome != Outcome::Ok) return {};
-    std::vector<double> medians;
-    for (const Timing &t : result.timings) medians.push_back(t.median);
-    return medians;
 }
 
 } // namespace kumiko

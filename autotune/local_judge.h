@@ -33,8 +33,8 @@ public:
     void submit(std::vector<Candidate> candidates) override;
     std::optional<Verdict> next(double best) override;
     void cancel() override;
-    std::vector<double> compare(std::vector<Candidate> candidates, double seconds,
-                                const std::function<bool()> &over) override;
+    std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
+                                  const std::function<bool()> &over) override;
     size_t wanted() const override { return 4; }
     // From now on candidates are timed against this one, and times are on the scale of `timing`, which another judge measured.
     // Changes nothing when it cannot be built. No other thread may submit meanwhile.
@@ -45,8 +45,8 @@ private:
     static constexpr size_t ahead = 3; // built and not yet measured
 
     Measured measure(const Candidate &candidate, double best);
-    std::vector<double> compare_now(std::vector<Candidate> &candidates, double seconds,
-                                    const std::function<bool()> &over);
+    std::vector<Measured> compare_now(std::vector<Candidate> &candidates, double seconds,
+                                      const std::function<bool()> &over);
     double timeout(double best) const;
     double least_possible() const;
     bool anchor_ready(double best);

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,17 +138,34 @@ std::string find_measurer() {
 
 Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {
     if (options_.program.empty()) options_.program = find_measurer();
-    start();
+    page_file_ = memfd_create("kumiko-page", MFD_CLOEXEC);
+    if (page_file_ >= 0 && ftruncate(page_file_, sizeof(measurer_page)) == 0)
+        page_ = mmap(nullptr, sizeof(measurer_page), PROT_READ | PROT_WRITE, MAP_SHARED, page_file_, 0);
+    try {
+        if (!page_ || page_ == MAP_FAILED) throw UserError(std::string("cannot share memory: ") + std::strerror(errno));
+        start();
+    } catch (...) {
+        close_page();
+        throw;
+    }
 }
 
-Measurer::~Measurer() { stop(); }
+Measurer::~Measurer() {
+    stop();
+    close_page();
+}
+
+void Measurer::close_page() {
+    if (page_ && page_ != MAP_FAILED) munmap(page_, sizeof(measurer_page));
+    if (page_file_ >= 0) close(page_file_);
+}
 
 void Measurer::start() {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         throw UserError(std::string("cannot make a socket: ") + std::strerror(errno));
     const int ours = moved_up(pair[0]), theirs = moved_up(pair[1]),
-              file = fcntl(task_.descriptor(), F_DUPFD_CLOEXEC, 16);
+              file = fcntl(task_.descriptor(), F_DUPFD_CLOEXEC, 16), page = fcntl(page_file_, F_DUPFD_CLOEXEC, 16);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -155,6 +173,7 @@ void Measurer::start() {
     posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, theirs, MEASURER_SOCKET);
     posix_spawn_file_actions_adddup2(&actions, file, MEASURER_TASK);
+    posix_spawn_file_actions_adddup2(&actions, page, MEASURER_PAGE);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     sigset_t none; // the measurer must die of what kills it, whatever this program blocks
@@ -171,6 +190,7 @@ void Measurer::start() {
     posix_spawnattr_destroy(&attributes);
     close(theirs);
     close(file);
+    close(page);
     if (failed) {
         close(ours);
         throw UserError("cannot start the measurer " + options_.program + ": " + std::strerror(failed));
@@ -209,6 +229,7 @@ void Measurer::stop() {
 // Why the process is gone; takes it away, so that the next request starts another.
 Measured Measurer::lost(bool timed_out, double timeout) {
     Measured result;
+    result.slot = std::min<size_t>(static_cast<measurer_page *>(page_)->running, slots);
     if (timed_out) {
         result.outcome = Outcome::TimedOut;
         result.reason = "still running after " + duration_text(timeout);
@@ -234,6 +255,7 @@ Measured Measurer::lost(bool timed_out, double timeout) {
 
 Measured Measurer::exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n) {
     if (process_ == 0) start();
+    static_cast<measurer_page *>(page_)->running = slots;
     const Stopwatch watch;
     measurer_reply reply;
     Io io = send_all(socket_, request, bytes, watch, timeout, over_);

@@ -40,7 +40,7 @@ struct Measured {
     Outcome outcome = Outcome::Ok;
     std::string reason;          // empty when Ok
     std::vector<Timing> timings; // one per slot
-    size_t slot = 0;             // the one that failed
+    size_t slot = 0;             // the one that failed; Measurer::slots where that is not known
 };
 
 struct MeasurerOptions {
@@ -87,12 +87,14 @@ public:
 private:
     void start();
     void stop();
+    void close_page();
     Measured exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n);
     Measured lost(bool timed_out, double timeout);
 
     const MeasureTask &task_;
     MeasurerOptions options_;
-    int process_ = 0, socket_ = -1, restarts_ = -1;
+    int process_ = 0, socket_ = -1, page_file_ = -1, restarts_ = -1;
+    void *page_ = nullptr; // shared with the process: which slot is running
     double clock_hz_ = 0;
     std::function<bool()> over_;
 };

@@ -7,7 +7,7 @@ namespace kumiko {
 namespace queue {
 
 namespace {
-const std::string prefix = "kumiko:1:"; // the version rises when an older program would misread what is there
+const std::string prefix = "kumiko:2:"; // the version rises when an older program would misread what is there
 }
 
 std::string workers() { return prefix + "workers"; }
@@ -46,6 +46,26 @@ auto read_queued(const std::string &text, const char *what, F f) {
 
 // JSON has neither infinity nor NaN.
 double finite(double x) { return std::isfinite(x) ? x : 0; }
+
+Json measured_json(const Measured &m) {
+    Json j = {{"outcome", outcome_name(m.outcome)}, {"reason", m.reason}, {"timings", Json::array()}};
+    for (const Timing &t : m.timings)
+        j["timings"].push_back({{"least", finite(t.least)},
+                                {"median", finite(t.median)},
+                                {"spread", finite(t.spread)},
+                                {"samples", t.samples},
+                                {"ratio", finite(t.ratio)},
+                                {"ratio_error", finite(t.ratio_error)}});
+    return j;
+}
+
+Measured measured_of(const Json &j) {
+    Measured m{outcome_from_name(j.at("outcome").get<std::string>()), j.at("reason").get<std::string>(), {}, 0};
+    for (const Json &t : j.at("timings"))
+        m.timings.push_back({t.at("least").get<double>(), t.at("median").get<double>(), t.at("spread").get<double>(),
+                             t.at("samples").get<int>(), t.at("ratio").get<double>(), t.at("ratio_error").get<double>()});
+    return m;
+}
 
 } // namespace
 
@@ -118,23 +138,15 @@ QueueItem QueueItem::from_json(const std::string &text) {
 std::string QueueAnswer::to_json() const {
     Json j = {{"number", number},
               {"worker", worker},
-              {"outcome", outcome_name(measured.outcome)},
-              {"reason", measured.reason},
+              {"measured", measured_json(measured)},
               {"build_seconds", build_seconds},
-              {"medians", medians},
-              {"timings", Json::array()},
+              {"compared", Json::array()},
               {"facts",
                {{"reference_seconds", facts.reference_seconds},
                 {"exact", facts.exact},
                 {"clock_hz", facts.clock_hz},
                 {"sampled", facts.sampled}}}};
-    for (const Timing &t : measured.timings)
-        j["timings"].push_back({{"least", finite(t.least)},
-                                {"median", finite(t.median)},
-                                {"spread", finite(t.spread)},
-                                {"samples", t.samples},
-                                {"ratio", finite(t.ratio)},
-                                {"ratio_error", finite(t.ratio_error)}});
+    for (const Measured &m : compared) j["compared"].push_back(measured_json(m));
     // A reason may quote bytes that are no text.
     return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -144,15 +156,10 @@ QueueAnswer QueueAnswer::from_json(const std::string &text) {
         QueueAnswer a;
         a.number = j.at("number").get<int64_t>();
         a.worker = j.at("worker").get<std::string>();
-        a.measured.outcome = outcome_from_name(j.at("outcome").get<std::string>());
-        a.measured.reason = j.at("reason").get<std::string>();
+        a.measured = measured_of(j.at("measured"));
         a.build_seconds = j.at("build_seconds").get<double>();
-        a.medians = j.at("medians").get<std::vector<double>>();
-        for (const Json &t : j.at("timings"))
-            a.measured.timings.push_back({t.at("least").get<double>(), t.at("median").get<double>(),
-                                          t.at("spread").get<double>(), t.at("samples").get<int>(),
-                                          t.at("ratio").get<double>(), t.at("ratio_error").get<double>()});
-        if (a.measured.outcome == Outcome::Ok && a.measured.timings.empty() && a.medians.empty())
+        for (const Json &m : j.at("compared")) a.compared.push_back(measured_of(m));
+        if (a.measured.outcome == Outcome::Ok && a.measured.timings.empty() && a.compared.empty())
             throw UserError("the queue holds an answer without a time");
         const Json &f = j.at("facts");
         a.facts = {f.at("reference_seconds").get<double>(), f.at("exact").get<bool>(), f.at("clock_hz").get<double>(),

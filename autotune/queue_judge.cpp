@@ -132,8 +132,8 @@ void QueueJudge::cancel() {
     with_server([&] { redis_.command({"DEL", of("items"), of("queue"), of("alone"), of("answers")}); });
 }
 
-std::vector<double> QueueJudge::compare(std::vector<Candidate> candidates, double seconds,
-                                        const std::function<bool()> &over) {
+std::vector<Measured> QueueJudge::compare(std::vector<Candidate> candidates, double seconds,
+                                          const std::function<bool()> &over) {
     cancel();
     Item item;
     for (const Candidate &c : candidates) item.what.schedules.push_back(c.schedule);
@@ -149,8 +149,8 @@ std::vector<double> QueueJudge::compare(std::vector<Candidate> candidates, doubl
     });
     if (!answer) cancel();
     under_way_.clear();
-    if (!answer || answer->medians.size() != candidates.size()) return {};
-    return answer->medians;
+    if (!answer || answer->compared.size() != candidates.size()) return std::vector<Measured>(candidates.size());
+    return answer->compared;
 }
 
 size_t QueueJudge::wanted() const { return items_a_worker * std::max<size_t>(1, live_.size()); }

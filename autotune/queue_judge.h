@@ -38,8 +38,8 @@ public:
     std::optional<Verdict> next(double best) override;
     void cancel() override;
     // By one worker.
-    std::vector<double> compare(std::vector<Candidate> candidates, double seconds,
-                                const std::function<bool()> &over) override;
+    std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
+                                  const std::function<bool()> &over) override;
     size_t wanted() const override;
     // Of the last verdict; unknown before.
     JudgeFacts facts() const override { return facts_; }

@@ -61,7 +61,9 @@ private:
     void compare();
     void settle();
     Candidate again(const Record &record) const;
-    bool is_sound(const Record &record, Candidate candidate);
+    bool is_sound(const Record &record, const Candidate &candidate);
+    void refute(const Record &record, const Measured &found);
+    void replace_in_report(const Record &now);
     void choose_best();
     [[noreturn]] void give_up() const;
 

@@ -41,18 +41,46 @@ void Session::compare() {
         candidates.push_back(std::move(candidate));
     }
     if (compared.empty() || (left_out && compared.size() < 2)) return;
-    const std::vector<double> seconds =
+    const std::vector<Measured> results =
         judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
                         [this] { return interrupted() || seconds_left() < 0; });
-    if (seconds.empty()) return; // the search's own measurements decide
-    best_.reset();
+    std::optional<Record> fastest;
     for (size_t i = 0; i < compared.size(); i++) {
         Record &r = compared[i];
-        r.final_seconds = seconds[i];
-        if (database_) database_->set_final(key_, r.schedule_hash, seconds[i]);
-        if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = seconds[i];
-        if (!best_ || r.seconds() < best_->seconds()) best_ = r;
+        if (results[i].outcome != Outcome::Ok) {
+            refute(r, results[i]);
+        } else if (!results[i].timings.empty()) {
+            r.final_seconds = results[i].timings[0].median;
+            if (database_) database_->set_final(key_, r.schedule_hash, *r.final_seconds);
+            if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = *r.final_seconds;
+            if (!fastest || r.seconds() < fastest->seconds()) fastest = r;
+        }
     }
+    // Where none was compared to the end, the search's own measurements decide.
+    const auto known = records_.find(best_->schedule_hash);
+    if (fastest)
+        best_ = fastest;
+    else if (known != records_.end() && known->second.outcome != Outcome::Ok)
+        choose_best();
+}
+
+// Keeps what a candidate that was good turned out to be, in place of that.
+void Session::refute(const Record &record, const Measured &found) {
+    Candidate candidate = {.point = space_->from_json(record.parameters),
+                           .schedule = record.saved_schedule,
+                           .schedule_hash = record.schedule_hash,
+                           .build_seconds = record.build_seconds,
+                           .origin = record.origin,
+                           .features = record.features,
+                           .estimated_seconds = record.estimated_seconds,
+                           .predicted = record.predicted};
+    replace_in_report(keep(candidate, found));
+}
+
+void Session::replace_in_report(const Record &now) {
+    std::replace_if(
+        report_.records.begin(), report_.records.end(),
+        [&](const Record &r) { return r.schedule_hash == now.schedule_hash; }, now);
 }
 
 // The candidate of a record, not Ok where the space refuses its parameters by now. Its schedule is the one that was measured, also where
@@ -73,30 +101,19 @@ Candidate Session::again(const Record &record) const {
 }
 
 // Whether the verifier finds nothing against the nest; what it finds is kept as what became of the candidate.
-bool Session::is_sound(const Record &record, Candidate candidate) {
+bool Session::is_sound(const Record &record, const Candidate &candidate) {
     if (sound_.count(record.schedule_hash)) return true;
-    const auto report = [&](const Record &now) {
-        std::replace_if(
-            report_.records.begin(), report_.records.end(),
-            [&](const Record &r) { return r.schedule_hash == record.schedule_hash; }, now);
-        return false;
-    };
     if (candidate.outcome != Outcome::Ok) { // what is not taken any more stays in the database as it was
         Record refused = record;
         refused.outcome = candidate.outcome, refused.reason = candidate.reason;
         records_.erase(record.schedule_hash);
-        return report(refused);
+        replace_in_report(refused);
+        return false;
     }
     const std::string fault = fault_of(*space_, candidate);
     if (fault.empty()) return sound_.insert(record.schedule_hash).second;
-    candidate.outcome = Outcome::Unbuildable;
-    candidate.reason = fault;
-    candidate.build_seconds = record.build_seconds;
-    candidate.origin = record.origin;
-    candidate.features = record.features;
-    candidate.estimated_seconds = record.estimated_seconds;
-    candidate.predicted = record.predicted;
-    return report(keep(candidate, {}));
+    refute(record, {Outcome::Unbuildable, fault, {}, 0});
+    return false;
 }
 
 // Of what is good by now, in the order of Database::best.

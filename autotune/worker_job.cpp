@@ -101,11 +101,11 @@ QueueAnswer WorkerJob::compare(int64_t number, const QueueItem &item) {
     for (const nlohmann::json &s : item.schedules) candidates.push_back(schedules_.add(s));
     QueueAnswer answer;
     answer.number = number;
-    if (candidates.size() <= Measurer::slots)
-        answer.medians = judge_.compare(candidates, item.compare_seconds, nullptr);
-    if (answer.medians.empty()) {
+    if (candidates.size() <= Measurer::slots) {
+        answer.compared = judge_.compare(candidates, item.compare_seconds, nullptr);
+    } else {
         answer.measured.outcome = Outcome::Failed;
-        answer.measured.reason = "one of those compared failed";
+        answer.measured.reason = "too many to be compared";
     }
     answer.facts = judge_.facts();
     for (const Candidate &c : candidates) schedules_.remove(c);

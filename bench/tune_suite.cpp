@@ -198,11 +198,15 @@ private:
             Schedule schedule(const Point &) const override { return Schedule(op(), machine()); }
         } no_space(case_.op, target_.machine);
         LocalJudge judge(no_space, target_.cpu, {}, {});
-        const std::vector<double> seconds =
+        const std::vector<Measured> compared =
             judge.compare(candidates, 0.3 * static_cast<double>(candidates.size()), nullptr);
-        if (seconds.empty()) throw UserError("the schedules found could not be compared");
-        for (size_t i = 0; i < results.size(); i++) *results[i] = seconds[i];
-        row_.known = *std::min_element(seconds.begin(), seconds.end());
+        row_.known = std::numeric_limits<double>::infinity();
+        for (size_t i = 0; i < results.size(); i++) {
+            if (compared[i].timings.empty())
+                throw UserError("the schedules found could not be compared: " + compared[i].reason);
+            *results[i] = compared[i].timings[0].median;
+            row_.known = std::min(row_.known, *results[i]);
+        }
         row_.known_trials = kept ? (*kept).value("trials", 0) : 0;
         if (explored && explored_seconds <= known) {
             row_.known_trials = options_.explore;

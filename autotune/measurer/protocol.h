@@ -4,6 +4,7 @@
  * The measurer is executed with
  *   descriptor 3  a stream socket: requests come, each is answered by one reply
  *   descriptor 4  a sealed memory file: the task, that is, the tensors' contents and what the outputs must be
+ *   descriptor 5  a page of memory, where it keeps which slot is running: what is known of one that ends the process
  *   arguments     the number of threads, and a limit on its memory in MiB (0: none)
  * It says hello with an unasked reply, whose `clock_hz` is the clock it measured (0: unknown). */
 #ifndef KUMIKO_MEASURER_PROTOCOL_H
@@ -13,12 +14,16 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 3,
+    MEASURER_VERSION = 4,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480
 };
-enum { MEASURER_SOCKET = 3, MEASURER_TASK = 4 };
+enum { MEASURER_SOCKET = 3, MEASURER_TASK = 4, MEASURER_PAGE = 5 };
+
+typedef struct {
+    volatile uint32_t running; /* the slot; of no one between requests: MEASURER_SLOTS */
+} measurer_page;
 
 /* ---- The task file: this header, the sizes, the tensors, then data at the offsets given ---- */
 

@@ -1,16 +1,19 @@
 /* A measurer that errs now and then: it hands requests to kumiko_measurer, and its answers back but for those that the name
  * under which it is called says otherwise. Tests make a link of that name.
- *   first_too_fast     the first run took a thousandth of its time */
+ *   first_too_fast     the first run took a thousandth of its time
+ * and when several are compared, with the first of them among these:
+ *   wrong_late         the first is wrong
+ *   crashes_late       the first ends the process
+ *   hangs_late         the first does not end */
 #include "autotune/measurer/protocol.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static int child;
 
 /* Who closes its end, as by dying, ends both. */
 static void transfer(int socket, void *data, size_t bytes, int sends) {
@@ -27,8 +30,7 @@ int main(int argc, char **argv) {
     int pair[2], runs = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc != 3 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 2;
-    child = fork();
-    if (child == 0) {
+    if (fork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(pair[1], MEASURER_SOCKET);
         execv(KUMIKO_MEASURER, argv);
@@ -50,6 +52,17 @@ int main(int argc, char **argv) {
             runs++;
         }
         transfer(pair[0], &reply, sizeof reply, 0);
+        const int late = request.command == MEASURER_RUN && request.count > 2 && request.slots[0] == 0;
+        if (late && !strcmp(name, "wrong_late")) {
+            reply.status = MEASURER_WRONG, reply.slot = 0;
+            strcpy(reply.text, "wrong now and then");
+        }
+        if (late && (!strcmp(name, "crashes_late") || !strcmp(name, "hangs_late"))) {
+            measurer_page *page = mmap(NULL, sizeof *page, PROT_WRITE, MAP_SHARED, MEASURER_PAGE, 0);
+            page->running = 0;
+            if (!strcmp(name, "crashes_late")) raise(SIGSEGV);
+            for (;;) pause();
+        }
         if (request.command == MEASURER_RUN && runs == 1 && !strcmp(name, "first_too_fast"))
             reply.times[0].least /= 1000, reply.times[0].median /= 1000;
         transfer(MEASURER_SOCKET, &reply, sizeof reply, 1);

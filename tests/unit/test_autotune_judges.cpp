@@ -65,3 +65,41 @@ TEST_CASE("a clock that jumps costs the one candidate") {
     CHECK(report.records[0].outcome == Outcome::Impossible);
     for (size_t i = 1; i < 8; i++) CHECK(report.records[i].outcome == Outcome::Ok);
 }
+
+TEST_CASE("who fails in the last comparison is not the best, says why, and the others are compared without it") {
+    for (const auto &[odd, outcome, reason] : std::vector<std::tuple<std::string, Outcome, std::string>>{
+             {"wrong_late", Outcome::Wrong, "wrong now and then"},
+             {"crashes_late", Outcome::Crashed, "SIGSEGV"},
+             {"hangs_late", Outcome::TimedOut, "still running after"}}) {
+        INFO(odd);
+        std::optional<Record> best;
+        TuneOptions options;
+        options.trials = 8;
+        options.final_seconds = 0.05;
+        options.timeout = 0.05;
+        options.database = fresh_file(odd + ".db");
+        const TuneReport report = tune_with(odd, options, &best);
+        REQUIRE(best);
+        CHECK(best->outcome == Outcome::Ok);
+        CHECK(best->final_seconds);
+        std::vector<Record> failed;
+        for (const Record &r : report.records) {
+            if (r.outcome != Outcome::Ok) failed.push_back(r);
+        }
+        REQUIRE(failed.size() == 1);
+        CHECK(failed[0].outcome == outcome);
+        CHECK(failed[0].reason.find(reason) != std::string::npos);
+        CHECK(failed[0].schedule_hash != best->schedule_hash);
+        int compared = 0, told = 0;
+        for (const auto &[what, count] : report.failures) told += what.starts_with(outcome_name(outcome)) ? count : 0;
+        CHECK(told == 1);
+        const Database kept(options.database, Database::Mode::Read);
+        for (const Record &r : kept.records(best->key, Machine::host())) {
+            if (!r.tried()) continue;
+            compared += r.final_seconds.has_value();
+            CHECK((r.outcome == Outcome::Ok) == (r.schedule_hash != failed[0].schedule_hash));
+        }
+        CHECK(compared == 7);
+        CHECK(kept.best(best->key, Machine::host())->schedule_hash == best->schedule_hash);
+    }
+}

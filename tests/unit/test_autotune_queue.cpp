@@ -137,6 +137,13 @@ TEST_CASE("tasks, candidates and answers come back as they went") {
     CHECK(back.measured.outcome == Outcome::Wrong);
     CHECK(back.measured.timings.at(0).ratio == 1.5);
     CHECK(back.facts.clock_hz == 2.5e9);
+    answer.compared = {{Outcome::Ok, "", {{1e-3, 2e-3, 0.1, 9}}, 0}, {Outcome::Crashed, "why", {}, 0}, {}};
+    const std::vector<Measured> compared = QueueAnswer::from_json(answer.to_json()).compared;
+    REQUIRE(compared.size() == 3);
+    CHECK(compared[0].timings.at(0).median == 2e-3);
+    CHECK(compared[1].outcome == Outcome::Crashed);
+    CHECK(compared[1].reason == "why");
+    CHECK(compared[2].timings.empty());
     CHECK(message_of([] { QueueAnswer::from_json("{\"number\": 1}"); }).find("none of this version") !=
           std::string::npos);
     CHECK(queue::parse_item_name("ab/12") == std::pair<std::string, int64_t>("ab", 12));
@@ -209,7 +216,7 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
         REQUIRE(notices.size() == 2);
         CHECK(notices[0] == "worker first is gone; 1 candidate goes to others");
     }
-    CHECK(server.connect().command({"KEYS", "kumiko:1:*"}).texts().size() == 2); // the third, and the set of workers
+    CHECK(server.connect().command({"KEYS", "kumiko:2:*"}).texts().size() == 2); // the third, and the set of workers
 }
 
 TEST_CASE("a server that was started anew knows nothing, and is told all again") {
