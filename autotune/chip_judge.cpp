@@ -74,13 +74,16 @@ std::optional<Verdict> ChipJudge::next(double best) {
     return verdict;
 }
 
-void ChipJudge::cancel() {
+std::vector<Verdict> ChipJudge::cancel() {
     std::unique_lock lock(mutex_);
     generation_++;
     waiting_.clear();
-    changed_.wait(lock, [&] { return busy_ == 0; });
+    std::vector<Verdict> done;
+    for (auto &[number, verdict] : done_) done.push_back(std::move(verdict));
     done_.clear();
+    changed_.wait(lock, [&] { return busy_ == 0; });
     returned_ = submitted_;
+    return done;
 }
 
 Measured ChipJudge::measure(Candidate &candidate, double best) const {
@@ -131,8 +134,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     return measured;
 }
 
-std::vector<Measured> ChipJudge::compare(std::vector<Candidate> candidates, double,
-                                         const std::function<bool()> &over) {
+std::vector<Measured> ChipJudge::compare(std::vector<Candidate> candidates, double, const std::function<bool()> &over) {
     cancel();
     std::vector<Measured> results(candidates.size());
     submit(std::move(candidates), std::numeric_limits<double>::infinity()); // all to their ends

@@ -23,7 +23,7 @@ public:
     void submit(std::vector<Candidate> candidates) override;
     // In the order of submission, so that a search does not depend on which simulation ends first.
     std::optional<Verdict> next(double best) override;
-    void cancel() override;
+    std::vector<Verdict> cancel() override;
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same

@@ -36,10 +36,11 @@ public:
     // Takes candidates to build and measure. Their outcome is Ok so far.
     virtual void submit(std::vector<Candidate> candidates) = 0;
     // Waits for the next verdict; nothing when no candidate is under way. `best`: the least seconds of a good one so far,
-    // infinite when there is none: what is far slower may be timed less closely.
+    // infinite when there is none: what is far slower may be timed less closely. Also nothing when it is over, as the judge was told to
+    // ask.
     virtual std::optional<Verdict> next(double best) = 0;
-    // Forgets what was submitted and has no verdict yet.
-    virtual void cancel() = 0;
+    // Ends and forgets what was submitted and has no verdict yet. Verdicts that there are already and were not asked for.
+    virtual std::vector<Verdict> cancel() = 0;
     // What becomes of each of at most 16 candidates when they are measured in turns, so that what differs is the candidates and not
     // the hour; nothing is under way meanwhile. One that fails, though it was good before, is left out, and the others are compared
     // without it. Good ones have no timings where they could not be compared: `over` (null: never) said so before the end.

@@ -1,6 +1,7 @@
 #include "autotune/local_judge.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +10,11 @@ namespace kumiko {
 namespace {
 
 constexpr size_t anchor_slot = Measurer::slots - 1;
+constexpr std::chrono::milliseconds look_pause(50);
+
+bool has_room_beside(int threads) {
+    return 2 * threads <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 } // namespace
 
@@ -16,9 +22,10 @@ LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes 
                        const LocalJudgeOptions &options)
     : space_(space), target_(target), options_(options),
       task_(std::make_unique<MeasureTask>(space.op(), sizes, 1, options.longest_reference)),
-      measurer_(std::make_unique<Measurer>(*task_, options.measurer)), best_(std::numeric_limits<double>::infinity()) {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    if (2 * options_.measurer.threads > cores) return;
+      measurer_(std::make_unique<Measurer>(*task_, options.measurer)), best_(std::numeric_limits<double>::infinity()),
+      beside_(has_room_beside(options.measurer.threads)) {
+    end_measuring_when_over();
+    if (!beside_) return;
     builder_ = std::thread([this] { build_all(); });
     timer_ = std::thread([this] { measure_all(); });
 }
@@ -26,7 +33,7 @@ LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes 
 LocalJudge::~LocalJudge() {
     {
         const std::lock_guard lock(mutex_);
-        stopping_ = true;
+        stopping_ = ending_ = true;
     }
     changed_.notify_all();
     if (builder_.joinable()) builder_.join();
@@ -45,14 +52,26 @@ void LocalJudge::submit(std::vector<Candidate> candidates) {
     changed_.notify_all();
 }
 
-void LocalJudge::cancel() {
+// The timer's thread may not ask who asks for verdicts.
+void LocalJudge::end_measuring_when_over() {
+    if (beside_)
+        measurer_->end_when([this] { return ending_.load(); });
+    else
+        measurer_->end_when(options_.over);
+}
+
+std::vector<Verdict> LocalJudge::cancel() {
     std::unique_lock lock(mutex_);
     generation_++;
     waiting_.clear();
     built_.clear();
+    std::vector<Verdict> done(std::make_move_iterator(done_.begin()), std::make_move_iterator(done_.end()));
     done_.clear();
+    ending_ = true;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !building_ && !measuring_; });
+    ending_ = false;
+    return done;
 }
 
 void LocalJudge::build_all() {
@@ -106,16 +125,20 @@ void LocalJudge::measure_all() {
 std::optional<Verdict> LocalJudge::next(double best) {
     std::unique_lock lock(mutex_);
     best_ = std::min(best_, best);
-    if (!builder_.joinable()) {
+    if (!beside_) {
         if (waiting_.empty()) return std::nullopt;
         Verdict verdict{std::move(waiting_.front()), {}};
         waiting_.pop_front();
         build_candidate(space_, target_, verdict.candidate);
         verdict.measured = measure(verdict.candidate, best_);
+        if (measurer_->cut_short()) return std::nullopt;
         return verdict;
     }
     const auto idle = [&] { return waiting_.empty() && built_.empty() && !building_ && !measuring_; };
-    changed_.wait(lock, [&] { return failed_ || !done_.empty() || idle(); });
+    while (!failed_ && done_.empty() && !idle()) {
+        if (over()) return std::nullopt;
+        changed_.wait_for(lock, look_pause);
+    }
     if (failed_) std::rethrow_exception(failed_);
     if (done_.empty()) return std::nullopt;
     Verdict verdict = std::move(done_.front());
@@ -158,8 +181,7 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
     // A slow anchor is a coarse measure, and takes time.
-    if (accept(result, least_possible()) && t.ratio < 0.5)
-        anchor_ = candidate, anchor_timing_ = t, anchor_process_ = 0;
+    if (accept(result, least_possible()) && t.ratio < 0.5) anchor_ = candidate, anchor_timing_ = t, anchor_process_ = 0;
     return result;
 }
 
@@ -176,7 +198,7 @@ bool LocalJudge::anchor_ready(double best) {
 void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
     {
         std::unique_lock lock(mutex_);
-        if (builder_.joinable()) changed_.wait(lock, [&] { return waiting_.empty() && !building_; });
+        if (beside_) changed_.wait(lock, [&] { return waiting_.empty() && !building_; });
     }
     build_candidate(space_, target_, anchor);
     if (anchor.outcome != Outcome::Ok) return;
@@ -193,7 +215,7 @@ std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, dou
     anchor_process_ = 0; // its slot may be another's soon
     measurer_->end_when(over);
     std::vector<Measured> results = compare_now(candidates, seconds, over);
-    measurer_->end_when(nullptr);
+    end_measuring_when_over();
     return results;
 }
 

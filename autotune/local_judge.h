@@ -3,6 +3,7 @@
 
 #include "autotune/judge.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -17,6 +18,7 @@ struct LocalJudgeOptions {
     double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
     double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
     LeastPossible least_possible = nullptr;               // null: unknown
+    std::function<bool()> over = nullptr;                 // when true, next() waits no longer; asked in its thread
 };
 
 // Each candidate is timed in turns with the anchor, a good one of before: their ratio does not change with the weather of the host, and
@@ -32,7 +34,7 @@ public:
 
     void submit(std::vector<Candidate> candidates) override;
     std::optional<Verdict> next(double best) override;
-    void cancel() override;
+    std::vector<Verdict> cancel() override;
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override { return 4; }
@@ -50,6 +52,8 @@ private:
     double timeout(double best) const;
     double least_possible() const;
     bool anchor_ready(double best);
+    bool over() const { return options_.over && options_.over(); }
+    void end_measuring_when_over();
     void build_all();
     void measure_all();
 
@@ -66,12 +70,14 @@ private:
     std::deque<Candidate> waiting_, built_;
     std::deque<Verdict> done_;
     bool building_ = false, measuring_ = false, stopping_ = false;
-    size_t generation_ = 0; // of cancel(): what began before is dropped
+    std::atomic<bool> ending_ = false; // what is being measured is wanted no more
+    size_t generation_ = 0;            // of cancel(): what began before is dropped
     double best_;
     std::exception_ptr failed_; // of the measuring itself, not of a candidate
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::thread builder_, timer_; // none when nothing may run beside the timing
+    const bool beside_; // whether building and thinking go on beside the timing
+    std::thread builder_, timer_;
 };
 
 } // namespace kumiko

@@ -43,7 +43,7 @@ Outcome outcome_of(uint32_t status) {
     }
 }
 
-enum class Io { Done, Closed, TimedOut };
+enum class Io { Done, Closed, TimedOut, Over };
 
 using Over = std::function<bool()>;
 constexpr double look_every = 0.05; // seconds, whether it is over
@@ -53,7 +53,8 @@ template<typename F>
 Io transfer(int socket, short events, size_t bytes, const Stopwatch &watch, double timeout, const Over &over, F step) {
     while (bytes > 0) {
         const double left = timeout - watch.seconds();
-        if (left <= 0 || (over && over())) return Io::TimedOut;
+        if (over && over()) return Io::Over;
+        if (left <= 0) return Io::TimedOut;
         pollfd p{socket, events, 0};
         const int ready = poll(&p, 1, static_cast<int>(std::min(left, over ? look_every : 1e6) * 1e3) + 1);
         if (ready < 0 && errno == EINTR) continue;
@@ -261,7 +262,8 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     Io io = send_all(socket_, request, bytes, watch, timeout, over_);
     if (io == Io::Done && object) io = send_all(socket_, object->data(), object->size(), watch, timeout, over_);
     if (io == Io::Done) io = receive_all(socket_, &reply, sizeof reply, watch, timeout, over_);
-    if (io != Io::Done) return lost(io == Io::TimedOut, timeout);
+    cut_short_ = io == Io::Over;
+    if (io != Io::Done) return lost(io == Io::TimedOut || io == Io::Over, timeout);
     if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's answer is garbled");
     Measured result;
     result.outcome = outcome_of(reply.status);

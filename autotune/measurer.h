@@ -75,8 +75,11 @@ public:
     // Times loaded kernels, in turns, and checks each again.
     Measured run(const std::vector<size_t> &slots, const RunOptions &options);
 
-    // From now on, what is asked ends soon after `over` becomes true, as if its time were over; null: never.
+    // From now on, what is asked ends soon after `over` becomes true, as if its time were over; null: never. It is asked in the
+    // thread that asks for measurements.
     void end_when(std::function<bool()> over) { over_ = std::move(over); }
+    // Whether what was asked last ended so.
+    bool cut_short() const { return cut_short_; }
 
     // As the process measured it, 0 when unknown.
     double clock_hz() const { return clock_hz_; }
@@ -97,6 +100,7 @@ private:
     void *page_ = nullptr; // shared with the process: which slot is running
     double clock_hz_ = 0;
     std::function<bool()> over_;
+    bool cut_short_ = false;
 };
 
 // Where the program is looked for, and found; throws UserError when nowhere.

@@ -63,7 +63,8 @@ Measured measured_of(const Json &j) {
     Measured m{outcome_from_name(j.at("outcome").get<std::string>()), j.at("reason").get<std::string>(), {}, 0};
     for (const Json &t : j.at("timings"))
         m.timings.push_back({t.at("least").get<double>(), t.at("median").get<double>(), t.at("spread").get<double>(),
-                             t.at("samples").get<int>(), t.at("ratio").get<double>(), t.at("ratio_error").get<double>()});
+                             t.at("samples").get<int>(), t.at("ratio").get<double>(),
+                             t.at("ratio_error").get<double>()});
     return m;
 }
 

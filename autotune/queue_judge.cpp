@@ -112,11 +112,15 @@ std::optional<Verdict> QueueJudge::next(double best) {
         return true;
     });
     if (!answer) return std::nullopt;
-    const auto found = under_way_.find(answer->number);
-    Verdict verdict{std::move(found->second.candidate), std::move(answer->measured), answer->worker};
+    return taken(std::move(*answer));
+}
+
+Verdict QueueJudge::taken(QueueAnswer answer) {
+    const auto found = under_way_.find(answer.number);
+    Verdict verdict{std::move(found->second.candidate), std::move(answer.measured), answer.worker};
     under_way_.erase(found);
-    verdict.candidate.build_seconds = answer->build_seconds;
-    if (accept(verdict.measured, options_.least_possible ? options_.least_possible(answer->facts.clock_hz) : 0)) {
+    verdict.candidate.build_seconds = answer.build_seconds;
+    if (accept(verdict.measured, options_.least_possible ? options_.least_possible(answer.facts.clock_hz) : 0)) {
         const Timing &t = verdict.measured.timings.at(0);
         best_ = std::min(best_, t.least);
         if (anchor_.schedule.is_null()) anchor_ = {verdict.candidate.schedule, t.least, t.median};
@@ -124,12 +128,21 @@ std::optional<Verdict> QueueJudge::next(double best) {
     return verdict;
 }
 
-void QueueJudge::cancel() {
-    if (under_way_.empty()) return;
+std::vector<Verdict> QueueJudge::cancel() {
+    std::vector<Verdict> done;
+    if (under_way_.empty()) return done;
+    // What a worker holds it judges in vain: its answer is passed over.
+    const std::vector<RedisReply> replies = with_server([&] {
+        return redis_.transaction(
+            {{"LRANGE", of("answers"), "0", "-1"}, {"DEL", of("items"), of("queue"), of("alone"), of("answers")}});
+    });
+    for (const std::string &text : replies.at(0).texts()) own_answers_.push_back(QueueAnswer::from_json(text));
+    for (QueueAnswer &answer : own_answers_) {
+        if (under_way_.count(answer.number) && answer.compared.empty()) done.push_back(taken(std::move(answer)));
+    }
     under_way_.clear();
     own_answers_.clear();
-    // What a worker holds it judges in vain: its answer is passed over.
-    with_server([&] { redis_.command({"DEL", of("items"), of("queue"), of("alone"), of("answers")}); });
+    return done;
 }
 
 std::vector<Measured> QueueJudge::compare(std::vector<Candidate> candidates, double seconds,

@@ -19,7 +19,7 @@ struct QueueJudgeOptions {
     std::string server;  // RedisAddress::parse
     double patience = 0; // seconds until next() and compare() end when no worker is there; 0: they wait for ever
     double reconnect_seconds = 60;
-    std::function<bool()> over = nullptr; // when true, next() waits no longer
+    std::function<bool()> over = nullptr;   // when true, next() waits no longer
     LeastPossible least_possible = nullptr; // null: unknown
     // Told what people should know: that there is no worker yet, that one is gone.
     std::function<void(const std::string &)> notice = nullptr;
@@ -36,7 +36,7 @@ public:
     // Verdicts come as workers give them. Also nothing when it is over. Throws UserError when patience has ended before
     // any worker gave a verdict, and when those that are there refuse the task.
     std::optional<Verdict> next(double best) override;
-    void cancel() override;
+    std::vector<Verdict> cancel() override;
     // By one worker.
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
@@ -65,6 +65,7 @@ private:
     // Looks after the session: signs of life, workers that came or died, items that are nowhere.
     void look_around();
     void look_at_workers(const Lists &lists);
+    Verdict taken(QueueAnswer answer);
     void put_back(const std::string &worker, int64_t number);
     void say(const std::string &text) const;
     std::string why_nobody(const Lists &lists) const;

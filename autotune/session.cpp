@@ -137,6 +137,12 @@ bool Session::over() const { return trials_ >= options_.trials || out_of_time() 
 void Session::advance(int n, const std::function<void()> &after_each) {
     const int goal = std::min(options_.trials, trials_ + n);
     begin_measuring();
+    const auto take = [&](Verdict verdict) {
+        under_way_--;
+        under_way_schedules_.erase(verdict.candidate.schedule_hash);
+        measure(std::move(verdict));
+        if (after_each) after_each();
+    };
     while (true) {
         while (!out_of_time() && trials_ + under_way_ < goal && under_way_ < static_cast<int>(judge_->wanted()) &&
                !used_up()) {
@@ -150,12 +156,9 @@ void Session::advance(int n, const std::function<void()> &after_each) {
         std::optional<Verdict> verdict;
         if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
         if (!verdict) break;
-        under_way_--;
-        under_way_schedules_.erase(verdict->candidate.schedule_hash);
-        measure(std::move(*verdict));
-        if (after_each) after_each();
+        take(std::move(*verdict));
     }
-    judge_->cancel();
+    for (Verdict &measured : judge_->cancel()) take(std::move(measured));
     under_way_ = 0;
     under_way_schedules_.clear();
 }
@@ -213,6 +216,7 @@ std::unique_ptr<Judge> Session::make_judge() {
         local.timeout = options_.timeout;
         local.longest_reference = options_.longest_reference;
         local.least_possible = least_possible;
+        local.over = [this] { return out_of_time(); };
         return std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
     }
     const QueueTask task = {options_.recipe,

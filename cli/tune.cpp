@@ -40,7 +40,7 @@ public:
         before_ = std::signal(SIGINT, [](int) {
             interrupted = true;
             std::signal(SIGINT, SIG_DFL);
-            constexpr char told[] = "\nkumiko: ending when what runs has ended; once more to end at once\n";
+            constexpr char told[] = "\nkumiko: ending; once more to end at once\n";
             [[maybe_unused]] const auto n = write(STDERR_FILENO, told, sizeof told - 1);
         });
     }

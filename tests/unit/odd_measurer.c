@@ -1,6 +1,7 @@
 /* A measurer that errs now and then: it hands requests to kumiko_measurer, and its answers back but for those that the name
  * under which it is called says otherwise. Tests make a link of that name.
  *   first_too_fast     the first run took a thousandth of its time
+ *   hangs_at_N         the Nth run of this process does not end; the file hangs_at_N.hangs says that it has come to that
  * and when several are compared, with the first of them among these:
  *   wrong_late         the first is wrong
  *   crashes_late       the first ends the process
@@ -8,6 +9,7 @@
 #include "autotune/measurer/protocol.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,9 +27,18 @@ static void transfer(int socket, void *data, size_t bytes, int sends) {
     }
 }
 
+static void hang(const char *path) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s.hangs", path);
+    FILE *file = fopen(name, "w");
+    if (file) fclose(file);
+    for (;;) pause();
+}
+
 int main(int argc, char **argv) {
     const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
-    int pair[2], runs = 0;
+    int pair[2], runs = 0, hangs_at = 0;
+    sscanf(name, "hangs_at_%d", &hangs_at);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc != 3 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 2;
     if (fork() == 0) {
@@ -49,7 +60,7 @@ int main(int argc, char **argv) {
             transfer(pair[0], object, request.object_bytes, 1);
             free(object);
         } else {
-            runs++;
+            if (++runs == hangs_at) hang(argv[0]);
         }
         transfer(pair[0], &reply, sizeof reply, 0);
         const int late = request.command == MEASURER_RUN && request.count > 2 && request.slots[0] == 0;
@@ -61,7 +72,7 @@ int main(int argc, char **argv) {
             measurer_page *page = mmap(NULL, sizeof *page, PROT_WRITE, MAP_SHARED, MEASURER_PAGE, 0);
             page->running = 0;
             if (!strcmp(name, "crashes_late")) raise(SIGSEGV);
-            for (;;) pause();
+            hang(argv[0]);
         }
         if (request.command == MEASURER_RUN && runs == 1 && !strcmp(name, "first_too_fast"))
             reply.times[0].least /= 1000, reply.times[0].median /= 1000;

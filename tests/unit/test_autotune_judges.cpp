@@ -1,14 +1,17 @@
 // What sessions make of measurements that cannot be true, and of candidates that fail late. The measurer is one that errs on
 // purpose (odd_measurer.c).
-#include "autotune/judge.h"
+#include "autotune/local_judge.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "support/duration.h"
 #include "tests/database_help.h"
 #include "tests/unit/blocks_space.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <thread>
+#include <unistd.h>
 
 using namespace kumiko;
 using kumiko::testing::blocks;
@@ -19,8 +22,14 @@ namespace {
 std::string measurer_that_is(const std::string &odd) {
     const std::filesystem::path link = kumiko::testing::folder() / odd;
     std::filesystem::remove(link);
+    std::filesystem::remove(link.string() + ".hangs");
     std::filesystem::create_symlink(std::filesystem::path(KUMIKO_BINARY_DIR) / "tests" / "odd_measurer", link);
     return link.string();
+}
+
+void wait_until_hanging(const std::string &measurer) {
+    const Stopwatch watch;
+    while (!std::filesystem::exists(measurer + ".hangs") && watch.seconds() < 120) usleep(10'000);
 }
 
 // On small blocks of a product.
@@ -28,7 +37,7 @@ TuneReport tune_with(const std::string &odd, TuneOptions options, std::optional<
     const Op op = ops::matmul(Float(32), 96, 96, 96);
     const auto space = blocks(op);
     options.space = space.get();
-    options.threads = 1;
+    if (options.threads == 0) options.threads = 1;
     options.search = SearchMethod::Evolution;
     options.trial_seconds = 0.01;
     options.measurer = measurer_that_is(odd);
@@ -101,5 +110,56 @@ TEST_CASE("who fails in the last comparison is not the best, says why, and the o
         }
         CHECK(compared == 7);
         CHECK(kept.best(best->key, Machine::host())->schedule_hash == best->schedule_hash);
+    }
+}
+
+TEST_CASE("cancelling ends what is being measured, and keeps what was") {
+    const Op op = ops::matmul(Float(32), 32, 32, 32);
+    const auto space = blocks(op);
+    const CpuTarget target = CpuTarget::host();
+    LocalJudgeOptions options;
+    options.measurer.program = measurer_that_is("hangs_at_3");
+    options.timeout = 600;
+    LocalJudge judge(*space, target, {}, options);
+    std::vector<Candidate> candidates;
+    for (const uint32_t rows : {0, 1, 2}) candidates.push_back(make_candidate(*space, {rows, 0, 0}));
+    judge.submit(candidates);
+    CHECK(judge.next(1)->candidate.schedule_hash == candidates[0].schedule_hash);
+    wait_until_hanging(options.measurer.program);
+    const Stopwatch watch;
+    const std::vector<Verdict> done = judge.cancel();
+    CHECK(watch.seconds() < 60);
+    REQUIRE(done.size() == 1);
+    CHECK(done[0].candidate.schedule_hash == candidates[1].schedule_hash);
+    CHECK(done[0].measured.outcome == Outcome::Ok);
+    CHECK_FALSE(judge.next(1));
+    judge.submit({candidates[2]}); // by a process that was started again
+    CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
+}
+
+TEST_CASE("neither a budget nor an interruption waits for what is being measured") {
+    for (const bool interrupted : {false, true}) {
+        for (const int threads : {1, 64}) { // of so many nothing goes on beside the timing
+            INFO((interrupted ? "interrupted, " : "budget, "), threads, " threads");
+            std::atomic<bool> interrupt = false;
+            TuneOptions options;
+            options.trials = 8;
+            options.threads = threads;
+            options.timeout = 600;
+            options.final_seconds = 0;
+            options.seconds = interrupted ? 0 : 1;
+            options.interrupt = &interrupt;
+            const std::string measurer = measurer_that_is("hangs_at_2");
+            std::thread interrupter([&] {
+                wait_until_hanging(measurer);
+                interrupt = interrupted;
+            });
+            const TuneReport report = tune_with("hangs_at_2", options);
+            interrupter.join();
+            CHECK(report.interrupted == interrupted);
+            CHECK(report.seconds < 100);
+            REQUIRE(report.records.size() == 1);
+            CHECK(report.records[0].outcome == Outcome::Ok);
+        }
     }
 }

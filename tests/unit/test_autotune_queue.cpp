@@ -219,6 +219,37 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
     CHECK(server.connect().command({"KEYS", "kumiko:2:*"}).texts().size() == 2); // the third, and the set of workers
 }
 
+TEST_CASE("what is judged already is kept when the rest is cancelled, and an impossible time is no anchor") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    QueueJudgeOptions options;
+    options.server = server.url();
+    options.least_possible = [](double clock_hz) { return 3e6 / clock_hz; }; // a millisecond
+    Puppet worker(server, "worker", matmul_task().wanted);
+    QueueJudge judge(matmul_task(), options);
+    const std::string session = judge.session();
+    const auto anchored = [&](int64_t number) {
+        const std::string item =
+            worker.redis().command({"HGET", queue::of_session("items", session), std::to_string(number)}).text;
+        return !QueueItem::from_json(item).anchor.schedule.is_null();
+    };
+    judge.submit({candidate(1)});
+    worker.answer(session, worker.take(session, "queue"), 1e-6);
+    CHECK(judge.next(1)->measured.outcome == Outcome::Impossible);
+    judge.submit({candidate(2)});
+    CHECK(!anchored(2));
+    worker.answer(session, worker.take(session, "queue"), 2e-3);
+    CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
+    judge.submit({candidate(3), candidate(4)});
+    CHECK(anchored(3));
+    worker.answer(session, worker.take(session, "queue"), 3e-3);
+    const std::vector<Verdict> done = judge.cancel();
+    REQUIRE(done.size() == 1);
+    CHECK(done[0].candidate.schedule == candidate(3).schedule);
+    CHECK(done[0].measured.timings.at(0).least == 3e-3);
+    CHECK_FALSE(judge.next(1));
+}
+
 TEST_CASE("a server that was started anew knows nothing, and is told all again") {
     if (!redis_installed()) return;
     RedisServer server;
