@@ -57,6 +57,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
     });
     recall();
     take_hints();
+    report_.seconds = watch_.seconds();
 }
 
 Session::~Session() = default;
@@ -134,7 +135,9 @@ bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + i
 
 bool Session::over() const { return trials_ >= options_.trials || out_of_time() || used_up(); }
 
-void Session::advance(int n, const std::function<void()> &after_each) {
+void Session::advance(int n, const std::function<void()> &after_each, double seconds) {
+    const Stopwatch watch;
+    const Adding adding{watch, report_.seconds};
     const int goal = std::min(options_.trials, trials_ + n);
     begin_measuring();
     const auto take = [&](Verdict verdict) {
@@ -144,8 +147,9 @@ void Session::advance(int n, const std::function<void()> &after_each) {
         if (after_each) after_each();
     };
     while (true) {
-        while (!out_of_time() && trials_ + under_way_ < goal && under_way_ < static_cast<int>(judge_->wanted()) &&
-               !used_up()) {
+        const auto paused = [&] { return watch.seconds() > seconds && report_.measured + under_way_ > 0; };
+        while (!out_of_time() && !paused() && trials_ + under_way_ < goal &&
+               under_way_ < static_cast<int>(judge_->wanted()) && !used_up()) {
             const size_t size = trials_ + under_way_ < first_trials ? first_batch : later_batch;
             std::vector<Candidate> batch = next_batch(std::min<size_t>(size, goal - trials_ - under_way_));
             if (out_of_time()) break; // the judge would only be told to forget them

@@ -7,6 +7,7 @@
 #include "autotune/tune.h"
 #include "autotune/work.h"
 
+#include <limits>
 #include <set>
 
 namespace kumiko {
@@ -17,8 +18,10 @@ public:
     Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options, TuneReport &report);
     ~Session();
 
-    // Measures up to n candidates more; fewer when the options' trials are done, the space is used up, or time is over.
-    void advance(int n, const std::function<void()> &after_each = nullptr);
+    // Measures up to n candidates more; fewer when the options' trials are done, the space is used up, or time is over, and none but
+    // a first one is begun after so many seconds.
+    void advance(int n, const std::function<void()> &after_each = nullptr,
+                 double seconds = std::numeric_limits<double>::infinity());
     // Whether advance() has nothing left to do.
     bool over() const;
     // Leaves so many seconds of the budget for comparing, where several sessions share it; TuneOptions::final_seconds unless stated.
@@ -33,7 +36,7 @@ public:
     const std::optional<Record> &best() const { return best_; }
     // "best 1.2 ms, 112 GFLOP/s, 0.93 of the bound"
     std::string note() const;
-    // Seconds a call that the next trials may save, judged by what the last ones did.
+    // Seconds a call that the next trials may save, judged by what the last ones did; next to none while no candidate is good.
     double expected_gain() const;
     // Lets go of the process that measures and of its arrays; the next advance() makes them again.
     void rest();
@@ -43,6 +46,13 @@ public:
 private:
     static constexpr size_t compared_at_most = 10; // and the default
     static constexpr double calls_to_compare = 10; // of each at least, about
+
+    // Adds the seconds that pass until the end of its life.
+    struct Adding {
+        const Stopwatch &watch;
+        double &to;
+        ~Adding() { to += watch.seconds(); }
+    };
 
     const Space *choose_space();
     void recall();

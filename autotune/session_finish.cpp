@@ -135,10 +135,11 @@ void Session::settle() {
 }
 
 std::optional<Record> Session::conclude() {
+    const Stopwatch watch;
+    const Adding adding{watch, report_.seconds};
     if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
     settle();
     report_.interrupted = interrupted();
-    report_.seconds = watch_.seconds();
     return best_;
 }
 
@@ -156,7 +157,7 @@ std::string Session::note() const {
 }
 
 double Session::expected_gain() const {
-    if (!best_) return std::numeric_limits<double>::infinity();
+    if (!best_) return 1e-12;
     const std::vector<double> &curve = report_.best_so_far;
     const size_t n = curve.size(), back = std::min<size_t>(16, n);
     if (n < 16) return best_->seconds();

@@ -67,13 +67,14 @@ struct TuneOptions {
 };
 
 struct TuneReport {
-    int measured = 0; // in this session
-    int known = 0;    // in the database before
-    int rejected = 0; // not legal; these cost next to nothing and are not trials
+    std::string error; // why it could not be tuned at all, of several tasks; empty: it could
+    int measured = 0;  // in this session
+    int known = 0;     // in the database before
+    int rejected = 0;  // not legal; these cost next to nothing and are not trials
     // "wrong: wrong result: element # of tensor #…" → how many, those of the database among them; numbers are left out.
     std::map<std::string, int> failures;
     double default_seconds = 0;   // of the schedule with default parameters; from the final comparison if there was one
-    double seconds = 0;           // of the session
+    double seconds = 0;           // that the session took; of several tasks, this one
     double search_seconds = 0;    // of them, those in which the tuner thought: spaces, nests, features, models
     double reference_seconds = 0; // that evaluating the formula took
     double clock_hz = 0;
@@ -110,8 +111,11 @@ struct TuneTask {
 };
 
 // Tunes all, options.trials each on average: the first trials of each, then more where the last ones brought most, by weight ×
-// expected gain, but at most four times the average. What is in options.seconds is for all together. A task without a good candidate is
-// an empty record; its report says why. `progress` is given the index of the task that went on.
+// expected gain, but at most four times the average; one without a good candidate by then gets what the others leave. What is in
+// options.seconds is for all together, and shared alike for the first trials. Tasks of one formula are tuned once.
+//
+// A task without a good candidate, or one that cannot be tuned, is an empty record; its report says why. Throws what tune() would
+// where none can be tuned.
 std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, const Machine &machine,
                                             const CpuTarget &cpu, const TuneOptions &options,
                                             std::vector<TuneReport> *reports = nullptr);

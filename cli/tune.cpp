@@ -185,11 +185,14 @@ void run_tune(TuneArguments a) {
                       {"search_seconds", report.search_seconds}};
         if (report.measured > 0)
             entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
+        if (!report.error.empty()) entry["error"] = report.error;
         if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
         const std::string tried = fmt::format("{}", report.measured + report.known);
         if (!found[i]) {
-            table.row({tasks[i].name, "-", report.measured + report.known > 0 ? "none is good" : "not tried", "-",
-                       tried, duration_text(report.seconds)});
+            const char *why = !report.error.empty()                ? "cannot be tuned"
+                              : report.measured + report.known > 0 ? "none is good"
+                                                                   : "not tried";
+            table.row({tasks[i].name, "-", why, "-", tried, duration_text(report.seconds)});
         } else {
             const Record &best = *found[i];
             const Work work = count_work(tasks[i].op, a.options.sizes);
@@ -208,6 +211,10 @@ void run_tune(TuneArguments a) {
     }
     if (a.json != "-") {
         std::cout << table.text();
+        for (size_t i = 0; i < tasks.size(); i++) {
+            if (!reports[i].error.empty())
+                std::cout << tasks[i].name << " cannot be tuned: " << reports[i].error << "\n";
+        }
         for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
         for (size_t i = 0; i < tasks.size(); i++) {
             if (reports[i].checked_elements > 0)

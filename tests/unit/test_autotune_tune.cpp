@@ -173,25 +173,6 @@ TEST_CASE("sizes are bound for tuning") {
     CHECK(r.outcome == Outcome::Ok);
 }
 
-TEST_CASE("several tasks share the trials, and the one that gains gets more") {
-    const std::vector<TuneTask> tasks = {{ops::matmul(Float(32), 16, 64, 16)},
-                                         {ops::matmul(Float(32), 96, 96, 96), 50}};
-    TuneOptions options;
-    options.trials = 24;
-    options.threads = 1;
-    options.trial_seconds = 0.01;
-    options.final_seconds = 0.05;
-    std::vector<TuneReport> reports;
-    const auto best = tune_all(tasks, Machine::host(), CpuTarget::host(), options, &reports);
-    REQUIRE(best.size() == 2);
-    REQUIRE(best[0]);
-    REQUIRE(best[1]);
-    CHECK(reports[0].measured + reports[1].measured == 48);
-    CHECK(reports[0].measured >= 16);
-    CHECK(reports[1].measured > reports[0].measured);
-    CHECK(best[1]->key.op_hash == tasks[1].op.hash());
-}
-
 TEST_CASE("records hold features, the estimate and where they came from; random search asks no model") {
     Op op = ops::matmul(Float(32), 16, 64, 16);
     TuneOptions options;
