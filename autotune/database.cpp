@@ -4,6 +4,8 @@
 
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <sys/stat.h>
 
 namespace kumiko {
 
@@ -42,6 +44,7 @@ struct Database::Contents {
 
     int version = database_format_version; // of the file
     bool writing = false, reading = false;
+    std::optional<std::pair<dev_t, ino_t>> file; // of one that is written and has a name
 
     // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way. Within
     // another, f is part of that.
@@ -51,6 +54,7 @@ struct Database::Contents {
             throw UserError("the tuning database " + connection.path +
                             " is open for reading only: results cannot be kept in it");
         if (writing) return f();
+        require_in_place();
         connection.run("BEGIN IMMEDIATE");
         writing = true;
         try {
@@ -64,6 +68,15 @@ struct Database::Contents {
             sqlite3_exec(connection.handle, "ROLLBACK", nullptr, nullptr, nullptr);
             throw;
         }
+    }
+
+    // What is written to a file without a name is lost.
+    void require_in_place() const {
+        struct stat now {};
+        if (file && (stat(connection.path.c_str(), &now) != 0 || std::pair(now.st_dev, now.st_ino) != *file))
+            throw UserError("the tuning database " + connection.path +
+                            " was removed or replaced by another while it was in use; what it held before is in "
+                            "what was moved away, if anything, and the same command begins another");
     }
 
     // Within either kind of transaction, f is part of that.
@@ -154,6 +167,8 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
     c.run("PRAGMA synchronous = NORMAL");
     c.run("PRAGMA foreign_keys = ON");
     contents_->make_current();
+    if (struct stat now{}; path != ":memory:" && stat(path.c_str(), &now) == 0)
+        contents_->file = {now.st_dev, now.st_ino};
 }
 
 Database::~Database() = default;

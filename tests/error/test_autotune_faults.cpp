@@ -317,6 +317,23 @@ TEST_CASE("sessions that make a file at the same moment wait for each other") {
     }
 }
 
+TEST_CASE("a file that is removed or replaced while a session writes to it is an error, not a loss without a word") {
+    for (const bool replaced : {false, true}) {
+        const std::string file = filled("gone.db", 2), other = filled("other.db", 1);
+        Database db(file);
+        db.add(small(), record_of(3));
+        remove_database(file);
+        if (replaced) std::filesystem::copy_file(other, file);
+        CHECK(has(message([&] { db.add(small(), record_of(4)); }),
+                  "gone.db was removed or replaced by another while it was in use"));
+        CHECK(has(message([&] { db.set_final(record_of(3).key, "hash3", 1); }), "gone.db was removed or replaced"));
+        if (replaced) CHECK(records_in(file) == 1);
+        Database anew(file);
+        anew.add(small(), record_of(4));
+        CHECK(records_in(file) == (replaced ? 2 : 1));
+    }
+}
+
 TEST_CASE("two sessions of one task at once share a file") {
     const std::string file = fresh_file("two.db");
     const pid_t a = in_child([&] { return tune_small(file, 12, 1).measured == 0; });
