@@ -1,5 +1,7 @@
 #include "autotune/work.h"
 
+#include "targets/chip/compile.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,7 +67,20 @@ double least_possible_seconds(const Work &work, const Machine &machine, int thre
     return seconds;
 }
 
+namespace {
+
+double chip_bound_seconds(const Work &work, const sim::Config &chip) {
+    const auto macs =
+        static_cast<double>(work.narrowest_bits <= 16 ? chip.fp16_macs_per_cycle() : chip.fp32_macs_per_cycle());
+    const double cycles =
+        std::max(work.operations / 2 / macs, work.bytes / static_cast<double>(chip.dram_bytes_per_cycle()));
+    return cycles / (chip.clock_ghz * 1e9);
+}
+
+} // namespace
+
 double bound_seconds(const Work &work, const Machine &machine, int threads, double clock_hz) {
+    if (machine.architecture == "chip") return chip_bound_seconds(work, chip_config(machine.name));
     if (clock_hz <= 0 || machine.vector_bits <= 0 || machine.fmas_per_cycle <= 0) return 0;
     const double cycles = clock_hz * threads;
     const double rate = 2 * machine.fmas_per_cycle * machine.lanes(std::clamp(work.narrowest_bits, 8, 64)) * cycles;

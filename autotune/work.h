@@ -23,7 +23,8 @@ Work count_work(const Op &op, const Sizes &sizes);
 double least_possible_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
 // The roofline: the sums' arithmetic at the peak of `threads` units at that clock, and every byte once at a vector a cycle. 0 when the
-// clock or the machine's rate is unknown. What skips padding, or transforms the sums (Winograd), may be faster.
+// clock or the machine's rate is unknown. Of a chip, whose clock is known: products at the rate of its matrix units, and every byte once
+// at that of its DRAM. What skips padding, or transforms the sums (Winograd), may be faster.
 double bound_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
 // Whether arithmetic rather than memory is what the op is measured by: GFLOP/s, not GB/s.

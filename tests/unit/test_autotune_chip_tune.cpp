@@ -1,6 +1,7 @@
 // Tuning on the simulated chip in the space that is made from the formula.
 // Links: ops
 #include "autotune/tune.h"
+#include "autotune/work.h"
 #include "dsl/reduction.h"
 #include "ops/registry.h"
 #include "schedules/library/table.h"
@@ -8,6 +9,9 @@
 #include "targets/chip/compile.h"
 
 #include <doctest/doctest.h>
+
+#include <cmath>
+#include <sstream>
 
 using namespace kumiko;
 
@@ -48,6 +52,24 @@ TEST_CASE("an op of the library, in either space; no candidate fails, and a seed
     CHECK_EQ(tuned(op, SpaceKind::Auto, again).schedule_hash, found.schedule_hash);
     // What is found is a schedule as any other.
     CHECK_NOTHROW(compile_chip(Schedule::from_json(op, small(), found.saved_schedule)));
+}
+
+TEST_CASE("the bar tells how near to the chip's bound the best is") {
+    const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
+    const sim::Config chip = sim::Config::load("small");
+    const double bytes = 4 * (64 * 256 + 64); // reductions wait for DRAM
+    CHECK(bound_seconds(count_work(op, {}), small(), 1, 0) ==
+          doctest::Approx(bytes / static_cast<double>(chip.dram_bytes_per_cycle()) / (chip.clock_ghz * 1e9)));
+    const Op product = ops::make("matmul", {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"type", "f16"}});
+    CHECK(bound_seconds(count_work(product, {}), small(), 1, 0) ==
+          doctest::Approx(std::pow(2048.0, 3) / static_cast<double>(chip.fp16_macs_per_cycle()) /
+                          (chip.clock_ghz * 1e9)));
+    std::ostringstream log;
+    TuneOptions o;
+    o.trials = 1;
+    o.progress = &log;
+    tune(op, small(), CpuTarget::host(), o);
+    CHECK(log.str().find(" of the bound") != std::string::npos);
 }
 
 TEST_CASE("an op for which the library has no schedule") {
