@@ -63,6 +63,7 @@ struct TuneOptions {
     OpRecipe recipe = {};             // of the op, for workers
     std::ostream *progress = nullptr; // where progress is shown; null: nowhere
     ProgressStyle style = ProgressStyle::Plain;
+    std::function<int()> columns = nullptr;       // of the terminal, as Progress takes it
     const std::atomic<bool> *interrupt = nullptr; // when it becomes true, tuning ends in order with the best so far
 };
 

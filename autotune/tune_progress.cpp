@@ -14,7 +14,7 @@ std::ostream &no_stream() {
 std::unique_ptr<Progress> make_progress(const TuneOptions &options, const std::string &title, int total) {
     const bool shown = options.progress && !options.quiet;
     return std::make_unique<Progress>(shown ? *options.progress : no_stream(),
-                                      shown ? options.style : ProgressStyle::Quiet, title, total);
+                                      shown ? options.style : ProgressStyle::Quiet, title, total, options.columns);
 }
 
 void show_notice(const TuneOptions &options, Progress *progress, const std::string &text) {

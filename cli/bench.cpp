@@ -93,7 +93,7 @@ void run(BenchArguments a) {
     std::vector<bench::BenchRow> rows;
     {
         Progress progress(std::cerr, progress_style(2, a.quiet), "timing",
-                          static_cast<int64_t>(cases.size() * a.threads.size()));
+                          static_cast<int64_t>(cases.size() * a.threads.size()), [] { return terminal_columns(2); });
         for (int threads : a.threads) {
             a.options.threads = threads;
             for (const bench::BenchCase &c : cases) {

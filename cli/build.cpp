@@ -26,7 +26,7 @@ void build(const BuildArguments &a) {
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
     Progress progress(std::cerr, progress_style(2, a.quiet), "building " + library.name,
-                      static_cast<int64_t>(library.kernels.size()));
+                      static_cast<int64_t>(library.kernels.size()), [] { return terminal_columns(2); });
     LibraryOptions options;
     options.self_test = a.self_test;
     if (!library.database.empty()) options.source = tuned_schedules(library.database, {.threads = a.threads});

@@ -69,6 +69,7 @@ void measure(const LearnArguments &a) {
         o.quiet = a.quiet;
         o.progress = &std::cerr;
         o.style = progress_style(2, a.quiet);
+        o.columns = [] { return terminal_columns(2); };
         if (!a.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
         for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
             // The library's spaces of chips are small, those of formulas are where tuning looks.

@@ -145,6 +145,7 @@ void run_tune(TuneArguments a) {
     a.options.interrupt = &interrupted;
     a.options.progress = &std::cerr;
     a.options.style = progress_style(2, a.options.quiet);
+    a.options.columns = [] { return terminal_columns(2); };
 
     std::vector<TuneTask> all_tasks;
     for (const Task &task : tasks) all_tasks.push_back({task.op, 1, task.recipe});

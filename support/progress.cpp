@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <sys/ioctl.h>
 #include <unistd.h>
 #endif
 
@@ -17,8 +18,26 @@ ProgressStyle progress_style(int descriptor, bool quiet) {
     return ProgressStyle::Plain;
 }
 
-Progress::Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total)
-    : out_(out), style_(style), title_(std::move(title)), total_(total) {}
+int terminal_columns(int descriptor) {
+#if defined(__unix__) || defined(__APPLE__)
+    winsize size{};
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0) return size.ws_col;
+#endif
+    return 0;
+}
+
+namespace {
+
+// Characters, not bytes.
+size_t characters_in(const std::string &text) {
+    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+} // namespace
+
+Progress::Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total,
+                   std::function<int()> columns)
+    : out_(out), style_(style), title_(std::move(title)), total_(total), columns_(std::move(columns)) {}
 
 Progress::~Progress() { finish(note_); }
 
@@ -27,10 +46,24 @@ double Progress::seconds_left() const {
     return watch_.seconds() / static_cast<double>(done_) * static_cast<double>(std::max<int64_t>(0, total_ - done_));
 }
 
-std::string Progress::state() const {
+// What a line of the terminal has room for; in the last column some of them begin another.
+std::string Progress::fitting() const {
+    std::string text = state(true);
+    const int columns = columns_ ? columns_() : 0;
+    if (columns <= 0) return text;
+    const auto room = static_cast<size_t>(std::max(1, columns - 1));
+    if (characters_in(text) > room) text = state(false);
+    while (characters_in(text) > room) {
+        while ((text.back() & 0xc0) == 0x80) text.pop_back();
+        text.pop_back();
+    }
+    return text;
+}
+
+std::string Progress::state(bool bar) const {
     std::string out = title_;
     if (total_ > 0) {
-        if (style_ == ProgressStyle::Bar) {
+        if (bar) {
             constexpr int64_t width = 24;
             int64_t full = std::clamp<int64_t>(done_ * width / total_, 0, width);
             out += " [" + std::string(full, '#') + std::string(width - full, '-') + "]";
@@ -51,14 +84,14 @@ std::string Progress::state() const {
 }
 
 void Progress::draw() {
-    std::string text = state();
     if (style_ == ProgressStyle::Bar) {
-        size_t width = text.size();
+        std::string text = fitting();
+        const size_t width = characters_in(text);
         if (width < drawn_width_) text += std::string(drawn_width_ - width, ' '); // wipes the longer line before
         out_ << '\r' << text << (finished_ ? "\n" : "") << std::flush;
         drawn_width_ = width;
     } else {
-        out_ << text << "\n" << std::flush;
+        out_ << state(false) << "\n" << std::flush;
     }
 }
 

@@ -7,6 +7,7 @@
 #include "support/duration.h"
 
 #include <cstdint>
+#include <functional>
 #include <ostream>
 #include <string>
 
@@ -21,10 +22,15 @@ enum class ProgressStyle {
 // Bar on a terminal, Plain otherwise. `descriptor` is a file descriptor, usually 2.
 ProgressStyle progress_style(int descriptor, bool quiet = false);
 
+// How many columns the terminal has by now; 0 where the descriptor is none.
+int terminal_columns(int descriptor);
+
 class Progress {
 public:
-    // `total` is the number of steps, 0 when unknown. The stream must outlive the Progress.
-    Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total);
+    // `total` is the number of steps, 0 when unknown. The stream must outlive the Progress. A line of the style Bar has less than
+    // columns() characters, so that it can be redrawn: it goes without the bar, then without its end. Null, or 0: as many as it takes.
+    Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total,
+             std::function<int()> columns = nullptr);
     ~Progress(); // finishes
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
@@ -42,13 +48,15 @@ public:
     double seconds_left() const;
 
 private:
-    std::string state() const;
+    std::string state(bool bar) const;
+    std::string fitting() const;
     void draw();
 
     std::ostream &out_;
     ProgressStyle style_;
     std::string title_, note_;
     int64_t total_, done_ = 0;
+    std::function<int()> columns_;
     Stopwatch watch_;
     double drawn_at_ = -1e9;
     size_t drawn_width_ = 0;

@@ -55,3 +55,20 @@ TEST_CASE("progress: quiet, plain and a bar") {
     CHECK(bar.str().back() == '\n');
     CHECK(progress_style(2, true) == ProgressStyle::Quiet);
 }
+
+TEST_CASE("a bar has room in its terminal") {
+    const auto drawn = [](int columns, const std::string &note) {
+        std::ostringstream bar;
+        Progress p(bar, ProgressStyle::Bar, "work", 2, [columns] { return columns; });
+        p.finish(note);
+        const std::string text = bar.str();
+        return text.substr(1, text.size() - 2);
+    };
+    CHECK(drawn(0, std::string(200, 'x')).size() > 200);
+    CHECK(drawn(80, "best").starts_with("work [------------------------] 0/2  best  "));
+    CHECK(drawn(30, "best 3").starts_with("work 0/2  best 3  ")); // without the bar
+    CHECK(drawn(30, std::string(60, 'x')) == "work 0/2  " + std::string(19, 'x'));
+    CHECK(drawn(16, "3 × faster") == "work 0/2  3 × f"); // characters, not bytes
+    CHECK(drawn(15, "3 × faster") == "work 0/2  3 × ");
+    CHECK(drawn(1, "best") == "w");
+}
