@@ -165,6 +165,10 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
     for (Verdict &measured : judge_->cancel()) take(std::move(measured));
     under_way_ = 0;
     under_way_schedules_.clear();
+    if (trials_ < goal && !out_of_time() && used_up())
+        report_.used_up = exhausted_ ? fmt::format("nothing else in its space is legal and not known yet ({} rejected)",
+                                                   report_.rejected)
+                                     : fmt::format("{} candidates were rejected", report_.rejected);
 }
 
 // Proposals become candidates; what is not legal, or is a schedule already known under another name, ends here.

@@ -186,6 +186,7 @@ void run_tune(TuneArguments a) {
                       {"search_seconds", report.search_seconds}};
         if (report.measured > 0)
             entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
+        if (!report.used_up.empty()) entry["used_up"] = report.used_up;
         if (!report.error.empty()) entry["error"] = report.error;
         if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
         const std::string tried = fmt::format("{}", report.measured + report.known);
@@ -215,6 +216,8 @@ void run_tune(TuneArguments a) {
         for (size_t i = 0; i < tasks.size(); i++) {
             if (!reports[i].error.empty())
                 std::cout << tasks[i].name << " cannot be tuned: " << reports[i].error << "\n";
+            if (!reports[i].used_up.empty())
+                std::cout << tasks[i].name << ": no more trials, for " << reports[i].used_up << "\n";
         }
         for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
         for (size_t i = 0; i < tasks.size(); i++) {
