@@ -2,6 +2,7 @@
 
 #include "autotune/measurer/protocol.h"
 #include "support/duration.h"
+#include "support/memory.h"
 #include "support/names.h"
 
 #include <cstring>
@@ -139,6 +140,7 @@ std::string find_measurer() {
 
 Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {
     if (options_.program.empty()) options_.program = find_measurer();
+    if (options_.memory_mib <= 0) options_.memory_mib = machine_memory() / 4 * 3 >> 20;
     page_file_ = memfd_create("kumiko-page", MFD_CLOEXEC);
     if (page_file_ >= 0 && ftruncate(page_file_, sizeof(measurer_page)) == 0)
         page_ = mmap(nullptr, sizeof(measurer_page), PROT_READ | PROT_WRITE, MAP_SHARED, page_file_, 0);
@@ -199,7 +201,7 @@ void Measurer::start() {
     process_ = process;
     socket_ = ours;
     restarts_++;
-    measurer_reply hello;
+    measurer_reply hello{};
     const Stopwatch watch;
     const Io io = receive_all(socket_, &hello, sizeof hello, watch, 20, nullptr);
     std::string wrong;
@@ -211,6 +213,8 @@ void Measurer::start() {
         wrong = hello.text;
     if (!wrong.empty()) {
         stop();
+        if (hello.status == MEASURER_NO_MEMORY)
+            throw UserError(fmt::format("{}: the measuring process may take {} MiB", wrong, options_.memory_mib));
         throw UserError("cannot use the measurer " + options_.program + ": " + wrong);
     }
     clock_hz_ = std::max(clock_hz_, hello.clock_hz);

@@ -46,7 +46,7 @@ struct Measured {
 struct MeasurerOptions {
     std::string program; // empty: kumiko_measurer beside the running program, or one or two folders up from it
     int threads = 1;
-    int64_t memory_mib = 0; // 0: no limit
+    int64_t memory_mib = 0; // that the process may take, its arrays among them; 0: three quarters of the machine's
 };
 
 class Measurer {

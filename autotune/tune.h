@@ -50,7 +50,7 @@ struct TuneOptions {
     double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that
     double longest_reference =
         kumiko::longest_reference; // an op whose formula takes longer is checked on a sample (autotune/arrays.h)
-    int64_t memory_mib = 0;        // a limit on the measuring process
+    int64_t memory_mib = 0;        // that the measuring process may take; 0: three quarters of the machine's
     std::string measurer = {};     // the program kumiko_measurer; empty: found beside this one
     const Space *space = nullptr;  // a space of the caller's own
     SpaceKind spaces = SpaceKind::Fitting;

@@ -241,7 +241,8 @@ WorkerJob *Worker::job_of(const std::string &session) {
     std::string why;
     try {
         if (!text.null)
-            entry.job = std::make_unique<WorkerJob>(QueueTask::from_json(text.text), machine_, options_.measurer);
+            entry.job = std::make_unique<WorkerJob>(QueueTask::from_json(text.text), machine_,
+                                                    MeasurerOptions{options_.measurer, 1, options_.memory_mib});
     } catch (const Halide::Error &e) {
         why = std::string("Halide: ") + e.what();
     } catch (const PlacedError &e) {

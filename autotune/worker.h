@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -13,6 +14,7 @@ struct WorkerOptions {
     std::string queue;         // RedisAddress::parse
     int threads = 1;           // serves tasks that are tuned for so many; 0: one per core of the machine
     std::string measurer = {}; // the program kumiko_measurer; empty: found beside this one
+    int64_t memory_mib = 0;    // that a measuring process may take at most; 0: three quarters of the machine's
     double idle = 0;           // ends after so many seconds without work; 0: never
     double reconnect_seconds = 60;
     // When it becomes true, what is being measured is finished, what else is held goes back to its queue, and the worker

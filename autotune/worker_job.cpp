@@ -24,12 +24,14 @@ const QueueTask &checked(const QueueTask &task) {
 }
 
 LocalJudgeOptions judge_options(const QueueTask &task, const Op &op, const Machine &machine,
-                                const std::string &measurer) {
+                                const MeasurerOptions &measurer) {
     LocalJudgeOptions o;
     o.least_possible = [work = count_work(op, task.sizes), machine, threads = task.wanted.threads](double clock_hz) {
         return least_possible_seconds(work, machine, threads, clock_hz);
     };
-    o.measurer = {measurer, task.wanted.threads, task.memory_mib};
+    o.measurer = {measurer.program, task.wanted.threads, measurer.memory_mib};
+    if (task.memory_mib > 0 && (o.measurer.memory_mib <= 0 || task.memory_mib < o.measurer.memory_mib))
+        o.measurer.memory_mib = task.memory_mib;
     o.trial_seconds = task.trial_seconds;
     o.timeout = task.timeout;
     o.longest_reference = task.longest_reference;
@@ -61,7 +63,7 @@ Schedule SavedSchedules::schedule(const Point &point) const {
     return Schedule::from_json(op(), machine(), saved);
 }
 
-WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const std::string &measurer)
+WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer)
     : cpu_(checked(task).cpu), sizes_(task.sizes), schedules_(op_of(task), machine),
       judge_(schedules_, cpu_, sizes_, judge_options(task, schedules_.op(), machine, measurer)) {}
 

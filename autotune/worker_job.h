@@ -26,8 +26,9 @@ private:
 
 class WorkerJob {
 public:
-    // Makes the op and what it should compute. Throws UserError or Unsupported: why this worker cannot serve the task.
-    WorkerJob(const QueueTask &task, const Machine &machine, const std::string &measurer);
+    // Makes the op and what it should compute. The task says with how many threads, and may allow less memory. Throws UserError or
+    // Unsupported: why this worker cannot serve the task.
+    WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer);
 
     void submit(int64_t number, const QueueItem &item);
     // Of the item that was submitted first. Requires one.

@@ -264,6 +264,11 @@ void add_tune(CLI::App &app) {
     command->add_option("--threads", a->options.threads, "threads that the kernel may use; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    command
+        ->add_option("--memory", a->options.memory_mib,
+                     "MiB that the process which runs candidates may take; 0: three quarters of the machine's")
+        ->check(not_below_zero())
+        ->capture_default_str();
     command->add_option("--seed", a->options.seed, "of the search")->capture_default_str();
     command
         ->add_option("--search", a->search,

@@ -51,6 +51,13 @@ void add_worker(CLI::App &app) {
                      "serves what is tuned for kernels of so many threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    command
+        ->add_option(
+            "--memory", a->options.memory_mib,
+            "MiB that a process which runs candidates may take, whatever its session allows; 0: three quarters "
+            "of the machine's")
+        ->check(not_below_zero())
+        ->capture_default_str();
     command->add_option("--idle", a->options.idle, "end after so many seconds without work; 0: never")
         ->check(not_below_zero())
         ->capture_default_str();

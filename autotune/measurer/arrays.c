@@ -28,7 +28,10 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
     snprintf(text, text_bytes, "the task file is broken");
     if (fstat(descriptor, &info) || (size_t)info.st_size < sizeof(measurer_task)) return 1;
     a->file = mmap(NULL, info.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
-    if (a->file == MAP_FAILED) return 1;
+    if (a->file == MAP_FAILED) {
+        snprintf(text, text_bytes, "there is no memory for the arrays");
+        return MEASURER_NO_MEMORY;
+    }
     a->task = (const measurer_task *)a->file;
     if (a->task->magic != MEASURER_MAGIC || a->task->version != MEASURER_VERSION ||
         a->task->bytes != (uint64_t)info.st_size) {
@@ -42,8 +45,8 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
         const measurer_tensor *tensor = &a->tensors[t];
         a->pointers[t] = guarded(tensor->bytes);
         if (!a->pointers[t]) {
-            snprintf(text, text_bytes, "out of memory for the arrays");
-            return 1;
+            snprintf(text, text_bytes, "there is no memory for the arrays");
+            return MEASURER_NO_MEMORY;
         }
         if (!tensor->output) memcpy(a->pointers[t], a->file + tensor->data, tensor->bytes);
     }

@@ -235,6 +235,14 @@ static int valid(const measurer_request *r) {
     return r->command == MEASURER_LOAD || r->command == MEASURER_RUN;
 }
 
+/* Where a candidate takes all memory, the system ends this process and not the tuner. */
+static void be_killed_first(void) {
+    FILE *score = fopen("/proc/self/oom_score_adj", "w");
+    if (!score) return;
+    fputs("1000", score);
+    fclose(score);
+}
+
 int main(int argc, char **argv) {
     if (argc != 3) {
         fprintf(stderr,
@@ -242,6 +250,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the tuner may be killed at any moment */
+    be_killed_first();
     kumiko_set_num_threads(atoi(argv[1]));
     kumiko_request_tiles(); /* the objects are kernels without the entries that ask */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -257,8 +266,9 @@ int main(int argc, char **argv) {
     if (shared != MAP_FAILED) page = shared;
 
     measurer_reply reply = {.magic = MEASURER_MAGIC, .version = MEASURER_VERSION};
-    if (open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text))
-        reply.status = MEASURER_BAD_REQUEST;
+    const int failed = open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text);
+    if (failed)
+        reply.status = failed == MEASURER_NO_MEMORY ? MEASURER_NO_MEMORY : MEASURER_BAD_REQUEST;
     else
         reply.text[0] = 0;
     reply.clock_hz = measure_clock();

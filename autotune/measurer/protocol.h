@@ -72,7 +72,8 @@ enum measurer_status {
     MEASURER_BAD_OBJECT = 1, /* cannot be linked */
     MEASURER_FAILED = 2,     /* the kernel returned a code; its text is given */
     MEASURER_WRONG = 3,      /* an output differs */
-    MEASURER_BAD_REQUEST = 4
+    MEASURER_BAD_REQUEST = 4,
+    MEASURER_NO_MEMORY = 5 /* hello: for the arrays */
 };
 
 typedef struct {

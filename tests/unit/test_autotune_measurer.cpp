@@ -183,6 +183,30 @@ TEST_CASE_FIXTURE(Fixture, "a crash and a hang cost one candidate each") {
     CHECK(load("right", right).outcome == Outcome::Ok);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which take address space without end
+TEST_CASE_FIXTURE(Fixture, "memory has a limit, and the system ends the measurer before the tuner") {
+    const std::string hungry =
+        "void *p = kumiko_malloc((size_t)300 << 20); if (!p) return kumiko_fail(4, \"no memory\"); "
+        "kumiko_free(p);";
+    CHECK(load("hungry", hungry + right).outcome == Outcome::Ok);
+    // What no machine has is refused without a limit of the user's own.
+    const Measured all =
+        load("hungriest", "void *p = kumiko_malloc((size_t)1 << 50); if (!p) return 4; kumiko_free(p);");
+    CHECK(all.reason.starts_with("returned code 4"));
+    std::ifstream score("/proc/" + std::to_string(measurer.process()) + "/oom_score_adj");
+    int points = 1000;
+    score >> points;
+    CHECK(points == 1000);
+    Measurer small(task, {.memory_mib = 200});
+    const Measured refused = small.load(0, object_of("hungry", hungry + right), "k_packed", 10);
+    CHECK(refused.outcome == Outcome::Failed);
+    CHECK(refused.reason == "returned code 4: no memory");
+    CHECK(small.load(0, object_of("right", right), "k_packed", 10).outcome == Outcome::Ok);
+    CHECK_THROWS_WITH_AS(Measurer(task, {.memory_mib = 1}),
+                         "there is no memory for the arrays: the measuring process may take 1 MiB", UserError);
+}
+#endif
+
 TEST_CASE_FIXTURE(Fixture, "kernels are timed in turns") {
     const std::string slow = "for (volatile int n = 0; n < 20000; n++) {}\n" + std::string(right);
     REQUIRE(measurer.load(0, object_of("right", right), "k_packed", 10).outcome == Outcome::Ok);
