@@ -7,11 +7,14 @@
 #include "dsl/interpret_element.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
+#include "support/duration.h"
 #include "support/error.h"
+#include "support/memory.h"
 #include "support/random.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace kumiko {
@@ -126,29 +129,83 @@ JudgedArrays sampled_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer
     Random random(seed);
     for (const std::string &output : op.outputs()) {
         const std::vector<int64_t> extents = make_output(op, output, sizes).extents();
-        Buffer<double> expected(extents), bounds(extents);
-        std::fill_n(expected.data(), expected.number_of_elements(), 0.0);
-        std::fill_n(bounds.data(), bounds.number_of_elements(), std::numeric_limits<double>::infinity());
-        for (const std::vector<int64_t> &index : sampled_indices(extents, n, random)) {
+        const std::vector<std::vector<int64_t>> indices = sampled_indices(extents, n, random);
+        const auto count = static_cast<int64_t>(indices.size());
+        Buffer<double> expected({count}), bounds({count});
+        a.places.emplace_back();
+        for (int64_t i = 0; i < count; i++) {
+            const std::vector<int64_t> &index = indices[static_cast<size_t>(i)];
             const ElementValue e = interpret_element(op, a.inputs, sizes, output, index, !exact);
             int64_t at = 0;
             for (size_t d = 0; d < index.size(); d++) at = at * extents[d] + index[d];
-            expected.data()[at] = e.value;
-            bounds.data()[at] = e.bound;
-            a.sampled++;
+            a.places.back().push_back(at);
+            expected.data()[i] = e.value;
+            bounds.data()[i] = e.bound;
         }
+        a.sampled += count;
         a.expected.push_back(expected);
         a.bounds.push_back(bounds);
     }
     return a;
 }
 
+double bytes_of(const std::vector<Axis> &axes, const Sizes &sizes, int each) {
+    double bytes = each;
+    for (const int64_t n : evaluate_extents(axes, sizes)) bytes *= static_cast<double>(n);
+    return bytes;
+}
+
+// `expected`: bytes for each element of an output, in what it is compared with. Of that and of inputs there are copies for the process
+// that measures, which has arrays of its own.
+void require_memory(const Op &op, const Sizes &sizes, const std::function<int(Type)> &expected) {
+    const auto available = static_cast<double>(machine_memory());
+    double bytes = 0;
+    for (const Input &input : op.inputs()) bytes += 2 * bytes_of(input.axes, sizes, input.type.bytes());
+    for (const Stage &stage : op.stages()) {
+        if (op.is_output(stage.name))
+            bytes += bytes_of(stage.axes, sizes, stage.type.bytes() + 2 * expected(stage.type));
+    }
+    if (available > 0 && bytes > 0.75 * available)
+        throw UserError("tuning " + op.name() + " takes some " + bytes_text(bytes) +
+                        " for its arrays and what they are compared with, and this machine has " +
+                        bytes_text(available) + "; tune a smaller shape");
+}
+
 } // namespace
+
+void require_memory(const Op &op, const Sizes &sizes) {
+    require_memory(op, sizes, [](Type) { return 0; });
+}
+
+std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const {
+    if (bounds.empty()) return difference(actual, expected[output]);
+    try {
+        if (places.empty()) {
+            check_within(actual, expected[output], bounds[output]);
+            return "";
+        }
+        // The sample of it, in one row.
+        Buffer<double> found({static_cast<int64_t>(places[output].size())});
+        for (size_t i = 0; i < places[output].size(); i++) {
+            int64_t rest = places[output][i], offset = 0;
+            for (size_t d = actual.rank(); d-- > 0; rest /= actual.extent(d))
+                offset += rest % actual.extent(d) * actual.stride(d);
+            const auto *first = reinterpret_cast<const uint8_t *>(actual.begin());
+            found.data()[i] = read_element(actual.type(), first + offset * Type(actual.type()).bytes());
+        }
+        check_within(found, expected[output], bounds[output]);
+    } catch (const UserError &e) {
+        return e.what();
+    }
+    return "";
+}
 
 // Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
 JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
+    require_memory(op, sizes);
     const std::optional<int> magnitude = exact_input_magnitude(op, sizes);
     const int64_t sample = elements_of_sample(op, sizes, magnitude.has_value(), longest);
+    require_memory(op, sizes, [&](Type type) { return sample > 0 ? 0 : magnitude ? type.bytes() : 16; });
     if (!magnitude) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, -4, 4);
         for (size_t i = 0; i < inputs.size(); i++) {

@@ -12,8 +12,13 @@ struct JudgedArrays {
     std::vector<Buffer<>> bounds;   // f64: how far each element may be from that; none where bits have to be equal
     bool exact = false;
     // Elements of the outputs that are checked, where evaluating all would take too long; 0: all. Then `expected` and `bounds` are f64
-    // in either case, and bounds are infinite at the other elements.
+    // in either case, and have those elements alone.
     int64_t sampled = 0;
+    std::vector<std::vector<int64_t>>
+        places; // of a sample, for each output: which elements these are, in row-major order
+
+    // What is wrong with an output; empty: nothing.
+    std::string fault_of(size_t output, const Buffer<> &actual) const;
 };
 
 // An op that takes longer to evaluate is checked on a sample.
@@ -21,8 +26,12 @@ constexpr double longest_reference = 10;
 
 // Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
 // are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic implies. Throws UserError when the op
-// cannot be evaluated on any of the inputs tried.
+// cannot be evaluated on any of the inputs tried, and when the arrays would take more than three quarters of the machine's memory.
 //
+// Throws UserError where tuning the op would take more than three quarters of this machine's memory for arrays, as far as that can be
+// said before it is known how results are checked.
+void require_memory(const Op &op, const Sizes &sizes);
+
 // Where evaluating the op would take more than `longest` seconds, as its operations count, 32 to 512 elements are evaluated, each alone:
 // the corners of the outputs, and others at random, spread over every axis. Not of ops whose single elements take almost all there is,
 // whose indices data decide, or which call extern functions or update arrays: they are evaluated as a whole, however long it takes.

@@ -124,10 +124,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     if (!ran) return measured;
     for (size_t o = 0; o < outputs.size(); o++) {
         const bool right = attempt_on_chip(Outcome::Wrong, [&] {
-            if (!arrays_.bounds.empty())
-                check_within(outputs[o], arrays_.expected[o], arrays_.bounds[o]);
-            else if (const std::string what = difference(outputs[o], arrays_.expected[o]); !what.empty())
-                throw UserError(what);
+            if (const std::string what = arrays_.fault_of(o, outputs[o]); !what.empty()) throw UserError(what);
         });
         if (!right) return {Outcome::Wrong, measured.reason, {}, 0};
     }

@@ -32,6 +32,7 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
                 " in place, so each run begins from what the last one left; tune the op with an output of "
                 "its own, and use the schedule for this one");
     }
+    require_memory(op, sizes);
     for (const std::string &name : op.outputs()) { // outputs are compared as a whole
         const Buffer<> out = make_output(op, name, sizes);
         if (strides_of(out.raw_buffer()) != dense_strides(out.extents()))
@@ -50,6 +51,7 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     for (const std::string &size : op.sizes()) values.push_back(sizes.at(size));
     std::vector<measurer_tensor> tensors;
     std::vector<std::pair<const Buffer<> *, uint64_t>> contents; // what goes where
+    std::vector<std::pair<uint64_t, const std::vector<int64_t> *>> places;
     header.sizes = static_cast<uint32_t>(values.size());
     header.tensors = static_cast<uint32_t>(op.inputs().size() + op.outputs().size());
     size_t at = aligned(sizeof header + values.size() * 8 + header.tensors * sizeof(measurer_tensor));
@@ -58,28 +60,34 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
         at = aligned(at + b.size_in_bytes());
         return contents.back().second;
     };
-    const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data) {
+    const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data, size_t samples) {
         tensors.push_back({static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), output,
                            static_cast<uint8_t>(!output || !bounded ? 0
                                                 : sampled_          ? 2
                                                                     : 1),
-                           0, bytes, elements, data});
+                           static_cast<uint32_t>(samples), bytes, elements, data});
     };
     for (size_t i = 0; i < arrays.inputs.size(); i++) {
         const Buffer<> &b = arrays.inputs[i];
-        describe(op.inputs()[i].type, false, b.size_in_bytes(), b.number_of_elements(), add(b));
+        describe(op.inputs()[i].type, false, b.size_in_bytes(), b.number_of_elements(), add(b), 0);
     }
     for (size_t i = 0; i < arrays.expected.size(); i++) {
         const Buffer<> &b = arrays.expected[i];
-        const Type type = !bounded ? Type(b.type()) : Type(make_output(op, op.outputs()[i], sizes).type());
-        const size_t elements = b.number_of_elements(), begin = at;
-        add(b);
-        if (bounded) { // the bounds follow at once
-            at = begin + elements * sizeof(double);
-            contents.emplace_back(&arrays.bounds[i], at);
-            at = aligned(at + elements * sizeof(double));
+        const Buffer<> like = make_output(op, op.outputs()[i], sizes);
+        const Type type = like.type();
+        const size_t begin = at, elements = like.number_of_elements(), samples = sampled_ ? b.number_of_elements() : 0;
+        if (samples > 0) {
+            places.emplace_back(begin, &arrays.places[i]);
+            at += samples * sizeof(int64_t);
         }
-        describe(type, true, elements * type.bytes(), elements, begin);
+        contents.emplace_back(&b, at);
+        at += b.size_in_bytes();
+        if (bounded) { // the bounds follow at once
+            contents.emplace_back(&arrays.bounds[i], at);
+            at += arrays.bounds[i].size_in_bytes();
+        }
+        at = aligned(at);
+        describe(type, true, elements * type.bytes(), elements, begin, samples);
     }
     header.bytes = at;
 
@@ -101,6 +109,7 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     std::memcpy(bytes + sizeof header + values.size() * 8, tensors.data(), tensors.size() * sizeof(measurer_tensor));
     for (const auto &[buffer, offset] : contents)
         std::memcpy(bytes + offset, first_byte(*buffer), buffer->size_in_bytes());
+    for (const auto &[offset, all] : places) std::memcpy(bytes + offset, all->data(), all->size() * sizeof(int64_t));
     munmap(mapped, at);
     fcntl(descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
 }

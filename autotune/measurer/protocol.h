@@ -14,7 +14,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 4,
+    MEASURER_VERSION = 5,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480
@@ -33,8 +33,8 @@ typedef struct {
     uint8_t output;
     uint8_t
         bounded; /* outputs: 0: `data` holds the expected elements; 1: expected values as f64, then bounds as f64; 2: likewise of a
-                        sample, where elements without a bound have to be written at least */
-    uint32_t pad;
+                        sample, after its places as int64_t; the other elements have to be written at least */
+    uint32_t samples;  /* how many the sample has */
     uint64_t bytes;    /* of the array */
     uint64_t elements; /* of a dense array: outputs are dense */
     uint64_t data;     /* offset */

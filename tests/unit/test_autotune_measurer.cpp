@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
@@ -135,6 +136,29 @@ TEST_CASE("of an op that takes long a sample is checked, and that the rest was w
     Axis i("i", 3000), j("j", 3000);
     Tensor x = input("X", Float(32), {i, j});
     CHECK(MeasureTask(Op("all", {x}, {compute("Y", {}, sum(x(i, j), {i, j}))}), {}, 1, 1e-9).sampled() == 0);
+}
+
+TEST_CASE("a sample holds its elements alone, and what no machine has room for is refused before it is made") {
+    const Op op = ops::matmul(Float(32), 300, 200, 100);
+    const JudgedArrays sample = make_judged_arrays(op, {}, 1, 1e-9), whole = make_judged_arrays(op, {}, 1);
+    REQUIRE(sample.places.size() == 1);
+    CHECK(static_cast<int64_t>(sample.places[0].size()) == sample.sampled);
+    CHECK(static_cast<int64_t>(sample.expected[0].number_of_elements()) == sample.sampled);
+    CHECK(sample.fault_of(0, whole.expected[0]).empty());
+    Buffer<float> wrong({300, 200});
+    std::memcpy(wrong.data(), whole.expected[0].begin(), wrong.size_in_bytes());
+    wrong(299, 199) += 1;
+    CHECK(!sample.fault_of(0, wrong).empty());
+    CHECK(!whole.fault_of(0, wrong).empty());
+    const int much = 3'000'000;
+    std::string said;
+    try {
+        MeasureTask(ops::matmul(Float(32), much, much, much), {});
+    } catch (const UserError &e) {
+        said = e.what();
+    }
+    CHECK(said.find("tuning matmul takes some ") == 0);
+    CHECK(said.find("tune a smaller shape") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(Fixture, "what is asked ends when it is over, long before its time") {
