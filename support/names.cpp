@@ -103,7 +103,8 @@ std::string suggest(std::string_view name, const std::vector<std::string> &candi
     if (std::string best = nearest_name(name, candidates); !best.empty()) return " (did you mean '" + best + "'?)";
     if (candidates.empty()) return "";
     std::string out = "; there are: ";
-    for (size_t i = 0; i < candidates.size(); i++) out += (i ? ", " : "") + (candidates[i].empty() ? "\"\"" : candidates[i]);
+    for (size_t i = 0; i < candidates.size(); i++)
+        out += (i ? ", " : "") + (candidates[i].empty() ? "\"\"" : candidates[i]);
     return out;
 }
 

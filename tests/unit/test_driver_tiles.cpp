@@ -75,6 +75,26 @@ Emitter calling() {
     };
 }
 
+// Dot products on registers, which do what is beyond whole tiles, in operations of every processor.
+template<int group, bool signed_a, bool signed_b>
+llvm::Value *dot_products(llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) {
+    const auto lanes = llvm::cast<llvm::FixedVectorType>(args[0]->getType())->getNumElements();
+    llvm::Value *sum = args[0];
+    for (int g = 0; g < group; g++) {
+        std::vector<int> of_group;
+        for (unsigned l = 0; l < lanes; l++) of_group.push_back(int(l) * group + g);
+        const auto wide = [&](llvm::Value *v, bool is_signed) {
+            v = ir.CreateShuffleVector(v, of_group);
+            auto *ints = llvm::FixedVectorType::get(ir.getInt32Ty(), lanes);
+            if (group == 4) return is_signed ? ir.CreateSExt(v, ints) : ir.CreateZExt(v, ints);
+            return ir.CreateBitCast(ir.CreateShl(ir.CreateZExt(v, ints), 16), sum->getType());
+        };
+        llvm::Value *a = wide(args[1], signed_a), *b = wide(args[2], signed_b);
+        sum = group == 4 ? ir.CreateAdd(sum, ir.CreateMul(a, b)) : ir.CreateFAdd(sum, ir.CreateFMul(a, b));
+    }
+    return sum;
+}
+
 // Functions in the instructions' place.
 CompileOptions emulated() {
     auto registry = std::make_shared<EmitterRegistry>(EmitterRegistry::builtin());
@@ -83,6 +103,8 @@ CompileOptions emulated() {
     registry->add("amx.tdpbsud", calling<int8_t, uint8_t, int32_t>());
     registry->add("amx.tdpbusd", calling<uint8_t, int8_t, int32_t>());
     registry->add("amx.tdpbuud", calling<uint8_t, uint8_t, int32_t>());
+    for (const char *name : {"avx512.vpdpbusd", "avx_vnni.vpdpbusd"}) registry->add(name, dot_products<4, false, true>);
+    registry->add("avx512.vdpbf16ps", dot_products<2, false, false>);
     CompileOptions options;
     options.emitters = registry;
     return options;
