@@ -185,8 +185,9 @@ void Measurer::start() {
     // A group of its own, so that Ctrl-C reaches the tuner alone, which then ends in order.
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    std::string threads = std::to_string(options_.threads), memory = std::to_string(options_.memory_mib);
-    char *arguments[] = {options_.program.data(), threads.data(), memory.data(), nullptr};
+    std::string threads = std::to_string(options_.threads), memory = std::to_string(options_.memory_mib),
+                cold = options_.cold ? "1" : "0";
+    char *arguments[] = {options_.program.data(), threads.data(), memory.data(), cold.data(), nullptr};
     pid_t process = 0;
     const int failed = posix_spawn(&process, options_.program.c_str(), &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -47,6 +47,7 @@ struct MeasurerOptions {
     std::string program; // empty: kumiko_measurer beside the running program, or one or two folders up from it
     int threads = 1;
     int64_t memory_mib = 0; // that the process may take, its arrays among them; 0: three quarters of the machine's
+    bool cold = false;      // the arrays leave the caches before each sample
 };
 
 class Measurer {

@@ -89,7 +89,8 @@ std::string QueueTask::to_json() const {
                 {"trial_seconds", trial_seconds},
                 {"timeout", timeout},
                 {"memory_mib", memory_mib},
-                {"longest_reference", longest_reference}}
+                {"longest_reference", longest_reference},
+                {"cold", cold}}
         .dump();
 }
 
@@ -105,6 +106,7 @@ QueueTask QueueTask::from_json(const std::string &text) {
         t.timeout = j.at("timeout").get<double>();
         t.memory_mib = j.at("memory_mib").get<int64_t>();
         t.longest_reference = j.value("longest_reference", kumiko::longest_reference);
+        t.cold = j.value("cold", false);
         return t;
     });
 }

@@ -62,6 +62,7 @@ struct QueueTask {
     double trial_seconds = 0.1, timeout = 10;
     int64_t memory_mib = 0;
     double longest_reference = kumiko::longest_reference;
+    bool cold = false;
 
     std::string to_json() const;
     // Throws UserError for what is not a task of this version; so do the others.

@@ -41,7 +41,7 @@ std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Mac
 Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
                  TuneReport &report)
     : op_(op), machine_(machine), cpu_(cpu), options_(options), report_(report = {}), space_(choose_space()),
-      key_(task_key(op, machine, options.threads, options.sizes)), work_(count_work(op, options.sizes)),
+      key_(task_key(op, machine, options.threads, options.sizes, options.cold)), work_(count_work(op, options.sizes)),
       scout_(*space_, key_.threads, key_.sizes, model_for(options, machine)),
       search_(*space_, options.seed, options.search, &scout_), seconds_to_compare_(options.final_seconds) {
     if (!options.workers.empty()) { // better known at once, also where all trials are known already
@@ -49,6 +49,8 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
             throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
         const Redis reachable(RedisAddress::parse(options.workers));
     }
+    if (options.cold && space_->machine().architecture == "chip")
+        throw Unsupported("candidates for the chip, which has no caches, cannot be measured with cold ones");
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
     if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
     scout_.end_when([this] {
@@ -219,7 +221,7 @@ std::unique_ptr<Judge> Session::make_judge() {
     };
     if (options_.workers.empty()) {
         LocalJudgeOptions local;
-        local.measurer = {options_.measurer, key_.threads, options_.memory_mib};
+        local.measurer = {options_.measurer, key_.threads, options_.memory_mib, options_.cold};
         local.trial_seconds = options_.trial_seconds;
         local.timeout = options_.timeout;
         local.longest_reference = options_.longest_reference;
@@ -235,7 +237,8 @@ std::unique_ptr<Judge> Session::make_judge() {
                             options_.trial_seconds,
                             options_.timeout,
                             options_.memory_mib,
-                            options_.longest_reference};
+                            options_.longest_reference,
+                            options_.cold};
     QueueJudgeOptions queue;
     queue.server = options_.workers;
     if (options_.seconds > 0) queue.patience = std::max(1.0, options_.seconds - watch_.seconds());

@@ -38,7 +38,9 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
     return {fitting.name, fitting.make_space(op, machine)};
 }
 
-TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes) {
+std::string machine_of_key(const Machine &machine, bool cold) { return machine.id() + (cold ? ", caches cold" : ""); }
+
+TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes, bool cold) {
     Sizes used;
     for (const std::string &size : op.sizes()) {
         const auto found = sizes.find(size);
@@ -46,7 +48,7 @@ TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes 
             throw UserError("op " + op.name() + " is tuned for given sizes: give a value for the size " + size);
         used[size] = found->second;
     }
-    return {op.name(), op.hash(), used, machine.id(), resolved_threads(threads, machine)};
+    return {op.name(), op.hash(), used, machine_of_key(machine, cold), resolved_threads(threads, machine)};
 }
 
 Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
@@ -67,7 +69,7 @@ Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const Tu
 std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database,
                            const BestOptions &options) {
     return Database(database, Database::Mode::Read)
-        .best(task_key(op, machine, options.threads, options.sizes), machine);
+        .best(task_key(op, machine, options.threads, options.sizes, options.cold), machine);
 }
 
 } // namespace kumiko

@@ -46,6 +46,9 @@ struct TuneOptions {
     bool fresh = false; // measure again what the database knows
 
     double trial_seconds = 0.1; // timing of one candidate
+    // Kernels find their arrays out of the caches, as in a program that does other things in between; else in them, as far as they fit. What was
+    // measured the one way counts as another machine's the other way.
+    bool cold = false;
     double final_seconds = 0.6; // the comparison at the end, 0: none
     double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that
     double longest_reference =
@@ -125,9 +128,12 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
 struct BestOptions {
     int threads = 0; // 0: one per core of the machine
     Sizes sizes = {};
+    bool cold = false; // tuned for cold caches
 };
 
-TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes);
+TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes, bool cold = false);
+// What a key says of the machine.
+std::string machine_of_key(const Machine &machine, bool cold);
 
 // The best that a database knows for the op on this machine; nothing when it knows none. Throws UserError when there is
 // no such database.

@@ -29,7 +29,7 @@ LocalJudgeOptions judge_options(const QueueTask &task, const Op &op, const Machi
     o.least_possible = [work = count_work(op, task.sizes), machine, threads = task.wanted.threads](double clock_hz) {
         return least_possible_seconds(work, machine, threads, clock_hz);
     };
-    o.measurer = {measurer.program, task.wanted.threads, measurer.memory_mib};
+    o.measurer = {measurer.program, task.wanted.threads, measurer.memory_mib, task.cold};
     if (task.memory_mib > 0 && (o.measurer.memory_mib <= 0 || task.memory_mib < o.measurer.memory_mib))
         o.measurer.memory_mib = task.memory_mib;
     o.trial_seconds = task.trial_seconds;

@@ -62,7 +62,7 @@ bool write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Ma
                 const std::vector<TuneReport> &reports) {
     std::vector<ReportTask> all;
     for (size_t i = 0; i < tasks.size(); i++) {
-        const TaskKey key = task_key(tasks[i].op, machine, a.options.threads, a.options.sizes);
+        const TaskKey key = task_key(tasks[i].op, machine, a.options.threads, a.options.sizes, a.options.cold);
         ReportTask t{Database::task_of(tasks[i].op, key), reports[i].records, count_work(tasks[i].op, a.options.sizes),
                      reports[i].checked_elements};
         t.records.insert(t.records.end(), reports[i].rejections.begin(), reports[i].rejections.end());
@@ -269,6 +269,9 @@ void add_tune(CLI::App &app) {
                      "MiB that the process which runs candidates may take; 0: three quarters of the machine's")
         ->check(not_below_zero())
         ->capture_default_str();
+    command->add_flag(
+        "--cold", a->options.cold,
+        "kernels find their arrays out of the caches, as between other work; kept apart from what is measured in them");
     command->add_option("--seed", a->options.seed, "of the search")->capture_default_str();
     command
         ->add_option("--search", a->search,

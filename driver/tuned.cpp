@@ -15,7 +15,7 @@ std::optional<Record> find(const Database &database, const Op &op, const Machine
     Sizes sizes = options.sizes;
     bool complete = true; // a size that is bound at run time need not be known here
     for (const std::string &s : op.sizes()) complete = !sizes.emplace(s, 1).second && complete;
-    const TaskKey wanted = task_key(op, machine, options.threads, sizes);
+    const TaskKey wanted = task_key(op, machine, options.threads, sizes, options.cold);
     if (complete) {
         if (auto exact = database.best(wanted, machine)) return exact;
     }

@@ -6,8 +6,9 @@
 namespace kumiko {
 
 struct TunedOptions {
-    int threads = 0;  // 0: one per core; with a record for another number of threads where there is none for this one
-    Sizes sizes = {}; // of symbolic ops: with a record for other sizes where there is none for these
+    int threads = 0;   // 0: one per core; with a record for another number of threads where there is none for this one
+    Sizes sizes = {};  // of symbolic ops: with a record for other sizes where there is none for these
+    bool cold = false; // tuned for cold caches
 };
 
 // The best schedule for the op on this machine that the database has; nothing when it has none. Throws UserError when there

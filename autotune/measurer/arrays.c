@@ -54,6 +54,35 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
     return a->pointers == NULL;
 }
 
+#if defined(__x86_64__)
+static void evict(const uint8_t *data, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += 64) __asm__ volatile("clflush %0" : : "m"(data[at]) : "memory");
+    __asm__ volatile("mfence" : : : "memory");
+}
+#elif defined(__aarch64__)
+static void evict(const uint8_t *data, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += 64) __asm__ volatile("dc civac, %0" : : "r"(data + at) : "memory");
+    __asm__ volatile("dsb sy" : : : "memory");
+}
+#else /* by what is read instead, twice what caches hold */
+static void evict(const uint8_t *data, uint64_t bytes) {
+    enum { OTHER = 128 << 20 };
+    static uint8_t *other;
+    (void)data, (void)bytes;
+    if (!other) other = calloc(OTHER, 1);
+    for (size_t at = 0; other && at < OTHER; at += 64) ((volatile uint8_t *)other)[at]++;
+}
+#endif
+
+void evict_arrays(const measurer_arrays *a) {
+    for (uint32_t t = 0; t < a->task->tensors; t++) {
+        evict(a->pointers[t], a->tensors[t].bytes);
+#if !defined(__x86_64__) && !defined(__aarch64__)
+        break; /* once for all */
+#endif
+    }
+}
+
 void clear_outputs(const measurer_arrays *a) {
     for (uint32_t t = 0; t < a->task->tensors; t++) {
         const measurer_tensor *tensor = &a->tensors[t];

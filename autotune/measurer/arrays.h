@@ -16,6 +16,8 @@ typedef struct {
 
 /* Maps the task file and fills inputs. Returns 0, or 1 with the cause in `text`. */
 int open_arrays(int descriptor, measurer_arrays *arrays, char *text, size_t text_bytes);
+/* Takes the arrays out of the caches, as if others had used these since the last call. */
+void evict_arrays(const measurer_arrays *arrays);
 /* Outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
 void clear_outputs(const measurer_arrays *arrays);
 /* Returns 0 when the outputs are what they must be and the inputs what they were; else 1 with the first difference. */

@@ -3,7 +3,8 @@
  * in it, and its death costs one candidate.
  *
  * How it times. A sample is as many calls as take half a millisecond, at least one; the first call and the check have
- * warmed code and caches, as in a program that calls a kernel again and again. Samples are taken until the least is
+ * warmed code and caches, as in a program that calls a kernel again and again; or, when asked so, a sample is one call
+ * whose arrays were taken out of the caches, as in a program that does other things in between. Samples are taken until the least is
  * sure (the median comes within `tight` of it) or the budget is spent, and at least five. With several kernels, sample
  * after sample goes round, so that a machine that slows down slows all of them.
  *
@@ -44,6 +45,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static int cold;     /* arrays are out of the caches before each sample */
 static int own_time; /* processor time can be used */
 
 static double processor_time(void) {
@@ -188,10 +190,11 @@ static void run(const measurer_request *request, measurer_reply *reply) {
             if (call(request->slots[i], reply)) return;
             once = stopwatch() - start;
         }
-        calls[i] = once >= sample_seconds ? 1 : once > 1e-7 ? (uint32_t)(sample_seconds / once) + 1 : 1000;
+        calls[i] = cold || once >= sample_seconds ? 1 : once > 1e-7 ? (uint32_t)(sample_seconds / once) + 1 : 1000;
     }
     for (int enough = 0; !enough && taken < MOST_SAMPLES;) {
         for (uint32_t i = 0; i < request->count; i++) {
+            if (cold) evict_arrays(&arrays);
             const double start = stopwatch();
             for (uint32_t c = 0; c < calls[i]; c++) {
                 if (call(request->slots[i], reply)) return;
@@ -244,7 +247,7 @@ static void be_killed_first(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
+    if (argc != 4) {
         fprintf(stderr,
                 "kumiko_measurer runs candidates for the tuner of Kumiko, which starts it; it is of no use by hand.\n");
         return 2;
@@ -252,6 +255,7 @@ int main(int argc, char **argv) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the tuner may be killed at any moment */
     be_killed_first();
     kumiko_set_num_threads(atoi(argv[1]));
+    cold = atoi(argv[3]);
     kumiko_request_tiles(); /* the objects are kernels without the entries that ask */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     if (atol(argv[2]) > 0) {

@@ -5,7 +5,7 @@
  *   descriptor 3  a stream socket: requests come, each is answered by one reply
  *   descriptor 4  a sealed memory file: the task, that is, the tensors' contents and what the outputs must be
  *   descriptor 5  a page of memory, where it keeps which slot is running: what is known of one that ends the process
- *   arguments     the number of threads, and a limit on its memory in MiB (0: none)
+ *   arguments     the number of threads, a limit on its memory in MiB (0: none), and 1 when caches are to be cold, else 0
  * It says hello with an unasked reply, whose `clock_hz` is the clock it measured (0: unknown). */
 #ifndef KUMIKO_MEASURER_PROTOCOL_H
 #define KUMIKO_MEASURER_PROTOCOL_H
@@ -14,7 +14,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 5,
+    MEASURER_VERSION = 6,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480

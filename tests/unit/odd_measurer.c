@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
     int pair[2], runs = 0, hangs_at = 0;
     sscanf(name, "hangs_at_%d", &hangs_at);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (argc != 3 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 2;
+    if (argc != 4 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 2;
     if (fork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(pair[1], MEASURER_SOCKET);

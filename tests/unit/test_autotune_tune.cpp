@@ -122,6 +122,26 @@ TEST_CASE("what was best for another shape is tried early") {
     CHECK_EQ(report.records[1].parameters, best_record.parameters);
 }
 
+TEST_CASE("cold caches are another machine's times") {
+    // Half a mebibyte that is in the second cache, or comes from memory.
+    const Op op = ops::make("add", {{"n", 40000}});
+    TuneOptions options;
+    options.threads = 1;
+    options.database = fresh_file("cold.db");
+    options.trial_seconds = 0.02;
+    options.trials = 1;
+    const Record warm = tune(op, Machine::host(), CpuTarget::host(), options);
+    options.cold = true;
+    TuneReport report;
+    const Record cold = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.known == 0);
+    CHECK(cold.seconds() > 1.2 * warm.seconds());
+    BestOptions wanted{.threads = 1, .cold = true};
+    CHECK(best(op, Machine::host(), options.database, wanted)->seconds() == cold.seconds());
+    wanted.cold = false;
+    CHECK(best(op, Machine::host(), options.database, wanted)->seconds() == warm.seconds());
+}
+
 TEST_CASE("a session ends when it is told to, with the best so far") {
     Op op = ops::matmul(Float(32), 32, 32, 32);
     auto space = blocks(op);
