@@ -5,6 +5,7 @@
 #include "autotune/work.h"
 #include "support/duration.h"
 #include "support/hash.h"
+#include "targets/cpu/crash_guard.h"
 #include "targets/cpu/object.h"
 #include "targets/lower/lower.h"
 
@@ -84,7 +85,7 @@ void build_candidate(const Space &space, const CpuTarget &target, Candidate &can
         }
         CodegenOptions codegen;
         codegen.target = target;
-        candidate.object = compile_object({*candidate.nest}, codegen).bytes;
+        survive_crashes([&] { candidate.object = compile_object({*candidate.nest}, codegen).bytes; });
         candidate.symbol = "kumiko_candidate_packed";
     });
     candidate.nest.reset();
