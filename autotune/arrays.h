@@ -24,14 +24,14 @@ struct JudgedArrays {
 // An op that takes longer to evaluate is checked on a sample.
 constexpr double longest_reference = 10;
 
-// Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
-// are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic implies. Throws UserError when the op
-// cannot be evaluated on any of the inputs tried, and when the arrays would take more than three quarters of the machine's memory.
-//
 // Throws UserError where tuning the op would take more than three quarters of this machine's memory for arrays, as far as that can be
 // said before it is known how results are checked.
 void require_memory(const Op &op, const Sizes &sizes);
 
+// Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
+// are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic implies. Throws UserError when the op
+// cannot be evaluated on any of the inputs tried, and when the arrays would take more than three quarters of the machine's memory.
+//
 // Where evaluating the op would take more than `longest` seconds, as its operations count, 32 to 512 elements are evaluated, each alone:
 // the corners of the outputs, and others at random, spread over every axis. Not of ops whose single elements take almost all there is,
 // whose indices data decide, or which call extern functions or update arrays: they are evaluated as a whole, however long it takes.

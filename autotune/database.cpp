@@ -45,6 +45,7 @@ struct Database::Contents {
     int version = database_format_version; // of the file
     bool writing = false, reading = false;
     std::optional<std::pair<dev_t, ino_t>> file; // of one that is written and has a name
+    std::string place;                           // its, wherever the program goes
 
     // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way. Within
     // another, f is part of that.
@@ -73,7 +74,7 @@ struct Database::Contents {
     // What is written to a file without a name is lost.
     void require_in_place() const {
         struct stat now {};
-        if (file && (stat(connection.path.c_str(), &now) != 0 || std::pair(now.st_dev, now.st_ino) != *file))
+        if (file && (stat(place.c_str(), &now) != 0 || std::pair(now.st_dev, now.st_ino) != *file))
             throw UserError("the tuning database " + connection.path +
                             " was removed or replaced by another while it was in use; what it held before is in "
                             "what was moved away, if anything, and the same command begins another");
@@ -168,7 +169,7 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
     c.run("PRAGMA foreign_keys = ON");
     contents_->make_current();
     if (struct stat now{}; path != ":memory:" && stat(path.c_str(), &now) == 0)
-        contents_->file = {now.st_dev, now.st_ino};
+        contents_->file = {now.st_dev, now.st_ino}, contents_->place = std::filesystem::absolute(path).string();
 }
 
 Database::~Database() = default;

@@ -160,7 +160,10 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     Measured first = measurer_->load(0, candidate.object, candidate.symbol, timeout(best));
     if (first.outcome != Outcome::Ok) return first;
     // Far behind: one call says enough.
-    if (first.timings[0].least > 4 * best + 0.02) return first;
+    if (first.timings[0].least > 4 * best + 0.02) {
+        accept(first, least_possible());
+        return first;
+    }
     const bool paired = anchor_ready(best);
     Measurer::RunOptions run;
     run.budget = options_.trial_seconds;

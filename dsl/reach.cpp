@@ -88,6 +88,8 @@ private:
     void need_elements(const Call *read, size_t d, const Axis &axis) {
         const Expr nothing = no_iteration(stage_);
         if (nothing.defined() && is_const_one(nothing)) return;
+        const Interval range = range_of(simplified(read->args[d]), scope_);
+        if (range.is_bounded() && is_const_one(simplify(range.min >= 0 && range.max < axis.extent()))) return;
         std::set<std::string> sizes = variables_of(read->args[d]);
         sizes.merge(variables_of(axis.extent()));
         for (const std::string &size : sizes) {

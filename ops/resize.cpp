@@ -46,7 +46,7 @@ void check(const char *op, const char *what, const Expr &in, const Expr &out) {
     if (n && m && 4 * (*n + 1) * *m > INT32_MAX)
         throw UserError(
             fmt::format("{}: the {}s {} and {} make coordinates beyond 32 bits; legal is a product below {}", op, what,
-                        *n, *m, INT32_MAX / 8));
+                        *n, *m, INT32_MAX / 4));
 }
 
 // What `check` asks of numbers, of sizes that come with the arrays.
@@ -55,7 +55,7 @@ std::vector<Requirement> required(const Expr &H, const Expr &OH, const Expr &W, 
     const auto below = [&](const char *what, const Expr &in, const Expr &out) {
         if (as_const_int(in) && as_const_int(out)) return;
         all.push_back({simplify(in < INT32_MAX / 4 / Halide::max(out, 1)),
-                       fmt::format("{}s whose coordinates are of 32 bits: a product below {}", what, INT32_MAX / 8)});
+                       fmt::format("{}s whose coordinates are of 32 bits: a product below {}", what, INT32_MAX / 4)});
     };
     below("height", H, OH);
     below("width", W, OW);

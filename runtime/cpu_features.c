@@ -54,6 +54,12 @@ static uint64_t closed(uint64_t set) {
                           kumiko_cpu_feature("avx512f");
     if (!(set & kumiko_cpu_feature("avx"))) set &= ~all_with(WITH_AVX);
     if ((set & wide) != wide) set &= ~all_with(WITH_AVX512);
+    if (!(set & kumiko_cpu_feature("avx512bw")))
+        set &=
+            ~(kumiko_cpu_feature("avx512bf16") | kumiko_cpu_feature("avx512vbmi") | kumiko_cpu_feature("avx512vbmi2") |
+              kumiko_cpu_feature("avx512bitalg") | kumiko_cpu_feature("avx512fp16"));
+    if (!(set & kumiko_cpu_feature("avx512dq")) || !(set & kumiko_cpu_feature("avx512vl")))
+        set &= ~kumiko_cpu_feature("avx512fp16");
     if (!(set & kumiko_cpu_feature("amx-tile"))) set &= ~all_with(WITH_TILES);
     return set;
 }

@@ -47,13 +47,16 @@ double Progress::seconds_left() const {
 }
 
 // What a line of the terminal has room for; in the last column some of them begin another.
+size_t Progress::room() const {
+    const int columns = columns_ ? columns_() : 0;
+    return columns <= 0 ? std::string::npos : static_cast<size_t>(std::max(1, columns - 1));
+}
+
 std::string Progress::fitting() const {
     std::string text = state(true);
-    const int columns = columns_ ? columns_() : 0;
-    if (columns <= 0) return text;
-    const auto room = static_cast<size_t>(std::max(1, columns - 1));
-    if (characters_in(text) > room) text = state(false);
-    while (characters_in(text) > room) {
+    const size_t most = room();
+    if (characters_in(text) > most) text = state(false);
+    while (characters_in(text) > most) {
         while ((text.back() & 0xc0) == 0x80) text.pop_back();
         text.pop_back();
     }
@@ -87,7 +90,8 @@ void Progress::draw() {
     if (style_ == ProgressStyle::Bar) {
         std::string text = fitting();
         const size_t width = characters_in(text);
-        if (width < drawn_width_) text += std::string(drawn_width_ - width, ' '); // wipes the longer line before
+        const size_t before = std::min(drawn_width_, room());
+        if (width < before) text += std::string(before - width, ' '); // wipes the longer line before
         out_ << '\r' << text << (finished_ ? "\n" : "") << std::flush;
         drawn_width_ = width;
     } else {
@@ -110,7 +114,7 @@ void Progress::update(int64_t done, const std::string &note) {
 void Progress::line(const std::string &text) {
     if (style_ == ProgressStyle::Quiet) return;
     if (style_ == ProgressStyle::Bar && drawn_width_ > 0) {
-        out_ << '\r' << std::string(drawn_width_, ' ') << '\r';
+        out_ << '\r' << std::string(std::min(drawn_width_, room()), ' ') << '\r';
         drawn_width_ = 0;
     }
     out_ << text << "\n" << std::flush;

@@ -50,6 +50,7 @@ public:
 private:
     std::string state(bool bar) const;
     std::string fitting() const;
+    size_t room() const; // characters of a line
     void draw();
 
     std::ostream &out_;

@@ -64,7 +64,7 @@ static void evict(const uint8_t *data, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += 64) __asm__ volatile("dc civac, %0" : : "r"(data + at) : "memory");
     __asm__ volatile("dsb sy" : : : "memory");
 }
-#else /* by what is read instead, twice what caches hold */
+#else /* by other memory, of more than most caches hold */
 static void evict(const uint8_t *data, uint64_t bytes) {
     enum { OTHER = 128 << 20 };
     static uint8_t *other;

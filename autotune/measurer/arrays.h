@@ -14,7 +14,7 @@ typedef struct {
     void **pointers; /* what kernels are called with */
 } measurer_arrays;
 
-/* Maps the task file and fills inputs. Returns 0, or 1 with the cause in `text`. */
+/* Maps the task file and fills inputs. Returns 0, or another number with the cause in `text`. */
 int open_arrays(int descriptor, measurer_arrays *arrays, char *text, size_t text_bytes);
 /* Takes the arrays out of the caches, as if others had used these since the last call. */
 void evict_arrays(const measurer_arrays *arrays);

@@ -141,10 +141,10 @@ CpuTarget CpuTarget::host() {
     const uint64_t have = kumiko_cpu_features();
     const bool x86 = target.architecture() == "x86_64";
     for (const std::string &name : known_features(target.architecture())) {
-        if (have & kumiko_cpu_feature(name.c_str())) {
-            features[name] = true; // a hook may know of more
-            continue;
-        }
+        if (have & kumiko_cpu_feature(name.c_str())) features[name] = true; // a hook may know of more
+    }
+    for (const std::string &name : known_features(target.architecture())) {
+        if (have & kumiko_cpu_feature(name.c_str())) continue;
         if (x86) llvm::X86::updateImpliedFeatures(name, false, features); // and what rests on it
         features[name] = false;
     }

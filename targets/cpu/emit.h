@@ -22,7 +22,7 @@ namespace kumiko {
 
 using Emitter = std::function<llvm::Value *(llvm::IRBuilder<> &, const std::vector<llvm::Value *> &args)>;
 
-// An instruction in memory whose operands may also stay in registers of their own kind, from one such instruction to the next: how they
+// An instruction in memory on tiles of 16 rows, whose operands may also stay in registers of their own kind, from one such instruction to the next: how they
 // come, how c + a · b is made of them, how c leaves. `row`: the distance of rows in bytes. Code generation then reads operands that
 // neighbouring instructions share once, and keeps sums in registers while a loop adds to them (tiles.cpp).
 struct TileEmitter {

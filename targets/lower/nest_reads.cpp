@@ -1,5 +1,6 @@
 // What the expressions of a stage read, and the regions that are needed for them.
 #include "dsl/reads.h"
+#include "schedules/linear.h"
 #include "schedules/online.h"
 #include "targets/lower/nest_builder.h"
 
@@ -92,8 +93,8 @@ Region NestBuilder::anywhere(const StageState &s) const {
     return r;
 }
 
-// With reads of padding that is kept in memory, at an index of which the stage's loops tell nothing, moved to what `anywhere` keeps: all
-// elements beyond one end of an axis are the same.
+// With reads of padding that is kept in memory, at an index of which the stage's loops may tell nothing, moved to what `anywhere` keeps: all
+// elements beyond one end of an axis are the same. Of sums of axes, each times a number, loops always tell.
 Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
     Bounds scope;
     for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
@@ -105,8 +106,12 @@ Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
         std::vector<Expr> args = read->args;
         bool moved = false;
         for (size_t d = 0; d < args.size(); d++) {
-            if (!read_beyond(*s, d) || index_range(args[d], scope)) continue;
+            if (!read_beyond(*s, d)) continue;
             const Region all = anywhere(*s);
+            const auto range = index_range(args[d], scope);
+            if (range && (LinearSum().add(simplify(args[d]), 1) ||
+                          can_prove(range->min >= all.min[d] && range->max < all.end(d))))
+                continue;
             args[d] = max(min(args[d], simplify_index(all.end(d) - 1, bounds_)), all.min[d]);
             moved = true;
         }

@@ -175,10 +175,9 @@ private:
             if (!is_const_zero(l->min)) return Stmt();
             std::erase(around, l);
         }
-        for (const For *l : around) {
-            if (!as_const_int(l->extent)) return Stmt();
-            bounds_.push(l->name, Interval(l->min, simplify(l->min + l->extent - 1)));
-        }
+        if (!std::all_of(around.begin(), around.end(), [](const For *l) { return as_const_int(l->extent); }))
+            return Stmt();
+        for (const For *l : around) bounds_.push(l->name, Interval(l->min, simplify(l->min + l->extent - 1)));
         Stmt result;
         for (const Instruction *i : l_.state.instructions->available_on(*l_.state.machine)) {
             if (result.defined() || i->in_memory || i->placed || !i->ranges.empty() ||

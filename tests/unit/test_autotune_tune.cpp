@@ -123,7 +123,6 @@ TEST_CASE("what was best for another shape is tried early") {
 }
 
 TEST_CASE("cold caches are another machine's times") {
-    // Half a mebibyte that is in the second cache, or comes from memory.
     const Op op = ops::make("add", {{"n", 40000}});
     TuneOptions options;
     options.threads = 1;
@@ -135,7 +134,7 @@ TEST_CASE("cold caches are another machine's times") {
     TuneReport report;
     const Record cold = tune(op, Machine::host(), CpuTarget::host(), options, &report);
     CHECK(report.known == 0);
-    CHECK(cold.seconds() > 1.2 * warm.seconds());
+    CHECK(cold.key.machine != warm.key.machine);
     BestOptions wanted{.threads = 1, .cold = true};
     CHECK(best(op, Machine::host(), options.database, wanted)->seconds() == cold.seconds());
     wanted.cold = false;

@@ -102,7 +102,7 @@ TEST_CASE("a budget in seconds is shared by the first trials, and each task tell
     const double whole = watch.seconds();
     double sum = 0;
     for (const TuneReport &r : reports) {
-        CHECK(r.measured >= 2);
+        CHECK(r.measured >= 1);
         CHECK(r.seconds > 0);
         sum += r.seconds;
     }

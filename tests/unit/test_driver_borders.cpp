@@ -48,6 +48,7 @@ TEST_CASE("padding is read at an index that data decide, or that has no bounds")
         check_placed(P, {X, where}, where(x) * 3 - 1);
         check_placed(P, {X, where}, where(x) + x);
         check_placed(P, {X}, Element((x ^ 5) - 4));
+        check_placed(P, {X}, Element((x & -3) - 2)); // known of all x, and not of a block
     }
 }
 

@@ -182,3 +182,14 @@ TEST_CASE("tile registers are asked for once, and there only where they are gran
     if (CpuTarget::host().architecture() == "x86_64")
         CHECK(granted == ((kumiko_cpu_features() & kumiko_cpu_feature("amx-tile")) != 0));
 }
+
+TEST_CASE("what rests on a feature that a hook takes away is not there") {
+    kumiko_set_cpu_features([](uint64_t detected) { return detected & ~kumiko_cpu_feature("avx512bw"); });
+    const CpuTarget host = CpuTarget::host();
+    CHECK_FALSE(host.has("avx512bw"));
+    CHECK_FALSE(host.has("avx512bf16"));
+    CHECK_FALSE(host.has("avx512vbmi"));
+    const Op op = ops::matmul(bf16, 32, 32, 64);
+    check_runs(default_schedule(op, Machine::host()));
+    kumiko_set_cpu_features(nullptr);
+}
