@@ -218,8 +218,8 @@ static int ensure_workers(int threads) {
         pool.fork_handlers_set = 1;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     }
-    sigset_t all,
-        old; /* the program's signals go to the program's own threads, but for faults, which are of who causes them */
+    /* The program's signals go to the program's own threads, but for faults, which are of who causes them. */
+    sigset_t all, old;
     sigfillset(&all);
     const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
