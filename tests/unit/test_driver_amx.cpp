@@ -1,11 +1,10 @@
 // Code for AMX, run: by the processor where it has AMX, elsewhere instruction by instruction by an emulator, which also counts.
 // Sanitized: --test-case=products*
 #include "driver/target.h"
-#include "ops/ops.h"
 #include "runtime/kumiko_runtime.h"
-#include "schedules/library/matmul.h"
 #include "tests/unit/amx_emulator.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/tile_products.h"
 
 using namespace kumiko;
 
@@ -28,36 +27,15 @@ public:
     const bool real = kumiko_request_tiles() == 1; // then nothing is emulated, and nothing counted
 };
 
-struct Kind {
-    const char *name;
-    Type a, b;
-};
-const std::vector<Kind> kinds = {{"amx.tdpbf16ps", bf16, bf16},
-                                 {"amx.tdpbssd", i8, i8},
-                                 {"amx.tdpbsud", i8, u8},
-                                 {"amx.tdpbusd", u8, i8},
-                                 {"amx.tdpbuud", u8, u8}};
-
-Op product(Type a, Type b, const Expr &m, const Expr &n, const Expr &k, ops::MatmulOptions o = {}) {
-    o.b_type = b;
-    return ops::matmul(a, m, n, k, o);
-}
-
 Schedule tiled(const Op &op, const std::string &way, const std::string &parallel = "none") {
-    const Machine machine = Machine::host();
-    library::MatmulParameters p = library::matmul_parameters(op, machine);
-    CHECK(std::string(p.multiply) == way);
-    for (const char *each : {"none", "rows", "columns"}) {
-        if (parallel == each) p.parallel = Choice(each, {"none", "rows", "columns"});
-    }
-    return library::schedule_matmul(op, machine, p);
+    return kumiko::tiled(op, Machine::host(), way, parallel);
 }
 
 } // namespace
 
 TEST_CASE("products of tiles are the formula's") {
     WithAmx amx;
-    for (const Kind &kind : kinds) {
+    for (const TileKind &kind : tile_kinds) {
         for (const auto &[m, n, k] : {std::tuple(32, 32, 64), std::tuple(48, 16, 128), std::tuple(33, 50, 150),
                                       std::tuple(16, 16, 64), std::tuple(70, 100, 65), std::tuple(64, 96, 192)}) {
             const Op op = product(kind.a, kind.b, m, n, k);

@@ -3,11 +3,10 @@
 // Sanitized: --test-case=*refused,*whole*reduction
 #include "driver/target.h"
 #include "machine/instruction.h"
-#include "ops/ops.h"
-#include "schedules/library/matmul.h"
 #include "targets/cpu/emit.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/tile_products.h"
 
 using namespace kumiko;
 
@@ -17,21 +16,6 @@ const Machine &amx() {
     static const Machine machine = Machine::named("x86-64-amx");
     return machine;
 }
-
-Op product(Type a, Type b, const Expr &m, const Expr &n, const Expr &k, ops::MatmulOptions o = {}) {
-    o.b_type = b;
-    return ops::matmul(a, m, n, k, o);
-}
-
-struct Kind {
-    const char *name;
-    Type a, b;
-};
-const std::vector<Kind> kinds = {{"amx.tdpbf16ps", bf16, bf16},
-                                 {"amx.tdpbssd", i8, i8},
-                                 {"amx.tdpbsud", i8, u8},
-                                 {"amx.tdpbusd", u8, i8},
-                                 {"amx.tdpbuud", u8, u8}};
 
 float widened(uint16_t bits) {
     const uint32_t word = uint32_t(bits) << 16;
@@ -111,18 +95,13 @@ CompileOptions emulated() {
 }
 
 Schedule tiled(const Op &op, const std::string &way, const std::string &parallel = "none") {
-    library::MatmulParameters p = library::matmul_parameters(op, amx());
-    CHECK(std::string(p.multiply) == way);
-    for (const char *each : {"none", "rows", "columns"}) {
-        if (parallel == each) p.parallel = Choice(each, {"none", "rows", "columns"});
-    }
-    return library::schedule_matmul(op, amx(), p);
+    return kumiko::tiled(op, amx(), way, parallel);
 }
 
 } // namespace
 
 TEST_CASE("the meaning of the tiles' products is theirs") {
-    for (const Kind &kind : kinds) {
+    for (const TileKind &kind : tile_kinds) {
         const Instruction &i = InstructionSet::builtin().get(kind.name);
         INFO(i.name);
         CHECK(i.operations() == 2.0 * 16 * 16 * (kind.a == bf16 ? 32 : 64));
@@ -168,7 +147,7 @@ TEST_CASE("the meaning of the tiles' products is theirs") {
 }
 
 TEST_CASE("the library's products hand the right tiles to the instruction") {
-    for (const Kind &kind : kinds) {
+    for (const TileKind &kind : tile_kinds) {
         for (const auto &[m, n, k] : {std::tuple(32, 32, 64), std::tuple(48, 16, 128), std::tuple(33, 50, 150),
                                       std::tuple(16, 16, 64), std::tuple(70, 100, 65)}) {
             const Op op = product(kind.a, kind.b, m, n, k);
@@ -205,7 +184,7 @@ TEST_CASE("batches, transposes, fused ends, sizes at run time, threads") {
 TEST_CASE("the code for a processor with AMX multiplies tiles") {
     CodegenOptions options;
     options.target = CpuTarget::level("x86-64-amx");
-    for (const Kind &kind : kinds) {
+    for (const TileKind &kind : tile_kinds) {
         const std::string text =
             compile_assembly({lower(tiled(product(kind.a, kind.b, 64, 64, 128), kind.name))}, options);
         INFO(text);
@@ -316,7 +295,7 @@ TEST_CASE("a schedule with instructions that the target lacks is refused") {
 
 TEST_CASE("products of tiles run where AMX is") {
     const Machine host = Machine::host();
-    for (const Kind &kind : kinds) {
+    for (const TileKind &kind : tile_kinds) {
         if (!InstructionSet::builtin().get(kind.name).available_on(host)) {
             MESSAGE("this processor has no ", std::string(kind.name), ": its code is looked at only");
             continue;
