@@ -24,6 +24,13 @@ int64_t dense_bytes(const Stage &stage, int64_t vector) {
     return *constant_extent(stage.axes.back()) * bytes % unit == 0 ? elements * bytes : 0;
 }
 
+int64_t dense_bytes(const Op &op, const Machine &machine) {
+    int64_t all = 0;
+    for (const std::string &name : op.outputs())
+        all += dense_bytes(op.stage(name), std::max<int64_t>(1, machine.vector_bits / 8));
+    return all;
+}
+
 bool in_vectors(const StageState &s) {
     return std::any_of(s.order.begin(), s.order.end(),
                        [&](const std::string &l) { return s.loop(l).kind == LoopKind::Vectorized; });
@@ -31,22 +38,19 @@ bool in_vectors(const StageState &s) {
 
 } // namespace
 
-void stream_large_outputs(Schedule &s) {
+bool outputs_exceed_caches(const Op &op, const Machine &machine) {
     int64_t last = 0;
-    for (const char *level : {"L2", "L3"}) last = std::max(last, cache_bytes(s.machine(), level, 0));
-    if (last == 0 || !s.op().sizes().empty()) return;
-    int64_t all = 0;
-    std::vector<std::string> large;
+    for (const char *level : {"L2", "L3"}) last = std::max(last, cache_bytes(machine, level, 0));
+    return last > 0 && op.sizes().empty() && 2 * dense_bytes(op, machine) > last; // what it reads takes the caches too
+}
+
+void stream_large_outputs(Schedule &s) {
+    if (!outputs_exceed_caches(s.op(), s.machine())) return;
     for (const std::string &name : s.op().outputs()) {
         const StageState &o = s.state().stage(name);
-        const int64_t bytes = dense_bytes(o.def, std::max<int64_t>(1, s.machine().vector_bits / 8));
-        all += bytes;
-        if (bytes && !o.def.is_reduction() && o.finished_by.empty() && scanned_axis(o.def).empty() && in_vectors(o) &&
-            s.state().readers(name).empty())
-            large.push_back(name);
-    }
-    for (const std::string &name : large) {
-        if (2 * all > last) s.stage(name).stream(); // what it reads takes the caches too
+        if (dense_bytes(o.def, std::max<int64_t>(1, s.machine().vector_bits / 8)) && !o.def.is_reduction() &&
+            o.finished_by.empty() && scanned_axis(o.def).empty() && in_vectors(o) && s.state().readers(name).empty())
+            s.stage(name).stream();
     }
 }
 

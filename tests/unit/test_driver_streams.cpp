@@ -55,6 +55,19 @@ TEST_CASE("every point of the transposes' space computes the same") {
     for (int n = 0; n < 12; n++) check_runs(space->schedule(space->sample(random)));
 }
 
+TEST_CASE("the farther rows lie apart by a power of two, the fewer of them a transpose writes at a time") {
+    const Machine machine = Machine::named("x86-64-avx2");
+    const auto rows = [&](const Op &op) {
+        const Schedule s = scheduled(op);
+        const Expr steps = s.state().stage("Y").loop("j.o.i").extent; // of eight columns each
+        return 8 * *Halide::Internal::as_const_int(steps);
+    };
+    CHECK(rows(ops::transpose(f32, 250, 250)) == 64);
+    CHECK(rows(ops::transpose(f32, 256, 256)) == 32);    // 1 KiB: four lines to a way of the first cache
+    CHECK(rows(ops::transpose(f32, 1024, 1024)) == 16);  // 4 KiB: one
+    CHECK(rows(ops::transpose(f32, 4096, 4096)) == 256); // past the caches
+}
+
 TEST_CASE("rows are read as they lie, and no load gathers") {
     const std::string text = llvm_of(scheduled(ops::transpose(f32, 64, 64)));
     CHECK(!contains(text, "masked.gather"));
