@@ -1,15 +1,8 @@
 #include "driver/runtime_objects.h"
 
-// The assembler copies the files into this object's read-only data.
-#define EMBED(part)                                                                                                    \
-    asm(".section .rodata\n"                                                                                           \
-        ".balign 16\n"                                                                                                 \
-        "kumiko_embedded_" #part "_begin:\n"                                                                           \
-        ".incbin \"" KUMIKO_EMBEDDED "/" #part ".o\"\n"                                                                \
-        "kumiko_embedded_" #part "_end:\n"                                                                             \
-        ".previous\n");                                                                                                \
-    extern "C" __attribute__((visibility("hidden"))) const char kumiko_embedded_##part##_begin[],                      \
-        kumiko_embedded_##part##_end[];
+#include "support/embedded.h"
+
+#define EMBED(part) KUMIKO_EMBEDDED_FILE(kumiko_embedded_##part, KUMIKO_EMBEDDED "/" #part ".o")
 
 EMBED(errors)
 EMBED(cpu_features)
@@ -23,10 +16,10 @@ const std::vector<RuntimeObject> &runtime_objects() {
         return std::string_view(begin, static_cast<size_t>(end - begin));
     };
     static const std::vector<RuntimeObject> all = {
-        {"errors.o", bytes(kumiko_embedded_errors_begin, kumiko_embedded_errors_end)},
-        {"cpu_features.o", bytes(kumiko_embedded_cpu_features_begin, kumiko_embedded_cpu_features_end)},
-        {"memory.o", bytes(kumiko_embedded_memory_begin, kumiko_embedded_memory_end)},
-        {"threads.o", bytes(kumiko_embedded_threads_begin, kumiko_embedded_threads_end)},
+        {"errors.o", bytes(kumiko_embedded_errors, kumiko_embedded_errors_end)},
+        {"cpu_features.o", bytes(kumiko_embedded_cpu_features, kumiko_embedded_cpu_features_end)},
+        {"memory.o", bytes(kumiko_embedded_memory, kumiko_embedded_memory_end)},
+        {"threads.o", bytes(kumiko_embedded_threads, kumiko_embedded_threads_end)},
     };
     return all;
 }

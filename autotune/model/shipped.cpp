@@ -1,23 +1,11 @@
 #include "autotune/features/chip_features.h"
 #include "autotune/features/feature_sets.h"
 #include "autotune/model/cost_model.h"
+#include "support/embedded.h"
 #include "support/error.h"
 
-// A file's bytes, between two symbols.
-#define KUMIKO_SHIPPED(name, file)                                                                                     \
-    asm(".pushsection .rodata\n"                                                                                       \
-        ".balign 16\n" #name ":\n"                                                                                     \
-        ".incbin \"" file "\"\n" #name "_end:\n"                                                                       \
-        ".byte 0\n"                                                                                                    \
-        ".globl " #name "\n"                                                                                           \
-        ".globl " #name "_end\n"                                                                                       \
-        ".hidden " #name "\n"                                                                                          \
-        ".hidden " #name "_end\n"                                                                                      \
-        ".popsection\n");                                                                                              \
-    extern "C" const char name[], name##_end[];
-
-KUMIKO_SHIPPED(kumiko_shipped_cost_model, KUMIKO_COST_MODEL)
-KUMIKO_SHIPPED(kumiko_shipped_chip_cost_model, KUMIKO_CHIP_COST_MODEL)
+KUMIKO_EMBEDDED_FILE(kumiko_shipped_cost_model, KUMIKO_COST_MODEL)
+KUMIKO_EMBEDDED_FILE(kumiko_shipped_chip_cost_model, KUMIKO_CHIP_COST_MODEL)
 
 namespace kumiko {
 
