@@ -18,6 +18,7 @@
 #include "schedules/library/conv.h"
 #include "schedules/library/conv_filters.h"
 #include "schedules/library/depthwise.h"
+#include "schedules/library/depthwise_last.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
@@ -64,6 +65,10 @@ std::string against_depthwise(const Op &, const Machine &machine, const Depthwis
     return p.order.is("taps") ? against_spills(p.image_rows, machine) : "";
 }
 
+std::string against_depthwise_last(const Op &, const Machine &machine, const DepthwiseLastParameters &p) {
+    return against_spills(p.pixels * p.vectors, machine);
+}
+
 // What the chip's planner would refuse, as far as the estimate of cycles knows it.
 std::string against_cycles(double cycles) { return std::isfinite(cycles) ? "" : "more than the chip's memories hold"; }
 
@@ -93,6 +98,9 @@ const std::vector<LibraryTemplate> &templates() {
                                         matmul_parameters, schedule_matmul, against_matmul),
         make_template<DepthwiseParameters>("depthwise", "convolutions of each channel, in vectors along rows",
                                            is_depthwise, depthwise_parameters, schedule_depthwise, against_depthwise),
+        make_template<DepthwiseLastParameters>("depthwise_last", "convolutions of each channel, in vectors of channels",
+                                               is_depthwise_last, depthwise_last_parameters, schedule_depthwise_last,
+                                               against_depthwise_last),
         make_template<ConvFiltersParameters>("conv_filters", "direct convolutions in vectors of filters",
                                              is_conv_by_filters, conv_filters_parameters, schedule_conv_filters,
                                              against_conv_filters),

@@ -276,6 +276,35 @@ TEST_CASE("depthwise convolutions in vectors along rows") {
     for (const int w : {2, 9, 30}) check_op(any, "depthwise", true, {{"C", 3}, {"H", 11}, {"W", w}});
 }
 
+TEST_CASE("depthwise convolutions in vectors of channels") {
+    const auto last = [](ops::Conv2dOptions o) {
+        o.layout = ops::ImageLayout::NHWC;
+        return o;
+    };
+    for (const int stride : {1, 2, 3}) {
+        for (const int side : {2, 5, 7, 14, 19, 33}) {
+            for (const int channels : {3, 16, 40}) {
+                const Op op = ops::depthwise_conv2d(f32, 1, channels, side, side + 1, 3, 3,
+                                                    last(ops::Conv2dOptions().stride(stride).padding(1)));
+                CHECK_EQ(library::find_template(op)->name, "depthwise_last");
+                check_op(op, "depthwise_last", true, {}, 2);
+            }
+        }
+    }
+    ops::Conv2dOptions fused;
+    fused.bias = true, fused.activation = "relu";
+    check_op(ops::depthwise_conv2d(f32, 2, 35, 16, 40, 5, 5, last(fused.padding(2).stride(2))), "depthwise_last", true,
+             {}, 6);
+    check_op(ops::depthwise_conv2d(f64, 1, 24, 15, 17, 3, 3, last(ops::Conv2dOptions().stride(2))), "depthwise_last");
+    check_op(ops::depthwise_conv2d(i8, 1, 70, 15, 37, 3, 3, last(ops::Conv2dOptions().padding(1).stride(2))),
+             "depthwise_last");
+    check_op(ops::depthwise_conv2d(f32, 1, 48, 15, 17, 3, 3, last(ops::Conv2dOptions().padding(2).dilation(2))),
+             "depthwise_last");
+    const Op any =
+        ops::depthwise_conv2d(f32, 1, Size("C"), Size("H"), Size("W"), 3, 3, last(ops::Conv2dOptions().padding(1)));
+    for (const int c : {2, 20, 48}) check_op(any, "depthwise_last", true, {{"C", c}, {"H", 11}, {"W", 9}});
+}
+
 TEST_CASE("matrices of a few rows or columns, transposed") {
     for (const Type t : {Float(32), Int(8), Float(64)}) {
         for (const int few : {2, 3}) {
