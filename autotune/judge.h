@@ -43,7 +43,8 @@ public:
     virtual std::vector<Verdict> cancel() = 0;
     // What becomes of each of at most 16 candidates when they are measured in turns, so that what differs is the candidates and not
     // the hour; nothing is under way meanwhile. One that fails, though it was good before, is left out, and the others are compared
-    // without it. Good ones have no timings where they could not be compared: `over` (null: never) said so before the end.
+    // without it; of a hang who does not end a call in its own time. Good ones have no timings where they could not be compared: `over`
+    // (null: never) said so before the end, or all together took far longer than `seconds`.
     virtual std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                           const std::function<bool()> &over) = 0;
     // How many candidates under way keep it busy.

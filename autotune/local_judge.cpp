@@ -261,12 +261,14 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
         Measurer::RunOptions run;
         run.budget = seconds;
         run.tight = 0;
-        // Of those that are known to be good some ten calls, however busy the machine is.
-        run.timeout = 2 * seconds + std::min(static_cast<double>(slots.size()) * 12 * timeout(best), 10 + 200 * once);
+        run.call_timeout = options_.timeout;
+        // Of those that are known to be good some ten calls, however busy the machine is, and of one that hangs.
+        run.timeout = 2 * seconds + options_.timeout +
+                      std::min(static_cast<double>(slots.size()) * 12 * timeout(best), 200 * once);
         const Measured result = measurer_->run(slots, run);
         if (over && over()) return results;
         if (result.outcome != Outcome::Ok) {
-            // Who ended the process is not known where it wrote over that.
+            // No one where all together took too long; not known where who ended the process wrote over that.
             if (std::find(slots.begin(), slots.end(), result.slot) == slots.end()) return results;
             results[result.slot].outcome = result.outcome, results[result.slot].reason = result.reason;
             continue;

@@ -86,6 +86,22 @@ Io receive_all(int socket, void *data, size_t bytes, const Stopwatch &watch, dou
     });
 }
 
+// Tells, looked at now and then, whether the call that runs has taken longer than it may.
+class CallWatch {
+public:
+    CallWatch(const measurer_page &page, double timeout) : page_(page), timeout_(timeout), seen_(page.calls) {}
+    bool over() {
+        if (const uint32_t calls = page_.calls; calls != seen_) seen_ = calls, since_.restart();
+        return seen_ % 2 == 1 && since_.seconds() > timeout_;
+    }
+
+private:
+    const measurer_page &page_;
+    const double timeout_;
+    uint32_t seen_;
+    Stopwatch since_;
+};
+
 // A descriptor above those that the child is given, so that placing one does not overwrite another.
 int moved_up(int descriptor) {
     const int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 16);
@@ -164,6 +180,7 @@ void Measurer::close_page() {
 }
 
 void Measurer::start() {
+    static_cast<measurer_page *>(page_)->calls = 0; // the one before may have died in a call
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         throw UserError(std::string("cannot make a socket: ") + std::strerror(errno));
@@ -259,16 +276,28 @@ Measured Measurer::lost(bool timed_out, double timeout) {
     return result;
 }
 
-Measured Measurer::exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n) {
+Measured Measurer::exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n,
+                            double call_timeout) {
     if (process_ == 0) start();
-    static_cast<measurer_page *>(page_)->running = slots;
+    measurer_page &page = *static_cast<measurer_page *>(page_);
+    page.running = slots;
+    bool call_over = false;
+    CallWatch call(page, call_timeout);
+    Over over = over_;
+    if (call_timeout > 0) over = [&] { return (call_over = call.over()) || (over_ && over_()); };
     const Stopwatch watch;
     measurer_reply reply;
-    Io io = send_all(socket_, request, bytes, watch, timeout, over_);
-    if (io == Io::Done && object) io = send_all(socket_, object->data(), object->size(), watch, timeout, over_);
-    if (io == Io::Done) io = receive_all(socket_, &reply, sizeof reply, watch, timeout, over_);
-    cut_short_ = io == Io::Over;
-    if (io != Io::Done) return lost(io == Io::TimedOut || io == Io::Over, timeout);
+    Io io = send_all(socket_, request, bytes, watch, timeout, over);
+    if (io == Io::Done && object) io = send_all(socket_, object->data(), object->size(), watch, timeout, over);
+    if (io == Io::Done) io = receive_all(socket_, &reply, sizeof reply, watch, timeout, over);
+    cut_short_ = io == Io::Over && !call_over;
+    if (call_over) return lost(true, call_timeout);
+    if (io == Io::Closed) return lost(false, timeout);
+    if (io != Io::Done) {
+        Measured late = lost(true, timeout);
+        if (!object) late.slot = slots; // whose turn it was took no longer than others
+        return late;
+    }
     if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's answer is garbled");
     Measured result;
     result.outcome = outcome_of(reply.status);
@@ -306,7 +335,7 @@ Measured Measurer::run(const std::vector<size_t> &which, const RunOptions &optio
     request.tight = options.tight;
     request.give_up_above = options.give_up_above;
     request.paired = options.paired;
-    return exchange(&request, sizeof request, nullptr, options.timeout, which.size());
+    return exchange(&request, sizeof request, nullptr, options.timeout, which.size(), options.call_timeout);
 }
 
 } // namespace kumiko

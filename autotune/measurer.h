@@ -40,7 +40,7 @@ struct Measured {
     Outcome outcome = Outcome::Ok;
     std::string reason;          // empty when Ok
     std::vector<Timing> timings; // one per slot
-    size_t slot = 0;             // the one that failed; Measurer::slots where that is not known
+    size_t slot = 0;             // the one that failed; Measurer::slots where that is not known, or none did
 };
 
 struct MeasurerOptions {
@@ -68,7 +68,8 @@ public:
         double budget = 0.1;      // seconds of samples, for all slots together; at least five are taken of each
         double tight = 0.01;      // stop when the median is within this part of the least
         double give_up_above = 0; // with one slot: stop after three samples when the least is above; 0: never
-        double timeout = 10;
+        double timeout = 10;      // of all together; when it ends, no slot has failed
+        double call_timeout = 0;  // of one call, which has failed when it ends; 0: as long as there is time for all
         // Of two slots, the first is timed against the second: until the error of its ratio is below `tight`; given up when
         // the ratio is above give_up_above.
         bool paired = false;
@@ -92,13 +93,14 @@ private:
     void start();
     void stop();
     void close_page();
-    Measured exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n);
+    Measured exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n,
+                      double call_timeout = 0);
     Measured lost(bool timed_out, double timeout);
 
     const MeasureTask &task_;
     MeasurerOptions options_;
     int process_ = 0, socket_ = -1, page_file_ = -1, restarts_ = -1;
-    void *page_ = nullptr; // shared with the process: which slot is running
+    void *page_ = nullptr; // shared with the process: which slot is running, and since when
     double clock_hz_ = 0;
     std::function<bool()> over_;
     bool cut_short_ = false;

@@ -115,7 +115,9 @@ static int answer(const measurer_reply *reply) {
 
 static int call(uint32_t slot, measurer_reply *reply) {
     page->running = slot;
+    page->calls++;
     const int code = ((packed_kernel)images[slot].entry)(arrays.pointers, arrays.sizes);
+    page->calls++;
     if (code == 0) return 0;
     reply->status = MEASURER_FAILED;
     reply->slot = slot;

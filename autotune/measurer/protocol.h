@@ -4,7 +4,8 @@
  * The measurer is executed with
  *   descriptor 3  a stream socket: requests come, each is answered by one reply
  *   descriptor 4  a sealed memory file: the task, that is, the tensors' contents and what the outputs must be
- *   descriptor 5  a page of memory, where it keeps which slot is running: what is known of one that ends the process
+ *   descriptor 5  a page of memory, where it keeps which slot is running and since when: what is known of one that ends the process,
+ *                or has to be ended
  *   arguments     the number of threads, a limit on its memory in MiB (0: none), and 1 when caches are to be cold, else 0
  * It says hello with an unasked reply, whose `clock_hz` is the clock it measured (0: unknown). */
 #ifndef KUMIKO_MEASURER_PROTOCOL_H
@@ -14,7 +15,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 6,
+    MEASURER_VERSION = 7,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480
@@ -23,6 +24,7 @@ enum { MEASURER_SOCKET = 3, MEASURER_TASK = 4, MEASURER_PAGE = 5 };
 
 typedef struct {
     volatile uint32_t running; /* the slot; of no one between requests: MEASURER_SLOTS */
+    volatile uint32_t calls;   /* rises as a call of a kernel begins, and as it ends: odd while one runs */
 } measurer_page;
 
 /* ---- The task file: this header, the sizes, the tensors, then data at the offsets given ---- */

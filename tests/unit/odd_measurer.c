@@ -5,7 +5,8 @@
  * and when several are compared, with the first of them among these:
  *   wrong_late         the first is wrong
  *   crashes_late       the first ends the process
- *   hangs_late         the first does not end */
+ *   hangs_late         the first does not end
+ *   slow_late          none ends soon: calls go on */
 #include "autotune/measurer/protocol.h"
 
 #include <signal.h>
@@ -24,6 +25,15 @@ static void transfer(int socket, void *data, size_t bytes, int sends) {
         if (n <= 0) exit(0);
         p += n;
         bytes -= (size_t)n;
+    }
+}
+
+/* What the page says of a machine that is far slower than it was. */
+static void crawl(measurer_page *page, uint32_t count) {
+    for (uint32_t i = 0;; i++) {
+        page->running = i % count;
+        page->calls++;
+        usleep(10000);
     }
 }
 
@@ -68,9 +78,11 @@ int main(int argc, char **argv) {
             reply.status = MEASURER_WRONG, reply.slot = 0;
             strcpy(reply.text, "wrong now and then");
         }
-        if (late && (!strcmp(name, "crashes_late") || !strcmp(name, "hangs_late"))) {
+        if (late && (!strcmp(name, "crashes_late") || !strcmp(name, "hangs_late") || !strcmp(name, "slow_late"))) {
             measurer_page *page = mmap(NULL, sizeof *page, PROT_WRITE, MAP_SHARED, MEASURER_PAGE, 0);
+            if (!strcmp(name, "slow_late")) crawl(page, request.count);
             page->running = 0;
+            page->calls++;
             if (!strcmp(name, "crashes_late")) raise(SIGSEGV);
             hang(argv[0]);
         }

@@ -113,6 +113,28 @@ TEST_CASE("who fails in the last comparison is not the best, says why, and the o
     }
 }
 
+TEST_CASE("where all together take too long to be compared nobody has failed, and the search's measurements decide") {
+    std::optional<Record> best;
+    TuneOptions options;
+    options.trials = 8;
+    options.final_seconds = 0.05;
+    options.timeout = 0.5;
+    options.database = fresh_file("slow_late.db");
+    const TuneReport report = tune_with("slow_late", options, &best);
+    REQUIRE(best);
+    REQUIRE(report.records.size() == 8);
+    for (const Record &r : report.records) {
+        CHECK(r.outcome == Outcome::Ok);
+        CHECK(best->timing.least <= r.timing.least);
+    }
+    const Database kept(options.database, Database::Mode::Read);
+    for (const Record &r : kept.records(best->key, Machine::host())) {
+        if (!r.tried()) continue;
+        CHECK(r.outcome == Outcome::Ok);
+        CHECK(!r.final_seconds);
+    }
+}
+
 TEST_CASE("cancelling ends what is being measured, and keeps what was") {
     if (std::thread::hardware_concurrency() < 2) return; // nothing is measured beside
     const Op op = ops::matmul(Float(32), 32, 32, 32);

@@ -241,6 +241,23 @@ TEST_CASE_FIXTURE(Fixture, "kernels are timed in turns") {
     CHECK(m.timings[1].least > m.timings[0].least);
 }
 
+TEST_CASE_FIXTURE(
+    Fixture, "of several the one that does not end its call has failed, and of those that take long together none") {
+    const std::string hangs = "static int calls; if (calls++) for (volatile int n = 0;; n++) {}\n" + std::string(right),
+                      waits = "extern int usleep(unsigned); usleep(20000);\n" + std::string(right);
+    REQUIRE(measurer.load(0, object_of("waits", waits), "k_packed", 10).outcome == Outcome::Ok);
+    REQUIRE(measurer.load(1, object_of("hangs", hangs), "k_packed", 10).outcome == Outcome::Ok);
+    Measured m = measurer.run({0, 1}, {.timeout = 600, .call_timeout = 1});
+    CHECK(m.outcome == Outcome::TimedOut);
+    CHECK(m.reason == "still running after 1.00 s");
+    CHECK(m.slot == 1);
+    for (const size_t slot : {0, 1})
+        REQUIRE(measurer.load(slot, object_of("waits", waits), "k_packed", 10).outcome == Outcome::Ok);
+    m = measurer.run({0, 1}, {.budget = 600, .timeout = 2, .call_timeout = 1});
+    CHECK(m.outcome == Outcome::TimedOut);
+    CHECK(m.slot == Measurer::slots);
+}
+
 TEST_CASE("functions are checked against a bound") {
     Axis i("i", 100);
     Tensor a = input("A", Float(32), {i}), b = input("B", Float(32), {i});
