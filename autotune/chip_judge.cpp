@@ -6,6 +6,7 @@
 #include "targets/chip/compile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -14,14 +15,16 @@ namespace kumiko {
 namespace {
 
 constexpr double patience = 8; // times the best one's steps
+constexpr std::chrono::milliseconds look_pause(50);
 
 } // namespace
 
-ChipJudge::ChipJudge(const Space &space, int jobs, double longest)
-    : space_(space), best_(std::numeric_limits<double>::infinity()) {
+ChipJudge::ChipJudge(const Space &space, const ChipJudgeOptions &options)
+    : space_(space), options_(options), best_(std::numeric_limits<double>::infinity()) {
     const Stopwatch watch;
-    arrays_ = make_judged_arrays(space.op(), {}, 1, longest);
+    arrays_ = make_judged_arrays(space.op(), {}, 1, options.longest_reference);
     reference_seconds_ = watch.seconds();
+    int jobs = options.jobs;
     if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     for (int n = 0; n < jobs; n++) workers_.emplace_back([this] { work(); });
 }
@@ -29,7 +32,7 @@ ChipJudge::ChipJudge(const Space &space, int jobs, double longest)
 ChipJudge::~ChipJudge() {
     {
         const std::lock_guard lock(mutex_);
-        stopping_ = true;
+        stopping_ = ending_ = true;
     }
     changed_.notify_all();
     for (std::thread &t : workers_) t.join();
@@ -65,10 +68,16 @@ void ChipJudge::work() {
 }
 
 std::optional<Verdict> ChipJudge::next(double best) {
-    std::unique_lock lock(mutex_);
     best_ = std::min(best_, best);
+    return take(options_.over);
+}
+
+std::optional<Verdict> ChipJudge::take(const std::function<bool()> &over) {
+    std::unique_lock lock(mutex_);
     if (returned_ == submitted_) return std::nullopt;
-    changed_.wait(lock, [&] { return done_.count(returned_) != 0; });
+    while (!changed_.wait_for(lock, look_pause, [&] { return done_.count(returned_) != 0; })) {
+        if (over && over()) return std::nullopt;
+    }
     Verdict verdict = std::move(done_.at(returned_));
     done_.erase(returned_++);
     return verdict;
@@ -81,7 +90,9 @@ std::vector<Verdict> ChipJudge::cancel() {
     std::vector<Verdict> done;
     for (auto &[number, verdict] : done_) done.push_back(std::move(verdict));
     done_.clear();
+    ending_ = true;
     changed_.wait(lock, [&] { return busy_ == 0; });
+    ending_ = false;
     returned_ = submitted_;
     return done;
 }
@@ -97,7 +108,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     const Stopwatch watch;
     std::optional<ChipProgram> program;
     const bool built = attempt_on_chip(Outcome::Unbuildable, [&] {
-        program = compile_chip(candidate.made ? *candidate.made : space_.schedule(candidate.point));
+        program = compile_chip(candidate.made ? *candidate.made : space_.schedule(candidate.point), &ending_);
     });
     candidate.made.reset();
     candidate.build_seconds = watch.seconds();
@@ -110,6 +121,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
         arrays.push_back(outputs.back());
     }
     sim::SimulateOptions options;
+    options.stop = &ending_;
     if (std::isfinite(best)) {
         const double cycles = best * program->config().clock_ghz * 1e9;
         options.max_steps = 1000 + static_cast<uint64_t>(patience * cycles / sim::cycles_per_step);
@@ -136,8 +148,9 @@ std::vector<Measured> ChipJudge::compare(std::vector<Candidate> candidates, doub
     std::vector<Measured> results(candidates.size());
     submit(std::move(candidates), std::numeric_limits<double>::infinity()); // all to their ends
     for (Measured &result : results) {
-        if (over && over()) break;
-        result = next(best_)->measured;
+        std::optional<Verdict> verdict = take(over);
+        if (!verdict) break;
+        result = std::move(verdict->measured);
     }
     cancel();
     return results;

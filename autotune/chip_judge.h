@@ -5,6 +5,7 @@
 #include "autotune/arrays.h"
 #include "autotune/judge.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -13,11 +14,16 @@
 
 namespace kumiko {
 
+struct ChipJudgeOptions {
+    int jobs = 0;                                         // simulations at a time, 0: one per core of this machine
+    double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
+    std::function<bool()> over = nullptr;                 // when true, next() waits no longer; asked in its thread
+};
+
 class ChipJudge : public Judge {
 public:
-    // The space's machine is a chip; it must outlive the judge. `jobs`: simulations at a time, 0: one per core of this machine.
-    // `longest`: of make_judged_arrays. Throws UserError when the op cannot be evaluated.
-    explicit ChipJudge(const Space &space, int jobs = 0, double longest = longest_reference);
+    // The space's machine is a chip; it must outlive the judge. Throws UserError when the op cannot be evaluated.
+    explicit ChipJudge(const Space &space, const ChipJudgeOptions &options = {});
     ~ChipJudge() override;
 
     void submit(std::vector<Candidate> candidates) override;
@@ -33,8 +39,10 @@ private:
     Measured measure(Candidate &candidate, double best) const;
     void work();
     void submit(std::vector<Candidate> candidates, double best);
+    std::optional<Verdict> take(const std::function<bool()> &over);
 
     const Space &space_;
+    const ChipJudgeOptions options_;
     JudgedArrays arrays_;
     double reference_seconds_ = 0;
 
@@ -48,7 +56,8 @@ private:
     size_t submitted_ = 0, returned_ = 0;
     int busy_ = 0;
     bool stopping_ = false;
-    size_t generation_ = 0; // of cancel(): what began before is dropped
+    std::atomic<bool> ending_ = false; // what is being simulated is wanted no more
+    size_t generation_ = 0;            // of cancel(): what began before is dropped
     double best_;
     std::mutex mutex_;
     std::condition_variable changed_;

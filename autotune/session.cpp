@@ -214,8 +214,10 @@ void Session::begin_measuring() {
 }
 
 std::unique_ptr<Judge> Session::make_judge() {
+    const auto over = [this] { return out_of_time(); };
     if (space_->machine().architecture == "chip")
-        return std::make_unique<ChipJudge>(*space_, 0, options_.longest_reference);
+        return std::make_unique<ChipJudge>(
+            *space_, ChipJudgeOptions{.longest_reference = options_.longest_reference, .over = over});
     const auto least_possible = [this](double clock_hz) {
         return least_possible_seconds(work_, space_->machine(), key_.threads, clock_hz);
     };
@@ -226,7 +228,7 @@ std::unique_ptr<Judge> Session::make_judge() {
         local.timeout = options_.timeout;
         local.longest_reference = options_.longest_reference;
         local.least_possible = least_possible;
-        local.over = [this] { return out_of_time(); };
+        local.over = over;
         return std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
     }
     const QueueTask task = {options_.recipe,
@@ -242,7 +244,7 @@ std::unique_ptr<Judge> Session::make_judge() {
     QueueJudgeOptions queue;
     queue.server = options_.workers;
     if (options_.seconds > 0) queue.patience = std::max(1.0, options_.seconds - watch_.seconds());
-    queue.over = [this] { return out_of_time(); };
+    queue.over = over;
     queue.least_possible = least_possible;
     queue.notice = [this](const std::string &text) {
         if (notice_) notice_(text);

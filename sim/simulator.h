@@ -16,6 +16,7 @@
 #include "sim/program.h"
 #include "sim/run.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,7 +31,9 @@ struct SimulateOptions {
     bool hazards = true;                    // false: no rule across words is checked (bits and cycles stay the same)
     bool trace = false;                     // keep what save_trace needs: 16 bytes a step
     uint64_t max_steps = UINT64_MAX;        // beyond: UserError
-    std::string instructions;               // "", the best there is; "baseline", "avx2", "avx512": host instructions
+    const std::atomic<bool> *stop =
+        nullptr;              // looked at before each step; when it is true, the run ends with a UserError
+    std::string instructions; // "", the best there is; "baseline", "avx2", "avx512": host instructions
 };
 
 // The host instruction sets that this machine can run, best first. All give the same bits.

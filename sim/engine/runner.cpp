@@ -1,6 +1,7 @@
 // The stream: which word comes next, and what the run amounts to in the end.
 #include "sim/engine/runner.h"
 #include "sim/operations.h"
+#include "support/stop.h"
 
 #include <fmt/format.h>
 
@@ -122,6 +123,7 @@ Run Runner::run() {
         if (from < 2) open(at, from);
         if (uint64_t(step_) >= options_.max_steps)
             throw UserError(fmt::format("the program runs for more than {} steps", options_.max_steps));
+        end_when_stopped(options_.stop, "the run");
         step(at);
         uint32_t next = at + 1;
         from = 0;

@@ -136,11 +136,12 @@ sim::Run ChipProgram::run(const std::vector<Buffer<>> &arrays, const sim::Simula
     return run;
 }
 
-ChipProgram compile_chip(const Schedule &schedule) {
-    return compile_chip(schedule, chip_config(schedule.machine().name));
+ChipProgram compile_chip(const Schedule &schedule, const std::atomic<bool> *stop) {
+    return compile_chip(schedule, chip_config(schedule.machine().name), Packing::Full, stop);
 }
 
-ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing) {
+ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing,
+                         const std::atomic<bool> *stop) {
     if (packing == Packing::Counted) throw InternalError("a program without words was asked for: count_chip counts");
     const auto begin = std::chrono::steady_clock::now();
     const Op &op = schedule.op();
@@ -149,10 +150,10 @@ ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Pa
         auto contents = std::make_shared<ChipProgram::Contents>(ChipProgram::Contents{.op = op, .config = config});
         contents->state = std::make_shared<ScheduleState>(with_results_stored(with_pieces(schedule.state())));
         const ScheduleState &state = *contents->state;
-        Context c(contents->config, packing);
+        Context c(contents->config, packing, stop);
         contents->bounds = lower_stages(c, op, state);
         contents->program = c.packer.finish();
-        contents->program.words = fold(contents->program.words, config);
+        contents->program.words = fold(contents->program.words, config, stop);
         contents->tensors = std::move(c.tensors);
         contents->constants = std::move(c.constants);
         contents->l3 = c.l3;

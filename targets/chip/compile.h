@@ -53,8 +53,10 @@ bool is_chip(const std::string &machine);
 sim::Config chip_config(const std::string &machine);
 
 // Throws UserError for a schedule that the chip cannot hold (what does not fit says both sizes), Unsupported for one that it could.
-ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing = Packing::Full);
+// When `stop` becomes true meanwhile, UserError is thrown soon; null: it is not looked at.
+ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing = Packing::Full,
+                         const std::atomic<bool> *stop = nullptr);
 // For the configuration that the name of the schedule's machine says.
-ChipProgram compile_chip(const Schedule &schedule);
+ChipProgram compile_chip(const Schedule &schedule, const std::atomic<bool> *stop = nullptr);
 
 } // namespace kumiko

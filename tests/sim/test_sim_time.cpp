@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <thread>
+
 using namespace kumiko;
 using namespace kumiko::sim;
 
@@ -187,6 +190,23 @@ TEST_CASE("the same program gives the same bits and cycles") {
     const Run a = run(text), b = run(text);
     CHECK(a.cycles() == b.cycles());
     CHECK(a.json() == b.json());
+}
+
+TEST_CASE("a run that would take hours is stopped") {
+    std::atomic<bool> stop = false;
+    SimulateOptions o;
+    o.stop = &stop;
+    HostMemory memory(small);
+    std::string text, said;
+    for (int i = 0; i < 100; i++) text += "rep 65535,1 | rep 65535,1 | nop\n";
+    std::thread stopper([&] { stop = true; });
+    try {
+        simulate(assemble(text, "test"), small, memory, o);
+    } catch (const UserError &e) {
+        said = e.what();
+    }
+    stopper.join();
+    CHECK(said == "the run was stopped");
 }
 
 TEST_CASE("the report counts what was done") {

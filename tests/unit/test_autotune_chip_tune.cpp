@@ -1,10 +1,12 @@
 // Tuning on the simulated chip in the space that is made from the formula.
 // Links: ops
+#include "autotune/chip_judge.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "dsl/reduction.h"
 #include "ops/registry.h"
 #include "schedules/library/table.h"
+#include "support/duration.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
 
@@ -70,6 +72,36 @@ TEST_CASE("the bar tells how near to the chip's bound the best is") {
     o.progress = &log;
     tune(op, small(), CpuTarget::host(), o);
     CHECK(log.str().find(" of the bound") != std::string::npos);
+}
+
+TEST_CASE("what is compiled and simulated for long ends when it is wanted no more") {
+    const Op op = ops::make("matmul", {{"m", 1024}, {"n", 1024}, {"k", 1024}, {"type", "f32"}});
+    const auto [name, space] = space_for(op, small(), SpaceKind::Fitting);
+    const Candidate candidate = make_candidate(*space, space->default_point());
+    std::atomic<bool> stop = true;
+    CHECK_THROWS_WITH_AS(compile_chip(space->schedule(candidate.point), &stop), "compiling was stopped", UserError);
+    Stopwatch watch;
+    const auto late = [&] { return watch.seconds() > 0.3; };
+    ChipJudge judge(*space, {.jobs = 1, .longest_reference = 1e-3, .over = late});
+    watch.restart();
+    judge.submit({candidate, candidate});
+    CHECK_FALSE(judge.next(std::numeric_limits<double>::infinity()));
+    CHECK(judge.cancel().empty());
+    watch.restart();
+    CHECK(judge.compare({candidate}, 1, late).at(0).timings.empty());
+    CHECK(watch.seconds() < 3); // of more than ten
+}
+
+TEST_CASE("after a judge was cancelled it goes on as before") {
+    const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
+    const auto [name, space] = space_for(op, small(), SpaceKind::Fitting);
+    const Candidate candidate = make_candidate(*space, space->default_point());
+    ChipJudge judge(*space);
+    judge.submit({candidate, candidate, candidate});
+    judge.cancel();
+    CHECK_FALSE(judge.next(1));
+    judge.submit({candidate});
+    CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
 }
 
 TEST_CASE("an op for which the library has no schedule") {

@@ -1,5 +1,6 @@
 // Repeated stretches of words as REPs: the same steps from a shorter program.
 #include "sim/program.h"
+#include "support/stop.h"
 #include "targets/chip/micro/micro_op.h"
 
 #include <algorithm>
@@ -64,9 +65,10 @@ struct Loop {
 };
 
 // The loops to make, from the left: always the one that saves most words.
-std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words) {
+std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words, const std::atomic<bool> *stop) {
     std::vector<Loop> loops;
     for (size_t at = 0; at < items.size();) {
+        end_when_stopped(stop, "compiling");
         Loop best{at, 1, 1};
         size_t best_saved = 0, words = 0;
         for (size_t length = 1; at + 2 * length <= items.size(); length++) {
@@ -96,12 +98,13 @@ private:
 
 } // namespace
 
-std::vector<Word> fold(const std::vector<Word> &words, const Config &config) {
+std::vector<Word> fold(const std::vector<Word> &words, const Config &config, const std::atomic<bool> *stop) {
     // Single words as items.
     std::vector<Item> items;
     Numbers<std::pair<EncodedWord, std::vector<int>>> codes;
     Numbers<std::string> shapes;
     for (size_t i = 0; i < words.size(); i++) {
+        end_when_stopped(stop, "compiling");
         Item item;
         Word w = words[i]; // to become what it is but for addresses
         item.words = {i};
@@ -142,12 +145,12 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config) {
         return item;
     };
     std::vector<Item> inner;
-    for (const Loop &l : find_loops(items, config.repeat.length)) inner.push_back(join(items, l));
+    for (const Loop &l : find_loops(items, config.repeat.length, stop)) inner.push_back(join(items, l));
 
     std::vector<Word> out;
     std::vector<Loop> outer;
     if (config.repeat.nest > 1) {
-        outer = find_loops(inner, config.repeat.length);
+        outer = find_loops(inner, config.repeat.length, stop);
     } else {
         for (size_t i = 0; i < inner.size(); i++) outer.push_back({i, 1, 1});
     }

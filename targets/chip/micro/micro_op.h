@@ -14,6 +14,7 @@
 #include "sim/assembler.h"
 
 #include <array>
+#include <atomic>
 #include <optional>
 #include <vector>
 
@@ -54,8 +55,9 @@ std::optional<int> least_distance(const std::vector<Access> &first, const std::v
 std::vector<sim::Word> emit_in_order(const std::vector<MicroOp> &ops, const sim::Config &config);
 
 // The same words with REPs: stretches that repeat with addresses that move by constant strides, at most two deep, are written
-// once. What runs is the same, step by step.
-std::vector<sim::Word> fold(const std::vector<sim::Word> &words, const sim::Config &config);
+// once. What runs is the same, step by step. Throws UserError soon after *stop becomes true; null: it is not looked at.
+std::vector<sim::Word> fold(const std::vector<sim::Word> &words, const sim::Config &config,
+                            const std::atomic<bool> *stop = nullptr);
 
 // The cycles of a run of these words (without REPs), moves and waits included, as the simulator counts them, without its data.
 int64_t predict_cycles(const std::vector<sim::Word> &words, const sim::Config &config);

@@ -3,6 +3,7 @@
 #include "sim/assembler.h"
 
 #include "support/error.h"
+#include "support/stop.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -21,8 +22,8 @@ constexpr uint32_t precisions = bit(Unit::F16) | bit(Unit::F32);
 
 } // namespace
 
-Packer::Packer(const sim::Config &config, Packing packing)
-    : config_(config), packing_(packing), moves_(config), tags_(16) {
+Packer::Packer(const sim::Config &config, Packing packing, const std::atomic<bool> *stop)
+    : config_(config), packing_(packing), stop_(stop), moves_(config), tags_(16) {
     const auto size = [&](Space s, int64_t n) { times_[size_t(s)].resize(size_t(n)); };
     size(Space::Lm0, config.sizes.lm);
     size(Space::Lm1, config.sizes.lm);
@@ -197,6 +198,7 @@ void Packer::note(int64_t step, const sim::Word &word) {
 }
 
 int64_t Packer::place(const Micro &m, int64_t earliest) {
+    end_when_stopped(stop_, "compiling");
     operations_++;
     if (packing_ == Packing::Counted) {
         const int64_t step = std::max(earliest, ready(m));
@@ -260,6 +262,7 @@ int64_t Packer::count(const std::vector<Mv> &moves, int64_t from) {
 }
 
 int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
+    end_when_stopped(stop_, "compiling");
     int64_t from = packing_ == Packing::Naive ? std::max(earliest, last_ + 1) : earliest;
     from = std::max(from, ready(moves));
     if (packing_ == Packing::Counted) return count(moves, from);

@@ -16,6 +16,7 @@
 #include "targets/chip/pack/packing.h"
 #include "targets/chip/pack/tally.h"
 
+#include <atomic>
 #include <map>
 #include <unordered_map>
 
@@ -23,7 +24,9 @@ namespace kumiko::chip {
 
 class Packer {
 public:
-    explicit Packer(const sim::Config &config, Packing packing = Packing::Full);
+    // When *stop is true, the next place() throws UserError; null: it is not looked at.
+    explicit Packer(const sim::Config &config, Packing packing = Packing::Full,
+                    const std::atomic<bool> *stop = nullptr);
 
     // Returns the step of the first fragment. `earliest`: not before.
     int64_t place(const Micro &micro, int64_t earliest = 0);
@@ -57,6 +60,7 @@ private:
     };
     const sim::Config &config_;
     Packing packing_;
+    const std::atomic<bool> *stop_;
     int64_t last_ = -1; // step of the last operation placed
     std::vector<sim::Word> words_;
     std::vector<uint32_t> used_; // units of each step

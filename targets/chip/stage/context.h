@@ -27,8 +27,9 @@ struct HostConstant {
 };
 
 struct Context {
-    explicit Context(const sim::Config &config, Packing packing = Packing::Full)
-        : config(config), packer(config, packing), planner(config) {}
+    explicit Context(const sim::Config &config, Packing packing = Packing::Full,
+                     const std::atomic<bool> *stop = nullptr)
+        : config(config), packer(config, packing, stop), planner(config) {}
 
     const sim::Config &config;
     Packer packer;

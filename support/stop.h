@@ -1,0 +1,16 @@
+// A wish, told from another thread, that what takes long ends early.
+#pragma once
+
+#include "support/error.h"
+
+#include <atomic>
+#include <string>
+
+namespace kumiko {
+
+// Throws UserError, "<what> was stopped", when *stop is true; null: never.
+inline void end_when_stopped(const std::atomic<bool> *stop, const char *what) {
+    if (stop && stop->load(std::memory_order_relaxed)) throw UserError(std::string(what) + " was stopped");
+}
+
+} // namespace kumiko
