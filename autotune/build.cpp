@@ -9,6 +9,13 @@
 #include "targets/cpu/object.h"
 #include "targets/lower/lower.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+
 namespace kumiko {
 
 namespace {
@@ -76,16 +83,67 @@ std::string fault_of(const Space &space, const Candidate &candidate) {
     return again.reason;
 }
 
-void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate) {
+namespace {
+
+constexpr std::chrono::milliseconds ask_pause(50);
+
+// One build, kept by whoever still has to do with it: the thread may be left behind.
+struct Build {
+    std::optional<Schedule> schedule;
+    std::shared_ptr<const Nest> nest; // null: of the schedule
+    CodegenOptions codegen;
+    std::string object;
+    std::optional<std::string> failure;
+    bool done = false;
+    std::mutex mutex;
+    std::condition_variable changed;
+
+    void run() {
+        auto why = failure_of([&] {
+            if (!nest) nest = std::make_shared<const Nest>(lower_candidate(*schedule, false));
+            survive_crashes([&] { object = compile_object({*nest}, codegen).bytes; });
+        });
+        const std::lock_guard lock(mutex);
+        failure = std::move(why);
+        done = true;
+        changed.notify_all();
+    }
+};
+
+// Takes what others leave of the processors, so that candidates are timed as before.
+void leave_behind(std::thread thread) {
+    const sched_param none{};
+    pthread_setschedparam(thread.native_handle(), SCHED_IDLE, &none);
+    thread.detach();
+}
+
+void run_build(const std::shared_ptr<Build> &build, const std::function<bool(double)> &give_up) {
+    const Stopwatch watch;
+    std::thread thread([build] { build->run(); });
+    std::unique_lock lock(build->mutex);
+    while (!build->changed.wait_for(lock, ask_pause, [&] { return build->done; })) {
+        if (!give_up(watch.seconds())) continue;
+        leave_behind(std::move(thread));
+        throw UserError("the compiler did not end in " + duration_text(watch.seconds()));
+    }
+    lock.unlock();
+    thread.join();
+    if (build->failure) throw UserError(*build->failure);
+}
+
+} // namespace
+
+void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate,
+                     const std::function<bool(double seconds)> &give_up) {
     const Stopwatch watch;
     attempt(candidate, Outcome::Unbuildable, [&] {
-        if (!candidate.nest) {
-            if (!candidate.made) candidate.made = space.schedule(candidate.point);
-            candidate.nest = std::make_shared<const Nest>(lower_candidate(*candidate.made, false));
-        }
-        CodegenOptions codegen;
-        codegen.target = target;
-        survive_crashes([&] { candidate.object = compile_object({*candidate.nest}, codegen).bytes; });
+        const auto build = std::make_shared<Build>();
+        build->nest = std::move(candidate.nest);
+        if (!build->nest)
+            build->schedule = candidate.made ? std::move(*candidate.made) : space.schedule(candidate.point);
+        build->codegen.target = target;
+        run_build(build, give_up);
+        candidate.object = std::move(build->object);
         candidate.symbol = "kumiko_candidate_packed";
     });
     candidate.nest.reset();

@@ -6,6 +6,7 @@
 #include "schedules/library/space.h"
 #include "targets/cpu/cpu_target.h"
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -40,7 +41,12 @@ void describe(Candidate &candidate, const Schedule &schedule, const Space &space
 // What the verifier says against the candidate's nest; empty: nothing.
 std::string fault_of(const Space &space, const Candidate &candidate);
 // Lowers what brings no nest, and compiles it. The nest is not verified: fault_of does that before one is called best.
-void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate);
+//
+// A compiler may hang. Lowering and compiling are done in a thread of their own, which is left behind when `give_up`, asked now and
+// then with the seconds that have passed, says so (docs/decisions/0045): it goes on until the process ends, where no one else wants a
+// processor, and holds a copy of all that it uses, but for what the emitters of a user's instructions refer to.
+void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate,
+                     const std::function<bool(double seconds)> &give_up);
 
 // Of the directives alone, so that equal schedules of one op have equal hashes.
 std::string hash_of_schedule(const nlohmann::json &saved);

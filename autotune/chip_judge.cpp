@@ -6,7 +6,6 @@
 #include "targets/chip/compile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -15,7 +14,6 @@ namespace kumiko {
 namespace {
 
 constexpr double patience = 8; // times the best one's steps
-constexpr std::chrono::milliseconds look_pause(50);
 
 } // namespace
 

@@ -3,6 +3,7 @@
 
 #include "autotune/build.h"
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -29,6 +30,8 @@ using LeastPossible = std::function<double(double clock_hz)>;
 // Whether a measurement is good, and takes as long as it must. One that does not, as after a clock that was set back, becomes
 // Impossible: nothing may be measured by it, nor called best.
 bool accept(Measured &measured, double least_possible);
+
+constexpr std::chrono::milliseconds look_pause(50); // of who waits, from one question whether it is over to the next
 
 class Judge {
 public:

@@ -10,7 +10,7 @@ namespace kumiko {
 namespace {
 
 constexpr size_t anchor_slot = Measurer::slots - 1;
-constexpr std::chrono::milliseconds look_pause(50);
+constexpr double time_to_end = 1; // seconds that compiling has when it is wanted no more
 
 bool has_room_beside(int threads) {
     return 2 * threads <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -74,6 +74,13 @@ std::vector<Verdict> LocalJudge::cancel() {
     return done;
 }
 
+// A compiler that hangs costs one candidate.
+void LocalJudge::build(Candidate &candidate, const std::function<bool()> &over) const {
+    build_candidate(space_, target_, candidate, [&](double seconds) {
+        return seconds > options_.build_timeout || (seconds > time_to_end && over && over());
+    });
+}
+
 void LocalJudge::build_all() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -84,7 +91,7 @@ void LocalJudge::build_all() {
         building_ = true;
         const size_t generation = generation_;
         lock.unlock();
-        build_candidate(space_, target_, candidate);
+        build(candidate, [this] { return ending_.load(); });
         lock.lock();
         building_ = false;
         if (generation == generation_) built_.push_back(std::move(candidate));
@@ -129,7 +136,8 @@ std::optional<Verdict> LocalJudge::next(double best) {
         if (waiting_.empty()) return std::nullopt;
         Verdict verdict{std::move(waiting_.front()), {}};
         waiting_.pop_front();
-        build_candidate(space_, target_, verdict.candidate);
+        build(verdict.candidate, options_.over);
+        if (verdict.candidate.outcome != Outcome::Ok && over()) return std::nullopt;
         verdict.measured = measure(verdict.candidate, best_);
         if (measurer_->cut_short()) return std::nullopt;
         return verdict;
@@ -203,7 +211,7 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
         std::unique_lock lock(mutex_);
         if (beside_) changed_.wait(lock, [&] { return waiting_.empty() && !building_; });
     }
-    build_candidate(space_, target_, anchor);
+    build(anchor, nullptr);
     if (anchor.outcome != Outcome::Ok) return;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !measuring_; });
@@ -238,7 +246,8 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
             Candidate &candidate = candidates[i];
             if (results[i].outcome != Outcome::Ok) continue;
             if (over && over()) return results;
-            if (candidate.object.empty()) build_candidate(space_, target_, candidate);
+            if (candidate.object.empty()) build(candidate, over);
+            if (over && over()) return results;
             if (candidate.outcome != Outcome::Ok) {
                 results[i].outcome = candidate.outcome, results[i].reason = candidate.reason;
                 continue;

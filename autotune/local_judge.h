@@ -16,6 +16,7 @@ struct LocalJudgeOptions {
     MeasurerOptions measurer;
     double trial_seconds = 0.1; // timing of one candidate
     double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
+    double build_timeout = 60;  // of a candidate's compiling
     double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
     LeastPossible least_possible = nullptr;               // null: unknown
     std::function<bool()> over = nullptr;                 // when true, next() waits no longer; asked in its thread
@@ -46,6 +47,7 @@ public:
 private:
     static constexpr size_t ahead = 3; // built and not yet measured
 
+    void build(Candidate &candidate, const std::function<bool()> &over) const;
     Measured measure(const Candidate &candidate, double best);
     std::vector<Measured> compare_now(std::vector<Candidate> &candidates, double seconds,
                                       const std::function<bool()> &over);

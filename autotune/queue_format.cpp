@@ -88,6 +88,7 @@ std::string QueueTask::to_json() const {
                 {"cpu", cpu.to_json()},
                 {"trial_seconds", trial_seconds},
                 {"timeout", timeout},
+                {"build_timeout", build_timeout},
                 {"memory_mib", memory_mib},
                 {"longest_reference", longest_reference},
                 {"cold", cold}}
@@ -104,6 +105,7 @@ QueueTask QueueTask::from_json(const std::string &text) {
         t.cpu = CpuTarget::from_json(j.at("cpu").get<std::string>());
         t.trial_seconds = j.at("trial_seconds").get<double>();
         t.timeout = j.at("timeout").get<double>();
+        t.build_timeout = j.value("build_timeout", t.build_timeout);
         t.memory_mib = j.at("memory_mib").get<int64_t>();
         t.longest_reference = j.value("longest_reference", kumiko::longest_reference);
         t.cold = j.value("cold", false);

@@ -59,7 +59,7 @@ struct QueueTask {
     Sizes sizes;
     WorkerOffer wanted;
     CpuTarget cpu;
-    double trial_seconds = 0.1, timeout = 10;
+    double trial_seconds = 0.1, timeout = 10, build_timeout = 60;
     int64_t memory_mib = 0;
     double longest_reference = kumiko::longest_reference;
     bool cold = false;

@@ -226,6 +226,7 @@ std::unique_ptr<Judge> Session::make_judge() {
         local.measurer = {options_.measurer, key_.threads, options_.memory_mib, options_.cold};
         local.trial_seconds = options_.trial_seconds;
         local.timeout = options_.timeout;
+        local.build_timeout = options_.build_timeout;
         local.longest_reference = options_.longest_reference;
         local.least_possible = least_possible;
         local.over = over;
@@ -238,6 +239,7 @@ std::unique_ptr<Judge> Session::make_judge() {
                             cpu_,
                             options_.trial_seconds,
                             options_.timeout,
+                            options_.build_timeout,
                             options_.memory_mib,
                             options_.longest_reference,
                             options_.cold};

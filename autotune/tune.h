@@ -4,7 +4,7 @@
 //   Kernel k = compile(best.schedule(op), Target::host());
 //
 // The space is that of the library schedule that fits the op, or one made from its formula. Candidates are built here and run in another process
-// (autotune/measurer.h), so that one which crashes or hangs costs itself alone; each is checked against the formula
+// (autotune/measurer.h), so that one which crashes or hangs costs itself alone, be it while it is compiled; each is checked against the formula
 // before it is timed. A model that learnt from other tasks, and learns from this one, says which to try (autotune/model/). The
 // best few are compared once more, side by side, before one is called best.
 #pragma once
@@ -51,6 +51,8 @@ struct TuneOptions {
     bool cold = false;
     double final_seconds = 0.6; // the comparison at the end, 0: none
     double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that
+    double build_timeout =
+        60; // of a candidate's compiling; what does not end is left behind in a thread (autotune/build.h)
     double longest_reference =
         kumiko::longest_reference; // an op whose formula takes longer is checked on a sample (autotune/arrays.h)
     int64_t memory_mib = 0;        // that the measuring process may take; 0: three quarters of the machine's

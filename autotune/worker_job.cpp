@@ -34,6 +34,7 @@ LocalJudgeOptions judge_options(const QueueTask &task, const Op &op, const Machi
         o.measurer.memory_mib = task.memory_mib;
     o.trial_seconds = task.trial_seconds;
     o.timeout = task.timeout;
+    o.build_timeout = task.build_timeout;
     o.longest_reference = task.longest_reference;
     return o;
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <sstream>
@@ -56,9 +57,7 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
     return text;
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
+int run(int argc, char **argv) {
     std::signal(SIGXFSZ,
                 SIG_IGN); // a limit on files' sizes is an error of the write, after which nothing is left behind
     CLI::App app("Kumiko: write an operator as a formula, schedule it, tune it, and ship it as a C library.", "kumiko");
@@ -127,4 +126,14 @@ int main(int argc, char **argv) {
         std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";
         return 70;
     }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const int status = run(argc, argv);
+    std::cout.flush();
+    std::fflush(nullptr);
+    std::_Exit(
+        status); // a compiler that hung may still run in a thread (autotune/build.h), and needs what exit() destroys
 }
