@@ -18,18 +18,23 @@ struct BuildArguments {
     std::string file, folder = "out", database, expected, json;
     std::vector<std::string> targets;
     int threads = 1;
-    bool self_test = true, quiet = false;
+    bool self_test = true, cold = false, quiet = false;
 };
 
 void build(const BuildArguments &a) {
     LibraryDescription library = LibraryDescription::load(a.file);
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
+    if (a.cold && library.database.empty())
+        throw UserError("--cold tells which schedules of a tuning database are taken, and there is none: name it with "
+                        "--db, or as \"tuned\" in " +
+                        a.file);
     Progress progress(std::cerr, progress_style(2, a.quiet), "building " + library.name,
                       static_cast<int64_t>(library.kernels.size()), [] { return terminal_columns(2); });
     LibraryOptions options;
     options.self_test = a.self_test;
-    if (!library.database.empty()) options.source = tuned_schedules(library.database, {.threads = a.threads});
+    if (!library.database.empty())
+        options.source = tuned_schedules(library.database, {.threads = a.threads, .cold = a.cold});
     options.progress = [&](size_t done, size_t, const std::string &kernel) {
         progress.update(static_cast<int64_t>(done), kernel);
     };
@@ -66,6 +71,7 @@ void add_build(CLI::App &app) {
         ->type_name("FOLDER")
         ->capture_default_str();
     command->add_option("--db", a->database, "take schedules from this tuning database")->type_name("FILE");
+    command->add_flag("--cold", a->cold, "of its schedules those that were tuned for cold caches");
     command
         ->add_option("--threads", a->threads, "prefer schedules that were tuned for so many threads; 0: one per core")
         ->check(CLI::Range(0, 1024))

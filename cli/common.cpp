@@ -78,6 +78,7 @@ void ScheduleArguments::add_to(CLI::App &command) {
                   .add_option("--parameters", parameters,
                               "parameters of the library's schedule for this op: rows=6,vectors=2")
                   ->type_name("NAME=VALUE,...");
+    command.add_flag("--cold", cold, "of that database those that were tuned for cold caches")->needs(d);
     f->excludes(d)->excludes(p);
     d->excludes(p);
 }
@@ -91,13 +92,13 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
         return Schedule::from_json(op, machine, nlohmann::json(load_json(file)));
     }
     if (!database.empty()) {
-        if (const auto found = tuned_schedule(op, machine, database, {.threads = threads})) {
+        if (const auto found = tuned_schedule(op, machine, database, {.threads = threads, .cold = cold})) {
             name("tuned");
             return Schedule::from_json(op, machine, nlohmann::json(found->schedule));
         }
         throw UserError(database +
                         " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                        op.name() + " --shape ... --db " + database);
+                        op.name() + " --shape ... --db " + database + (cold ? " --cold" : ""));
     }
     if (!parameters.empty()) {
         const LibraryTemplate *found = library::find_template(op, machine);

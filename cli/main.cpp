@@ -134,6 +134,6 @@ int main(int argc, char **argv) {
     const int status = run(argc, argv);
     std::cout.flush();
     std::fflush(nullptr);
-    std::_Exit(
-        status); // a compiler that hung may still run in a thread (autotune/build.h), and needs what exit() destroys
+    // A compiler that hung may still run in a thread (autotune/build.h), and needs what exit() destroys.
+    std::_Exit(status);
 }

@@ -204,6 +204,29 @@ TEST_CASE("tune, best, db and build work together") {
     CHECK(std::filesystem::file_size(scratch() + "/lib/expected/mm.C.bin") == 32 * 32 * 4);
 }
 
+TEST_CASE("what was tuned for cold caches is taken when asked for") {
+    std::filesystem::remove(scratch() + "/cold.db");
+    const std::string op = "matmul --shape m=24,n=24,k=24";
+    REQUIRE(run("tune " + op + " --trials 2 --db cold.db --quiet --cold").status == 0);
+    CHECK(json_of(run("run " + op + " --threads 1 --seconds 0.01 --tuned cold.db --cold --json -"))["schedule"] ==
+          "tuned");
+    CHECK(run("show " + op + " --stage schedule --tuned cold.db --cold").status == 0);
+    CHECK(has(run("run " + op + " --tuned cold.db").err, "cold.db knows no schedule for this op"));
+    CHECK(has(run("run matmul --shape m=23,n=24,k=24 --tuned cold.db --cold").err, "--db cold.db --cold\n"));
+    if (FILE *f = fopen((scratch() + "/cold.json").c_str(), "w")) {
+        fputs(
+            R"({"name": "c", "kernels": [{"name": "mm", "op": "matmul", "parameters": {"m": 24, "n": 24, "k": 24}}]})",
+            f);
+        fclose(f);
+    }
+    const auto origin = [](const std::string &options) {
+        return json_of(run("build cold.json -o coldlib --quiet --no-self-test --json - " +
+                           options))["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"];
+    };
+    CHECK(origin("--db cold.db --cold") == "tuned");
+    CHECK(origin("--db cold.db") != "tuned");
+}
+
 TEST_CASE("Control-C: what is kept is said, and the exit status is that of what a signal ends") {
     std::filesystem::remove(scratch() + "/int.db");
     std::filesystem::remove(scratch() + "/int.html");
@@ -425,6 +448,8 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("bench gemm-f23", "did you mean 'gemm-f32'?");
     bad("bench rows --shape m=4,n=4", "several ops");
     bad("build no.json", "no.json");
+    bad("build open.json --cold", "name it with --db, or as \"tuned\" in open.json");
+    bad("run matmul --shape m=4,n=4,k=4 --cold", "--cold requires --tuned");
     bad("best matmul --shape m=4,n=4,k=4 --db no.db", "no.db");
     bad("tune matmul --trails 3", "tune has no option \"--trails\" (did you mean '--trials'?)");
     bad("tune matmul --shape m=4,n=4,k=4 --trials 0", "\"0\" is not a number above 0");
