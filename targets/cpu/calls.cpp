@@ -95,12 +95,20 @@ Value *Codegen::address_of(const Load *element) {
     return this->element(array->pointer, array->type, index(element->index));
 }
 
-Value *Codegen::instruction(const Call *op) {
-    std::string name = op->name.substr(instruction_prefix.size());
+Emission Codegen::emission(const std::string &name) const {
     const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
-    const Emitter *emitter =
-        declared && declared->emitter ? static_cast<const Emitter *>(declared->emitter.get()) : emitters_->find(name);
-    if (!emitter) {
+    if (declared && declared->emitter)
+        return {.declared = declared, .emitter = static_cast<const Emitter *>(declared->emitter.get()), .own = true};
+    return {.declared = declared,
+            .emitter = emitters_->find(name),
+            .tiles = emitters_->find_tiles(name),
+            .builtin = emitters_->is_builtin(name)};
+}
+
+Value *Codegen::instruction(const Call *op) {
+    const std::string name = op->name.substr(instruction_prefix.size());
+    const Emission how = emission(name);
+    if (!how.emitter) {
         throw Unsupported("kernel " + kernel_ + ": no emitter is registered for the instruction \"" + name +
                           "\"; give it one with Instruction::emit, or in CompileOptions::emitters");
     }
@@ -110,8 +118,8 @@ Value *Codegen::instruction(const Call *op) {
         const bool in_memory = address && address->name == address_call_name;
         args.push_back(in_memory ? address_of(address->args[0].as<Load>()) : value(arg));
     }
-    Value *result = (*emitter)(ir_, args);
-    if (declared && declared->in_memory) return ir_.getInt32(0);
+    Value *result = (*how.emitter)(ir_, args);
+    if (how.declared && how.declared->in_memory) return ir_.getInt32(0);
     if (!result || result->getType() != type(op->type)) {
         throw UserError("the emitter of instruction \"" + name +
                         "\" did not return a value of the type that the nest states");

@@ -38,6 +38,14 @@ enum Status { null_pointer = 1, bad_size = 2, failed_assumption = 3, out_of_memo
 // A call of this and a name is a tensor instruction.
 inline constexpr std::string_view instruction_prefix = "kumiko.inst.";
 
+// How an instruction is emitted: as it says itself, or else as is registered under its name.
+struct Emission {
+    const Instruction *declared = nullptr; // null: the schedule knows none of that name
+    const Emitter *emitter = nullptr;      // null: nobody says how
+    const TileEmitter *tiles = nullptr;    // null: it is none on tiles
+    bool own = false, builtin = false;     // as it says itself; as Kumiko does
+};
+
 // An operand of an instruction in memory: a load of its first element, the distance of its rows in bytes.
 struct TileOperand {
     const Halide::Internal::Load *element;
@@ -127,6 +135,7 @@ private:
     Value *prefetch(const Halide::Internal::Call *op);
     Value *opaque(const Halide::Internal::Call *op);
     Value *address_of(const Halide::Internal::Load *element);
+    Emission emission(const std::string &name) const;
     Value *instruction(const Halide::Internal::Call *op);
     void check_instruction(const std::string &name) const;
     Value *extern_call(const Halide::Internal::Call *op); // extern.cpp

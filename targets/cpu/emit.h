@@ -41,12 +41,8 @@ Instruction &Instruction::emit(F f) {
 
 class EmitterRegistry {
 public:
-    // With the built-in instructions:
-    //   "fma"             (a, b, c) → a*b + c, any float type, rounded once
-    //   "avx2.vpmaddwd"   (acc i32×8, a i16×16, b i16×16)     → acc[i] += Σ₂ a[2i+k]·b[2i+k]
-    //   "avx512.vpdpbusd" (acc i32×16, a u8×64, b i8×64)      → acc[i] += Σ₄ a[4i+k]·b[4i+k]
-    //   "amx.tdpbf16ps"   (c, row, a, row, b, row)            → tiles in memory: c[i][j] += Σ a[i][2k+g]·b[k][2j+g]
-    //   "avx512.vdpbf16ps" (acc f32×16, a bf16×32, b bf16×32) → acc[i] += Σ₂ a[2i+k]·b[2i+k]
+    // With those of InstructionSet::builtin() that processors have (machine/instruction.cpp says what each means), and
+    //   "fma" (a, b, c) → a*b + c, any float type, rounded once
     static EmitterRegistry builtin();
 
     // Adds or replaces.

@@ -182,10 +182,10 @@ void Codegen::elements_function(const Nest &nest) {
 
 // LLVM aborts on intrinsics that its target lacks. An emitter of the caller's, put in place of a built-in one, may write anything.
 void Codegen::check_instruction(const std::string &name) const {
-    const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
-    if (!declared || (!declared->emitter && !emitters_->is_builtin(name))) return;
+    const Emission how = emission(name);
+    if (!how.declared || !(how.own || how.builtin)) return;
     const uint64_t have = options_.target.required_features();
-    for (const std::string &wanted : declared->features) {
+    for (const std::string &wanted : how.declared->features) {
         if (has_feature(options_.target.architecture(), have, wanted)) continue;
         throw UserError("kernel " + kernel_ + ": its schedule uses the instruction " + name + ", which needs " +
                         wanted + ", and is compiled for " + options_.target.name +
@@ -249,8 +249,7 @@ void Codegen::add(const Nest &nest) {
     llvm::raw_string_ostream stream(problems);
     if (llvm::verifyModule(*module, &stream)) {
         for (const std::string &name : found.instructions) {
-            const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
-            if ((declared && declared->emitter) || !emitters_->is_builtin(name))
+            if (!emission(name).builtin)
                 throw UserError("kernel " + nest.name + ": the emitter of instruction \"" + name +
                                 "\" makes code that LLVM takes for invalid: " + problems);
         }

@@ -92,9 +92,7 @@ std::optional<TileProduct> Codegen::tile_product(const Stmt &s) const {
     const auto *evaluate = s.as<Evaluate>();
     const auto *op = evaluate ? evaluate->value.as<Call>() : nullptr;
     if (!op || !op->name.starts_with(instruction_prefix)) return std::nullopt;
-    const std::string name = op->name.substr(instruction_prefix.size());
-    const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
-    const TileEmitter *tiles = declared && declared->emitter ? nullptr : emitters_->find_tiles(name);
+    const TileEmitter *tiles = emission(op->name.substr(instruction_prefix.size())).tiles;
     if (!tiles) return std::nullopt;
     return TileProduct{tiles, operand(op, 0), operand(op, 2), operand(op, 4)};
 }
