@@ -1,6 +1,7 @@
 #include "autotune/measurer.h"
 
 #include "autotune/measurer/protocol.h"
+#include "autotune/socket_io.h"
 #include "support/duration.h"
 #include "support/memory.h"
 #include "support/names.h"
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -42,48 +42,6 @@ Outcome outcome_of(uint32_t status) {
     default:
         throw InternalError("the measurer did not understand a request");
     }
-}
-
-enum class Io { Done, Closed, TimedOut, Over };
-
-using Over = std::function<bool()>;
-constexpr double look_every = 0.05; // seconds, whether it is over
-
-// Sends or receives all bytes before the deadline.
-template<typename F>
-Io transfer(int socket, short events, size_t bytes, const Stopwatch &watch, double timeout, const Over &over, F step) {
-    while (bytes > 0) {
-        const double left = timeout - watch.seconds();
-        if (over && over()) return Io::Over;
-        if (left <= 0) return Io::TimedOut;
-        pollfd p{socket, events, 0};
-        const int ready = poll(&p, 1, static_cast<int>(std::min(left, over ? look_every : 1e6) * 1e3) + 1);
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready == 0) continue;
-        const ssize_t n = step(bytes);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (n <= 0) return Io::Closed;
-        bytes -= static_cast<size_t>(n);
-    }
-    return Io::Done;
-}
-
-Io send_all(int socket, const void *data, size_t bytes, const Stopwatch &watch, double timeout, const Over &over) {
-    const char *p = static_cast<const char *>(data);
-    return transfer(socket, POLLOUT, bytes, watch, timeout, over, [&](size_t left) {
-        const ssize_t n = send(socket, p, left, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n > 0) p += n;
-        return n;
-    });
-}
-
-Io receive_all(int socket, void *data, size_t bytes, const Stopwatch &watch, double timeout, const Over &over) {
-    char *p = static_cast<char *>(data);
-    return transfer(socket, POLLIN, bytes, watch, timeout, over, [&](size_t left) {
-        const ssize_t n = recv(socket, p, left, MSG_DONTWAIT);
-        if (n > 0) p += n;
-        return n;
-    });
 }
 
 // Tells, looked at now and then, whether the call that runs has taken longer than it may.
@@ -283,7 +241,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     page.running = slots;
     bool call_over = false;
     CallWatch call(page, call_timeout);
-    Over over = over_;
+    std::function<bool()> over = over_;
     if (call_timeout > 0) over = [&] { return (call_over = call.over()) || (over_ && over_()); };
     const Stopwatch watch;
     measurer_reply reply;

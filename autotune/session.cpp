@@ -18,8 +18,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8;
 constexpr double lock_timeout = 60; // a merge of large files holds a database for seconds
-constexpr size_t most_hints = 4;
-constexpr int first_trials = 16; // in small batches, so that each is chosen by what the one before taught
+constexpr int first_trials = 16;    // in small batches, so that each is chosen by what the one before taught
 
 // What the search begins with. A model that is given is read, and its kind checked, also where none is asked.
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Machine &machine) {
@@ -68,55 +67,6 @@ const Space *Session::choose_space() {
     if (options_.space) return options_.space;
     std::tie(template_name_, own_space_) = space_for(op_, machine_, options_.spaces);
     return own_space_.get();
-}
-
-// What earlier sessions found counts as if it had been measured here.
-void Session::recall() {
-    if (!database_ || options_.fresh) return;
-    for (Record &r : database_->records(key_, space_->machine())) {
-        if (r.library_template != template_name_) continue;
-        const double seconds = r.outcome == Outcome::Ok ? r.seconds() : infinity;
-        try {
-            search_.tell(space_->from_json(r.parameters), seconds, r.schedule_hash);
-        } catch (const UserError &) {
-            continue; // of a space that has changed since
-        }
-        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
-        if (!r.tried()) {
-            if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
-            continue;
-        }
-        scout_.model().tell(r.features, seconds);
-        trials_++;
-        report_.known++;
-        if (r.origin == "default" && r.outcome == Outcome::Ok) report_.default_seconds = r.seconds();
-        // Compared side by side before measured once, as the database has it.
-        const auto rank = [](const Record &x) { return std::pair(!x.final_seconds, x.seconds()); };
-        if (r.outcome == Outcome::Ok && (!best_ || rank(r) < rank(*best_))) best_ = r;
-        records_[r.schedule_hash] = r;
-    }
-}
-
-// What was best for this op on other machines, and for others of its name, is worth a trial where it is legal here: a hint, and no
-// measurement.
-void Session::take_hints() {
-    if (!database_ || options_.fresh || options_.search == SearchMethod::Random) return;
-    std::vector<Record> all;
-    for (const Database::TaskSummary &t : database_->tasks()) {
-        const bool here = t.key.op_hash == key_.op_hash && t.key.sizes == key_.sizes && t.key.machine == key_.machine &&
-                          t.key.threads == key_.threads;
-        if (t.key.op != key_.op || here || t.ok == 0) continue;
-        auto record = database_->best(t.key, machine_);
-        if (record && record->library_template == template_name_) all.push_back(std::move(*record));
-    }
-    std::stable_partition(all.begin(), all.end(), [&](const Record &r) { return r.key.op_hash == key_.op_hash; });
-    if (all.size() > most_hints) all.resize(most_hints);
-    for (const Record &r : all) {
-        try {
-            search_.suggest(space_->from_json(r.parameters));
-        } catch (const UserError &) {
-        } // not among what is legal here
-    }
 }
 
 bool Session::interrupted() const { return options_.interrupt && *options_.interrupt; }
