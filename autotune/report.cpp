@@ -67,7 +67,10 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
 std::shared_ptr<const CostModel> model_of(const ReportTask &task, const ReportOptions &options) {
     if (options.model) return options.model;
     for (const Record &r : task.records) {
-        if (is_current(r.features)) return CostModel::shipped(r.features.version);
+        if (!is_current(r.features)) continue;
+        const Machine host = Machine::host();
+        const bool here = task.task.key.machine == host.id() && features_for(host).version == r.features.version;
+        return here ? CostModel::shipped(host) : CostModel::shipped(r.features.version);
     }
     return CostModel::shipped();
 }

@@ -25,7 +25,7 @@ std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Mac
     const bool asked = options.search == SearchMethod::Model;
     if (options.cost_model == "none") return std::make_shared<CostModel>();
     const FeatureSet &features = features_for(machine);
-    if (options.cost_model.empty()) return asked ? CostModel::shipped(features.version) : std::make_shared<CostModel>();
+    if (options.cost_model.empty()) return asked ? CostModel::shipped(machine) : std::make_shared<CostModel>();
     auto model = std::make_shared<CostModel>(CostModel::load_file(options.cost_model));
     if (model->version() != features.version)
         throw UserError("the cost model " + options.cost_model + " learnt from features of " +

@@ -162,7 +162,7 @@ private:
         row_.analytical = accuracy(analytical, task.seconds);
         if (options_.cost_model == "none") return;
         const std::vector<float> scores = options_.cost_model.empty()
-                                              ? CostModel::shipped()->score(task.features)
+                                              ? CostModel::shipped(target_.machine)->score(task.features)
                                               : CostModel::load_file(options_.cost_model).score(task.features);
         row_.learned = accuracy({scores.begin(), scores.end()}, task.seconds);
     }

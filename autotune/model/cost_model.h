@@ -25,7 +25,10 @@ class CostModel {
 public:
     CostModel() = default; // knows nothing: scores are 0
 
-    // The one that comes with Kumiko for features of a version that it has (features/feature_sets.h); made by `kumiko learn`.
+    // The one that comes with Kumiko for candidates on that machine; made by `kumiko learn`. Processors that multiply and add more than
+    // 512 bits a cycle have one of their own: what is fast there is more often bound by loads, stores and caches.
+    static std::shared_ptr<const CostModel> shipped(const Machine &machine);
+    // The same where the machine is not known but by its candidates' features (features/feature_sets.h).
     static std::shared_ptr<const CostModel> shipped(int features_version = kumiko::features_version);
     // Throws UserError when it is no model, or one of features that this Kumiko does not have.
     static CostModel load(const std::string &bytes, const std::string &document = "the cost model");

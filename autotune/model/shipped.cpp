@@ -5,6 +5,7 @@
 #include "support/error.h"
 
 KUMIKO_EMBEDDED_FILE(kumiko_shipped_cost_model, KUMIKO_COST_MODEL)
+KUMIKO_EMBEDDED_FILE(kumiko_shipped_wide_cost_model, KUMIKO_WIDE_COST_MODEL)
 KUMIKO_EMBEDDED_FILE(kumiko_shipped_chip_cost_model, KUMIKO_CHIP_COST_MODEL)
 
 namespace kumiko {
@@ -17,6 +18,16 @@ const auto *load_shipped(const char *begin, const char *end, const char *documen
 }
 
 } // namespace
+
+std::shared_ptr<const CostModel> CostModel::shipped(const Machine &machine) {
+    constexpr double narrow = 512; // bits of multiply-adds a cycle
+    const int version = features_for(machine).version;
+    if (version != kumiko::features_version || machine.vector_bits * machine.fmas_per_cycle <= narrow)
+        return shipped(version);
+    static const auto *const model = load_shipped(kumiko_shipped_wide_cost_model, kumiko_shipped_wide_cost_model_end,
+                                                  "the cost model of wide processors that comes with Kumiko");
+    return *model;
+}
 
 std::shared_ptr<const CostModel> CostModel::shipped(int features_version) {
     if (features_version == chip_features_version) {
