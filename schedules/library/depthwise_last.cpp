@@ -8,13 +8,13 @@ namespace kumiko::library {
 namespace {
 
 // The loops over rows and columns of the window.
-struct Window {
+struct Taps {
     std::string y, x;
 };
 
 // What the template is for: an image and weights that both have the channels, the last axis, and a window of a few taps over rows and
 // columns.
-std::optional<Window> window_of(const Op &op) {
+std::optional<Taps> taps_of(const Op &op) {
     const auto r = conv_roles(op);
     if (!r || !r->nhwc || r->row.empty() || !r->weights_padding.empty() || !r->contraction.reader.empty())
         return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<Window> window_of(const Op &op) {
     if (!last_is_channel(r->image) || !last_is_channel(r->weights)) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->window[0], 64) * extent_of(sum, r->window[1], 64) > 49) return std::nullopt;
-    Window w;
+    Taps w;
     for (const Expr &e : r->image.indices) {
         for (const std::string &k : r->window) {
             if (!Halide::Internal::expr_uses_var(e, k)) continue;
@@ -41,11 +41,11 @@ std::optional<Window> window_of(const Op &op) {
 
 } // namespace
 
-bool is_depthwise_last(const Op &op) { return window_of(op).has_value(); }
+bool is_depthwise_last(const Op &op) { return taps_of(op).has_value(); }
 
 DepthwiseLastParameters depthwise_last_parameters(const Op &op, const Machine &machine) {
     const ConvRoles r = *conv_roles(op);
-    const Window w = *window_of(op);
+    const Taps w = *taps_of(op);
     const Stage &sum = *r.contraction.sum;
     const int lanes = vector_lanes(machine, sum.type);
     const int64_t columns = extent_of(sum, r.other, 64), channels = extent_of(sum, r.vector, 64);
@@ -64,7 +64,7 @@ DepthwiseLastParameters depthwise_last_parameters(const Op &op, const Machine &m
 
 Schedule schedule_depthwise_last(const Op &op, const Machine &machine, const DepthwiseLastParameters &p) {
     const ConvRoles r = *conv_roles(op);
-    const Window w = *window_of(op);
+    const Taps w = *taps_of(op);
     const Contraction &c = r.contraction;
     const int lanes = vector_lanes(machine, c.sum->type);
     Schedule s(op, machine);
