@@ -3,6 +3,7 @@
 #include "autotune/failure.h"
 #include "autotune/features/chip_features.h"
 #include "autotune/work.h"
+#include "dsl/buffers.h"
 #include "support/duration.h"
 #include "support/hash.h"
 #include "targets/cpu/crash_guard.h"
@@ -11,6 +12,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <fmt/format.h>
 #include <mutex>
 #include <pthread.h>
 #include <sched.h>
@@ -101,7 +103,9 @@ struct Build {
     void run() {
         auto why = failure_of([&] {
             if (!nest) nest = std::make_shared<const Nest>(lower_candidate(*schedule, false));
-            survive_crashes([&] { object = compile_object({*nest}, codegen).bytes; });
+            std::vector<Nest> nests = {*nest};
+            for (const Nest &pack : nest->packs) nests.push_back(pack);
+            survive_crashes([&] { object = compile_object(nests, codegen).bytes; });
         });
         const std::lock_guard lock(mutex);
         failure = std::move(why);
@@ -131,9 +135,28 @@ void run_build(const std::shared_ptr<Build> &build, const std::function<bool(dou
     if (build->failure) throw UserError(*build->failure);
 }
 
+// The inputs that a kernel takes packed, at these sizes of the op.
+std::vector<PackedInput> packed_inputs(const Nest &kernel, const Sizes &sizes) {
+    constexpr size_t most = 4;
+    if (kernel.packs.size() > most)
+        throw Unsupported(fmt::format("{} inputs packed ahead of time: of a candidate that is measured at most {} are",
+                                      kernel.packs.size(), most));
+    std::vector<PackedInput> all;
+    for (const Nest &pack : kernel.packs) {
+        const TensorArgument &packed = pack.tensors[1];
+        PackedInput input;
+        while (kernel.tensors.at(input.tensor).packed_from != packed.packed_from) input.tensor++;
+        input.symbol = pack.name + "_packed";
+        for (const std::string &s : pack.sizes) input.sizes.push_back(sizes.at(s));
+        input.bytes = evaluate_size(packed.extents[0], sizes) * packed.type.bytes();
+        all.push_back(std::move(input));
+    }
+    return all;
+}
+
 } // namespace
 
-void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate,
+void build_candidate(const Space &space, const CpuTarget &target, const Sizes &sizes, Candidate &candidate,
                      const std::function<bool(double seconds)> &give_up) {
     const Stopwatch watch;
     attempt(candidate, Outcome::Unbuildable, [&] {
@@ -145,6 +168,7 @@ void build_candidate(const Space &space, const CpuTarget &target, Candidate &can
         run_build(build, give_up);
         candidate.object = std::move(build->object);
         candidate.symbol = "kumiko_candidate_packed";
+        candidate.packs = packed_inputs(*build->nest, sizes);
     });
     candidate.nest.reset();
     candidate.made.reset();

@@ -21,6 +21,7 @@ struct Candidate {
     std::string reason;
     std::string object; // ELF, with the function `symbol`
     std::string symbol;
+    std::vector<PackedInput> packs; // inputs that its schedule packs ahead of time
     double build_seconds = 0;
 
     std::string origin;               // how the search came to it: "default", "random", "model", …
@@ -45,7 +46,7 @@ std::string fault_of(const Space &space, const Candidate &candidate);
 // A compiler may hang. Lowering and compiling are done in a thread of their own, which is left behind when `give_up`, asked now and
 // then with the seconds that have passed, says so (docs/decisions/0045): it goes on until the process ends, where no one else wants a
 // processor, and holds a copy of all that it uses, but for what the emitters of a user's instructions refer to.
-void build_candidate(const Space &space, const CpuTarget &target, Candidate &candidate,
+void build_candidate(const Space &space, const CpuTarget &target, const Sizes &sizes, Candidate &candidate,
                      const std::function<bool(double seconds)> &give_up);
 
 // Of the directives alone, so that equal schedules of one op have equal hashes.

@@ -7,7 +7,7 @@ namespace kumiko {
 
 std::vector<Hint> hints(const Op &op, const Machine &machine, const std::string &database, const BestOptions &options) {
     const Database opened(database, Database::Mode::Read);
-    const TaskKey wanted = task_key(op, machine, options.threads, options.sizes, options.cold);
+    const TaskKey wanted = task_key(op, machine, options);
     std::vector<Hint> all;
     for (const Database::TaskSummary &t : opened.tasks()) {
         if (t.key.op_hash != wanted.op_hash || t.key.sizes != wanted.sizes || t.key.machine == wanted.machine) continue;

@@ -20,7 +20,7 @@ bool has_room_beside(int threads) {
 
 LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes,
                        const LocalJudgeOptions &options)
-    : space_(space), target_(target), options_(options),
+    : space_(space), target_(target), sizes_(sizes), options_(options),
       task_(std::make_unique<MeasureTask>(space.op(), sizes, 1, options.longest_reference)),
       measurer_(std::make_unique<Measurer>(*task_, options.measurer)), best_(std::numeric_limits<double>::infinity()),
       beside_(has_room_beside(options.measurer.threads)) {
@@ -76,7 +76,7 @@ std::vector<Verdict> LocalJudge::cancel() {
 
 // A compiler that hangs costs one candidate.
 void LocalJudge::build(Candidate &candidate, const std::function<bool()> &over) const {
-    build_candidate(space_, target_, candidate, [&](double seconds) {
+    build_candidate(space_, target_, sizes_, candidate, [&](double seconds) {
         return seconds > options_.build_timeout || (seconds > time_to_end && over && over());
     });
 }
@@ -165,7 +165,7 @@ double LocalJudge::least_possible() const {
 
 Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
-    Measured first = measurer_->load(0, candidate.object, candidate.symbol, timeout(best));
+    Measured first = measurer_->load(0, candidate.object, candidate.symbol, timeout(best), candidate.packs);
     if (first.outcome != Outcome::Ok) return first;
     // Far behind: one call says enough.
     if (first.timings[0].least > 4 * best + 0.02) {
@@ -200,7 +200,8 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
 bool LocalJudge::anchor_ready(double best) {
     if (anchor_.object.empty()) return false;
     if (anchor_process_ != 0 && anchor_process_ == measurer_->process()) return true;
-    if (measurer_->load(anchor_slot, anchor_.object, anchor_.symbol, timeout(best)).outcome != Outcome::Ok)
+    if (measurer_->load(anchor_slot, anchor_.object, anchor_.symbol, timeout(best), anchor_.packs).outcome !=
+        Outcome::Ok)
         return false;
     anchor_process_ = measurer_->process();
     return true;
@@ -254,7 +255,8 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
             }
             slots.push_back(i);
             if (loaded_in[i] != 0 && loaded_in[i] == measurer_->process()) continue;
-            const Measured loaded = measurer_->load(i, candidate.object, candidate.symbol, options_.timeout);
+            const Measured loaded =
+                measurer_->load(i, candidate.object, candidate.symbol, options_.timeout, candidate.packs);
             if (over && over()) return results;
             if (loaded.outcome != Outcome::Ok) {
                 results[i].outcome = loaded.outcome, results[i].reason = loaded.reason;

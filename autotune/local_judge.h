@@ -61,6 +61,7 @@ private:
 
     const Space &space_;
     const CpuTarget &target_;
+    const Sizes sizes_;
     LocalJudgeOptions options_;
     std::unique_ptr<MeasureTask> task_;
     std::unique_ptr<Measurer> measurer_;

@@ -269,7 +269,8 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     return result;
 }
 
-Measured Measurer::load(size_t slot, const std::string &object, const std::string &symbol, double timeout) {
+Measured Measurer::load(size_t slot, const std::string &object, const std::string &symbol, double timeout,
+                        const std::vector<PackedInput> &packs) {
     measurer_request request{};
     request.magic = MEASURER_MAGIC;
     request.command = MEASURER_LOAD;
@@ -279,6 +280,17 @@ Measured Measurer::load(size_t slot, const std::string &object, const std::strin
     std::memcpy(request.kernel, symbol.data(), symbol.size());
     request.count = 1;
     request.slots[0] = static_cast<uint32_t>(slot);
+    for (size_t i = 0; i < packs.size(); i++) {
+        const PackedInput &p = packs[i];
+        if (p.symbol.size() >= MEASURER_NAME || p.sizes.size() > MEASURER_PACK_SIZES || i >= MEASURER_PACKS)
+            throw InternalError("the measurer takes shorter names, 4 inputs that are packed, and 16 sizes");
+        measurer_pack &asked = request.packs[i];
+        std::memcpy(asked.entry, p.symbol.data(), p.symbol.size());
+        asked.bytes = static_cast<uint64_t>(p.bytes);
+        asked.tensor = static_cast<uint32_t>(p.tensor);
+        asked.sizes = static_cast<uint32_t>(p.sizes.size());
+        std::copy(p.sizes.begin(), p.sizes.end(), asked.size);
+    }
     return exchange(&request, sizeof request, &object, timeout, 1);
 }
 

@@ -50,6 +50,15 @@ struct MeasurerOptions {
     bool cold = false;      // the arrays leave the caches before each sample
 };
 
+// An input that a kernel takes in another form, which the function `symbol` of its object makes of it (the packed form of a kernel of two
+// arrays), as a program does once, ahead of all calls.
+struct PackedInput {
+    size_t tensor = 0; // of the op's, inputs first
+    std::string symbol;
+    std::vector<int64_t> sizes; // that the function is called with
+    int64_t bytes = 0;          // that it writes
+};
+
 class Measurer {
 public:
     static constexpr size_t slots = 16;
@@ -60,9 +69,10 @@ public:
     Measurer(const Measurer &) = delete;
     Measurer &operator=(const Measurer &) = delete;
 
-    // Links the object, runs its function `symbol` (the packed form of a kernel) once and checks what it computed. The
+    // Links the object, packs inputs, runs its function `symbol` (the packed form of a kernel) once and checks what it computed. The
     // slot stays loaded until the process dies, which empties all slots. The timing is that of the one, cold call.
-    Measured load(size_t slot, const std::string &object, const std::string &symbol, double timeout);
+    Measured load(size_t slot, const std::string &object, const std::string &symbol, double timeout,
+                  const std::vector<PackedInput> &packs = {});
 
     struct RunOptions {
         double budget = 0.1;      // seconds of samples, for all slots together; at least five are taken of each

@@ -40,7 +40,7 @@ std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Mac
 Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
                  TuneReport &report)
     : op_(op), machine_(machine), cpu_(cpu), options_(options), report_(report = {}), space_(choose_space()),
-      key_(task_key(op, machine, options.threads, options.sizes, options.cold)), work_(count_work(op, options.sizes)),
+      key_(task_key(op, machine, best_options(options))), work_(count_work(op, options.sizes)),
       scout_(*space_, key_.threads, key_.sizes, model_for(options, machine)),
       search_(*space_, options.seed, options.search, &scout_), seconds_to_compare_(options.final_seconds) {
     if (!options.workers.empty()) { // better known at once, also where all trials are known already
@@ -65,7 +65,8 @@ Session::~Session() = default;
 
 const Space *Session::choose_space() {
     if (options_.space) return options_.space;
-    std::tie(template_name_, own_space_) = space_for(op_, machine_, options_.spaces);
+    std::tie(template_name_, own_space_) =
+        space_for(op_, machine_, options_.spaces, options_.ahead ? PackedBy::Caller : PackedBy::Kernel);
     return own_space_.get();
 }
 

@@ -57,7 +57,11 @@ void Session::take_hints() {
     if (all.size() > most_hints) all.resize(most_hints);
     for (const Record &r : all) {
         try {
-            search_.suggest(space_->from_json(r.parameters));
+            Json parameters = r.parameters;
+            for (const ParameterInfo &p : space_->parameters()) { // who packs is no choice here
+                if (p.values.size() == 1 && parameters.contains(p.name)) parameters[p.name] = p.values[0];
+            }
+            search_.suggest(space_->from_json(parameters));
         } catch (const UserError &) {
         } // not among what is legal here
     }

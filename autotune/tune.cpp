@@ -20,7 +20,16 @@ int resolved_threads(int threads, const Machine &machine) {
 
 } // namespace
 
-std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind) {
+std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind,
+                                                         PackedBy packed_by) {
+    if (packed_by == PackedBy::Caller) {
+        if (kind == SpaceKind::Auto)
+            throw Unsupported(
+                "spaces made from formulas pack no operand ahead of time; those of the library's matrix products and "
+                "convolutions do");
+        const LibraryTemplate *packed = library::find_template(op, machine, packed_by);
+        return {packed->name, packed->make_space(op, machine, packed_by)};
+    }
     if (machine.architecture == "chip") {
         const LibraryTemplate *of_chip = library::fitting_template(op, machine);
         if (kind == SpaceKind::Library && !of_chip) library::find_template(op, machine); // says what the library has
@@ -38,17 +47,23 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
     return {fitting.name, fitting.make_space(op, machine)};
 }
 
-std::string machine_of_key(const Machine &machine, bool cold) { return machine.id() + (cold ? ", caches cold" : ""); }
+BestOptions best_options(const TuneOptions &o) {
+    return {.threads = o.threads, .sizes = o.sizes, .cold = o.cold, .ahead = o.ahead};
+}
 
-TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes, bool cold) {
+std::string machine_of_key(const Machine &machine, const BestOptions &options) {
+    return machine.id() + (options.cold ? ", caches cold" : "") + (options.ahead ? ", weights packed ahead" : "");
+}
+
+TaskKey task_key(const Op &op, const Machine &machine, const BestOptions &options) {
     Sizes used;
     for (const std::string &size : op.sizes()) {
-        const auto found = sizes.find(size);
-        if (found == sizes.end())
+        const auto found = options.sizes.find(size);
+        if (found == options.sizes.end())
             throw UserError("op " + op.name() + " is tuned for given sizes: give a value for the size " + size);
         used[size] = found->second;
     }
-    return {op.name(), op.hash(), used, machine_of_key(machine, cold), resolved_threads(threads, machine)};
+    return {op.name(), op.hash(), used, machine_of_key(machine, options), resolved_threads(options.threads, machine)};
 }
 
 Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
@@ -68,8 +83,7 @@ Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const Tu
 
 std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database,
                            const BestOptions &options) {
-    return Database(database, Database::Mode::Read)
-        .best(task_key(op, machine, options.threads, options.sizes, options.cold), machine);
+    return Database(database, Database::Mode::Read).best(task_key(op, machine, options), machine);
 }
 
 } // namespace kumiko

@@ -31,7 +31,9 @@ enum class SpaceKind {
 };
 
 // The space, and the name under which a database keeps its parameters.
-std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind);
+// Throws Unsupported where the caller shall pack and that space has no such schedules.
+std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind,
+                                                         PackedBy packed_by = PackedBy::Kernel);
 
 struct TuneOptions {
     // Candidates to measure, those of earlier sessions in the database counted: an interrupted session is resumed by
@@ -49,6 +51,9 @@ struct TuneOptions {
     // Kernels find their arrays out of the caches, as in a program that does other things in between; else in them, as far as they fit. What was
     // measured the one way counts as another machine's the other way.
     bool cold = false;
+    // The caller packs weights, once, ahead of all calls, and the kernel takes them so: another kernel, whose results are kept apart. Of
+    // matrix products and convolutions.
+    bool ahead = false;
     double final_seconds = 0.6; // the comparison at the end, 0: none
     double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that
     double build_timeout =
@@ -115,6 +120,7 @@ struct TuneTask {
     Op op;
     double weight = 1;    // how often it runs, as compared with others
     OpRecipe recipe = {}; // for workers
+    bool ahead = false;   // in place of TuneOptions::ahead
 };
 
 // Tunes all, options.trials each on average: the first trials of each, then more where the last ones brought most, by weight ×
@@ -130,12 +136,16 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
 struct BestOptions {
     int threads = 0; // 0: one per core of the machine
     Sizes sizes = {};
-    bool cold = false; // tuned for cold caches
+    bool cold = false;  // tuned for cold caches
+    bool ahead = false; // taking weights that are packed ahead
 };
 
-TaskKey task_key(const Op &op, const Machine &machine, int threads, const Sizes &sizes, bool cold = false);
-// What a key says of the machine.
-std::string machine_of_key(const Machine &machine, bool cold);
+// Those with which a session's results are found again.
+BestOptions best_options(const TuneOptions &options);
+
+TaskKey task_key(const Op &op, const Machine &machine, const BestOptions &options = {});
+// What a key says of the machine, and of how it was measured.
+std::string machine_of_key(const Machine &machine, const BestOptions &options);
 
 // The best that a database knows for the op on this machine; nothing when it knows none. Throws UserError when there is
 // no such database.

@@ -32,7 +32,7 @@ public:
         progress_ = make_progress(options, "tuning", 0);
         for (size_t i = 0; i < tasks.size(); i++) {
             const auto twin = std::find_if(parts_.begin(), parts_.end(), [&](const Part &p) {
-                return tasks[p.index].op.hash() == tasks[i].op.hash();
+                return tasks[p.index].op.hash() == tasks[i].op.hash() && tasks[p.index].ahead == tasks[i].ahead;
             });
             part_of_.push_back(static_cast<size_t>(twin - parts_.begin()));
             if (twin != parts_.end()) {
@@ -42,6 +42,7 @@ public:
             Part part{i, tasks[i].weight, options};
             part.options.trials = static_cast<int>(std::min<int64_t>(int64_t(4) * options.trials, INT32_MAX));
             part.options.recipe = tasks[i].recipe;
+            part.options.ahead = tasks[i].ahead;
             parts_.push_back(std::move(part));
         }
         for (Part &part : parts_) {

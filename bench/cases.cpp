@@ -187,7 +187,7 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
 std::vector<BenchCase> library_cases(const std::string &file) {
     std::vector<BenchCase> cases;
     for (const LibraryKernel &k : LibraryDescription::load(file).kernels)
-        cases.push_back({k.name, k.name, k.op_name, k.parameters});
+        cases.push_back({k.name, k.name, k.op_name, k.parameters, k.ahead});
     for (BenchCase &c : cases) c.suite = file;
     return cases;
 }

@@ -6,6 +6,7 @@
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "bench/peak.h"
+#include "driver/default_schedule.h"
 #include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/library/table.h"
@@ -25,15 +26,27 @@ void add_halide(Contest &contest, const Schedule &schedule, BenchRow &row) {
     }
 }
 
+bool convolves(const BenchCase &c) { return c.op.find("conv2d") != std::string::npos; }
+
 // The default schedule; that of a convolution takes weights that were packed ahead, as the peers do, where there is such a one.
-Schedule plain_schedule(const Op &op, const Machine &machine) {
-    const auto space = library::find_template(op, machine)->make_space(op, machine);
-    Json point = space->to_json(space->default_point());
-    for (const ParameterInfo &p : space->parameters()) {
-        if (p.name == "weights" && std::find(p.values.begin(), p.values.end(), Json("ahead")) != p.values.end())
-            point[p.name] = "ahead";
+Schedule plain_schedule(const BenchCase &c, const Op &op, const Machine &machine) {
+    if (c.ahead) return default_schedule(op, machine, PackedBy::Caller);
+    const LibraryTemplate *fits = library::find_template(op, machine);
+    const bool packs = convolves(c) && fits->packs_ahead && fits->packs_ahead(op);
+    const auto space = fits->make_space(op, machine, packs ? PackedBy::Caller : PackedBy::Kernel);
+    return space->schedule(space->default_point());
+}
+
+// What the database has of it, for as many threads; of a convolution rather with weights packed ahead.
+std::optional<Record> tuned_record(const BenchCase &c, const Op &op, const Machine &machine,
+                                   const BenchOptions &options) {
+    const Database known(options.database, Database::Mode::Read);
+    for (const bool ahead : {true, false}) {
+        if (ahead ? !c.ahead && !convolves(c) : c.ahead) continue;
+        if (auto found = known.best(task_key(op, machine, {.threads = options.threads, .ahead = ahead}), machine))
+            return found;
     }
-    return space->schedule(space->from_json(point));
+    return {};
 }
 
 // The op by Winograd's products, where those pay: windows of 3 by 3 of enough channels, whose products become a quarter fewer at least
@@ -112,15 +125,14 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
     };
     const auto add_other = [&](const char *way, const std::optional<Op> &op) {
         try {
-            if (op) add(way, plain_schedule(*op, target.machine));
+            if (op) add(way, plain_schedule(contest.bench_case(), *op, target.machine));
         } catch (const Unsupported &e) {
             row.remarks.push_back(fmt::format("{}, {}: {}", row.name, way, e.what()));
         }
     };
     try {
-        const Schedule plain = plain_schedule(contest.op(), target.machine);
-        const bool convolves = contest.bench_case().op.find("conv2d") != std::string::npos;
-        add(convolves ? direct : "default", plain);
+        const Schedule plain = plain_schedule(contest.bench_case(), contest.op(), target.machine);
+        add(convolves(contest.bench_case()) ? direct : "default", plain);
         const auto faster = by_winograd(contest.bench_case(), "nchw"), turned = channels_last(contest.bench_case());
         if (options.database.empty() && !options.halide) {
             add_other(winograd, faster);
@@ -132,9 +144,7 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
         }
         std::optional<Schedule> best;
         if (!options.database.empty()) {
-            const Database known(options.database, Database::Mode::Read);
-            const TaskKey task = task_key(contest.op(), target.machine, options.threads, {});
-            if (const auto found = known.best(task, target.machine)) { // for as many threads
+            if (const auto found = tuned_record(contest.bench_case(), contest.op(), target.machine, options)) {
                 best = found->schedule(contest.op());
                 add(tuned, *best);
                 ours.tuned = true;

@@ -18,6 +18,7 @@ struct BenchCase {
     std::string suite, name; // "gemm-f32", "512x512x512"
     std::string op;          // of the registry
     Json parameters;
+    bool ahead = false; // weights are packed ahead; of convolutions they are where they can be
 };
 
 struct BenchOptions {

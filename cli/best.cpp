@@ -29,10 +29,9 @@ struct Found {
 };
 
 // What a database of another machine knows; its seconds are that machine's.
-std::optional<Found> found_elsewhere(const Op &op, const OpArguments &a, const Machine &machine,
-                                     const std::string &database, int threads, bool cold) {
-    const std::vector<Hint> all =
-        hints(op, machine, database, {.threads = threads, .sizes = a.bound_sizes(), .cold = cold});
+std::optional<Found> found_elsewhere(const Op &op, const Machine &machine, const std::string &database,
+                                     const BestOptions &wanted) {
+    const std::vector<Hint> all = hints(op, machine, database, wanted);
     if (all.empty()) return {};
     const Record &r = all[0].record;
     if (!all[0].unfit.empty())
@@ -50,17 +49,18 @@ bool is_known(const std::string &name) {
     return std::any_of(all.begin(), all.end(), [&](const ops::Operator &o) { return o.name == name; });
 }
 
-Found best_of(const OpArguments &a, const Machine &machine, const std::string &database, int threads, bool any,
-              bool cold) {
+Found best_of(const OpArguments &a, const Machine &machine, const std::string &database, BestOptions wanted, bool any) {
     const Op op = a.op();
     a.require_sizes(op);
-    if (const auto found =
-            tuned_schedule(op, machine, database, {.threads = threads, .sizes = a.bound_sizes(), .cold = cold})) {
+    wanted.sizes = a.bound_sizes();
+    if (const auto found = tuned_schedule(
+            op, machine, database,
+            {.threads = wanted.threads, .sizes = wanted.sizes, .cold = wanted.cold, .ahead = wanted.ahead})) {
         Schedule::from_json(op, machine, nlohmann::json(found->schedule)); // it stands
         return {*found, op, ""};
     }
     if (any) {
-        if (auto found = found_elsewhere(op, a, machine, database, threads, cold)) return *found;
+        if (auto found = found_elsewhere(op, machine, database, wanted)) return *found;
         throw UserError(database +
                         " knows no schedule for this op at this shape, neither of this machine nor of another; tune it "
                         "first: kumiko tune " +
@@ -70,13 +70,14 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
                     " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
                     a.text() + " --db " + database +
                     (machine.id() == Machine::host().id() ? std::string() : " --target " + machine.name) +
-                    (threads == 1 ? "" : fmt::format(" --threads {}", threads)) + (cold ? " --cold" : ""));
+                    (wanted.threads == 1 ? "" : fmt::format(" --threads {}", wanted.threads)) +
+                    (wanted.cold ? " --cold" : "") + (wanted.ahead ? " --ahead" : ""));
 }
 
 // For an op that this program does not know, one of somebody's shared object: what the database has under its name.
-Found best_by_name(const std::string &name, const Machine &machine, const std::string &file, int threads, bool any,
-                   bool cold) {
-    const std::string id = machine_of_key(machine, cold);
+Found best_by_name(const std::string &name, const Machine &machine, const std::string &file, const BestOptions &wanted,
+                   bool any) {
+    const std::string id = machine_of_key(machine, wanted);
     const Database database(file, Database::Mode::Read);
     std::vector<Database::TaskSummary> tasks;
     std::vector<std::string> names;
@@ -87,7 +88,8 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     const auto here = [&](const Database::TaskSummary &t) { return t.key.machine == id; };
     if (std::any_of(tasks.begin(), tasks.end(), here)) std::erase_if(tasks, std::not_fn(here));
     if (tasks.size() > 1)
-        std::erase_if(tasks, [&](const Database::TaskSummary &t) { return threads && t.key.threads != threads; });
+        std::erase_if(
+            tasks, [&](const Database::TaskSummary &t) { return wanted.threads && t.key.threads != wanted.threads; });
     if (tasks.empty()) {
         for (const ops::Operator &o : ops::registry()) names.push_back(o.name);
         std::set<std::string> once;
@@ -114,15 +116,15 @@ void add_best(CLI::App &app) {
     struct DatabaseArguments {
         OpArguments op;
         std::string database = "tuning.db", form = "cpp", json, target = "host";
-        int threads = 1;
-        bool any = false, cold = false;
+        BestOptions wanted{.threads = 1};
+        bool any = false;
     };
     auto a = std::make_shared<DatabaseArguments>();
     a->op.add_to(*command);
     command->add_option("--db", a->database, "the database")->type_name("FILE")->capture_default_str();
     command->add_option("--target", a->target, "the machine that it was tuned for: host, a level, or a simulated chip")
         ->capture_default_str();
-    command->add_option("--threads", a->threads, "tuned for so many threads; 0: one per core")
+    command->add_option("--threads", a->wanted.threads, "tuned for so many threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     command->add_option("--as", a->form, "cpp (to paste into a source), json (a schedule file), parameters, nest")
@@ -130,7 +132,8 @@ void add_best(CLI::App &app) {
         ->capture_default_str();
     command->add_flag("--any-machine", a->any,
                       "where this machine has none, the best of another: a hint, not measured here");
-    command->add_flag("--cold", a->cold, "of those that were tuned for cold caches");
+    command->add_flag("--cold", a->wanted.cold, "of those that were tuned for cold caches");
+    command->add_flag("--ahead", a->wanted.ahead, "of those that take weights packed ahead");
     add_json_option(*command, a->json);
     examples(*command,
              "  kumiko best matmul --shape m=512,n=512,k=512 --as cpp\n  kumiko best group_norm_silu --as cpp      (an "
@@ -139,8 +142,8 @@ void add_best(CLI::App &app) {
     command->callback([a] {
         const Machine machine = machine_named(a->target);
         const bool by_name = a->op.shape.empty() && a->op.type.empty() && !is_known(a->op.name);
-        const Found found = by_name ? best_by_name(a->op.name, machine, a->database, a->threads, a->any, a->cold)
-                                    : best_of(a->op, machine, a->database, a->threads, a->any, a->cold);
+        const Found found = by_name ? best_by_name(a->op.name, machine, a->database, a->wanted, a->any)
+                                    : best_of(a->op, machine, a->database, a->wanted, a->any);
         if (a->form == "nest" && !found.op)
             throw UserError("the nest of " + a->op.name + " takes its formula: name it with its shared object, as " +
                             "./libmyops.so:" + a->op.name + " --shape ...");

@@ -79,6 +79,7 @@ void ScheduleArguments::add_to(CLI::App &command) {
                               "parameters of the library's schedule for this op: rows=6,vectors=2")
                   ->type_name("NAME=VALUE,...");
     command.add_flag("--cold", cold, "of that database those that were tuned for cold caches")->needs(d);
+    command.add_flag("--ahead", ahead, "that takes weights packed ahead of time")->excludes(f);
     f->excludes(d)->excludes(p);
     d->excludes(p);
 }
@@ -87,39 +88,38 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
     const auto name = [&](const std::string &text) {
         if (origin) *origin = text;
     };
+    const PackedBy packed_by = ahead ? PackedBy::Caller : PackedBy::Kernel;
     if (!file.empty()) {
         name(file);
         return Schedule::from_json(op, machine, nlohmann::json(load_json(file)));
     }
     if (!database.empty()) {
-        if (const auto found = tuned_schedule(op, machine, database, {.threads = threads, .cold = cold})) {
+        if (const auto found =
+                tuned_schedule(op, machine, database, {.threads = threads, .cold = cold, .ahead = ahead})) {
             name("tuned");
             return Schedule::from_json(op, machine, nlohmann::json(found->schedule));
         }
-        throw UserError(database +
-                        " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                        op.name() + " --shape ... --db " + database + (cold ? " --cold" : ""));
+        throw UserError(
+            database + " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
+            op.name() + " --shape ... --db " + database + (cold ? " --cold" : "") + (ahead ? " --ahead" : ""));
     }
     if (!parameters.empty()) {
-        const LibraryTemplate *found = library::find_template(op, machine);
-        if (!found)
-            throw UserError("no schedule of the library fits op \"" + op.name() +
-                            "\", so there are no parameters to set");
-        const auto space = found->make_space(op, machine);
-        Json chosen = space->to_json(space->default_point());
+        const auto space = library::find_template(op, machine, packed_by)->make_space(op, machine, packed_by);
+        const Json defaults = space->to_json(space->default_point());
+        Json chosen = Json::object();
         const Json given = parse_op_parameters(parameters); // items() only refers to it
         for (const auto &[key, value] : given.items()) {
             // The text is a number, a flag or a name: what the parameter's default is.
             const std::string text = value.get<std::string>();
             const Json typed = Json::parse(text, nullptr, false);
             chosen[key] =
-                typed.is_discarded() || (chosen.contains(key) && chosen[key].is_string()) ? Json(text) : typed;
+                typed.is_discarded() || (defaults.contains(key) && defaults[key].is_string()) ? Json(text) : typed;
         }
         name("library, " + parameters);
-        return space->schedule(space->from_json(chosen));
+        return space->schedule(space->default_with(chosen));
     }
     name("default");
-    return default_schedule(op, machine);
+    return default_schedule(op, machine, packed_by);
 }
 
 std::shared_ptr<const CostModel> cost_model_named(const std::string &name) {

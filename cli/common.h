@@ -49,7 +49,8 @@ struct OpArguments {
 struct ScheduleArguments {
     std::string file, database, parameters;
     int threads = 0;
-    bool cold = false; // of the database those that were tuned for cold caches
+    bool cold = false;  // of the database those that were tuned for cold caches
+    bool ahead = false; // taking weights that are packed ahead
 
     void add_to(CLI::App &command);
     // `origin` becomes a word for it: "default", "tuned", …

@@ -154,7 +154,7 @@ void check_folds(const LearnArguments &a) {
         }
     }
     if (a.measure) {
-        for (const TrainingTask &t : tasks_to_measure(a)) add(task_key(t.op, machine_of(a), 1, {}));
+        for (const TrainingTask &t : tasks_to_measure(a)) add(task_key(t.op, machine_of(a), {.threads = 1}));
     }
     if (tasks.empty()) throw UserError("there is nothing to learn from: the databases hold no task of two candidates");
     if (a.folds > 1 && tasks.size() < static_cast<size_t>(a.folds))

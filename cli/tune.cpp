@@ -54,7 +54,14 @@ struct Task {
     std::string name;
     Op op;
     OpRecipe recipe;
+    bool ahead;
 };
+
+TaskKey key_of(const TuneArguments &a, const Task &task, const Machine &machine) {
+    BestOptions options = best_options(a.options);
+    options.ahead = task.ahead;
+    return task_key(task.op, machine, options);
+}
 
 // What is known of each task, from the database, or, when nothing is kept, from this session.
 // Returns whether anything is known, without which there is no page.
@@ -62,7 +69,7 @@ bool write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Ma
                 const std::vector<TuneReport> &reports) {
     std::vector<ReportTask> all;
     for (size_t i = 0; i < tasks.size(); i++) {
-        const TaskKey key = task_key(tasks[i].op, machine, a.options.threads, a.options.sizes, a.options.cold);
+        const TaskKey key = key_of(a, tasks[i], machine);
         ReportTask t{Database::task_of(tasks[i].op, key), reports[i].records, count_work(tasks[i].op, a.options.sizes),
                      reports[i].checked_elements};
         t.records.insert(t.records.end(), reports[i].rejections.begin(), reports[i].rejections.end());
@@ -121,7 +128,7 @@ void run_tune(TuneArguments a) {
             throw UserError("--shape and --type belong to one op; " + a.op.name + " states its own");
         for (const LibraryKernel &k : LibraryDescription::load(a.op.name).kernels) {
             if (k.op.sizes().empty())
-                tasks.push_back({k.name, k.op, recipe_of(k.op_name, k.parameters)});
+                tasks.push_back({k.name, k.op, recipe_of(k.op_name, k.parameters), k.ahead || a.options.ahead});
             else
                 left_out.push_back(k.name);
         }
@@ -130,7 +137,7 @@ void run_tune(TuneArguments a) {
                       << "some of them: kumiko tune OP --shape ... --sizes ...\n";
         if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
     } else {
-        tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters())});
+        tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters()), a.options.ahead});
         a.options.recipe = tasks[0].recipe;
         a.op.require_sizes(tasks[0].op);
         a.options.sizes = a.op.bound_sizes();
@@ -148,7 +155,7 @@ void run_tune(TuneArguments a) {
     a.options.columns = [] { return terminal_columns(2); };
 
     std::vector<TuneTask> all_tasks;
-    for (const Task &task : tasks) all_tasks.push_back({task.op, 1, task.recipe});
+    for (const Task &task : tasks) all_tasks.push_back({task.op, 1, task.recipe, task.ahead});
     a.options.seconds = a.budget;
     std::vector<TuneReport> reports(1);
     std::vector<std::optional<Record>> found;
@@ -272,6 +279,10 @@ void add_tune(CLI::App &app) {
     command->add_flag(
         "--cold", a->options.cold,
         "kernels find their arrays out of the caches, as between other work; kept apart from what is measured in them");
+    command->add_flag(
+        "--ahead", a->options.ahead,
+        "weights are packed ahead of the calls and the kernel takes them so; kept apart from kernels that pack. Of a "
+        "kernels.json those with \"ahead\" are, all with this");
     command->add_option("--seed", a->options.seed, "of the search")->capture_default_str();
     command
         ->add_option("--search", a->search,

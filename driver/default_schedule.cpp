@@ -4,9 +4,9 @@
 
 namespace kumiko {
 
-Schedule default_schedule(const Op &op, const Machine &machine) {
-    const LibraryTemplate *t = library::find_template(op, machine);
-    const auto space = t->make_space(op, machine); // the last template takes any op
+Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by) {
+    const LibraryTemplate *t = library::find_template(op, machine, packed_by);
+    const auto space = t->make_space(op, machine, packed_by); // the last template takes any op
     return space->schedule(space->default_point());
 }
 

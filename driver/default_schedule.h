@@ -3,10 +3,11 @@
 #pragma once
 
 #include "machine/machine.h"
-#include "schedules/schedule.h"
+#include "schedules/library/space.h"
 
 namespace kumiko {
 
-Schedule default_schedule(const Op &op, const Machine &machine);
+// With PackedBy::Caller for callers that pack weights; throws Unsupported where the library has no such schedule for the op.
+Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
 
 } // namespace kumiko

@@ -43,21 +43,17 @@ private:
 
 ChosenSchedule choose(const LibraryKernel &k, const Target &target, const ScheduleSource &source) {
     if (k.schedule) return *k.schedule;
+    const PackedBy packed_by = k.ahead ? PackedBy::Caller : PackedBy::Kernel;
     if (!k.schedule_parameters.is_null()) {
-        const LibraryTemplate *found = library::find_template(k.op);
-        if (!found)
-            throw UserError("no schedule of the library fits op " + k.op.name() +
-                            ", so there are no parameters to set");
-        const auto space = found->make_space(k.op, target.machine);
-        Json chosen = space->to_json(space->default_point());
-        chosen.update(k.schedule_parameters);
-        const Point point = space->from_json(chosen);
+        const auto space =
+            library::find_template(k.op, target.machine, packed_by)->make_space(k.op, target.machine, packed_by);
+        const Point point = space->default_with(k.schedule_parameters);
         return {Json(space->schedule(point).to_json()), space->to_json(point), 0, "", "given parameters"};
     }
     if (k.tuned && source) {
-        if (auto found = source(k.op, target.machine)) return *found;
+        if (auto found = source(k.op, target.machine, packed_by)) return *found;
     }
-    return {Json(default_schedule(k.op, target.machine).to_json()), nullptr, 0, "", "default"};
+    return {Json(default_schedule(k.op, target.machine, packed_by).to_json()), nullptr, 0, "", "default"};
 }
 
 // A function of the C library or of its mathematics, as they are on this machine.

@@ -21,7 +21,7 @@
 
 #include "driver/target.h"
 #include "dsl/buffers.h"
-#include "schedules/schedule.h"
+#include "schedules/library/space.h"
 #include "support/json.h"
 
 #include <filesystem>
@@ -40,8 +40,8 @@ struct ChosenSchedule {
     std::string rate;   // measured, for people: "112 GFLOP/s"; "" when unknown
     std::string origin; // "tuned", "kernels.json"
 };
-// Nothing when there is none for this op on this machine.
-using ScheduleSource = std::function<std::optional<ChosenSchedule>(const Op &, const Machine &)>;
+// Nothing when there is none for this op on this machine, of kernels that are so called.
+using ScheduleSource = std::function<std::optional<ChosenSchedule>(const Op &, const Machine &, PackedBy)>;
 
 struct LibraryKernel {
     std::string name; // the symbol is <prefix><name>
@@ -53,6 +53,9 @@ struct LibraryKernel {
     Json parameters = {};
     Json schedule_parameters = nullptr; // of the library's template, in place of `schedule`
     bool tuned = true;                  // ask the source
+    // Weights are packed by a function of their own, ahead of all calls: of the source's schedules and of the default one those that take
+    // them so. What the library's schedules cannot pack ahead is Unsupported.
+    bool ahead = false;
     // Symbolic sizes with which the self-test calls it; those left out are 48.
     Sizes test_sizes = {};
     std::vector<std::string> targets = {}; // in place of the description's
@@ -80,7 +83,8 @@ struct LibraryDescription {
     //                {"name": "act", "op": "gelu", "parameters": {"n": "n"}, "test_sizes": {"n": 100}},
     //                {"name": "c1", "op": "conv2d", "parameters": {…}, "schedule": "c1.json"}, …]}
     // A kernel may have "schedule" (a file, or the saved form itself) or "schedule_parameters" (of the library's template for
-    // the op; what is not given is the default's), "targets", and "tuned": false to pass over the database. An op may be one of a shared object
+    // the op; what is not given is the default's), "targets", "ahead": true for weights that are packed ahead, and "tuned": false to pass
+    // over the database. An op may be one of a shared object
     // ("./libmyops.so:norm", ops/export.h). Names of files are relative to the file that names them.
     // Throws UserError that names the document, the path and the cause.
     static LibraryDescription load(const std::filesystem::path &file);

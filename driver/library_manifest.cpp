@@ -57,7 +57,7 @@ void leave_open(const JsonView &kernel, const ops::Operator &op, Json &parameter
 
 LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines, const std::filesystem::path &folder) {
     kernel.allow_only({"name", "op", "type", "parameters", "schedule", "schedule_parameters", "tuned", "test_sizes",
-                       "targets", "any_shape"});
+                       "targets", "any_shape", "ahead"});
     std::string op_name = kernel["op"].string(), short_name = op_name;
     if (const auto shared = ops::shared_name(op_name)) {
         short_name = shared->op;
@@ -95,6 +95,7 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
     result.op_name = op_name;
     result.parameters = parameters;
     result.tuned = kernel.boolean_or("tuned", true);
+    result.ahead = kernel.boolean_or("ahead", false);
     if (kernel.has("test_sizes")) {
         const JsonView sizes = kernel["test_sizes"];
         for (const std::string &key : sizes.keys()) {
@@ -105,6 +106,17 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
     }
     if (kernel.has("schedule") && kernel.has("schedule_parameters"))
         kernel.fail("\"schedule\" and \"schedule_parameters\" exclude each other");
+    if (kernel.has("schedule") && result.ahead)
+        kernel.fail("\"schedule\" and \"ahead\" exclude each other: a schedule itself says what it packs ahead");
+    if (!result.targets.empty()) machines = machines_of(kernel["targets"]);
+    const PackedBy packed_by = result.ahead ? PackedBy::Caller : PackedBy::Kernel;
+    if (result.ahead) {
+        try {
+            for (const Machine &machine : machines) library::find_template(*op, machine, packed_by);
+        } catch (const PlacedError &e) {
+            kernel["ahead"].fail(e.message());
+        }
+    }
     if (kernel.has("schedule")) {
         const JsonView s = kernel["schedule"];
         Json saved = s.is_string() ? load_json((folder / s.string()).string()) : s.raw();
@@ -112,15 +124,10 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
         result.schedule = ChosenSchedule{std::move(saved), nullptr, 0, "", "given"};
     } else if (kernel.has("schedule_parameters")) {
         const JsonView p = kernel["schedule_parameters"];
-        const LibraryTemplate *found = library::find_template(*op);
-        if (!result.targets.empty()) machines = machines_of(kernel["targets"]);
-        if (!found) p.fail("no schedule of the library fits " + op_name + ", so there are no parameters to set");
         try {
             for (const Machine &machine : machines) {
-                const auto space = found->make_space(*op, machine);
-                Json chosen = space->to_json(space->default_point());
-                chosen.update(p.raw());
-                space->schedule(space->from_json(chosen));
+                const auto space = library::find_template(*op, machine, packed_by)->make_space(*op, machine, packed_by);
+                space->schedule(space->default_with(p.raw()));
             }
             result.schedule_parameters = p.raw();
         } catch (const UserError &e) {

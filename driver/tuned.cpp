@@ -15,7 +15,8 @@ std::optional<Record> find(const Database &database, const Op &op, const Machine
     Sizes sizes = options.sizes;
     bool complete = true; // a size that is bound at run time need not be known here
     for (const std::string &s : op.sizes()) complete = !sizes.emplace(s, 1).second && complete;
-    const TaskKey wanted = task_key(op, machine, options.threads, sizes, options.cold);
+    const TaskKey wanted = task_key(
+        op, machine, {.threads = options.threads, .sizes = sizes, .cold = options.cold, .ahead = options.ahead});
     if (complete) {
         if (auto exact = database.best(wanted, machine)) return exact;
     }
@@ -33,17 +34,20 @@ std::optional<Record> find(const Database &database, const Op &op, const Machine
 
 std::optional<ChosenSchedule> tuned_schedule(const Op &op, const Machine &machine, const std::string &database,
                                              const TunedOptions &options) {
-    return tuned_schedules(database, options)(op, machine);
+    return tuned_schedules(database, options)(op, machine, options.ahead ? PackedBy::Caller : PackedBy::Kernel);
 }
 
 ScheduleSource tuned_schedules(const std::string &database, const TunedOptions &options) {
     auto opened = std::make_shared<const Database>(database, Database::Mode::Read);
-    return [opened, options](const Op &op, const Machine &machine) -> std::optional<ChosenSchedule> {
-        const auto record = find(*opened, op, machine, options);
-        if (!record) return {};
-        return ChosenSchedule{Json(record->saved_schedule), record->parameters, record->seconds(),
-                              rate_text(count_work(op, record->key.sizes), record->seconds()), "tuned"};
-    };
+    return
+        [opened, options](const Op &op, const Machine &machine, PackedBy packed_by) -> std::optional<ChosenSchedule> {
+            TunedOptions wanted = options;
+            wanted.ahead = packed_by == PackedBy::Caller;
+            const auto record = find(*opened, op, machine, wanted);
+            if (!record) return {};
+            return ChosenSchedule{Json(record->saved_schedule), record->parameters, record->seconds(),
+                                  rate_text(count_work(op, record->key.sizes), record->seconds()), "tuned"};
+        };
 }
 
 } // namespace kumiko

@@ -31,7 +31,7 @@ inline Record record_of(const Op &op, int64_t factor, double seconds) {
     Schedule s(op);
     s.stage("C").split("i", factor);
     Record r;
-    r.key = task_key(op, Machine::host(), 1, {});
+    r.key = task_key(op, Machine::host(), {.threads = 1});
     r.machine = Machine::host();
     r.library_template = "demo";
     r.parameters = Json{{"factor", factor}};

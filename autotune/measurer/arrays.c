@@ -15,13 +15,22 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* The array ends less than a line before a page that faults, and begins on a line; before it is a page that faults
  * too, or bytes that check_arrays looks at. */
-static uint8_t *guarded(size_t bytes) {
-    const size_t inside = round_up(round_up(bytes ? bytes : 1, LINE), PAGE);
+guarded_array make_guarded(size_t bytes) {
+    const size_t lines = round_up(bytes ? bytes : 1, LINE), inside = round_up(lines, PAGE);
     uint8_t *base = mmap(NULL, inside + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED || mprotect(base + PAGE, inside, PROT_READ | PROT_WRITE)) return NULL;
+    if (base == MAP_FAILED || mprotect(base + PAGE, inside, PROT_READ | PROT_WRITE)) return (guarded_array){NULL, 0};
     memset(base + PAGE, SLACK, inside);
-    return base + PAGE + inside - round_up(bytes ? bytes : 1, LINE);
+    return (guarded_array){base + PAGE + inside - lines, lines};
 }
+
+static uint8_t *first_page(const guarded_array *a) { return a->data + a->bytes - round_up(a->bytes, PAGE); }
+
+void free_guarded(guarded_array *a) {
+    if (a->data) munmap(first_page(a) - PAGE, round_up(a->bytes, PAGE) + 2 * PAGE);
+    *a = (guarded_array){NULL, 0};
+}
+
+void protect_guarded(const guarded_array *a) { mprotect(first_page(a), round_up(a->bytes, PAGE), PROT_READ); }
 
 int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_bytes) {
     struct stat info;
@@ -43,7 +52,7 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
     a->pointers = calloc(a->task->tensors + 1, sizeof *a->pointers);
     for (uint32_t t = 0; a->pointers && t < a->task->tensors; t++) {
         const measurer_tensor *tensor = &a->tensors[t];
-        a->pointers[t] = guarded(tensor->bytes);
+        a->pointers[t] = make_guarded(tensor->bytes).data;
         if (!a->pointers[t]) {
             snprintf(text, text_bytes, "there is no memory for the arrays");
             return MEASURER_NO_MEMORY;
@@ -82,6 +91,8 @@ void evict_arrays(const measurer_arrays *a) {
 #endif
     }
 }
+
+void evict_guarded(const guarded_array *a) { evict(a->data, a->bytes); }
 
 void clear_outputs(const measurer_arrays *a) {
     for (uint32_t t = 0; t < a->task->tensors; t++) {

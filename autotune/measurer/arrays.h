@@ -14,10 +14,21 @@ typedef struct {
     void **pointers; /* what kernels are called with */
 } measurer_arrays;
 
+/* An array between guard pages, of bytes that are no value's; data is NULL where there is no memory. */
+typedef struct {
+    uint8_t *data;
+    size_t bytes;
+} guarded_array;
+guarded_array make_guarded(size_t bytes);
+void free_guarded(guarded_array *array);
+/* From now on, who writes to it ends the process. */
+void protect_guarded(const guarded_array *array);
+
 /* Maps the task file and fills inputs. Returns 0, or another number with the cause in `text`. */
 int open_arrays(int descriptor, measurer_arrays *arrays, char *text, size_t text_bytes);
-/* Takes the arrays out of the caches, as if others had used these since the last call. */
+/* Takes arrays out of the caches, as if others had used these since the last call. */
 void evict_arrays(const measurer_arrays *arrays);
+void evict_guarded(const guarded_array *array);
 /* Outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
 void clear_outputs(const measurer_arrays *arrays);
 /* Returns 0 when the outputs are what they must be and the inputs what they were; else 1 with the first difference. */

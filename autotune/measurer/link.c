@@ -212,8 +212,8 @@ static int relocate(linker *l) {
     return 0;
 }
 
-int link_object(const void *object, size_t bytes, const char *entry, linked_image *image, char *text,
-                size_t text_bytes) {
+int link_object(const void *object, size_t bytes, const char *const *names, size_t count, linked_image *image,
+                char *text, size_t text_bytes) {
     linker l = {.bytes = object, .size = bytes, .text = text, .text_bytes = text_bytes};
     memset(image, 0, sizeof *image);
     if (read_tables(&l)) return 1;
@@ -235,10 +235,13 @@ int link_object(const void *object, size_t bytes, const char *entry, linked_imag
                 failed = fail(&l, "code cannot be made executable", "");
         }
     }
-    for (size_t i = 1; !failed && i < l.symbol_count; i++) {
-        if (l.symbols[i].st_shndx != SHN_UNDEF && strcmp(symbol_name(&l, i), entry) == 0) image->entry = l.addresses[i];
+    for (size_t n = 0; !failed && n < count; n++) {
+        for (size_t i = 1; i < l.symbol_count; i++) {
+            if (l.symbols[i].st_shndx != SHN_UNDEF && strcmp(symbol_name(&l, i), names[n]) == 0)
+                image->entries[n] = l.addresses[i];
+        }
+        if (!image->entries[n]) failed = fail(&l, "the object has no function", names[n]);
     }
-    if (!failed && !image->entry) failed = fail(&l, "the object has no function", entry);
     if (failed) unlink_image(image);
     free(l.placed);
     free(l.addresses);

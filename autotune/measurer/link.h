@@ -5,15 +5,18 @@
 
 #include <stddef.h>
 
+enum { LINKED_ENTRIES = 8 };
+
 typedef struct {
     void *base; /* NULL: nothing linked */
     size_t bytes;
-    void *entry;
+    void *entries[LINKED_ENTRIES];
 } linked_image;
 
-/* Returns 0 and fills `image`, with the address of the function named `entry`; or 1 and says why in `text`. */
-int link_object(const void *object, size_t bytes, const char *entry, linked_image *image, char *text,
-                size_t text_bytes);
+/* Returns 0 and fills `image`, with the addresses of the functions that are named, at most LINKED_ENTRIES; or 1 and says why in
+ * `text`. */
+int link_object(const void *object, size_t bytes, const char *const *names, size_t count, linked_image *image,
+                char *text, size_t text_bytes);
 void unlink_image(linked_image *image);
 
 #endif

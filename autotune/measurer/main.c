@@ -36,7 +36,11 @@ static const double sample_seconds = 5e-4;
 
 static measurer_arrays arrays;
 static measurer_page unseen, *page = &unseen;
-static linked_image images[MEASURER_SLOTS];
+static struct {
+    linked_image image;
+    void **pointers;                      /* what it is called with: the arrays, but for inputs that it takes packed */
+    guarded_array packed[MEASURER_PACKS]; /* in the order of the request */
+} slots[MEASURER_SLOTS];
 static double samples[MEASURER_SLOTS][MOST_SAMPLES];
 
 static double now(void) {
@@ -116,7 +120,7 @@ static int answer(const measurer_reply *reply) {
 static int call(uint32_t slot, measurer_reply *reply) {
     page->running = slot;
     page->calls++;
-    const int code = ((packed_kernel)images[slot].entry)(arrays.pointers, arrays.sizes);
+    const int code = ((packed_kernel)slots[slot].image.entries[0])(slots[slot].pointers, arrays.sizes);
     page->calls++;
     if (code == 0) return 0;
     reply->status = MEASURER_FAILED;
@@ -137,20 +141,81 @@ static int call_and_check(uint32_t slot, measurer_reply *reply) {
     return call(slot, reply) || check(slot, reply);
 }
 
+static void unload(uint32_t slot) {
+    unlink_image(&slots[slot].image);
+    for (int p = 0; p < MEASURER_PACKS; p++) free_guarded(&slots[slot].packed[p]);
+    free(slots[slot].pointers);
+    slots[slot].pointers = NULL;
+}
+
+static int no_memory(measurer_reply *reply) {
+    reply->status = MEASURER_FAILED;
+    snprintf(reply->text, sizeof reply->text, "there is no memory for an input that is packed");
+    return 1;
+}
+
+static int link_request(const measurer_request *request, const void *object, measurer_reply *reply) {
+    const uint32_t slot = request->slots[0];
+    const char *names[1 + MEASURER_PACKS] = {request->kernel};
+    size_t count = 1;
+    for (int p = 0; p < MEASURER_PACKS && request->packs[p].entry[0]; p++) names[count++] = request->packs[p].entry;
+    if (link_object(object, request->object_bytes, names, count, &slots[slot].image, reply->text, sizeof reply->text)) {
+        reply->status = MEASURER_BAD_OBJECT;
+        return 1;
+    }
+    const size_t bytes = arrays.task->tensors * sizeof *arrays.pointers;
+    slots[slot].pointers = malloc(bytes + 1);
+    if (!slots[slot].pointers) return no_memory(reply);
+    memcpy(slots[slot].pointers, arrays.pointers, bytes);
+    return 0;
+}
+
+/* What a program does once, before it calls the kernel. */
+static int pack(const measurer_request *request, measurer_reply *reply) {
+    const uint32_t slot = request->slots[0];
+    for (int p = 0; p < MEASURER_PACKS && request->packs[p].entry[0]; p++) {
+        const measurer_pack *wanted = &request->packs[p];
+        guarded_array *packed = &slots[slot].packed[p];
+        *packed = make_guarded(wanted->bytes);
+        if (!packed->data) return no_memory(reply);
+        void *tensors[] = {arrays.pointers[wanted->tensor], packed->data};
+        page->running = slot;
+        page->calls++;
+        const int code = ((packed_kernel)slots[slot].image.entries[1 + p])(tensors, wanted->size);
+        page->calls++;
+        if (code) {
+            reply->status = MEASURER_FAILED;
+            snprintf(reply->text, sizeof reply->text, "packing returned code %d: %s", code, kumiko_error());
+            return 1;
+        }
+        protect_guarded(packed);
+        slots[slot].pointers[wanted->tensor] = packed->data;
+    }
+    return 0;
+}
+
 static void load(const measurer_request *request, const void *object, measurer_reply *reply) {
     const uint32_t slot = request->slots[0];
-    unlink_image(&images[slot]);
-    if (link_object(object, request->object_bytes, request->kernel, &images[slot], reply->text, sizeof reply->text)) {
-        reply->status = MEASURER_BAD_OBJECT;
-        reply->slot = slot;
-        return;
+    unload(slot);
+    reply->slot = slot;
+    int failed = link_request(request, object, reply) || pack(request, reply);
+    if (!failed) {
+        clear_outputs(&arrays);
+        const double start = stopwatch();
+        failed = call(slot, reply);
+        reply->times[0].least = reply->times[0].median = stopwatch() - start; /* cold, so an upper bound */
+        reply->times[0].samples = reply->times[0].calls = 1;
+        failed = failed || check(slot, reply);
     }
-    clear_outputs(&arrays);
-    const double start = stopwatch();
-    int failed = call(slot, reply);
-    reply->times[0].least = reply->times[0].median = stopwatch() - start; /* cold, so an upper bound */
-    reply->times[0].samples = reply->times[0].calls = 1;
-    if (failed || check(slot, reply)) unlink_image(&images[slot]);
+    if (failed) unload(slot);
+}
+
+/* All that the kernel reads and writes leaves the caches. */
+static void evict(uint32_t slot) {
+    evict_arrays(&arrays);
+    for (int p = 0; p < MEASURER_PACKS; p++) {
+        if (slots[slot].packed[p].data) evict_guarded(&slots[slot].packed[p]);
+    }
 }
 
 static int ascending(const void *a, const void *b) {
@@ -196,7 +261,7 @@ static void run(const measurer_request *request, measurer_reply *reply) {
     }
     for (int enough = 0; !enough && taken < MOST_SAMPLES;) {
         for (uint32_t i = 0; i < request->count; i++) {
-            if (cold) evict_arrays(&arrays);
+            if (cold) evict(request->slots[i]);
             const double start = stopwatch();
             for (uint32_t c = 0; c < calls[i]; c++) {
                 if (call(request->slots[i], reply)) return;
@@ -235,7 +300,12 @@ static int valid(const measurer_request *r) {
         return 0;
     if (memchr(r->kernel, 0, sizeof r->kernel) == NULL) return 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        if (r->slots[i] >= MEASURER_SLOTS || (r->command == MEASURER_RUN && !images[r->slots[i]].base)) return 0;
+        if (r->slots[i] >= MEASURER_SLOTS || (r->command == MEASURER_RUN && !slots[r->slots[i]].image.base)) return 0;
+    }
+    for (uint32_t p = 0; r->command == MEASURER_LOAD && p < MEASURER_PACKS; p++) {
+        const measurer_pack *pack = &r->packs[p];
+        if (memchr(pack->entry, 0, sizeof pack->entry) == NULL) return 0;
+        if (pack->entry[0] && (pack->tensor >= arrays.task->tensors || arrays.tensors[pack->tensor].output)) return 0;
     }
     return r->command == MEASURER_LOAD || r->command == MEASURER_RUN;
 }

@@ -15,10 +15,12 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 7,
+    MEASURER_VERSION = 8,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
-    MEASURER_TEXT = 480
+    MEASURER_TEXT = 480,
+    MEASURER_PACKS = 4,
+    MEASURER_PACK_SIZES = 16
 };
 enum { MEASURER_SOCKET = 3, MEASURER_TASK = 4, MEASURER_PAGE = 5 };
 
@@ -55,10 +57,19 @@ enum measurer_command {
     MEASURER_RUN = 2   /* times `count` slots, taking turns, and checks each again */
 };
 
+/* An input that the kernel takes as the function `entry` of its object packs it, once, before the kernel is called. */
+typedef struct {
+    char entry[MEASURER_NAME];
+    uint64_t bytes; /* that it writes */
+    uint32_t tensor, sizes;
+    int64_t size[MEASURER_PACK_SIZES]; /* that it is called with */
+} measurer_pack;
+
 typedef struct {
     uint32_t magic, command;
     uint64_t object_bytes; /* LOAD: that many bytes follow */
     char kernel[MEASURER_NAME];
+    measurer_pack packs[MEASURER_PACKS]; /* LOAD; those without a name are none */
     uint32_t count;
     uint32_t slots[MEASURER_SLOTS];
     double budget;        /* RUN: seconds for all, beyond which only the least number of samples is taken */

@@ -27,6 +27,8 @@ struct ConvFiltersParameters {
         (Tile, pool_rows));
 };
 
+// Whether these schedules are for it, and whether they are the better ones while the kernel packs the weights.
+bool is_conv_for_filters(const Op &op);
 bool is_conv_by_filters(const Op &op);
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine);
 Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p);

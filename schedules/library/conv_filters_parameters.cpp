@@ -45,23 +45,26 @@ std::optional<ConvRoles> conv_filters_roles(const Op &op) {
     if (r && r->nhwc) r = with_filters_across(*r);
     if (!r || r->other.empty() || !r->weights_padding.empty()) return std::nullopt;
     if (!r->contraction.reader.empty() || !op.find_input(r->weights.tensor)) return std::nullopt;
+    return r;
+}
+
+bool is_conv_by_filters(const Op &op) {
+    const auto r = conv_filters_roles(op);
+    if (!r) return false;
     const Stage &sum = *r->contraction.sum;
-    if (extent_of(sum, r->other, 0) < fewest_filters) return std::nullopt;
-    if (r->nhwc) return r; // results lie in vectors of filters as they are computed
-    int64_t steps = 1;     // short sums do not pay for results that have to be turned into rows of their planes
+    if (extent_of(sum, r->other, 0) < fewest_filters) return false;
+    if (r->nhwc) return true; // results lie in vectors of filters as they are computed
+    int64_t steps = 1;        // short sums do not pay for results that have to be turned into rows of their planes
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
     const bool cheap =
         !r->dense || is_narrow(op, *r) || pays_by_tiles(op, *r); // to turn, or against what else there is
-    if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return std::nullopt;
+    if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return false;
     // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
     const int64_t results = pixels_of(sum, *r);
-    if (is_narrow(op, *r)) return r; // copies hold what is multiplied, in any order
-    if (r->fusable) { // where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end
-        if (results > most_pixels || steps < long_sum) return std::nullopt;
-    } else if (r->dense && results < fewest_results) {
-        return std::nullopt;
-    }
-    return r;
+    if (is_narrow(op, *r)) return true; // copies hold what is multiplied, in any order
+    // Where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end.
+    if (r->fusable) return results <= most_pixels && steps >= long_sum;
+    return !r->dense || results >= fewest_results;
 }
 
 std::string grouped_axis(const ConvRoles &r, const Product &by) {
@@ -152,7 +155,7 @@ bool rows_follow(const Stage &sum, const ConvRoles &r) {
 
 } // namespace
 
-bool is_conv_by_filters(const Op &op) { return conv_filters_roles(op).has_value(); }
+bool is_conv_for_filters(const Op &op) { return conv_filters_roles(op).has_value(); }
 
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine) {
     const ConvRoles r = *conv_filters_roles(op);

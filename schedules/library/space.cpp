@@ -41,6 +41,12 @@ Json Space::to_json(const Point &point) const {
     return json;
 }
 
+Point Space::default_with(const Json &given) const {
+    Json all = to_json(default_point());
+    all.update(given);
+    return from_json(all);
+}
+
 Point Space::from_json(const Json &json) const {
     if (!json.is_object()) throw UserError("parameters: expected an object of names and values, found " + json.dump());
     std::vector<std::string> names;

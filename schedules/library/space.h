@@ -50,6 +50,8 @@ public:
     Json to_json(const Point &point) const;
     // Throws UserError for unknown or missing names and values that are not legal here.
     Point from_json(const Json &json) const;
+    // The default point, but for what is given. Throws as from_json.
+    Point default_with(const Json &given) const;
     std::string text(const Point &point) const; // "rows=6,columns=16"
 
 protected:
@@ -62,6 +64,11 @@ private:
     std::vector<ParameterInfo> parameters_;
 };
 
+// Who puts an operand into the order in which a kernel reads it, where a parameter of the space leaves that open (its value "ahead"):
+// two kernels of one op that are called differently. A space of kernels that pack has all the values, and a reason against "ahead"; one of
+// kernels whose callers pack has that value alone.
+enum class PackedBy { Kernel, Caller };
+
 // The space of a parameter struct.
 template<typename P>
 class StructSpace : public Space {
@@ -70,10 +77,15 @@ public:
     using Against = std::function<std::string(const Op &, const Machine &, const P &)>;
     using Estimate = std::function<double(const Op &, const Machine &, const P &)>;
 
-    // `defaults` holds the legal values and the point to begin with.
-    StructSpace(Op op, Machine machine, P defaults, Make make, Against against = nullptr, Estimate estimate = nullptr)
+    // `defaults` holds the legal values and the point to begin with. Throws Unsupported where nothing can be packed ahead and shall be.
+    StructSpace(Op op, Machine machine, P defaults, Make make, Against against = nullptr, Estimate estimate = nullptr,
+                PackedBy packed_by = PackedBy::Kernel)
         : Space(std::move(op), std::move(machine)), defaults_(std::move(defaults)), make_(std::move(make)),
-          against_(std::move(against)), estimate_(std::move(estimate)) {
+          against_(std::move(against)), estimate_(std::move(estimate)), packed_by_(packed_by) {
+        if (packed_by == PackedBy::Caller && !keep_only(ahead))
+            throw Unsupported("no schedule of the library packs an operand of op \"" + this->op().name() +
+                              "\" ahead of time on " + this->machine().name +
+                              "; those of matrix products and of convolutions do");
         std::vector<ParameterInfo> infos;
         for_each_parameter(defaults_, [&](const std::string &name, const auto &p) {
             ParameterInfo info{name, {}, std::decay_t<decltype(p)>::ordered};
@@ -95,16 +107,40 @@ public:
         return point;
     }
     std::string reason_against(const Point &point) const override {
-        return against_ ? against_(op(), machine(), at(point)) : "";
+        const P parameters = at(point);
+        if (packed_by_ == PackedBy::Kernel && has(parameters, ahead))
+            return "weights packed ahead are another argument, for callers to choose";
+        return against_ ? against_(op(), machine(), parameters) : "";
     }
     double estimate(const Point &point) const override { return estimate_ ? estimate_(op(), machine(), at(point)) : 0; }
     Schedule schedule(const Point &point) const override { return make_(op(), machine(), at(point)); }
 
 private:
+    static constexpr const char *ahead = "ahead";
+
+    static bool has(const P &parameters, const std::string &name) {
+        bool any = false;
+        for_each_parameter(parameters, [&](const std::string &, const auto &p) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(p)>, Choice>) any = any || p.is(name);
+        });
+        return any;
+    }
+    // Where a parameter may be so.
+    bool keep_only(const char *name) {
+        bool any = false;
+        for_each_parameter(defaults_, [&](const std::string &, auto &p) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(p)>, Choice>) {
+                if (std::count(p.legal().begin(), p.legal().end(), name)) p = Choice(name, {name}), any = true;
+            }
+        });
+        return any;
+    }
+
     P defaults_;
     Make make_;
     Against against_;
     Estimate estimate_;
+    PackedBy packed_by_;
 };
 
 // One entry of the library: which ops it fits, and its space for one of them.
@@ -112,7 +148,14 @@ struct LibraryTemplate {
     std::string name;
     std::string summary;
     std::function<bool(const Op &)> matches;
-    std::function<std::unique_ptr<Space>(const Op &, const Machine &)> make_space; // requires matches(op)
+    std::function<std::unique_ptr<Space>(const Op &, const Machine &, PackedBy)> make;
+    std::function<bool(const Op &)> packs_ahead = nullptr; // fits it where the caller packs; null: no op
+
+    // Requires matches(op), or packs_ahead(op) where the caller packs. Throws Unsupported where nothing can be packed ahead and shall be.
+    std::unique_ptr<Space> make_space(const Op &op, const Machine &machine,
+                                      PackedBy packed_by = PackedBy::Kernel) const {
+        return make(op, machine, packed_by);
+    }
 };
 
 // For the table:
@@ -122,11 +165,14 @@ template<typename P>
 LibraryTemplate make_template(std::string name, std::string summary, std::function<bool(const Op &)> matches,
                               std::function<P(const Op &, const Machine &)> defaults,
                               typename StructSpace<P>::Make make, typename StructSpace<P>::Against against = nullptr,
-                              typename StructSpace<P>::Estimate estimate = nullptr) {
+                              typename StructSpace<P>::Estimate estimate = nullptr,
+                              std::function<bool(const Op &)> packs_ahead = nullptr) {
     return {std::move(name), std::move(summary), std::move(matches),
-            [=](const Op &op, const Machine &machine) -> std::unique_ptr<Space> {
-                return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against, estimate);
-            }};
+            [=](const Op &op, const Machine &machine, PackedBy packed_by) -> std::unique_ptr<Space> {
+                return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against, estimate,
+                                                        packed_by);
+            },
+            std::move(packs_ahead)};
 }
 
 } // namespace kumiko

@@ -42,7 +42,6 @@ std::string against_spills(int64_t accumulators, const Machine &machine) {
 }
 
 std::string against_matmul(const Op &, const Machine &machine, const MatmulParameters &p) {
-    if (p.pack_b.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
     return against_spills(p.rows * p.vectors, machine);
 }
 
@@ -51,13 +50,11 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 }
 
 std::string against_conv_filters(const Op &, const Machine &machine, const ConvFiltersParameters &p) {
-    if (p.weights.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
     if (p.pool_rows > 0 && !p.through_rows) return "tiles of a pool take results through rows";
     return against_spills(p.pixels * p.vectors, machine);
 }
 
 std::string against_winograd(const Op &, const Machine &machine, const WinogradParameters &p) {
-    if (p.weights.is("ahead")) return "weights packed ahead are another argument, for callers to choose";
     return against_spills(p.tiles * p.vectors, machine);
 }
 
@@ -95,7 +92,7 @@ const std::vector<LibraryTemplate> &templates() {
         make_template<GemvParameters>("gemv", "products of a matrix with a vector", is_gemv, gemv_parameters,
                                       schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
-                                        matmul_parameters, schedule_matmul, against_matmul),
+                                        matmul_parameters, schedule_matmul, against_matmul, nullptr, is_matmul),
         make_template<DepthwiseParameters>("depthwise", "convolutions of each channel, in vectors along rows",
                                            is_depthwise, depthwise_parameters, schedule_depthwise, against_depthwise),
         make_template<DepthwiseLastParameters>("depthwise_last", "convolutions of each channel, in vectors of channels",
@@ -103,11 +100,12 @@ const std::vector<LibraryTemplate> &templates() {
                                                against_depthwise_last),
         make_template<ConvFiltersParameters>("conv_filters", "direct convolutions in vectors of filters",
                                              is_conv_by_filters, conv_filters_parameters, schedule_conv_filters,
-                                             against_conv_filters),
+                                             against_conv_filters, nullptr, is_conv_for_filters),
         make_template<ConvParameters>("conv", "direct convolutions, dense, grouped, depthwise and transposed", is_conv,
                                       conv_parameters, schedule_conv, against_conv),
         make_template<WinogradParameters>("winograd", "convolutions by minimal filtering", is_winograd,
-                                          winograd_parameters, schedule_winograd, against_winograd),
+                                          winograd_parameters, schedule_winograd, against_winograd, nullptr,
+                                          is_winograd),
         make_template<AttentionParameters>("attention", "softmax of products, and its product with values",
                                            is_attention, attention_parameters, schedule_attention),
         make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows,
@@ -201,7 +199,22 @@ const LibraryTemplate *fitting_template(const Op &op, const Machine &machine) {
     return nullptr;
 }
 
-const LibraryTemplate *find_template(const Op &op, const Machine &machine) {
+namespace {
+
+const LibraryTemplate *find_packed_template(const Op &op, const Machine &machine) {
+    for (const LibraryTemplate &t : machine.architecture == "chip" ? chip_templates() : templates()) {
+        if (t.packs_ahead && t.packs_ahead(op)) return &t;
+    }
+    throw Unsupported(
+        "no schedule of the library has the caller pack an operand of op \"" + op.name() + "\" ahead of time" +
+        (machine.architecture == "chip" ? " on a chip, where hosts pack what its schedules say" : "") +
+        "; those of matrix products and of convolutions of neither single channels nor groups do, on processors");
+}
+
+} // namespace
+
+const LibraryTemplate *find_template(const Op &op, const Machine &machine, PackedBy packed_by) {
+    if (packed_by == PackedBy::Caller) return find_packed_template(op, machine);
     if (const LibraryTemplate *t = fitting_template(op, machine)) return t;
     throw Unsupported(
         "the library has no schedule of op " + op.name() +

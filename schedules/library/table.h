@@ -17,8 +17,8 @@ void require_chip_program(const Op &op);
 // The first that matches on a machine, which may be a chip; null where the library has nothing for the op on the chip. Throws as
 // require_chip_program.
 const LibraryTemplate *fitting_template(const Op &op, const Machine &machine);
-// The same, but throws Unsupported where there is none.
-const LibraryTemplate *find_template(const Op &op, const Machine &machine);
+// The same, but throws Unsupported where there is none; of those whose callers pack weights, where asked so.
+const LibraryTemplate *find_template(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
 // Throws UserError with a suggestion.
 const LibraryTemplate &template_named(const std::string &name);
 

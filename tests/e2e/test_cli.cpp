@@ -227,6 +227,41 @@ TEST_CASE("what was tuned for cold caches is taken when asked for") {
     CHECK(origin("--db cold.db") != "tuned");
 }
 
+TEST_CASE("weights packed ahead: tuned, found and built when asked for") {
+    std::filesystem::remove(scratch() + "/ahead.db");
+    const std::string op = "matmul --shape m=24,n=32,k=24";
+    REQUIRE(run("tune " + op + " --trials 2 --db ahead.db --quiet --ahead").status == 0);
+    CHECK(has(run("best " + op + " --db ahead.db").err, "ahead.db knows no schedule"));
+    CHECK(has(run("best " + op + " --db ahead.db --threads 2 --cold --ahead").err, "--threads 2 --cold --ahead\n"));
+    CHECK(has(run("best " + op + " --db ahead.db --ahead").out, "s.prepack(\"B\""));
+    const std::string measured = "run " + op + " --threads 1 --seconds 0.01 --json - ";
+    CHECK(json_of(run(measured + "--tuned ahead.db --ahead"))["schedule"] == "tuned");
+    CHECK(json_of(run(measured + "--ahead"))["schedule"] == "default");
+    CHECK(has(run("show " + op + " --ahead").out, "ahead of time: copy B.packed of B"));
+    CHECK(has(run("run " + op + " --tuned ahead.db").err, "ahead.db knows no schedule for this op"));
+    if (FILE *f = fopen((scratch() + "/ahead.json").c_str(), "w")) {
+        fputs(R"({"name": "a", "kernels": [
+            {"name": "within", "op": "matmul", "parameters": {"m": 24, "n": 32, "k": 24}},
+            {"name": "ahead", "op": "matmul", "parameters": {"m": 24, "n": 32, "k": 24}, "ahead": true}]})",
+              f);
+        fclose(f);
+    }
+    const auto kernels = [](const std::string &options) {
+        return json_of(run("build ahead.json -o aheadlib --quiet --json - " + options))["manifest"]["kernels"];
+    };
+    const Json tuned = kernels("--db ahead.db"), plain = kernels("");
+    for (const Json *of : {&tuned, &plain}) {
+        CHECK(of->at(0)["packs"].empty());
+        CHECK(of->at(1)["packs"].size() == 1);
+        CHECK(of->at(0)["targets"][0]["schedule"]["origin"] == "default");
+    }
+    CHECK(tuned[1]["targets"][0]["schedule"]["origin"] == "tuned");
+    CHECK(plain[1]["targets"][0]["schedule"]["origin"] == "default");
+    REQUIRE(run("tune ahead.json --trials 2 --db ahead.db --quiet").status == 0);
+    CHECK(kernels("--db ahead.db")[0]["targets"][0]["schedule"]["origin"] == "tuned");
+    CHECK(json_of(run("bench ahead.json --no-peers --tuned ahead.db --seconds 0.01 --json -")).size() == 2);
+}
+
 TEST_CASE("Control-C: what is kept is said, and the exit status is that of what a signal ends") {
     std::filesystem::remove(scratch() + "/int.db");
     std::filesystem::remove(scratch() + "/int.html");

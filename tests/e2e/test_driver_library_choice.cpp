@@ -326,6 +326,18 @@ int main(void) {
 )");
 }
 
+TEST_CASE("a convolution whose weights are packed ahead, with the default schedule") {
+    const fs::path folder = scratch("ahead");
+    const LibraryReport report = build_library(description(R"({"name": "ah", "kernels": [
+        {"name": "conv", "op": "conv2d", "parameters": {"c": 8, "h": 5, "w": 5, "o": 16, "padding": 1}, "ahead": true},
+        {"name": "mm", "op": "matmul", "parameters": {"m": 8, "n": 64, "k": 32}, "ahead": true,
+         "schedule_parameters": {"rows": 1}}]})"),
+                                               folder);
+    CHECK_EQ(report.manifest["kernels"][0]["packs"][0]["symbol"], "ah_conv_pack_W");
+    CHECK_EQ(report.manifest["kernels"][1]["packs"][0]["symbol"], "ah_mm_pack_B");
+    contains(read(folder / "ah.h"), "int ah_conv_pack_W(");
+}
+
 TEST_CASE("lists that ask for what cannot be") {
     const auto asked = [](const std::string &library, const std::string &kernel) {
         return complaint([&] {
@@ -344,6 +356,12 @@ TEST_CASE("lists that ask for what cannot be") {
              "another architecture than the library's");
     contains(asked("", R"({"op": "relu", "parameters": {"n": 3}, "any_shape": true})"),
              "no size of op \"relu\" is left open");
+    contains(asked("", R"({"op": "relu", "parameters": {"n": 3}, "ahead": true})"),
+             "/ahead: no schedule of the library has the caller pack an operand of op \"relu\" ahead of time");
+    contains(asked("", R"({"op": "matmul", "any_shape": true, "ahead": true})"),
+             "any_shape with an input that is packed");
+    contains(asked("", R"({"op": "matmul", "parameters": {"m": 3, "n": 3, "k": 3}, "ahead": true, "schedule": {}})"),
+             "\"schedule\" and \"ahead\" exclude each other");
     contains(asked("", R"({"op": "reduce", "any_shape": true})"),
              "any_shape cannot tell how many axes \"shape\" of op");
     contains(asked("", R"({"op": "relu", "parameters": {"n": 3}, "any_shape": 1})"), "/any_shape");

@@ -87,7 +87,7 @@ TEST_CASE("a database that is read-only") {
     { Database db(file); }
     Database reader(file, Database::Mode::Read);
     Record r;
-    r.key = task_key(op(), Machine::host(), 1, {});
+    r.key = task_key(op(), Machine::host(), {.threads = 1});
     CHECK(told([&] { reader.add(op(), r); }) ==
           "the tuning database readonly.db is open for reading only: results cannot be kept in it");
 
@@ -118,7 +118,7 @@ TEST_CASE("a damaged database") {
     {
         Database db(file);
         Record r;
-        r.key = task_key(op(), Machine::host(), 1, {});
+        r.key = task_key(op(), Machine::host(), {.threads = 1});
         r.parameters = Json::object();
         db.add(op(), r);
     }
@@ -134,7 +134,7 @@ TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
     Database db(file);
     const auto record = [](int n) {
         Record r;
-        r.key = task_key(op(), Machine::host(), 1, {});
+        r.key = task_key(op(), Machine::host(), {.threads = 1});
         r.parameters = {{"n", n}};
         r.saved_schedule = {{"directives", nlohmann::json::array()}, {"n", n}};
         r.schedule_hash = std::to_string(n);
@@ -158,7 +158,7 @@ TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
     CHECK(text.find("what was kept before is still there") != std::string::npos);
     CHECK(kept > 1);
     CHECK(kept < 1000);
-    const TaskKey key = task_key(op(), Machine::host(), 1, {});
+    const TaskKey key = task_key(op(), Machine::host(), {.threads = 1});
     CHECK(Database(file).records(key, Machine::host()).size() == static_cast<size_t>(kept));
     db.add(op(), record(kept));
     CHECK(Database(file).records(key, Machine::host()).size() == static_cast<size_t>(kept) + 1);

@@ -96,7 +96,7 @@ std::string ask_everything(const std::string &file, bool write) {
     ask([&] {
         Database db(file, write ? Database::Mode::ReadWrite : Database::Mode::Read);
         ask([&] { db.tasks(); });
-        ask([&] { db.best(task_key(small(), Machine::host(), 1, {}), Machine::host()); });
+        ask([&] { db.best(task_key(small(), Machine::host(), {.threads = 1}), Machine::host()); });
         ask([&] { database_stats(db).json(); });
         ask([&] {
             std::ostringstream out;

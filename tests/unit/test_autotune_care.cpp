@@ -57,7 +57,7 @@ void fill(Database &db) {
     Size n("n");
     const Op symbolic = ops::matmul(Float(32), n, 8, 8);
     Record sized = record_of(ops::matmul(Float(32), 8, 8, 16), 4, 1e-5);
-    sized.key = task_key(symbolic, Machine::host(), 2, {{"n", 7}});
+    sized.key = task_key(symbolic, Machine::host(), {.threads = 2, .sizes = {{"n", 7}}});
     sized.saved_schedule = Schedule(symbolic).to_json();
     db.add(symbolic, sized);
 }
@@ -82,7 +82,7 @@ TEST_CASE("export, then import, gives an equal database") {
     CHECK(count.added == 6);
     CHECK(count.all() == 6);
     CHECK(lines_of(to) == lines);
-    const TaskKey key = task_key(small(), Machine::host(), 1, {});
+    const TaskKey key = task_key(small(), Machine::host(), {.threads = 1});
     const auto a = from.records(key, Machine::host()), b = to.records(key, Machine::host());
     REQUIRE(a.size() == 4);
     REQUIRE(b.size() == 4);
@@ -289,7 +289,7 @@ TEST_CASE("pruning takes what it is told to, and the file becomes smaller") {
     elsewhere.key.machine = "other-1";
     db.add(small(), elsewhere);
     db.set_final(record_of(small(), 1, 0).key, "hash150", 1e-6); // the best, though it was slow when measured once
-    const TaskKey key = task_key(small(), Machine::host(), 1, {});
+    const TaskKey key = task_key(small(), Machine::host(), {.threads = 1});
     const std::string best = db.best(key, Machine::host())->schedule_hash;
     const int64_t before = database_stats(db).bytes;
 

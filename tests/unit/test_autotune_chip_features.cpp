@@ -206,7 +206,7 @@ TEST_CASE("a database keeps them, and lines carry them") {
     const Op op = ops::make("softmax", {{"m", 16}, {"n", 64}});
     tune(op, small(), CpuTarget::host(), o, &report);
     const Database database(path, Database::Mode::Read);
-    const std::vector<Record> kept = database.records(task_key(op, small(), 0, {}), small());
+    const std::vector<Record> kept = database.records(task_key(op, small(), {.threads = 0}), small());
     REQUIRE(kept.size() >= report.records.size());
     for (const Record &r : report.records) {
         CHECK(r.features.version == chip_features_version);

@@ -117,7 +117,7 @@ TEST_CASE("what the model learns from comes back") {
 TEST_CASE("a file of version 1 is read as it is, and changed when it is written") {
     Op op = ops::matmul(Float(32), 8, 8, 8);
     const std::string file = file_of_version_1("old.db", op);
-    const TaskKey key = task_key(op, Machine::host(), 1, {});
+    const TaskKey key = task_key(op, Machine::host(), {.threads = 1});
     {
         Database db(file, Database::Mode::Read);
         auto all = db.records(key, Machine::host());

@@ -106,6 +106,37 @@ TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere
     CHECK(load("right", right).outcome == Outcome::Ok);
 }
 
+TEST_CASE_FIXTURE(Fixture, "an input that the kernel takes packed is packed once, ahead of its calls") {
+    // Twice the elements of B, the second half backwards.
+    const std::string pack = "static int packed;\n"
+                             "int pack_b(void *const *tensors, const int64_t *sizes) {\n"
+                             "const float *b = tensors[0]; float *to = tensors[1]; const int n = sizes[0];\n"
+                             "if (packed++ || sizes[1] != 7) return 1;\n"
+                             "for (int i = 0; i < n; i++) to[i] = b[i], to[n + i] = b[n - 1 - i];\nreturn 0;\n}\n";
+    const std::vector<PackedInput> packs = {{.tensor = 1, .symbol = "pack_b", .sizes = {1000, 7}, .bytes = 8000}};
+    const std::string add = "for (int i = 0; i < 1000; i++) c[i] = a[i] + b[1999 - i];";
+    const auto loaded = [&](size_t slot, const std::string &name, const std::string &body,
+                            const std::vector<PackedInput> &how) {
+        return measurer.load(slot, object_of(name, body, pack), "k_packed", 10, how);
+    };
+    const Measured good = loaded(0, "packed", add, packs);
+    CHECK_EQ(good.reason, "");
+    REQUIRE(good.outcome == Outcome::Ok);
+    CHECK(loaded(1, "plain", right, {}).outcome == Outcome::Ok); // each slot has its own
+    CHECK(measurer.run({0, 1}, {.budget = 0.01}).outcome == Outcome::Ok);
+    CHECK(loaded(2, "unpacked", add, {}).outcome != Outcome::Ok);
+    const Measured failed =
+        loaded(2, "fails", add, {{.tensor = 1, .symbol = "pack_b", .sizes = {1000, 8}, .bytes = 8000}});
+    CHECK(failed.outcome == Outcome::Failed);
+    CHECK(failed.reason.find("packing returned code 1") == 0);
+    CHECK(loaded(2, "nameless", add, {{.tensor = 1, .symbol = "pack_c", .sizes = {}, .bytes = 8000}}).outcome ==
+          Outcome::Unlinkable);
+    // It may read what was packed, and that far.
+    CHECK(loaded(2, "writes", add + "b[3] = 1;", packs).outcome == Outcome::Crashed);
+    CHECK(loaded(2, "beyond", add + "if (b[1 << 20] == 1) return 1;", packs).outcome == Outcome::Crashed);
+    CHECK(loaded(0, "again", add, packs).outcome == Outcome::Ok);
+}
+
 TEST_CASE("of an op that takes long a sample is checked, and that the rest was written") {
     const Op op = ops::matmul(Float(32), 160, 150, 200);
     const MeasureTask whole(op, {}), task(op, {}, 1, 1e-9);

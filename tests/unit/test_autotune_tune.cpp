@@ -4,6 +4,7 @@
 #include "ops/matmul.h"
 #include "ops/registry.h"
 #include "targets/chip/compile.h"
+#include "targets/lower/lower.h"
 #include "tests/database_help.h"
 #include "tests/unit/blocks_space.h"
 
@@ -139,6 +140,73 @@ TEST_CASE("cold caches are another machine's times") {
     CHECK(best(op, Machine::host(), options.database, wanted)->seconds() == cold.seconds());
     wanted.cold = false;
     CHECK(best(op, Machine::host(), options.database, wanted)->seconds() == warm.seconds());
+}
+
+TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart from those that pack") {
+    const Op op = ops::make("conv2d", {{"c", 16}, {"h", 7}, {"w", 7}, {"o", 32}, {"padding", 1}});
+    TuneOptions options;
+    options.threads = 1;
+    options.database = fresh_file("ahead.db");
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0.05;
+    options.trials = 4;
+    const auto packs = [&](const Record &r) { return lower(r.schedule(op)).packs.size(); };
+    const Record within = tune(op, Machine::host(), CpuTarget::host(), options);
+    CHECK(packs(within) == 0);
+    options.ahead = true;
+    TuneReport report;
+    const Record ahead = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.known == 0);
+    CHECK(report.measured == 4);
+    for (const Record &r : report.records) {
+        CHECK(packs(r) == 1);
+        CHECK_EQ(r.reason, "");
+        CHECK_EQ(r.parameters.at("weights"), "ahead");
+    }
+    CHECK(report.failures.empty());
+    CHECK(best(op, Machine::host(), options.database, {.threads = 1})->schedule_hash == within.schedule_hash);
+    CHECK(best(op, Machine::host(), options.database, {.threads = 1, .ahead = true})->schedule_hash ==
+          ahead.schedule_hash);
+    // What is best of kernels that pack is worth a trial, but for who packs.
+    Record other = report.records[3];
+    REQUIRE(other.schedule_hash != report.records[0].schedule_hash);
+    other.key = within.key;
+    other.parameters["weights"] = "copied";
+    other.timing.least = other.timing.median = 1e-9;
+    other.final_seconds.reset();
+    options.database = fresh_file("ahead_hints.db");
+    Database(options.database).add(op, other);
+    options.trials = 2;
+    tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    REQUIRE(report.records.size() == 2);
+    CHECK_EQ(report.records[1].origin, "hint");
+    CHECK_EQ(report.records[1].schedule_hash, other.schedule_hash);
+    options.database.clear();
+    // Cold, what was packed is out of the caches as well.
+    options.cold = true;
+    options.trials = 1;
+    CHECK(tune(op, Machine::host(), CpuTarget::host(), options).seconds() > 0);
+    options.spaces = SpaceKind::Auto;
+    CHECK_THROWS_WITH_AS(tune(op, Machine::host(), CpuTarget::host(), options),
+                         doctest::Contains("spaces made from formulas pack no operand ahead"), Unsupported);
+    options.spaces = SpaceKind::Fitting;
+    CHECK_THROWS_WITH_AS(
+        tune(ops::make("softmax", {{"m", 4}, {"n", 8}}), Machine::host(), CpuTarget::host(), options),
+        doctest::Contains("no schedule of the library has the caller pack an operand of op \"softmax\" ahead of time"),
+        Unsupported);
+}
+
+TEST_CASE("of several tasks some take weights packed ahead") {
+    const Op op = ops::matmul(Float(32), 24, 32, 16);
+    TuneOptions options;
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0.05;
+    options.trials = 2;
+    const auto found = tune_all({{.op = op}, {.op = op, .ahead = true}}, Machine::host(), CpuTarget::host(), options);
+    REQUIRE(found.size() == 2);
+    CHECK(found[0]->parameters.at("pack_b") != "ahead");
+    CHECK(found[1]->parameters.at("pack_b") == "ahead");
 }
 
 TEST_CASE("a session ends when it is told to, with the best so far") {

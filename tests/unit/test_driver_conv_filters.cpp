@@ -1,9 +1,13 @@
 // Default schedules of convolutions in vectors of filters: there is one for any number of channels, on machines that multiply some of
 // these at once.
 // Sanitized: --test-case=*run*time*
+#include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "schedules/library/conv_filters.h"
+#include "targets/lower/lower.h"
 #include "tests/unit/check_runs.h"
+
+#include <array>
 
 using namespace kumiko;
 
@@ -64,4 +68,24 @@ TEST_CASE("padded images of sizes known at run time") {
             check_runs(by_filters(op, Machine::host()), sizes);
         }
     }
+}
+
+TEST_CASE("where the caller packs weights, few pixels and few filters are no reason against vectors of filters") {
+    int others = 0;
+    for (const auto &[type, weights] : {std::pair(f32, f32), std::pair(u8, i8), std::pair(bf16, bf16)}) {
+        for (const auto layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
+            for (const auto &[channels, size, filters, window, stride] : std::vector<std::array<int, 5>>{
+                     {8, 5, 16, 3, 1}, {3, 1, 5, 1, 1}, {24, 20, 40, 1, 1}, {7, 6, 9, 3, 2}}) {
+                ops::Conv2dOptions o = options(layout, window / 2, weights);
+                o.stride(stride);
+                const Op op = ops::conv2d(type, 1, channels, size, size, filters, window, window, o);
+                INFO(op.to_string());
+                const Schedule s = default_schedule(op, Machine::host(), PackedBy::Caller);
+                CHECK(lower(s).packs.size() == 1);
+                check_runs(s);
+                others += !library::is_conv_by_filters(op);
+            }
+        }
+    }
+    CHECK(others > 5);
 }
