@@ -51,10 +51,13 @@ DepthwiseLastParameters depthwise_last_parameters(const Op &op, const Machine &m
     const int64_t columns = extent_of(sum, r.other, 64), channels = extent_of(sum, r.vector, 64);
     const int64_t taps = extent_of(sum, w.x, 3) * extent_of(sum, w.y, 3);
     DepthwiseLastParameters p;
-    // Images of few pixels take two vectors, which share the loops' work; of others each row is read as one line's breadth.
+    // Two vectors share the loops' work; of images of many pixels each row is read as one line's breadth, be it one vector or two. Products
+    // need registers beside the sums.
     const int64_t pixels = extent_of(sum, r.row, 64) * columns;
-    p.vectors = Tile::nearest(pixels <= 1024 && taps <= 9 && channels >= 2 * lanes ? 2 : 1, {1, 2, 4});
-    p.pixels = Tile::nearest(even_block(columns, 8, 1), up_to(14, columns));
+    const bool many = accumulator_registers(machine) >= 24;
+    const bool two = (pixels <= 1024 || !many) && taps <= 9 && channels >= 2 * lanes;
+    p.vectors = Tile::nearest(two ? 2 : 1, {1, 2, 4});
+    p.pixels = Tile::nearest(even_block(columns, many || !two ? 8 : 4, 1), up_to(14, columns));
     p.order = Choice("channels", {"rows", "channels"});
     p.pad = r.padding.empty() ? Choice("inline", {"inline"}) : Choice("inline", {"row", "whole", "inline"});
     p.taps = Flag(taps <= 9);
@@ -89,9 +92,10 @@ Schedule schedule_depthwise_last(const Op &op, const Machine &machine, const Dep
             X.compute_root();
             if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
         } else {
-            X.compute_at(Y.name(), p.pad.is("row") ? LoopName(r.row) : blocks);
+            X.compute_at(Y.name(), r.row);
         }
-        if (lanes > 1) X.vectorize(axes.back().name(), lanes);
+        if (const int of_image = vector_lanes(machine, X.state().def.type); of_image > 1)
+            X.vectorize(axes.back().name(), of_image);
     }
     s.accumulate_in(Y.name(), "registers", tile);
     if (!c.consumer.empty()) Y.finish_in(c.consumer);

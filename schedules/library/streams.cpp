@@ -38,14 +38,14 @@ bool in_vectors(const StageState &s) {
 
 } // namespace
 
-bool outputs_exceed_caches(const Op &op, const Machine &machine) {
+bool exceeds_caches(int64_t bytes, const Machine &machine) {
     int64_t last = 0;
     for (const char *level : {"L2", "L3"}) last = std::max(last, cache_bytes(machine, level, 0));
-    return last > 0 && op.sizes().empty() && 2 * dense_bytes(op, machine) > last; // what it reads takes the caches too
+    return last > 0 && 2 * bytes > last;
 }
 
 void stream_large_outputs(Schedule &s) {
-    if (!outputs_exceed_caches(s.op(), s.machine())) return;
+    if (!s.op().sizes().empty() || !exceeds_caches(dense_bytes(s.op(), s.machine()), s.machine())) return;
     for (const std::string &name : s.op().outputs()) {
         const StageState &o = s.state().stage(name);
         if (dense_bytes(o.def, std::max<int64_t>(1, s.machine().vector_bits / 8)) && !o.def.is_reduction() &&

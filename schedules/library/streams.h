@@ -5,8 +5,8 @@
 
 namespace kumiko::library {
 
-// Whether the outputs that may be streamed exceed, with what they are made of, the last cache.
-bool outputs_exceed_caches(const Op &op, const Machine &machine);
+// Whether so many bytes exceed, with as many that they are made of, the last cache.
+bool exceeds_caches(int64_t bytes, const Machine &machine);
 
 // Streams the op's outputs that are stored once, in whole vectors, and together exceed the last cache. Takes a schedule whose
 // loops are complete.

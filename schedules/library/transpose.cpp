@@ -100,11 +100,13 @@ int64_t dividing(std::optional<int64_t> extent, int64_t least, int64_t most) {
 // Rows of the output that a block writes, a line of each at a time. Lines of rows that lie a power of two apart share few sets of the
 // first cache, whose ways are as long as a page: with more than eight of them to a set they drive each other out before the block comes
 // back to what lies beside them.
-int64_t rows_of_block(const TransposeRoles &r, const Op &op, const Machine &machine, int64_t bytes) {
+int64_t rows_of_block(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
     constexpr int64_t way = 4096, lines_of_set = 8;
     const int64_t least = line_bytes / bytes;
-    // Past the caches, or of bytes, whose lines are read by quarters: the fewer blocks the better.
-    if (bytes == 1 || outputs_exceed_caches(op, machine)) return 1024 / bytes;
+    int64_t all = bytes;
+    for (const Axis &a : r.output->axes) all *= constant_extent(a).value_or(1);
+    // Past the caches, of bytes, whose lines are read by quarters, or of a few rows: the fewer blocks the better.
+    if (bytes == 1 || !r.few.empty() || exceeds_caches(all, machine)) return 1024 / bytes;
     int64_t rows = 4 * least, stride = bytes;
     for (const Axis &a : r.output->axes) {
         const bool after = find_axis(*r.output, r.across) < &a;
@@ -124,8 +126,8 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     const int64_t bytes = t.bytes(), native = vector_lanes(machine, t);
     const auto along = r.extent(r.along), across = r.extent(r.across);
     TransposeParameters p;
-    p.block = Tile::nearest(rows_of_block(r, op, machine, bytes), {64 / bytes, 128 / bytes, 256 / bytes, 512 / bytes,
-                                                                   1024 / bytes, 2048 / bytes, 4096 / bytes});
+    p.block = Tile::nearest(rows_of_block(r, machine, bytes), {64 / bytes, 128 / bytes, 256 / bytes, 512 / bytes,
+                                                               1024 / bytes, 2048 / bytes, 4096 / bytes});
     p.parallel = Flag(pays_to_share(op, machine));
     const auto up_to = [](int64_t most) {
         std::vector<int64_t> all;

@@ -1,6 +1,8 @@
-// The search by itself, on made-up times.
+// The search by itself, on made-up times, and where it begins.
+#include "autotune/model/training_tasks.h"
 #include "autotune/search.h"
 #include "ops/matmul.h"
+#include "schedules/library/table.h"
 
 #include <doctest/doctest.h>
 
@@ -213,4 +215,18 @@ TEST_CASE("reasons against points are kept to, and a small space is used up") {
     Search small(*few, 1);
     CHECK(small.propose(8).size() == 4);
     CHECK(small.propose(8).empty());
+}
+
+TEST_CASE("a space has no reason against where it begins") {
+    int looked_at = 0;
+    for (const std::string &name : Machine::names()) {
+        const Machine machine = Machine::named(name);
+        for (const TrainingTask &t : training_tasks()) {
+            const auto space = library::find_template(t.op, machine)->make_space(t.op, machine);
+            INFO(name, ": ", t.op.to_string(), space->text(space->default_point()));
+            CHECK_EQ(space->reason_against(space->default_point()), "");
+            looked_at++;
+        }
+    }
+    CHECK(looked_at > 1000);
 }
