@@ -63,14 +63,24 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
            failures_section(s) + "</section>\n";
 }
 
+// The machine whose id, and perhaps how it was measured, a key has; nothing where it is not known here.
+std::optional<Machine> machine_of(const TaskKey &key) {
+    const auto is = [&](const Machine &m) { return key.machine == m.id() || key.machine.starts_with(m.id() + ","); };
+    if (const Machine host = Machine::host(); is(host)) return host;
+    for (const std::string &name : Machine::names()) {
+        if (Machine m = Machine::named(name); is(m)) return m;
+    }
+    return std::nullopt;
+}
+
 // A page may have tasks of processors and of chips.
 std::shared_ptr<const CostModel> model_of(const ReportTask &task, const ReportOptions &options) {
     if (options.model) return options.model;
     for (const Record &r : task.records) {
         if (!is_current(r.features)) continue;
-        const Machine host = Machine::host();
-        const bool here = task.task.key.machine == host.id() && features_for(host).version == r.features.version;
-        return here ? CostModel::shipped(host) : CostModel::shipped(r.features.version);
+        const auto machine = machine_of(task.task.key);
+        const bool fits = machine && features_for(*machine).version == r.features.version;
+        return fits ? CostModel::shipped(*machine) : CostModel::shipped(r.features.version);
     }
     return CostModel::shipped();
 }

@@ -70,7 +70,7 @@ std::vector<Record> records_of(const Op &op, int n) {
         auto [outer, inner] = s.stage("C").split("i", 2 + i % 16);
         s.stage("C").reorder({outer, "j", "k", inner}).unroll(inner);
         Record r;
-        r.key = task_key(op, Machine::host(), 1, {});
+        r.key = task_key(op, Machine::host(), {.threads = 1});
         r.parameters = Json{{"rows", i}, {"name", "<a & \"b\">"}};
         r.saved_schedule = s.to_json();
         r.schedule_hash = "hash" + std::to_string(i);
@@ -270,6 +270,22 @@ TEST_CASE("what cannot be reported") {
     const auto tasks = report_tasks(db, {"matmul"});
     REQUIRE(tasks.size() == 1);
     CHECK(tasks[0].records.size() == 4);
+}
+
+TEST_CASE("the model that comes for the task's machine judges, however the task was measured") {
+    const Op op = product();
+    ReportTask t = task_of(op, records_of(op, 20));
+    const auto by = [&](const char *name) {
+        return report_page({t}, {.model = CostModel::shipped(Machine::named(name))});
+    };
+    CHECK(by("x86-64-avx512") != by("x86-64-avx2"));
+    for (const char *name : {"x86-64-avx512", "x86-64-avx2"}) {
+        const Machine machine = Machine::named(name);
+        for (const char *measured : {"", ", caches cold", ", weights packed ahead"}) {
+            t.task.key.machine = machine.id() + measured;
+            CHECK(report_page({t}) == by(name));
+        }
+    }
 }
 
 TEST_CASE("the expected best of n draws") {
