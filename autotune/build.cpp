@@ -10,6 +10,7 @@
 #include "targets/cpu/object.h"
 #include "targets/lower/lower.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <fmt/format.h>
@@ -114,8 +115,11 @@ struct Build {
     }
 };
 
+std::atomic<int> left_behind = 0;
+
 // Takes what others leave of the processors, so that candidates are timed as before.
 void leave_behind(std::thread thread) {
+    left_behind++;
     const sched_param none{};
     pthread_setschedparam(thread.native_handle(), SCHED_IDLE, &none);
     thread.detach();
@@ -124,13 +128,16 @@ void leave_behind(std::thread thread) {
 void run_build(const std::shared_ptr<Build> &build, const std::function<bool(double)> &give_up) {
     const Stopwatch watch;
     std::thread thread([build] { build->run(); });
-    std::unique_lock lock(build->mutex);
-    while (!build->changed.wait_for(lock, ask_pause, [&] { return build->done; })) {
-        if (!give_up(watch.seconds())) continue;
+    try {
+        std::unique_lock lock(build->mutex);
+        while (!build->changed.wait_for(lock, ask_pause, [&] { return build->done; })) {
+            if (give_up(watch.seconds()))
+                throw UserError("the compiler did not end in " + duration_text(watch.seconds()));
+        }
+    } catch (...) { // also of give_up
         leave_behind(std::move(thread));
-        throw UserError("the compiler did not end in " + duration_text(watch.seconds()));
+        throw;
     }
-    lock.unlock();
     thread.join();
     if (build->failure) throw UserError(*build->failure);
 }
@@ -155,6 +162,8 @@ std::vector<PackedInput> packed_inputs(const Nest &kernel, const Sizes &sizes) {
 }
 
 } // namespace
+
+int compilers_left_behind() { return left_behind; }
 
 void build_candidate(const Space &space, const CpuTarget &target, const Sizes &sizes, Candidate &candidate,
                      const std::function<bool(double seconds)> &give_up) {

@@ -43,11 +43,15 @@ void describe(Candidate &candidate, const Schedule &schedule, const Space &space
 std::string fault_of(const Space &space, const Candidate &candidate);
 // Lowers what brings no nest, and compiles it. The nest is not verified: fault_of does that before one is called best.
 //
-// A compiler may hang. Lowering and compiling are done in a thread of their own, which is left behind when `give_up`, asked now and
+// A compiler may hang. This lowering and compiling are done in a thread of their own, which is left behind when `give_up`, asked now and
 // then with the seconds that have passed, says so (docs/decisions/0045): it goes on until the process ends, where no one else wants a
-// processor, and holds a copy of all that it uses, but for what the emitters of a user's instructions refer to.
+// processor, and holds a copy of all that it uses, but for what the emitters of a user's instructions refer to. The lowering of describe()
+// and fault_of(), which no instruction's emitter takes part in, has no such guard.
 void build_candidate(const Space &space, const CpuTarget &target, const Sizes &sizes, Candidate &candidate,
                      const std::function<bool(double seconds)> &give_up);
+
+// How many such threads this process has left behind so far; they may have ended since.
+int compilers_left_behind();
 
 // Of the directives alone, so that equal schedules of one op have equal hashes.
 std::string hash_of_schedule(const nlohmann::json &saved);

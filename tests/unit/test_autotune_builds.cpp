@@ -97,6 +97,16 @@ TEST_CASE("a compiler that hangs costs one candidate, also where nothing goes on
     }
 }
 
+TEST_CASE("who asks whether to go on may throw") {
+    const Op op = ops::matmul(Float(32), 16, 16, 16);
+    const auto space = products(op);
+    const CpuTarget target = CpuTarget::host();
+    Candidate endless = make_candidate(*space, {2});
+    build_candidate(*space, target, {}, endless, [](double) -> bool { throw UserError("asked too often"); });
+    CHECK(endless.outcome == Outcome::Unbuildable);
+    CHECK_EQ(endless.reason, "asked too often");
+}
+
 TEST_CASE("neither an interruption nor a budget waits for a compiler that hangs, which is then forgotten") {
     const Op op = ops::matmul(Float(32), 16, 16, 16);
     const auto space = products(op);
@@ -111,7 +121,7 @@ TEST_CASE("neither an interruption nor a budget waits for a compiler that hangs,
             if (interrupted)
                 tune(op, Machine::host(), CpuTarget::host(), options); // so that there is a best one already
             std::atomic<bool> interrupt = false, over = false;
-            const int before = hanging;
+            const int before = hanging, left_before = compilers_left_behind();
             std::thread interrupter([&] {
                 while (hanging == before && !over) std::this_thread::sleep_for(std::chrono::milliseconds(10));
                 interrupt = interrupted;
@@ -128,6 +138,7 @@ TEST_CASE("neither an interruption nor a budget waits for a compiler that hangs,
             CHECK(best.outcome == Outcome::Ok);
             CHECK(report.interrupted == interrupted);
             CHECK(hanging == before + 1);
+            CHECK(compilers_left_behind() == left_before + 1);
             CHECK(report.measured <= 2);
             for (const Record &r : report.records) CHECK(r.outcome == Outcome::Ok);
             CHECK(report.seconds < 60);
