@@ -176,6 +176,7 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     Measurer::RunOptions run;
     run.budget = options_.trial_seconds;
     run.timeout = 2 * options_.trial_seconds + 12 * timeout(best);
+    run.call_timeout = options_.timeout;
     run.paired = paired;
     run.tight = paired ? 0.005 : 0.01;
     if (std::isfinite(best)) run.give_up_above = 1.25 * best / (paired ? anchor_timing_.least : 1);
@@ -186,6 +187,11 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
         return alone;
     }
     Measured result = measurer_->run({0, anchor_slot}, run);
+    if (result.outcome != Outcome::Ok && result.slot != 0 && !measurer_->cut_short()) {
+        anchor_ = {}; // perhaps its fault, and not that of what is measured by it, which alone will tell
+        lost_anchors_++;
+        return measure(candidate, best);
+    }
     if (result.outcome != Outcome::Ok) return result;
     Timing t = result.timings[0];
     t.least = anchor_timing_.least * t.ratio;
@@ -212,7 +218,7 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
         std::unique_lock lock(mutex_);
         if (beside_) changed_.wait(lock, [&] { return waiting_.empty() && !building_; });
     }
-    build(anchor, nullptr);
+    build(anchor, [this] { return over(); });
     if (anchor.outcome != Outcome::Ok) return;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !measuring_; });

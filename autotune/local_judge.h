@@ -42,6 +42,8 @@ public:
     // From now on candidates are timed against this one, and times are on the scale of `timing`, which another judge measured.
     // Changes nothing when it cannot be built. No other thread may submit meanwhile.
     void use_anchor(Candidate anchor, const Timing &timing);
+    // How often an anchor failed, and another candidate took its place, on a scale of this judge's own.
+    int lost_anchors() const { return lost_anchors_; }
     JudgeFacts facts() const override;
 
 private:
@@ -69,6 +71,7 @@ private:
     Candidate anchor_; // without an object: none yet
     Timing anchor_timing_;
     int anchor_process_ = 0; // in which it is loaded
+    std::atomic<int> lost_anchors_ = 0;
 
     std::deque<Candidate> waiting_, built_;
     std::deque<Verdict> done_;

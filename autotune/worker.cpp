@@ -210,10 +210,15 @@ bool Worker::begin(const std::string &item, bool alone) {
         in_turn_++;
         try {
             const QueueItem what = QueueItem::from_json(body.text);
-            if (what.compare_seconds > 0)
+            if (what.compare_seconds > 0) {
                 compared = job->compare(number, what);
-            else
+                if (!compared) {
+                    give_back(item, "alone");
+                    return false;
+                }
+            } else {
                 job->submit(number, what);
+            }
         } catch (const PlacedError &e) {
             refuse(session, e.message());
             job = nullptr;
@@ -242,7 +247,8 @@ WorkerJob *Worker::job_of(const std::string &session) {
     try {
         if (!text.null)
             entry.job = std::make_unique<WorkerJob>(QueueTask::from_json(text.text), machine_,
-                                                    MeasurerOptions{options_.measurer, 1, options_.memory_mib});
+                                                    MeasurerOptions{options_.measurer, 1, options_.memory_mib},
+                                                    [this] { return stopped(); });
     } catch (const Halide::Error &e) {
         why = std::string("Halide: ") + e.what();
     } catch (const PlacedError &e) {
@@ -261,7 +267,7 @@ WorkerJob *Worker::job_of(const std::string &session) {
 }
 
 void Worker::finish_one() {
-    QueueAnswer found;
+    std::optional<QueueAnswer> found;
     try {
         found = jobs_.at(current_).job->next();
     } catch (const PlacedError &e) { // the measuring itself fails, not a candidate
@@ -273,8 +279,9 @@ void Worker::finish_one() {
         jobs_.erase(current_);
         return;
     }
-    const std::string item = queue::item_name(current_, found.number);
-    answer(item, std::move(found));
+    if (!found) return; // what is held is given back
+    const std::string item = queue::item_name(current_, found->number);
+    answer(item, std::move(*found));
     std::erase(held_, item);
 }
 

@@ -24,8 +24,9 @@ const QueueTask &checked(const QueueTask &task) {
 }
 
 LocalJudgeOptions judge_options(const QueueTask &task, const Op &op, const Machine &machine,
-                                const MeasurerOptions &measurer) {
+                                const MeasurerOptions &measurer, const std::function<bool()> &over) {
     LocalJudgeOptions o;
+    o.over = over;
     o.least_possible = [work = count_work(op, task.sizes), machine, threads = task.wanted.threads](double clock_hz) {
         return least_possible_seconds(work, machine, threads, clock_hz);
     };
@@ -64,11 +65,13 @@ Schedule SavedSchedules::schedule(const Point &point) const {
     return Schedule::from_json(op(), machine(), saved);
 }
 
-WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer)
-    : cpu_(checked(task).cpu), sizes_(task.sizes), schedules_(op_of(task), machine),
-      judge_(schedules_, cpu_, sizes_, judge_options(task, schedules_.op(), machine, measurer)) {}
+WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer,
+                     std::function<bool()> over)
+    : cpu_(checked(task).cpu), sizes_(task.sizes), schedules_(op_of(task), machine), over_(std::move(over)),
+      judge_(schedules_, cpu_, sizes_, judge_options(task, schedules_.op(), machine, measurer, over_)) {}
 
 void WorkerJob::submit(int64_t number, const QueueItem &item) {
+    if (judge_.lost_anchors() != lost_anchors_) anchored_ = false, lost_anchors_ = judge_.lost_anchors();
     if (!anchored_ && !item.anchor.schedule.is_null()) {
         const Candidate anchor = schedules_.add(item.anchor.schedule);
         Timing timing;
@@ -83,10 +86,11 @@ void WorkerJob::submit(int64_t number, const QueueItem &item) {
     judge_.submit({std::move(candidate)});
 }
 
-QueueAnswer WorkerJob::next() {
+std::optional<QueueAnswer> WorkerJob::next() {
     double best = std::numeric_limits<double>::infinity();
     for (const auto &[point, u] : under_way_) best = std::min(best, u.best);
     std::optional<Verdict> verdict = judge_.next(best);
+    if (!verdict && over_ && over_()) return std::nullopt;
     if (!verdict) throw InternalError("the judge has lost a candidate");
     schedules_.remove(verdict->candidate);
     const auto found = under_way_.find(verdict->candidate.point.at(0));
@@ -99,19 +103,20 @@ QueueAnswer WorkerJob::next() {
     return answer;
 }
 
-QueueAnswer WorkerJob::compare(int64_t number, const QueueItem &item) {
+std::optional<QueueAnswer> WorkerJob::compare(int64_t number, const QueueItem &item) {
     std::vector<Candidate> candidates;
     for (const nlohmann::json &s : item.schedules) candidates.push_back(schedules_.add(s));
     QueueAnswer answer;
     answer.number = number;
     if (candidates.size() <= Measurer::slots) {
-        answer.compared = judge_.compare(candidates, item.compare_seconds, nullptr);
+        answer.compared = judge_.compare(candidates, item.compare_seconds, over_);
     } else {
         answer.measured.outcome = Outcome::Failed;
         answer.measured.reason = "too many to be compared";
     }
     answer.facts = judge_.facts();
     for (const Candidate &c : candidates) schedules_.remove(c);
+    if (over_ && over_()) return std::nullopt;
     return answer;
 }
 

@@ -26,15 +26,17 @@ private:
 
 class WorkerJob {
 public:
-    // Makes the op and what it should compute. The task says with how many threads, and may allow less memory. Throws UserError or
-    // Unsupported: why this worker cannot serve the task.
-    WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer);
+    // Makes the op and what it should compute. The task says with how many threads, and may allow less memory. `over` (null: never) tells
+    // that the worker ends, and is asked in the thread that asks for answers. Throws UserError or Unsupported: why this worker cannot
+    // serve the task.
+    WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer,
+              std::function<bool()> over = nullptr);
 
     void submit(int64_t number, const QueueItem &item);
-    // Of the item that was submitted first. Requires one.
-    QueueAnswer next();
-    // Requires that nothing is under way.
-    QueueAnswer compare(int64_t number, const QueueItem &item);
+    // Of the item that was submitted first. Requires one. Nothing when it is over.
+    std::optional<QueueAnswer> next();
+    // Requires that nothing is under way. Nothing when it is over.
+    std::optional<QueueAnswer> compare(int64_t number, const QueueItem &item);
     void cancel();
 
     const std::string &op_name() const { return schedules_.op().name(); }
@@ -47,9 +49,11 @@ private:
     const CpuTarget cpu_;
     const Sizes sizes_;
     SavedSchedules schedules_;
+    const std::function<bool()> over_;
     LocalJudge judge_;
     std::map<uint32_t, UnderWay> under_way_; // by point
     bool anchored_ = false;                  // by the session
+    int lost_anchors_ = 0;                   // when that was so last
 };
 
 } // namespace kumiko

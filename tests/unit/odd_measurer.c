@@ -2,6 +2,8 @@
  * under which it is called says otherwise. Tests make a link of that name.
  *   first_too_fast     the first run took a thousandth of its time
  *   hangs_at_N         the Nth run of this process does not end; the file hangs_at_N.hangs says that it has come to that
+ *   anchor_wrong       the first time that a candidate is timed beside the anchor, that is wrong
+ *   anchor_crashes     likewise it ends the process
  * and when several are compared, with the first of them among these:
  *   wrong_late         the first is wrong
  *   crashes_late       the first ends the process
@@ -47,7 +49,7 @@ static void hang(const char *path) {
 
 int main(int argc, char **argv) {
     const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
-    int pair[2], runs = 0, hangs_at = 0;
+    int pair[2], runs = 0, pairs = 0, hangs_at = 0;
     sscanf(name, "hangs_at_%d", &hangs_at);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc != 4 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return 2;
@@ -73,6 +75,16 @@ int main(int argc, char **argv) {
             if (++runs == hangs_at) hang(argv[0]);
         }
         transfer(pair[0], &reply, sizeof reply, 0);
+        const int beside = request.command == MEASURER_RUN && request.paired && ++pairs == 1;
+        if (beside && !strcmp(name, "anchor_wrong")) {
+            reply.status = MEASURER_WRONG, reply.slot = request.slots[1];
+            strcpy(reply.text, "wrong now and then");
+        }
+        if (beside && !strcmp(name, "anchor_crashes")) {
+            measurer_page *page = mmap(NULL, sizeof *page, PROT_WRITE, MAP_SHARED, MEASURER_PAGE, 0);
+            page->running = request.slots[1];
+            raise(SIGSEGV);
+        }
         const int late = request.command == MEASURER_RUN && request.count > 2 && request.slots[0] == 0;
         if (late && !strcmp(name, "wrong_late")) {
             reply.status = MEASURER_WRONG, reply.slot = 0;

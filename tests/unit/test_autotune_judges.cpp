@@ -75,6 +75,18 @@ TEST_CASE("a clock that jumps costs the one candidate") {
     for (size_t i = 1; i < 8; i++) CHECK(report.records[i].outcome == Outcome::Ok);
 }
 
+TEST_CASE("what a candidate is timed beside fails on its own account") {
+    for (const char *odd : {"anchor_wrong", "anchor_crashes"}) {
+        INFO(odd);
+        const TuneReport report = tune_with(odd, {.trials = 8, .final_seconds = 0});
+        REQUIRE(report.records.size() == 8);
+        for (const Record &r : report.records) {
+            CHECK_EQ(r.reason, "");
+            CHECK(r.outcome == Outcome::Ok);
+        }
+    }
+}
+
 TEST_CASE("who fails in the last comparison is not the best, says why, and the others are compared without it") {
     for (const auto &[odd, outcome, reason] : std::vector<std::tuple<std::string, Outcome, std::string>>{
              {"wrong_late", Outcome::Wrong, "wrong now and then"},
