@@ -7,7 +7,7 @@ namespace kumiko {
 namespace queue {
 
 namespace {
-const std::string prefix = "kumiko:2:"; // the version rises when an older program would misread what is there
+const std::string prefix = "kumiko:3:"; // the version rises when an older program would misread what is there
 }
 
 std::string workers() { return prefix + "workers"; }

@@ -1,16 +1,16 @@
 // What sessions and workers tell each other through Redis: the names of keys, and the JSON in them.
 //
-//   kumiko:2:workers                       set of the workers' names
-//   kumiko:2:worker:<worker>               what it offers; a sign of life, which expires
-//   kumiko:2:held:<worker>                 list of the items that it has taken
-//   kumiko:2:sessions:<machine>:<threads>  set of the sessions that workers of that machine may serve
-//   kumiko:2:task:<session>                what it tunes; a sign of life, which expires
-//   kumiko:2:items:<session>               hash: number → what to do
-//   kumiko:2:queue:<session>               list of items to be taken, first the next
-//   kumiko:2:alone:<session>               likewise of those for which a worker holds no others: comparisons, and
+//   kumiko:3:workers                       set of the workers' names
+//   kumiko:3:worker:<worker>               what it offers; a sign of life, which expires
+//   kumiko:3:held:<worker>                 list of the items that it has taken
+//   kumiko:3:sessions:<machine>:<threads>  set of the sessions that workers of that machine may serve
+//   kumiko:3:task:<session>                what it tunes; a sign of life, which expires
+//   kumiko:3:items:<session>               hash: number → what to do
+//   kumiko:3:queue:<session>               list of items to be taken, first the next
+//   kumiko:3:alone:<session>               likewise of those for which a worker holds no others: comparisons, and
 //                                          candidates with which a worker died
-//   kumiko:2:answers:<session>             list of answers
-//   kumiko:2:refusals:<session>            hash: worker → why it does not serve this session
+//   kumiko:3:answers:<session>             list of answers
+//   kumiko:3:refusals:<session>            hash: worker → why it does not serve this session
 //
 // An item's name is "<session>/<number>". It moves from a queue to `held` in one step (LMOVE), and from there to
 // `answers` in one transaction: whoever dies, and wherever, it is in some list, or its session puts it back. All keys of a

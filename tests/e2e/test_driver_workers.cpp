@@ -30,7 +30,7 @@ std::unique_ptr<Process> start_worker(const RedisServer &server, const std::stri
 // The name under which a process is a worker; waits for it.
 std::string name_of(Redis &redis, const Process &process) {
     for (int i = 0; i < 400; i++) {
-        for (const std::string &name : redis.command({"SMEMBERS", "kumiko:2:workers"}).texts()) {
+        for (const std::string &name : redis.command({"SMEMBERS", "kumiko:3:workers"}).texts()) {
             if (name.find(fmt::format(":{}:", process.id())) != std::string::npos) return name;
         }
         usleep(50000);
@@ -42,7 +42,7 @@ std::string name_of(Redis &redis, const Process &process) {
 // Waits until a worker has finished something and holds something else, stops it there, and does f.
 template<typename F>
 void in_the_middle(Redis &redis, const Process &process, F f) {
-    const std::string held = "kumiko:2:held:" + name_of(redis, process);
+    const std::string held = "kumiko:3:held:" + name_of(redis, process);
     std::set<std::string> seen;
     for (int i = 0; i < 20000; i++) {
         for (const std::string &item : redis.command({"LRANGE", held, "0", "-1"}).texts()) seen.insert(item);

@@ -216,7 +216,7 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
         REQUIRE(notices.size() == 2);
         CHECK(notices[0] == "worker first is gone; 1 candidate goes to others");
     }
-    CHECK(server.connect().command({"KEYS", "kumiko:2:*"}).texts().size() == 2); // the third, and the set of workers
+    CHECK(server.connect().command({"KEYS", "kumiko:3:*"}).texts().size() == 2); // the third, and the set of workers
 }
 
 TEST_CASE("what is judged already is kept when the rest is cancelled, and an impossible time is no anchor") {
