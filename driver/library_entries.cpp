@@ -1,6 +1,7 @@
 // The C functions of a library: in what order they take their arguments, and what they choose from.
 #include "driver/library_files.h"
 
+#include "dsl/types.h"
 #include "ops/registry.h"
 #include "support/error.h"
 
@@ -158,6 +159,13 @@ void check_alike(const PackagedKernel &k) {
                                 v.target +
                                 " prepack different inputs, so that one C function cannot stand for both; prepack the "
                                 "same ones, or give the targets a kernel each");
+            if (v.nest.tensors[t].type != k.nest().tensors[t].type)
+                throw UserError("kernel " + k.kernel->name + ": packed ahead of time, " +
+                                v.nest.tensors[t].packed_from + " is of " + type_name(k.nest().tensors[t].type) +
+                                " for " + k.variants[0].target + " and of " + type_name(v.nest.tensors[t].type) +
+                                " for " + v.target +
+                                ", so that one C function cannot stand for both; give the targets a kernel each, or "
+                                "leave out packing ahead");
         }
     }
 }

@@ -199,11 +199,11 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
                 const std::string sizes = sizes_text(pack.sizes);
                 body += fmt::format("    long long n{0} = {1}_elements({2});\n"
                                     "    {3} *t{0} = ({3} *)allocate((n{0} > 0 ? n{0} : 1) * sizeof({3}));\n"
-                                    "    {3} *plain{0} = ({3} *)allocate({4}LL * sizeof({3}));\n"
+                                    "    {7} *plain{0} = ({7} *)allocate({4}LL * sizeof({7}));\n"
                                     "    fill_{5}(plain{0}, {4}LL, {0});\n"
                                     "    if (!rc) rc = {1}(plain{0}, t{0}{6}{2});\n",
-                                    i, pack.name, sizes, type, std::max<int64_t>(plain, 1), kind(t.type),
-                                    sizes.empty() ? "" : ", ");
+                                    i, pack.name, sizes, type, std::max<int64_t>(plain, 1), kind(from.type),
+                                    sizes.empty() ? "" : ", ", c_type(from.type));
             }
             released += fmt::format("    free(plain{});\n", i);
             continue;
@@ -297,19 +297,21 @@ static int differs(double actual, double expected, double tolerance) {
 std::string helpers_for(const std::vector<PackagedKernel> &kernels) {
     std::map<std::string, std::string> all; // kind → line
     for (const PackagedKernel &k : kernels) {
-        for (const TensorArgument &t : k.nest().tensors) {
+        for (size_t i = 0; i < k.nest().tensors.size(); i++) {
+            const TensorArgument &given = k.nest().tensors[i];
+            const Type t = given.packed_from.empty() ? given.type : k.kernel->op.inputs()[i].type;
             std::string store, load = "(double)v";
-            if (t.type.is_bool())
+            if (t.is_bool())
                 store = "h % 2";
-            else if (t.type.is_bfloat())
+            else if (t.is_bfloat())
                 store = "to_bf16(((int)(h % 129) - 64) / 64.0)", load = "from_bf16(v)";
-            else if (t.type.is_float() && t.type.bits() == 16)
+            else if (t.is_float() && t.bits() == 16)
                 store = "to_f16(((int)(h % 129) - 64) / 64.0)", load = "from_f16(v)";
-            else if (t.type.is_float())
+            else if (t.is_float())
                 store = "((int)(h % 129) - 64) / 64.0";
             else
-                store = t.type.is_uint() ? "h % 5" : "(int)(h % 9) - 4";
-            all[kind(t.type)] = fmt::format("HELPERS({}, {}, {}, {})\n", kind(t.type), c_type(t.type), store, load);
+                store = t.is_uint() ? "h % 5" : "(int)(h % 9) - 4";
+            all[kind(t)] = fmt::format("HELPERS({}, {}, {}, {})\n", kind(t), c_type(t), store, load);
         }
     }
     std::string text;

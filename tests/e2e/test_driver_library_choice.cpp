@@ -336,6 +336,19 @@ TEST_CASE("a convolution whose weights are packed ahead, with the default schedu
     CHECK_EQ(report.manifest["kernels"][0]["packs"][0]["symbol"], "ah_conv_pack_W");
     CHECK_EQ(report.manifest["kernels"][1]["packs"][0]["symbol"], "ah_mm_pack_B");
     contains(read(folder / "ah.h"), "int ah_conv_pack_W(");
+    // Packed, bytes may be wider; where targets hold them differently, no one function packs for both.
+    const std::string bytes = R"( "kernels": [{"name": "mm", "op": "matmul", "type": "u8", "ahead": true,
+        "parameters": {"m": 17, "n": 64, "k": 64, "b_type": "i8", "output": "i32"}}]})";
+    const fs::path of_bytes = scratch("ahead_bytes");
+    build_library(description(R"({"name": "by",)" + bytes), of_bytes);
+    output_of(of_bytes, "by", "int main(void) { return 0; }\n"); // and the self-test
+    if (runtime_architecture() != "x86_64") return;
+    contains(complaint([&] {
+                 build_library(
+                     description(R"({"name": "by", "targets": ["x86-64-avx512-vnni", "x86-64-avx2"],)" + bytes),
+                     scratch("never"));
+             }),
+             "packed ahead of time, B is of i8 for x86-64-avx512-vnni and of i16 for x86-64-avx2");
 }
 
 TEST_CASE("lists that ask for what cannot be") {
