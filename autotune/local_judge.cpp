@@ -183,7 +183,9 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (!paired) {
         Measured alone = measurer_->run({0}, run);
         // A time that cannot be true would make all later ones so, which are multiples of it.
-        if (accept(alone, least_possible())) anchor_ = candidate, anchor_timing_ = alone.timings[0];
+        if (accept(alone, least_possible()))
+            anchor_ = candidate, anchor_timing_ = alone.timings[0],
+            anchor_process_ = 0; // what its slot holds is another
         return alone;
     }
     Measured result = measurer_->run({0, anchor_slot}, run);

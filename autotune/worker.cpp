@@ -179,7 +179,7 @@ bool Worker::take_from(const std::string &session) {
                 redis_.command({"LMOVE", queue::of_session(kind, session), queue::held(name_), "LEFT", "RIGHT"});
             if (item.null) break;
             if (begin(item.text, kind == std::string("alone"))) return true;
-            if (refused_.count(session)) return false;
+            if (refused_.count(session) || stopped()) return false; // or it would be taken again
         }
     }
     return false;
