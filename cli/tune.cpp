@@ -138,7 +138,6 @@ void run_tune(TuneArguments a) {
         if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
     } else {
         tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters()), a.options.ahead});
-        a.options.recipe = tasks[0].recipe;
         a.op.require_sizes(tasks[0].op);
         a.options.sizes = a.op.bound_sizes();
     }
@@ -160,6 +159,7 @@ void run_tune(TuneArguments a) {
     std::vector<TuneReport> reports(1);
     std::vector<std::optional<Record>> found;
     if (tasks.size() == 1) {
+        a.options.recipe = tasks[0].recipe, a.options.ahead = tasks[0].ahead;
         try {
             found.push_back(tune(tasks[0].op, target, a.options, &reports[0]));
         } catch (const UserError &e) { // what failed, and why, is worth the page most of all

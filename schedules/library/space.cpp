@@ -42,6 +42,8 @@ Json Space::to_json(const Point &point) const {
 }
 
 Point Space::default_with(const Json &given) const {
+    if (!given.is_object())
+        throw UserError("parameters: expected an object of names and values, found " + given.dump());
     Json all = to_json(default_point());
     all.update(given);
     return from_json(all);

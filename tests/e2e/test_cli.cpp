@@ -257,6 +257,15 @@ TEST_CASE("weights packed ahead: tuned, found and built when asked for") {
     }
     CHECK(tuned[1]["targets"][0]["schedule"]["origin"] == "tuned");
     CHECK(plain[1]["targets"][0]["schedule"]["origin"] == "default");
+    if (FILE *f = fopen((scratch() + "/alone.json").c_str(), "w")) {
+        fputs(R"({"name": "a", "kernels": [
+            {"name": "ahead", "op": "matmul", "parameters": {"m": 25, "n": 32, "k": 24}, "ahead": true}]})",
+              f);
+        fclose(f);
+    }
+    REQUIRE(run("tune alone.json --trials 2 --db ahead.db --quiet").status == 0);
+    CHECK(run("best matmul --shape m=25,n=32,k=24 --db ahead.db --ahead").status == 0);
+    CHECK(run("best matmul --shape m=25,n=32,k=24 --db ahead.db").status != 0);
     REQUIRE(run("tune ahead.json --trials 2 --db ahead.db --quiet").status == 0);
     CHECK(kernels("--db ahead.db")[0]["targets"][0]["schedule"]["origin"] == "tuned");
     CHECK(json_of(run("bench ahead.json --no-peers --tuned ahead.db --seconds 0.01 --json -")).size() == 2);
