@@ -104,9 +104,7 @@ struct Build {
     void run() {
         auto why = failure_of([&] {
             if (!nest) nest = std::make_shared<const Nest>(lower_candidate(*schedule, false));
-            std::vector<Nest> nests = {*nest};
-            for (const Nest &pack : nest->packs) nests.push_back(pack);
-            survive_crashes([&] { object = compile_object(nests, codegen).bytes; });
+            survive_crashes([&] { object = compile_object(with_packs(*nest), codegen).bytes; });
         });
         const std::lock_guard lock(mutex);
         failure = std::move(why);
@@ -144,10 +142,9 @@ void run_build(const std::shared_ptr<Build> &build, const std::function<bool(dou
 
 // The inputs that a kernel takes packed, at these sizes of the op.
 std::vector<PackedInput> packed_inputs(const Nest &kernel, const Sizes &sizes) {
-    constexpr size_t most = 4;
-    if (kernel.packs.size() > most)
+    if (kernel.packs.size() > Measurer::packs)
         throw Unsupported(fmt::format("{} inputs packed ahead of time: of a candidate that is measured at most {} are",
-                                      kernel.packs.size(), most));
+                                      kernel.packs.size(), Measurer::packs));
     std::vector<PackedInput> all;
     for (const Nest &pack : kernel.packs) {
         const TensorArgument &packed = pack.tensors[1];

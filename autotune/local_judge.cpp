@@ -183,9 +183,7 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (!paired) {
         Measured alone = measurer_->run({0}, run);
         // A time that cannot be true would make all later ones so, which are multiples of it.
-        if (accept(alone, least_possible()))
-            anchor_ = candidate, anchor_timing_ = alone.timings[0],
-            anchor_process_ = 0; // what its slot holds is another
+        if (accept(alone, least_possible())) set_anchor(candidate, alone.timings[0]);
         return alone;
     }
     Measured result = measurer_->run({0, anchor_slot}, run);
@@ -200,8 +198,14 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
     // A slow anchor is a coarse measure, and takes time.
-    if (accept(result, least_possible()) && t.ratio < 0.5) anchor_ = candidate, anchor_timing_ = t, anchor_process_ = 0;
+    if (accept(result, least_possible()) && t.ratio < 0.5) set_anchor(candidate, t);
     return result;
+}
+
+void LocalJudge::set_anchor(Candidate anchor, const Timing &timing) {
+    anchor_ = std::move(anchor);
+    anchor_timing_ = timing;
+    anchor_process_ = 0; // what its slot holds is another
 }
 
 // Loads the anchor where it is not: at first, and in a process that was started again.
@@ -224,9 +228,7 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
     if (anchor.outcome != Outcome::Ok) return;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !measuring_; });
-    anchor_ = std::move(anchor);
-    anchor_timing_ = timing;
-    anchor_process_ = 0;
+    set_anchor(std::move(anchor), timing);
 }
 
 std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,

@@ -56,6 +56,7 @@ private:
     double timeout(double best) const;
     double least_possible() const;
     bool anchor_ready(double best);
+    void set_anchor(Candidate anchor, const Timing &timing);
     bool over() const { return options_.over && options_.over(); }
     void end_measuring_when_over();
     void build_all();

@@ -21,6 +21,8 @@ extern char **environ;
 
 namespace kumiko {
 
+static_assert(Measurer::slots == MEASURER_SLOTS && Measurer::packs == MEASURER_PACKS);
+
 namespace {
 
 const std::vector<std::string> &outcome_names() {
@@ -288,7 +290,6 @@ Measured Measurer::load(size_t slot, const std::string &object, const std::strin
         std::memcpy(asked.entry, p.symbol.data(), p.symbol.size());
         asked.bytes = static_cast<uint64_t>(p.bytes);
         asked.tensor = static_cast<uint32_t>(p.tensor);
-        asked.sizes = static_cast<uint32_t>(p.sizes.size());
         std::copy(p.sizes.begin(), p.sizes.end(), asked.size);
     }
     return exchange(&request, sizeof request, &object, timeout, 1);

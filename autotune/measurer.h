@@ -61,7 +61,7 @@ struct PackedInput {
 
 class Measurer {
 public:
-    static constexpr size_t slots = 16;
+    static constexpr size_t slots = 16, packs = 4; // kernels loaded at a time; inputs that each may take packed
 
     // The task must outlive the measurer. Throws UserError when the program cannot be started.
     Measurer(const MeasureTask &task, const MeasurerOptions &options);

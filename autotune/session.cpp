@@ -65,8 +65,7 @@ Session::~Session() = default;
 
 const Space *Session::choose_space() {
     if (options_.space) return options_.space;
-    std::tie(template_name_, own_space_) =
-        space_for(op_, machine_, options_.spaces, options_.ahead ? PackedBy::Caller : PackedBy::Kernel);
+    std::tie(template_name_, own_space_) = space_for(op_, machine_, options_.spaces, packed_by(options_.ahead));
     return own_space_.get();
 }
 

@@ -90,7 +90,7 @@ std::optional<QueueAnswer> WorkerJob::next() {
     double best = std::numeric_limits<double>::infinity();
     for (const auto &[point, u] : under_way_) best = std::min(best, u.best);
     std::optional<Verdict> verdict = judge_.next(best);
-    if (!verdict && over_ && over_()) return std::nullopt;
+    if (!verdict && over()) return std::nullopt;
     if (!verdict) throw InternalError("the judge has lost a candidate");
     schedules_.remove(verdict->candidate);
     const auto found = under_way_.find(verdict->candidate.point.at(0));
@@ -116,7 +116,7 @@ std::optional<QueueAnswer> WorkerJob::compare(int64_t number, const QueueItem &i
     }
     answer.facts = judge_.facts();
     for (const Candidate &c : candidates) schedules_.remove(c);
-    if (over_ && over_()) return std::nullopt;
+    if (over()) return std::nullopt;
     return answer;
 }
 

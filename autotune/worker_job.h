@@ -42,6 +42,8 @@ public:
     const std::string &op_name() const { return schedules_.op().name(); }
 
 private:
+    bool over() const { return over_ && over_(); }
+
     struct UnderWay {
         int64_t number;
         double best;

@@ -33,7 +33,7 @@ Schedule plain_schedule(const BenchCase &c, const Op &op, const Machine &machine
     if (c.ahead) return default_schedule(op, machine, PackedBy::Caller);
     const LibraryTemplate *fits = library::find_template(op, machine);
     const bool packs = convolves(c) && fits->packs_ahead && fits->packs_ahead(op);
-    const auto space = fits->make_space(op, machine, packs ? PackedBy::Caller : PackedBy::Kernel);
+    const auto space = fits->make_space(op, machine, packed_by(packs));
     return space->schedule(space->default_point());
 }
 
@@ -41,12 +41,11 @@ Schedule plain_schedule(const BenchCase &c, const Op &op, const Machine &machine
 std::optional<Record> tuned_record(const BenchCase &c, const Op &op, const Machine &machine,
                                    const BenchOptions &options) {
     const Database known(options.database, Database::Mode::Read);
-    for (const bool ahead : {true, false}) {
-        if (ahead ? !c.ahead && !convolves(c) : c.ahead) continue;
-        if (auto found = known.best(task_key(op, machine, {.threads = options.threads, .ahead = ahead}), machine))
-            return found;
-    }
-    return {};
+    BestOptions wanted{.threads = options.threads, .ahead = c.ahead || convolves(c)};
+    auto found = known.best(task_key(op, machine, wanted), machine);
+    if (found || c.ahead) return found;
+    wanted.ahead = false;
+    return known.best(task_key(op, machine, wanted), machine);
 }
 
 // The op by Winograd's products, where those pay: windows of 3 by 3 of enough channels, whose products become a quarter fewer at least

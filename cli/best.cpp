@@ -53,9 +53,7 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     const Op op = a.op();
     a.require_sizes(op);
     wanted.sizes = a.bound_sizes();
-    if (const auto found = tuned_schedule(
-            op, machine, database,
-            {.threads = wanted.threads, .sizes = wanted.sizes, .cold = wanted.cold, .ahead = wanted.ahead})) {
+    if (const auto found = tuned_schedule(op, machine, database, wanted)) {
         Schedule::from_json(op, machine, nlohmann::json(found->schedule)); // it stands
         return {*found, op, ""};
     }

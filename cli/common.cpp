@@ -88,7 +88,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
     const auto name = [&](const std::string &text) {
         if (origin) *origin = text;
     };
-    const PackedBy packed_by = ahead ? PackedBy::Caller : PackedBy::Kernel;
+    const PackedBy who = packed_by(ahead);
     if (!file.empty()) {
         name(file);
         return Schedule::from_json(op, machine, nlohmann::json(load_json(file)));
@@ -104,7 +104,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
             op.name() + " --shape ... --db " + database + (cold ? " --cold" : "") + (ahead ? " --ahead" : ""));
     }
     if (!parameters.empty()) {
-        const auto space = library::find_template(op, machine, packed_by)->make_space(op, machine, packed_by);
+        const auto space = library::space_of(op, machine, who);
         const Json defaults = space->to_json(space->default_point());
         Json chosen = Json::object();
         const Json given = parse_op_parameters(parameters); // items() only refers to it
@@ -119,7 +119,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
         return space->schedule(space->default_with(chosen));
     }
     name("default");
-    return default_schedule(op, machine, packed_by);
+    return default_schedule(op, machine, who);
 }
 
 std::shared_ptr<const CostModel> cost_model_named(const std::string &name) {

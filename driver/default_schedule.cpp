@@ -5,8 +5,7 @@
 namespace kumiko {
 
 Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by) {
-    const LibraryTemplate *t = library::find_template(op, machine, packed_by);
-    const auto space = t->make_space(op, machine, packed_by); // the last template takes any op
+    const auto space = library::space_of(op, machine, packed_by);
     return space->schedule(space->default_point());
 }
 

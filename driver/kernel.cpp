@@ -167,9 +167,7 @@ std::vector<Nest> own_nests(const Kernel::Contents &c) {
     if (!c.module)
         throw Unsupported("the code of kernel " + c.nest.name +
                           " as text: it came through Halide; compile it with our own generator");
-    std::vector<Nest> nests = {c.nest};
-    for (const Nest &pack : c.nest.packs) nests.push_back(pack);
-    return nests;
+    return with_packs(c.nest);
 }
 } // namespace
 
@@ -204,9 +202,7 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
         jit.perf_map = options.perf_map;
         jit.keep_text = false; // text is made again when it is asked for
         contents->codegen = jit.codegen;
-        std::vector<Nest> nests = {contents->nest};
-        for (const Nest &pack : contents->nest.packs) nests.push_back(pack);
-        contents->module.emplace(nests, jit);
+        contents->module.emplace(with_packs(contents->nest), jit);
         contents->entry = contents->module->packed(contents->nest.name);
         contents->warnings = contents->module->warnings();
     }

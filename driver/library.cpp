@@ -43,17 +43,16 @@ private:
 
 ChosenSchedule choose(const LibraryKernel &k, const Target &target, const ScheduleSource &source) {
     if (k.schedule) return *k.schedule;
-    const PackedBy packed_by = k.ahead ? PackedBy::Caller : PackedBy::Kernel;
+    const PackedBy who = packed_by(k.ahead);
     if (!k.schedule_parameters.is_null()) {
-        const auto space =
-            library::find_template(k.op, target.machine, packed_by)->make_space(k.op, target.machine, packed_by);
+        const auto space = library::space_of(k.op, target.machine, who);
         const Point point = space->default_with(k.schedule_parameters);
         return {Json(space->schedule(point).to_json()), space->to_json(point), 0, "", "given parameters"};
     }
     if (k.tuned && source) {
-        if (auto found = source(k.op, target.machine, packed_by)) return *found;
+        if (auto found = source(k.op, target.machine, who)) return *found;
     }
-    return {Json(default_schedule(k.op, target.machine, packed_by).to_json()), nullptr, 0, "", "default"};
+    return {Json(default_schedule(k.op, target.machine, who).to_json()), nullptr, 0, "", "default"};
 }
 
 // A function of the C library or of its mathematics, as they are on this machine.
@@ -147,11 +146,9 @@ PackagedVariant compile_variant(const LibraryKernel &k, const std::string &symbo
     LowerOptions lowering;
     lowering.kernel_name = symbol;
     v.nest = lower(schedule, lowering);
-    std::vector<Nest> nests = {v.nest};
-    for (const Nest &pack : v.nest.packs) nests.push_back(pack);
     codegen.target = target.cpu;
     codegen.symbol_suffix = "." + v.target;
-    object = compile_object(nests, codegen);
+    object = compile_object(with_packs(v.nest), codegen);
     return v;
 }
 

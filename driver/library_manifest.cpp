@@ -109,10 +109,10 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
     if (kernel.has("schedule") && result.ahead)
         kernel.fail("\"schedule\" and \"ahead\" exclude each other: a schedule itself says what it packs ahead");
     if (!result.targets.empty()) machines = machines_of(kernel["targets"]);
-    const PackedBy packed_by = result.ahead ? PackedBy::Caller : PackedBy::Kernel;
+    const PackedBy who = packed_by(result.ahead);
     if (result.ahead) {
         try {
-            for (const Machine &machine : machines) library::find_template(*op, machine, packed_by);
+            for (const Machine &machine : machines) library::find_template(*op, machine, who);
         } catch (const PlacedError &e) {
             kernel["ahead"].fail(e.message());
         }
@@ -126,7 +126,7 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
         const JsonView p = kernel["schedule_parameters"];
         try {
             for (const Machine &machine : machines) {
-                const auto space = library::find_template(*op, machine, packed_by)->make_space(*op, machine, packed_by);
+                const auto space = library::space_of(*op, machine, who);
                 space->schedule(space->default_with(p.raw()));
             }
             result.schedule_parameters = p.raw();

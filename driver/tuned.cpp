@@ -1,6 +1,5 @@
 #include "driver/tuned.h"
 
-#include "autotune/tune.h"
 #include "autotune/work.h"
 
 #include <memory>
@@ -10,13 +9,10 @@ namespace kumiko {
 
 namespace {
 
-std::optional<Record> find(const Database &database, const Op &op, const Machine &machine,
-                           const TunedOptions &options) {
-    Sizes sizes = options.sizes;
+std::optional<Record> find(const Database &database, const Op &op, const Machine &machine, BestOptions options) {
     bool complete = true; // a size that is bound at run time need not be known here
-    for (const std::string &s : op.sizes()) complete = !sizes.emplace(s, 1).second && complete;
-    const TaskKey wanted = task_key(
-        op, machine, {.threads = options.threads, .sizes = sizes, .cold = options.cold, .ahead = options.ahead});
+    for (const std::string &s : op.sizes()) complete = !options.sizes.emplace(s, 1).second && complete;
+    const TaskKey wanted = task_key(op, machine, options);
     if (complete) {
         if (auto exact = database.best(wanted, machine)) return exact;
     }
@@ -33,21 +29,20 @@ std::optional<Record> find(const Database &database, const Op &op, const Machine
 } // namespace
 
 std::optional<ChosenSchedule> tuned_schedule(const Op &op, const Machine &machine, const std::string &database,
-                                             const TunedOptions &options) {
-    return tuned_schedules(database, options)(op, machine, options.ahead ? PackedBy::Caller : PackedBy::Kernel);
+                                             const BestOptions &options) {
+    return tuned_schedules(database, options)(op, machine, packed_by(options.ahead));
 }
 
-ScheduleSource tuned_schedules(const std::string &database, const TunedOptions &options) {
+ScheduleSource tuned_schedules(const std::string &database, const BestOptions &options) {
     auto opened = std::make_shared<const Database>(database, Database::Mode::Read);
-    return
-        [opened, options](const Op &op, const Machine &machine, PackedBy packed_by) -> std::optional<ChosenSchedule> {
-            TunedOptions wanted = options;
-            wanted.ahead = packed_by == PackedBy::Caller;
-            const auto record = find(*opened, op, machine, wanted);
-            if (!record) return {};
-            return ChosenSchedule{Json(record->saved_schedule), record->parameters, record->seconds(),
-                                  rate_text(count_work(op, record->key.sizes), record->seconds()), "tuned"};
-        };
+    return [opened, options](const Op &op, const Machine &machine, PackedBy who) -> std::optional<ChosenSchedule> {
+        BestOptions wanted = options;
+        wanted.ahead = who == PackedBy::Caller;
+        const auto record = find(*opened, op, machine, wanted);
+        if (!record) return {};
+        return ChosenSchedule{Json(record->saved_schedule), record->parameters, record->seconds(),
+                              rate_text(count_work(op, record->key.sizes), record->seconds()), "tuned"};
+    };
 }
 
 } // namespace kumiko

@@ -117,16 +117,22 @@ static int answer(const measurer_reply *reply) {
     return 0;
 }
 
-static int call(uint32_t slot, measurer_reply *reply) {
+/* One of the slot's functions; `what` begins the text of its failure. */
+static int call_entry(uint32_t slot, int entry, void *const *tensors, const int64_t *sizes, const char *what,
+                      measurer_reply *reply) {
     page->running = slot;
     page->calls++;
-    const int code = ((packed_kernel)slots[slot].image.entries[0])(slots[slot].pointers, arrays.sizes);
+    const int code = ((packed_kernel)slots[slot].image.entries[entry])(tensors, sizes);
     page->calls++;
     if (code == 0) return 0;
     reply->status = MEASURER_FAILED;
     reply->slot = slot;
-    snprintf(reply->text, sizeof reply->text, "returned code %d: %s", code, kumiko_error());
+    snprintf(reply->text, sizeof reply->text, "%sreturned code %d: %s", what, code, kumiko_error());
     return 1;
+}
+
+static int call(uint32_t slot, measurer_reply *reply) {
+    return call_entry(slot, 0, slots[slot].pointers, arrays.sizes, "", reply);
 }
 
 static int check(uint32_t slot, measurer_reply *reply) {
@@ -179,15 +185,7 @@ static int pack(const measurer_request *request, measurer_reply *reply) {
         *packed = make_guarded(wanted->bytes);
         if (!packed->data) return no_memory(reply);
         void *tensors[] = {arrays.pointers[wanted->tensor], packed->data};
-        page->running = slot;
-        page->calls++;
-        const int code = ((packed_kernel)slots[slot].image.entries[1 + p])(tensors, wanted->size);
-        page->calls++;
-        if (code) {
-            reply->status = MEASURER_FAILED;
-            snprintf(reply->text, sizeof reply->text, "packing returned code %d: %s", code, kumiko_error());
-            return 1;
-        }
+        if (call_entry(slot, 1 + p, tensors, wanted->size, "packing ", reply)) return 1;
         protect_guarded(packed);
         slots[slot].pointers[wanted->tensor] = packed->data;
     }

@@ -61,7 +61,7 @@ enum measurer_command {
 typedef struct {
     char entry[MEASURER_NAME];
     uint64_t bytes; /* that it writes */
-    uint32_t tensor, sizes;
+    uint32_t tensor, pad;
     int64_t size[MEASURER_PACK_SIZES]; /* that it is called with */
 } measurer_pack;
 

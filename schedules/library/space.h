@@ -68,6 +68,7 @@ private:
 // two kernels of one op that are called differently. A space of kernels that pack has all the values, and a reason against "ahead"; one of
 // kernels whose callers pack has that value alone.
 enum class PackedBy { Kernel, Caller };
+inline PackedBy packed_by(bool ahead) { return ahead ? PackedBy::Caller : PackedBy::Kernel; }
 
 // The space of a parameter struct.
 template<typename P>

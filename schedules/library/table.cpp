@@ -205,10 +205,10 @@ const LibraryTemplate *find_packed_template(const Op &op, const Machine &machine
     for (const LibraryTemplate &t : machine.architecture == "chip" ? chip_templates() : templates()) {
         if (t.packs_ahead && t.packs_ahead(op)) return &t;
     }
-    throw Unsupported(
-        "no schedule of the library has the caller pack an operand of op \"" + op.name() + "\" ahead of time" +
-        (machine.architecture == "chip" ? " on a chip, where hosts pack what its schedules say" : "") +
-        "; those of matrix products and of convolutions of neither single channels nor groups do, on processors");
+    throw Unsupported("no schedule of the library has the caller pack an operand of op \"" + op.name() +
+                      "\" ahead of time" +
+                      (machine.architecture == "chip" ? " on a chip, where hosts pack what its schedules say" : "") +
+                      "; those of matrix products and of convolutions that sum over channels do, on processors");
 }
 
 } // namespace
@@ -221,6 +221,10 @@ const LibraryTemplate *find_template(const Op &op, const Machine &machine, Packe
         " for the chip; it has products of matrices and convolutions of f16 or f32 with f32 sums, "
         "reductions along any axes, norms along the last one, reductions over windows of images, elementwise chains, "
         "permutations of axes, and rows of a table by number");
+}
+
+std::unique_ptr<Space> space_of(const Op &op, const Machine &machine, PackedBy packed_by) {
+    return find_template(op, machine, packed_by)->make_space(op, machine, packed_by);
 }
 
 const LibraryTemplate &template_named(const std::string &name) {

@@ -19,6 +19,8 @@ void require_chip_program(const Op &op);
 const LibraryTemplate *fitting_template(const Op &op, const Machine &machine);
 // The same, but throws Unsupported where there is none; of those whose callers pack weights, where asked so.
 const LibraryTemplate *find_template(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
+// The space of that one. Throws likewise.
+std::unique_ptr<Space> space_of(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
 // Throws UserError with a suggestion.
 const LibraryTemplate &template_named(const std::string &name);
 

@@ -68,4 +68,11 @@ struct Nest {
     std::shared_ptr<const InstructionSet> instructions = nullptr;
 };
 
+// The kernel and its packs, in that order: what is compiled together.
+inline std::vector<Nest> with_packs(const Nest &kernel) {
+    std::vector<Nest> all = {kernel};
+    all.insert(all.end(), kernel.packs.begin(), kernel.packs.end());
+    return all;
+}
+
 } // namespace kumiko

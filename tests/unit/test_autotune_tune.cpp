@@ -17,6 +17,21 @@ using namespace kumiko;
 using kumiko::testing::blocks;
 using kumiko::testing::fresh_file;
 
+namespace {
+
+// Of one thread, timed for moments.
+TuneOptions quick(int trials, const std::string &database = "") {
+    TuneOptions o;
+    o.trials = trials;
+    o.database = database;
+    o.threads = 1;
+    o.trial_seconds = 0.01;
+    o.final_seconds = 0.05;
+    return o;
+}
+
+} // namespace
+
 TEST_CASE("an op that takes long to evaluate is checked on a sample, and that is said") {
     Op op = ops::matmul(Float(32), 192, 192, 192);
     auto space = blocks(op);
@@ -105,12 +120,7 @@ TEST_CASE("tuning finds the vectors, keeps what it measured, and resumes") {
 TEST_CASE("what was best for another shape is tried early") {
     const Op first = ops::matmul(Float(32), 64, 64, 64), second = ops::matmul(Float(32), 64, 96, 64);
     const auto space = blocks(first), other = blocks(second);
-    TuneOptions options;
-    options.threads = 1;
-    options.database = fresh_file("hints.db");
-    options.trial_seconds = 0.01;
-    options.final_seconds = 0.03;
-    options.trials = 24;
+    TuneOptions options = quick(24, fresh_file("hints.db"));
     options.space = space.get();
     const Record best_record = tune(first, Machine::host(), CpuTarget::host(), options);
     options.trials = 2;
@@ -144,12 +154,7 @@ TEST_CASE("cold caches are another machine's times") {
 
 TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart from those that pack") {
     const Op op = ops::make("conv2d", {{"c", 16}, {"h", 7}, {"w", 7}, {"o", 32}, {"padding", 1}});
-    TuneOptions options;
-    options.threads = 1;
-    options.database = fresh_file("ahead.db");
-    options.trial_seconds = 0.01;
-    options.final_seconds = 0.05;
-    options.trials = 4;
+    TuneOptions options = quick(4, fresh_file("ahead.db"));
     const auto packs = [&](const Record &r) { return lower(r.schedule(op)).packs.size(); };
     const Record within = tune(op, Machine::host(), CpuTarget::host(), options);
     CHECK(packs(within) == 0);
@@ -198,12 +203,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
 
 TEST_CASE("of several tasks some take weights packed ahead") {
     const Op op = ops::matmul(Float(32), 24, 32, 16);
-    TuneOptions options;
-    options.threads = 1;
-    options.trial_seconds = 0.01;
-    options.final_seconds = 0.05;
-    options.trials = 2;
-    const auto found = tune_all({{.op = op}, {.op = op, .ahead = true}}, Machine::host(), CpuTarget::host(), options);
+    const auto found = tune_all({{.op = op}, {.op = op, .ahead = true}}, Machine::host(), CpuTarget::host(), quick(2));
     REQUIRE(found.size() == 2);
     CHECK(found[0]->parameters.at("pack_b") != "ahead");
     CHECK(found[1]->parameters.at("pack_b") == "ahead");
