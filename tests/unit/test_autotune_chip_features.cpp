@@ -1,5 +1,6 @@
 // What is counted of a candidate for the chip, against what the simulator counts; and what a model makes of it.
 // Links: ops
+// Sanitized: --test-case-exclude=*model*
 #include "autotune/arrays.h"
 #include "autotune/database.h"
 #include "autotune/database_care.h"
