@@ -30,7 +30,7 @@ struct MatmulParameters {
 };
 
 bool is_matmul(const Op &op);
-MatmulParameters matmul_parameters(const Op &op, const Machine &machine);
+MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
 Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParameters &p);
 
 // With the defaults for the machine.

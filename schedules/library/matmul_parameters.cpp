@@ -76,15 +76,28 @@ std::vector<int64_t> block_choices(std::optional<int64_t> M, int64_t rows) {
     return blocks;
 }
 
+// Ways to multiply of a kernel that takes B packed. Tiles of memory read it in an order of their own, and steps taken several at once
+// are packed where their number is known.
+std::vector<std::string> ways_of_packed(const std::vector<std::string> &ways, const MatmulRoles &r, const Op &op,
+                                        const Machine &machine) {
+    std::vector<std::string> kept;
+    for (const std::string &way : ways) {
+        const Product p = product(way, r.contraction, op, r.a, r.b, machine);
+        if (!p.tiles() && (p.group == 1 || r.K)) kept.push_back(way);
+    }
+    return kept;
+}
+
 } // namespace
 
-MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
+MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedBy packed_by) {
     const MatmulRoles r = *matmul_roles(op);
     const Type type = r.contraction.sum->type;
     const int64_t M = r.M.value_or(1 << 20), N = r.N.value_or(1 << 20), K = r.K.value_or(1 << 20);
 
     MatmulParameters p;
-    const std::vector<std::string> ways = product_ways(r.contraction, op, r.a, r.b, machine);
+    std::vector<std::string> ways = product_ways(r.contraction, op, r.a, r.b, machine);
+    if (packed_by == PackedBy::Caller) ways = ways_of_packed(ways, r, op, machine);
     p.multiply = Choice(M >= 4 ? ways.front() : "plain", ways);
     const Product product = library::product(p.multiply, r.contraction, op, r.a, r.b, machine);
     const int lanes = product.lanes, registers = accumulator_registers(machine);
@@ -185,7 +198,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine) {
     p.parallel = Choice(has ? wished : M >= N ? "rows" : "columns", shares);
     // Looking at an operand costs about as much as a few rows of products with it.
     constexpr int64_t enough_rows = 16;
-    const bool narrow = narrow_way(r.contraction, op, r.a, r.b, machine).has_value() && !p.multiply.is("plain");
+    const bool narrow = packed_by == PackedBy::Kernel && !p.multiply.is("plain") &&
+                        narrow_way(r.contraction, op, r.a, r.b, machine).has_value();
     p.narrow = Flag(narrow && r.M.value_or(0) >= enough_rows && r.N.value_or(0) >= enough_rows,
                     narrow ? std::vector<bool>{false, true} : std::vector<bool>{false});
     return p;

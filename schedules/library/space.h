@@ -161,16 +161,22 @@ struct LibraryTemplate {
 
 // For the table:
 //   make_template<MatmulParameters>("matmul", "products of matrices", is_matmul, matmul_parameters, schedule_matmul)
-// `defaults` gives the parameters with their legal values; `against` may name a reason not to try a combination.
-template<typename P>
+// `defaults` gives the parameters with their legal values, and may ask who packs; `against` may name a reason not to try a combination.
+template<typename P, typename Defaults>
 LibraryTemplate make_template(std::string name, std::string summary, std::function<bool(const Op &)> matches,
-                              std::function<P(const Op &, const Machine &)> defaults,
-                              typename StructSpace<P>::Make make, typename StructSpace<P>::Against against = nullptr,
+                              Defaults defaults, typename StructSpace<P>::Make make,
+                              typename StructSpace<P>::Against against = nullptr,
                               typename StructSpace<P>::Estimate estimate = nullptr,
                               std::function<bool(const Op &)> packs_ahead = nullptr) {
     return {std::move(name), std::move(summary), std::move(matches),
             [=](const Op &op, const Machine &machine, PackedBy packed_by) -> std::unique_ptr<Space> {
-                return std::make_unique<StructSpace<P>>(op, machine, defaults(op, machine), make, against, estimate,
+                P begin;
+                if constexpr (std::is_invocable_v<Defaults, const Op &, const Machine &, PackedBy>) {
+                    begin = defaults(op, machine, packed_by);
+                } else {
+                    begin = defaults(op, machine);
+                }
+                return std::make_unique<StructSpace<P>>(op, machine, std::move(begin), make, against, estimate,
                                                         packed_by);
             },
             std::move(packs_ahead)};

@@ -1,11 +1,13 @@
 // Products of narrow types: copies that hold another type, tensor instructions chosen by the types and the machine, stores that
 // interleave. Values are the interpreter's; for machines that are not here the code is looked at.
 // Sanitized: --test-case=*copy*,*refuses,*extremes*
+#include "driver/default_schedule.h"
 #include "driver/target.h"
 #include "ops/ops.h"
 #include "schedules/examples.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/product.h"
+#include "schedules/library/table.h"
 #include "support/error.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
@@ -126,6 +128,28 @@ TEST_CASE("products of narrow types of every size and storage") {
     }
     for (const Sizes &sizes : {Sizes{{"M", 40}, {"N", 37}, {"K", 65}}, Sizes{{"M", 1}, {"N", 3}, {"K", 2}}})
         check_runs(library::matmul(product(u8, i8, Size("M"), Size("N"), Size("K"))), sizes);
+}
+
+TEST_CASE("where the caller packs, products go by the ways that read what is packed") {
+    const Op open = product(u8, i8, Size("M"), Size("N"), Size("K"));
+    const std::vector<Op> ops = {product(u8, i8, 64, 64, 128), product(i8, i8, 64, 64, 128), open,
+                                 product(bf16, bf16, 64, 64, 64), product(f32, f32, 64, 64, 64)};
+    for (const std::string &name : Machine::names()) {
+        const Machine machine = Machine::named(name);
+        for (const Op &op : ops) {
+            INFO(name, ": ", op.to_string());
+            const auto space = library::space_of(op, machine, PackedBy::Caller);
+            for (const ParameterInfo &p : space->parameters()) {
+                if (p.name != "multiply") continue;
+                for (const Json &way : p.values) {
+                    const Schedule s = space->schedule(space->default_with({{"multiply", way}}));
+                    CHECK_EQ(lower(s).packs.size(), 1);
+                }
+            }
+        }
+    }
+    for (const Op &op : {ops[0], ops[1], ops[3]}) check_runs(default_schedule(op, Machine::host(), PackedBy::Caller));
+    check_runs(default_schedule(open, Machine::host(), PackedBy::Caller), {{"M", 9}, {"N", 37}, {"K", 65}});
 }
 
 TEST_CASE("extremes of bytes do not saturate") {
