@@ -3,15 +3,17 @@
 
 #include "autotune/tune.h"
 
+#include <doctest/doctest.h>
+
 #include <filesystem>
 #include <string>
 
 namespace kumiko::testing {
 
-// <build>/<test>.scratch
+// <build>/<file of the test that runs>.scratch
 inline std::filesystem::path folder() {
-    const std::string program = std::filesystem::read_symlink("/proc/self/exe").filename().string();
-    const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / (program + ".scratch");
+    const std::filesystem::path file = doctest::getContextOptions()->currentTest->m_file.c_str();
+    const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / (file.stem().string() + ".scratch");
     std::filesystem::create_directories(path);
     return path;
 }

@@ -1,6 +1,7 @@
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "support/error.h"
+#include "tests/unit/op_reference.h"
 
 #include <doctest/doctest.h>
 
@@ -9,19 +10,6 @@
 using namespace kumiko;
 
 namespace {
-
-std::vector<Buffer<>> random_inputs(const Op &op) {
-    std::vector<Buffer<>> buffers;
-    uint64_t seed = 1;
-    for (const Input &in : op.inputs()) {
-        buffers.push_back(make_input(in, {}));
-        in.type.is_float() ? fill_random(buffers.back(), seed++, -1, 1)
-                           : fill_random_integers(buffers.back(), seed++, -3, 3);
-    }
-    return buffers;
-}
-
-double at(const Buffer<> &b, const std::vector<int64_t> &index) { return element(b.raw_buffer(), index); }
 
 // A convolution written as loops, over arrays without the axis of groups. Indexing by functions, so that one loop nest
 // serves both layouts.
