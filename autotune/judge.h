@@ -47,7 +47,7 @@ public:
     // What becomes of each of at most 16 candidates when they are measured in turns, so that what differs is the candidates and not
     // the hour; nothing is under way meanwhile. One that fails, though it was good before, is left out, and the others are compared
     // without it; of a hang who does not end a call in its own time. Good ones have no timings where they could not be compared: `over`
-    // (null: never) said so before the end, or all together took far longer than `seconds`.
+    // (null: never) said so before the end, all together took far longer than `seconds`, or there was no room for them (no_room).
     virtual std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                           const std::function<bool()> &over) = 0;
     // How many candidates under way keep it busy.

@@ -165,7 +165,14 @@ double LocalJudge::least_possible() const {
 
 Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
-    Measured first = measurer_->load(0, candidate.object, candidate.symbol, timeout(best), candidate.packs);
+    const auto load = [&] {
+        return measurer_->load(0, candidate.object, candidate.symbol, timeout(best), candidate.packs);
+    };
+    Measured first = load();
+    if (first.no_room && anchor_process_ != 0 && anchor_process_ == measurer_->process()) {
+        measurer_->unload_all(); // the anchor, which has taken the memory
+        first = load();
+    }
     if (first.outcome != Outcome::Ok) return first;
     // Far behind: one call says enough.
     if (first.timings[0].least > 4 * best + 0.02) {
@@ -187,7 +194,8 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
         return alone;
     }
     Measured result = measurer_->run({0, anchor_slot}, run);
-    if (result.outcome != Outcome::Ok && result.slot != 0 && !measurer_->cut_short()) {
+    if (result.no_room || (result.outcome != Outcome::Ok && result.slot != 0 && !measurer_->cut_short())) {
+        if (result.no_room) measurer_->unload_all();
         anchor_ = {}; // perhaps its fault, and not that of what is measured by it, which alone will tell
         lost_anchors_++;
         return measure(candidate, best);
@@ -235,25 +243,33 @@ std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, dou
                                           const std::function<bool()> &over) {
     cancel();
     anchor_process_ = 0; // its slot may be another's soon
+    // So that there is room for one more.
+    if (!anchor_.packs.empty()) measurer_->unload_all();
     measurer_->end_when(over);
     std::vector<Measured> results = compare_now(candidates, seconds, over);
     end_measuring_when_over();
     return results;
 }
 
-// In rounds, until those that are left are all good. Whoever ends the process takes all that is loaded along.
+// In rounds, until those that are left are all good. Whoever ends the process takes all that is loaded along. What they take packed stays
+// in memory while they are compared: where there is no room for all, the last ones are left out.
 std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates, double seconds,
                                               const std::function<bool()> &over) {
     std::vector<Measured> results(candidates.size());
     std::vector<int> loaded_in(candidates.size(), 0); // processes
     double best, once = 0;                            // of all together, the first time
+    size_t room = candidates.size();                  // those from here on are left out
+    const auto leave_out_from = [&](size_t first) {
+        for (size_t i = first; i < room; i++) results[i].no_room = results[i].outcome == Outcome::Ok;
+        room = first;
+    };
     {
         const std::lock_guard lock(mutex_);
         best = best_;
     }
     while (true) {
         std::vector<size_t> slots;
-        for (size_t i = 0; i < candidates.size(); i++) {
+        for (size_t i = 0; i < room; i++) {
             Candidate &candidate = candidates[i];
             if (results[i].outcome != Outcome::Ok) continue;
             if (over && over()) return results;
@@ -268,13 +284,21 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
             const Measured loaded =
                 measurer_->load(i, candidate.object, candidate.symbol, options_.timeout, candidate.packs);
             if (over && over()) return results;
+            if (loaded.outcome != Outcome::Ok) slots.pop_back();
+            if (loaded.no_room && !slots.empty()) {
+                leave_out_from(i);
+                break;
+            }
             if (loaded.outcome != Outcome::Ok) {
                 results[i].outcome = loaded.outcome, results[i].reason = loaded.reason;
-                slots.pop_back();
                 continue;
             }
             if (loaded_in[i] == 0) once += loaded.timings.at(0).least;
             loaded_in[i] = measurer_->process();
+        }
+        if (slots.size() == 1 && room < candidates.size()) { // nothing is there to compare it with
+            leave_out_from(slots[0]);
+            return results;
         }
         if (slots.empty()) return results;
         const int process = measurer_->process();
@@ -288,6 +312,11 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
                       std::min(static_cast<double>(slots.size()) * 12 * timeout(best), 200 * once);
         const Measured result = measurer_->run(slots, run);
         if (over && over()) return results;
+        if (result.no_room && slots.size() > 1) { // for the workspace of one, when all are loaded
+            leave_out_from(slots.back());
+            measurer_->unload_all();
+            continue;
+        }
         if (result.outcome != Outcome::Ok) {
             // No one where all together took too long; not known where who ended the process wrote over that.
             if (std::find(slots.begin(), slots.end(), result.slot) == slots.end()) return results;

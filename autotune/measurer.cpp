@@ -38,6 +38,7 @@ Outcome outcome_of(uint32_t status) {
     case MEASURER_BAD_OBJECT:
         return Outcome::Unlinkable;
     case MEASURER_FAILED:
+    case MEASURER_NO_MEMORY:
         return Outcome::Failed;
     case MEASURER_WRONG:
         return Outcome::Wrong;
@@ -264,6 +265,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     reply.text[MEASURER_TEXT - 1] = 0;
     if (result.outcome != Outcome::Ok) result.reason = reply.text;
     result.slot = reply.slot;
+    result.no_room = reply.status == MEASURER_NO_MEMORY;
     for (size_t i = 0; i < n; i++) {
         const measurer_time &t = reply.times[i];
         result.timings.push_back({t.least, t.median, t.spread, static_cast<int>(t.samples), t.ratio, t.ratio_error});

@@ -41,6 +41,8 @@ struct Measured {
     std::string reason;          // empty when Ok
     std::vector<Timing> timings; // one per slot
     size_t slot = 0;             // the one that failed; Measurer::slots where that is not known, or none did
+    // It had no memory, perhaps for what else is loaded takes it. Of those that are compared, and are Ok: left out for that.
+    bool no_room = false;
 };
 
 struct MeasurerOptions {
@@ -86,6 +88,9 @@ public:
     };
     // Times loaded kernels, in turns, and checks each again.
     Measured run(const std::vector<size_t> &slots, const RunOptions &options);
+
+    // Ends the process, and with it all that is loaded; whoever is loaded next starts another.
+    void unload_all() { stop(); }
 
     // From now on, what is asked ends soon after `over` becomes true, as if its time were over; null: never. It is asked in the
     // thread that asks for measurements.

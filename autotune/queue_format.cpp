@@ -56,11 +56,13 @@ Json measured_json(const Measured &m) {
                                 {"samples", t.samples},
                                 {"ratio", finite(t.ratio)},
                                 {"ratio_error", finite(t.ratio_error)}});
+    if (m.no_room) j["no_room"] = true;
     return j;
 }
 
 Measured measured_of(const Json &j) {
     Measured m{outcome_from_name(j.at("outcome").get<std::string>()), j.at("reason").get<std::string>(), {}, 0};
+    m.no_room = j.value("no_room", false);
     for (const Json &t : j.at("timings"))
         m.timings.push_back({t.at("least").get<double>(), t.at("median").get<double>(), t.at("spread").get<double>(),
                              t.at("samples").get<int>(), t.at("ratio").get<double>(),

@@ -45,8 +45,12 @@ void Session::compare() {
         judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
                         [this] { return interrupted() || seconds_left() < 0; });
     std::optional<Record> fastest;
+    size_t timed = 0;
+    bool no_room = false;
     for (size_t i = 0; i < compared.size(); i++) {
         Record &r = compared[i];
+        no_room = no_room || results[i].no_room;
+        timed += !results[i].timings.empty();
         if (results[i].outcome != Outcome::Ok) {
             refute(r, results[i]);
         } else if (!results[i].timings.empty()) {
@@ -56,6 +60,14 @@ void Session::compare() {
             if (!fastest || r.seconds() < fastest->seconds()) fastest = r;
         }
     }
+    if (no_room && notice_)
+        notice_(timed > 0
+                    ? fmt::format("{}: there was memory to compare {} of the best {} side by side; the others keep "
+                                  "the times of the search",
+                                  op_.name(), timed, compared.size())
+                    : fmt::format("{}: there was no memory to compare the best {} side by side; the times of the "
+                                  "search decide",
+                                  op_.name(), compared.size()));
     // Where none was compared to the end, the search's own measurements decide.
     const auto known = records_.find(best_->schedule_hash);
     if (fastest)

@@ -125,7 +125,7 @@ static int call_entry(uint32_t slot, int entry, void *const *tensors, const int6
     const int code = ((packed_kernel)slots[slot].image.entries[entry])(tensors, sizes);
     page->calls++;
     if (code == 0) return 0;
-    reply->status = MEASURER_FAILED;
+    reply->status = code == KUMIKO_OUT_OF_MEMORY ? MEASURER_NO_MEMORY : MEASURER_FAILED;
     reply->slot = slot;
     snprintf(reply->text, sizeof reply->text, "%sreturned code %d: %s", what, code, kumiko_error());
     return 1;
@@ -155,7 +155,7 @@ static void unload(uint32_t slot) {
 }
 
 static int no_memory(measurer_reply *reply) {
-    reply->status = MEASURER_FAILED;
+    reply->status = MEASURER_NO_MEMORY;
     snprintf(reply->text, sizeof reply->text, "there is no memory for an input that is packed");
     return 1;
 }

@@ -15,7 +15,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 8,
+    MEASURER_VERSION = 9,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480,
@@ -86,7 +86,7 @@ enum measurer_status {
     MEASURER_FAILED = 2,     /* the kernel returned a code; its text is given */
     MEASURER_WRONG = 3,      /* an output differs */
     MEASURER_BAD_REQUEST = 4,
-    MEASURER_NO_MEMORY = 5 /* hello: for the arrays */
+    MEASURER_NO_MEMORY = 5 /* for the arrays, an input that is packed, or the kernel's workspace */
 };
 
 typedef struct {

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -146,6 +147,40 @@ TEST_CASE("where all together take too long to be compared nobody has failed, an
         CHECK(!r.final_seconds);
     }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which take address space without end
+TEST_CASE("where memory holds the packed inputs of some, these are compared, and the others are as good as before") {
+    const Op op = ops::matmul(Float(32), 8, 2048, 2048); // 16 MiB each
+    std::ostringstream said;
+    TuneOptions options;
+    options.trials = 8;
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0.05;
+    options.longest_reference = 1e-3;
+    options.search = SearchMethod::Evolution;
+    options.ahead = true;
+    options.memory_mib = 130;
+    options.progress = &said;
+    options.database = fresh_file("narrow.db");
+    TuneReport report;
+    const Record best = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    CHECK(report.failures.empty());
+    CHECK(best.final_seconds);
+    const Database kept(options.database, Database::Mode::Read);
+    int compared = 0, good = 0;
+    for (const Record &r : kept.records(best.key, Machine::host())) {
+        if (!r.tried()) continue;
+        CHECK_EQ(r.reason, "");
+        good += r.outcome == Outcome::Ok;
+        compared += r.final_seconds.has_value();
+    }
+    CHECK(good == 8);
+    CHECK(compared >= 2);
+    CHECK(compared < 8);
+    CHECK(said.str().find(" of the best 8 side by side") != std::string::npos);
+}
+#endif
 
 TEST_CASE("cancelling ends what is being measured, and keeps what was") {
     if (std::thread::hardware_concurrency() < 2) return; // nothing is measured beside

@@ -128,6 +128,7 @@ TEST_CASE_FIXTURE(Fixture, "an input that the kernel takes packed is packed once
     const Measured failed =
         loaded(2, "fails", add, {{.tensor = 1, .symbol = "pack_b", .sizes = {1000, 8}, .bytes = 8000}});
     CHECK(failed.outcome == Outcome::Failed);
+    CHECK_FALSE(failed.no_room);
     CHECK(failed.reason.find("packing returned code 1") == 0);
     CHECK(loaded(2, "nameless", add, {{.tensor = 1, .symbol = "pack_c", .sizes = {}, .bytes = 8000}}).outcome ==
           Outcome::Unlinkable);
@@ -256,6 +257,7 @@ TEST_CASE_FIXTURE(Fixture, "memory has a limit, and the system ends the measurer
     const Measured refused = small.load(0, object_of("hungry", hungry + right), "k_packed", 10);
     CHECK(refused.outcome == Outcome::Failed);
     CHECK(refused.reason == "returned code 4: no memory");
+    CHECK(refused.no_room);
     CHECK(small.load(0, object_of("right", right), "k_packed", 10).outcome == Outcome::Ok);
     CHECK_THROWS_WITH_AS(Measurer(task, {.memory_mib = 1}),
                          "there is no memory for the arrays: the measuring process may take 1 MiB", UserError);

@@ -144,6 +144,9 @@ TEST_CASE("tasks, candidates and answers come back as they went") {
     CHECK(compared[1].outcome == Outcome::Crashed);
     CHECK(compared[1].reason == "why");
     CHECK(compared[2].timings.empty());
+    CHECK_FALSE(compared[2].no_room);
+    answer.compared[2].no_room = true;
+    CHECK(QueueAnswer::from_json(answer.to_json()).compared[2].no_room);
     CHECK(message_of([] { QueueAnswer::from_json("{\"number\": 1}"); }).find("none of this version") !=
           std::string::npos);
     CHECK(queue::parse_item_name("ab/12") == std::pair<std::string, int64_t>("ab", 12));
