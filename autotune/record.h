@@ -17,8 +17,19 @@ struct TaskKey {
     std::string op; // its name
     std::string op_hash;
     Sizes sizes;
-    std::string machine; // Machine::id()
+    std::string machine; // KeyMachine::text()
     int threads = 1;
+};
+
+// What a key says of the machine: its id, and in which way kernels were measured and called, as TuneOptions has it.
+struct KeyMachine {
+    std::string id;
+    bool cold = false, ahead = false;
+
+    std::string way() const; // ", caches cold, weights packed ahead", what of it holds
+    std::string text() const { return id + way(); }
+    static KeyMachine parse(std::string text);
+    bool same_way(const KeyMachine &other) const { return cold == other.cold && ahead == other.ahead; }
 };
 
 struct Record {

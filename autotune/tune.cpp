@@ -52,7 +52,7 @@ BestOptions best_options(const TuneOptions &o) {
 }
 
 std::string machine_of_key(const Machine &machine, const BestOptions &options) {
-    return machine.id() + (options.cold ? ", caches cold" : "") + (options.ahead ? ", weights packed ahead" : "");
+    return KeyMachine{machine.id(), options.cold, options.ahead}.text();
 }
 
 TaskKey task_key(const Op &op, const Machine &machine, const BestOptions &options) {

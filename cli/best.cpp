@@ -40,7 +40,7 @@ std::optional<Found> found_elsewhere(const Op &op, const Machine &machine, const
     return Found{{Json(r.saved_schedule), r.parameters, r.seconds(),
                   rate_text(count_work(op, r.key.sizes), r.seconds()), "tuned"},
                  op,
-                 r.key.machine};
+                 KeyMachine::parse(r.key.machine).id};
 }
 
 bool is_known(const std::string &name) {
@@ -59,14 +59,10 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     }
     if (any) {
         if (auto found = found_elsewhere(op, machine, database, wanted)) return *found;
-        throw UserError(database +
-                        " knows no schedule for this op at this shape, neither of this machine nor of another; tune it "
-                        "first: kumiko tune " +
-                        a.text() + " --db " + database);
     }
-    throw UserError(database +
-                    " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
-                    a.text() + " --db " + database +
+    throw UserError(database + " knows no schedule for this op at this shape" +
+                    (any ? ", neither of this machine nor of another" : " on this machine") +
+                    "; tune it first: kumiko tune " + a.text() + " --db " + database +
                     (machine.id() == Machine::host().id() ? std::string() : " --target " + machine.name) +
                     (wanted.threads == 1 ? "" : fmt::format(" --threads {}", wanted.threads)) +
                     (wanted.cold ? " --cold" : "") + (wanted.ahead ? " --ahead" : ""));
@@ -75,15 +71,16 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
 // For an op that this program does not know, one of somebody's shared object: what the database has under its name.
 Found best_by_name(const std::string &name, const Machine &machine, const std::string &file, const BestOptions &wanted,
                    bool any) {
-    const std::string id = machine_of_key(machine, wanted);
+    const KeyMachine id = KeyMachine::parse(machine_of_key(machine, wanted));
     const Database database(file, Database::Mode::Read);
+    const auto here = [&](const Database::TaskSummary &t) { return t.key.machine == id.text(); };
     std::vector<Database::TaskSummary> tasks;
     std::vector<std::string> names;
     for (const Database::TaskSummary &t : database.tasks()) {
         names.push_back(t.key.op);
-        if (t.key.op == name && (any || t.key.machine == id) && t.ok > 0) tasks.push_back(t);
+        if (t.key.op == name && (any ? id.same_way(KeyMachine::parse(t.key.machine)) : here(t)) && t.ok > 0)
+            tasks.push_back(t);
     }
-    const auto here = [&](const Database::TaskSummary &t) { return t.key.machine == id; };
     if (std::any_of(tasks.begin(), tasks.end(), here)) std::erase_if(tasks, std::not_fn(here));
     if (tasks.size() > 1)
         std::erase_if(
@@ -104,7 +101,7 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     // The formula alone tells the work; without it the rate is left out.
     return {{Json(record->saved_schedule), record->parameters, record->seconds(), "", "tuned"},
             {},
-            here(tasks[0]) ? "" : tasks[0].key.machine};
+            here(tasks[0]) ? "" : KeyMachine::parse(tasks[0].key.machine).id};
 }
 
 } // namespace
@@ -128,8 +125,9 @@ void add_best(CLI::App &app) {
     command->add_option("--as", a->form, "cpp (to paste into a source), json (a schedule file), parameters, nest")
         ->check(CLI::IsMember({"cpp", "json", "parameters", "nest"}))
         ->capture_default_str();
-    command->add_flag("--any-machine", a->any,
-                      "where this machine has none, the best of another: a hint, not measured here");
+    command->add_flag(
+        "--any-machine", a->any,
+        "where this machine has none, the best of another, of the same --cold and --ahead: a hint, not measured here");
     command->add_flag("--cold", a->wanted.cold, "of those that were tuned for cold caches");
     command->add_flag("--ahead", a->wanted.ahead, "of those that take weights packed ahead");
     add_json_option(*command, a->json);

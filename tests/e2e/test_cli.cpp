@@ -234,6 +234,11 @@ TEST_CASE("weights packed ahead: tuned, found and built when asked for") {
     CHECK(has(run("best " + op + " --db ahead.db").err, "ahead.db knows no schedule"));
     CHECK(has(run("best " + op + " --db ahead.db --threads 2 --cold --ahead").err, "--threads 2 --cold --ahead\n"));
     CHECK(has(run("best " + op + " --db ahead.db --ahead").out, "s.prepack(\"B\""));
+    const Outcome elsewhere = run("best " + op + " --db ahead.db --any-machine --threads 2");
+    CHECK(elsewhere.status == 1);
+    CHECK(has(elsewhere.err, "neither of this machine nor of another"));
+    CHECK(has(elsewhere.err, "--db ahead.db --threads 2\n"));
+    CHECK(has(run("best " + op + " --db ahead.db --any-machine --cold --ahead").err, "--db ahead.db --cold --ahead\n"));
     const std::string measured = "run " + op + " --threads 1 --seconds 0.01 --json - ";
     CHECK(json_of(run(measured + "--tuned ahead.db --ahead"))["schedule"] == "tuned");
     CHECK(json_of(run(measured + "--ahead"))["schedule"] == "default");

@@ -335,4 +335,11 @@ TEST_CASE("what other machines know is a hint") {
     CHECK(all[0].record.schedule(small()).directives().size() == 1);
     CHECK(all[1].record.key.machine == "far-1");
     CHECK(all[2].unfit.find("newer than 1") != std::string::npos);
+    // What is measured or called in another way is none.
+    Record ahead = record_of(small(), 4, 1e-10);
+    ahead.key.machine = "far-1, weights packed ahead";
+    db.add(small(), ahead);
+    CHECK(hints(small(), Machine::host(), file, {.threads = 1}).size() == 3);
+    CHECK(hints(small(), Machine::host(), file, {.threads = 1, .ahead = true}).size() == 1);
+    CHECK(hints(small(), Machine::host(), file, {.threads = 1, .cold = true}).empty());
 }
