@@ -59,7 +59,10 @@ Nest lower_candidate(const Schedule &schedule, bool verify, bool to_count = fals
     lowering.to_count = to_count;
     lowering.kernel_name = "kumiko_candidate";
     lowering.most_accesses = most_accesses;
-    return lower(schedule, lowering);
+    Nest nest = lower(schedule, lowering);
+    // Not after their inputs, whose names may be longer than the measurer takes.
+    for (size_t i = 0; i < nest.packs.size(); i++) nest.packs[i].name = fmt::format("{}_pack_{}", nest.name, i);
+    return nest;
 }
 
 } // namespace

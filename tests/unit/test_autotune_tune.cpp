@@ -201,6 +201,18 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
         Unsupported);
 }
 
+TEST_CASE("names of inputs may be longer than what the measurer takes") {
+    const std::string name(260, 'b');
+    const Axis i("i", 24), j("j", 32), k("k", 16);
+    const Tensor a = input("A", Float(32), {i, k}), b = input(name, Float(32), {k, j});
+    const Op op("product", {a, b}, {compute("C", {i, j}, sum(a(i, k) * b(k, j), k))});
+    TuneOptions options = quick(2);
+    options.ahead = true;
+    TuneReport report;
+    CHECK_EQ(tune(op, Machine::host(), CpuTarget::host(), options, &report).parameters.at("pack_b"), "ahead");
+    CHECK(report.failures.empty());
+}
+
 TEST_CASE("of several tasks some take weights packed ahead") {
     const Op op = ops::matmul(Float(32), 24, 32, 16);
     const auto found = tune_all({{.op = op}, {.op = op, .ahead = true}}, Machine::host(), CpuTarget::host(), quick(2));
