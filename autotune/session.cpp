@@ -64,6 +64,10 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
 Session::~Session() = default;
 
 const Space *Session::choose_space() {
+    if (options_.space && options_.ahead)
+        throw UserError("TuneOptions::space and TuneOptions::ahead exclude each other: the schedules of a space of the "
+                        "caller's own say themselves what is packed ahead. Leave out ahead, or leave out space for "
+                        "the library's schedules that take weights packed ahead");
     if (options_.space) return options_.space;
     std::tie(template_name_, own_space_) = space_for(op_, machine_, options_.spaces, packed_by(options_.ahead));
     return own_space_.get();

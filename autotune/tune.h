@@ -52,7 +52,7 @@ struct TuneOptions {
     // measured the one way counts as another machine's the other way.
     bool cold = false;
     // The caller packs weights, once, ahead of all calls, and the kernel takes them so: another kernel, whose results are kept apart. Of
-    // matrix products and convolutions.
+    // matrix products and convolutions, in the library's spaces alone.
     bool ahead = false;
     double final_seconds = 0.6; // the comparison at the end, 0: none
     double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that

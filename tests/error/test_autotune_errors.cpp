@@ -190,6 +190,11 @@ TEST_CASE("what cannot be tuned") {
     options.space = space.get();
     CHECK(told([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
           "no candidate for matmul is good:\n  3 × illegal: six registers are too few");
+    options.ahead = true;
+    CHECK(told([&] {
+              tune(op(), Machine::host(), CpuTarget::host(), options);
+          }).starts_with("TuneOptions::space and TuneOptions::ahead exclude each other"));
+    options.ahead = false;
     options.trials = 0;
     CHECK(told([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
           "tuning needs at least one trial, not 0");
