@@ -128,13 +128,16 @@ PruneCount prune(Database &database, const PruneOptions &o) {
         if (!o.machine.empty()) {
             std::vector<std::string> ids;
             for (const auto &t : tasks) {
-                if (std::find(ids.begin(), ids.end(), t.key.machine) == ids.end()) ids.push_back(t.key.machine);
+                for (const std::string &id : {t.key.machine, KeyMachine::parse(t.key.machine).id}) {
+                    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+                }
             }
             if (std::find(ids.begin(), ids.end(), o.machine) == ids.end())
                 throw UserError(database.path() + " knows no machine \"" + o.machine + "\"" + suggest(o.machine, ids));
         }
         for (const auto &t : tasks) {
-            const bool meant = o.machine.empty() || t.key.machine == o.machine;
+            const bool meant =
+                o.machine.empty() || t.key.machine == o.machine || KeyMachine::parse(t.key.machine).id == o.machine;
             const auto going =
                 meant ? superfluous(database.records(t.key, Machine{}), o, before) : std::vector<Record>{};
             count.removed += static_cast<int>(going.size());

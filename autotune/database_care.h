@@ -28,7 +28,7 @@ DatabaseStats database_stats(const Database &database);
 
 struct PruneOptions {
     // Which records it is about: all that fit both.
-    std::string machine;        // id; empty: every machine
+    std::string machine;        // id, for all that it measured, or KeyMachine::text(); empty: every machine
     double older_than_days = 0; // 0: any age
     // Which of them go. With neither, all of them.
     std::optional<int>

@@ -296,7 +296,8 @@ void add_db(CLI::App &app) {
         ->type_name("DAYS")
         ->check(above_zero());
     prune_part
-        ->add_option("--machine", a->prune.machine, "only what this machine measured; `kumiko db stats` lists them")
+        ->add_option("--machine", a->prune.machine,
+                     "only what this machine measured, in any way or in the one named; `kumiko db stats` lists them")
         ->type_name("ID");
     prune_part->add_flag("--dry-run", a->prune.dry_run, "only say how many would go");
     add_json_option(*prune_part, a->json);

@@ -316,6 +316,22 @@ TEST_CASE("pruning takes what it is told to, and the file becomes smaller") {
     CHECK(db.tasks().size() == 1);
 }
 
+TEST_CASE("a machine's id stands for what it measured in any way, and one way for itself") {
+    Database db(fresh_file("prune_ways.db"));
+    for (const char *way : {"", ", caches cold", ", weights packed ahead", ", caches cold, weights packed ahead"}) {
+        const KeyMachine m = KeyMachine::parse(std::string("other-1") + way);
+        CHECK_EQ(m.id, "other-1");
+        CHECK_EQ(m.way(), way);
+        Record r = record_of(small(), 4, 5e-7);
+        r.key.machine = m.text();
+        db.add(small(), r);
+    }
+    db.add(small(), record_of(small(), 4, 5e-7));
+    CHECK(prune(db, {.machine = "other-1, caches cold", .dry_run = true}).removed == 1);
+    CHECK(prune(db, {.machine = "other-1"}).removed == 4);
+    CHECK(db.tasks().size() == 1);
+}
+
 TEST_CASE("what other machines know is a hint") {
     const std::string file = fresh_file("hints.db");
     Database db(file);
