@@ -49,7 +49,7 @@ i.best { background: var(--best) } i.chance { background: var(--chance) } i.dot 
 std::string name_of(const DatabaseTask &task) {
     std::string text = task.key.op;
     for (const auto &[size, value] : task.key.sizes) text += " " + size + "=" + std::to_string(value);
-    return text;
+    return text + KeyMachine::parse(task.key.machine).way();
 }
 
 std::string task_part(const ReportTask &task, const CostModel &model, size_t number) {
@@ -65,7 +65,8 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
 
 // The machine whose id, and perhaps how it was measured, a key has; nothing where it is not known here.
 std::optional<Machine> machine_of(const TaskKey &key) {
-    const auto is = [&](const Machine &m) { return key.machine == m.id() || key.machine.starts_with(m.id() + ","); };
+    const std::string id = KeyMachine::parse(key.machine).id;
+    const auto is = [&](const Machine &m) { return id == m.id(); };
     if (const Machine host = Machine::host(); is(host)) return host;
     for (const std::string &name : Machine::names()) {
         if (Machine m = Machine::named(name); is(m)) return m;

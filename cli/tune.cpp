@@ -184,6 +184,8 @@ void run_tune(TuneArguments a) {
         for (const auto &[reason, count] : report.failures) failures[reason] = count;
         Json entry = {{"name", tasks[i].name},
                       {"formula_hash", tasks[i].op.hash()},
+                      {"cold", a.options.cold},
+                      {"ahead", tasks[i].ahead},
                       {"measured", report.measured},
                       {"known", report.known},
                       {"rejected", report.rejected},

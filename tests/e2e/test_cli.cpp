@@ -239,6 +239,9 @@ TEST_CASE("weights packed ahead: tuned, found and built when asked for") {
     CHECK(has(elsewhere.err, "neither of this machine nor of another"));
     CHECK(has(elsewhere.err, "--db ahead.db --threads 2\n"));
     CHECK(has(run("best " + op + " --db ahead.db --any-machine --cold --ahead").err, "--db ahead.db --cold --ahead\n"));
+    const Json again = json_of(run("tune " + op + " --trials 2 --db ahead.db --quiet --ahead --json -"));
+    CHECK(again[0]["ahead"] == true);
+    CHECK(again[0]["cold"] == false);
     const std::string measured = "run " + op + " --threads 1 --seconds 0.01 --json - ";
     CHECK(json_of(run(measured + "--tuned ahead.db --ahead"))["schedule"] == "tuned");
     CHECK(json_of(run(measured + "--ahead"))["schedule"] == "default");

@@ -178,11 +178,13 @@ TEST_CASE("names that are HTML stay text, and several tasks share a page") {
     first.records[0].created = "<i>";
     first.records[3].origin = "<u>&";
     second.work.reset();
+    second.task.key.machine += ", caches cold, weights packed ahead";
     const std::string html = report_page({first, second}, {.model = std::make_shared<CostModel>()});
     CHECK(fault_of_html(html) == "");
     for (const std::string raw : {"<script", "<img", "<b>:", "<i>", "<u>"}) CHECK_MESSAGE(!has(html, raw), raw);
     CHECK(has(html, "&lt;script&gt;alert(&#39;x&#39;)"));
     CHECK(has(html, "Tuning of 2 tasks"));
+    CHECK(has(html, "<h2>matmul, caches cold, weights packed ahead</h2>"));
     CHECK(count(html, "<section") == 2);
     CHECK(count(html, ">GFLOP/s</text>") == 1); // of the one whose work is known
     CHECK(has(html, "No cost model is at hand"));
