@@ -58,8 +58,8 @@ void Session::take_hints() {
     for (const Record &r : all) {
         try {
             Json parameters = r.parameters;
-            for (const ParameterInfo &p : space_->parameters()) { // who packs is no choice here
-                if (p.values.size() == 1 && parameters.contains(p.name)) parameters[p.name] = p.values[0];
+            for (const ParameterInfo &p : space_->parameters()) { // who packs is no choice where callers do (PackedBy)
+                if (p.values == std::vector<Json>{"ahead"} && parameters.contains(p.name)) parameters[p.name] = "ahead";
             }
             search_.suggest(space_->from_json(parameters));
         } catch (const UserError &) {

@@ -201,6 +201,26 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
         Unsupported);
 }
 
+TEST_CASE("a hint is taken as it is, but for who packs") {
+    const Op op = ops::matmul(Float(32), 64, 64, 64);
+    const auto space = blocks(op), of_rows = blocks(op, {1}, {8, 16, 32});
+    TuneOptions options = quick(2, fresh_file("whole_hints.db"));
+    options.space = space.get();
+    TuneReport report;
+    Record other = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+    other.key.machine = "far-1";
+    for (const int rows : {1, 2}) {
+        options.database = fresh_file("whole_hints.db");
+        other.parameters["rows"] = rows;
+        other.parameters["columns"] = 32;
+        Database(options.database).add(op, other);
+        options.space = of_rows.get();
+        tune(op, Machine::host(), CpuTarget::host(), options, &report);
+        REQUIRE(report.records.size() == 2);
+        CHECK((report.records[1].origin == "hint") == (rows == 1));
+    }
+}
+
 TEST_CASE("names of inputs may be longer than what the measurer takes") {
     const std::string name(260, 'b');
     const Axis i("i", 24), j("j", 32), k("k", 16);
