@@ -1,6 +1,5 @@
 #include "autotune/measurer.h"
 
-#include "autotune/measurer/protocol.h"
 #include "autotune/socket_io.h"
 #include "support/duration.h"
 #include "support/memory.h"
@@ -20,8 +19,6 @@
 extern char **environ;
 
 namespace kumiko {
-
-static_assert(Measurer::slots == MEASURER_SLOTS && Measurer::packs == MEASURER_PACKS);
 
 namespace {
 
@@ -280,14 +277,15 @@ Measured Measurer::load(size_t slot, const std::string &object, const std::strin
     request.command = MEASURER_LOAD;
     request.object_bytes = object.size();
     if (symbol.size() >= MEASURER_NAME || slot >= slots)
-        throw InternalError("the measurer takes shorter names, and 16 slots");
+        throw InternalError(fmt::format("the measurer takes shorter names, and {} slots", slots));
     std::memcpy(request.kernel, symbol.data(), symbol.size());
     request.count = 1;
     request.slots[0] = static_cast<uint32_t>(slot);
     for (size_t i = 0; i < packs.size(); i++) {
         const PackedInput &p = packs[i];
         if (p.symbol.size() >= MEASURER_NAME || p.sizes.size() > MEASURER_PACK_SIZES || i >= MEASURER_PACKS)
-            throw InternalError("the measurer takes shorter names, 4 inputs that are packed, and 16 sizes");
+            throw InternalError(fmt::format("the measurer takes shorter names, {} inputs that are packed, and {} sizes",
+                                            Measurer::packs, int{MEASURER_PACK_SIZES}));
         measurer_pack &asked = request.packs[i];
         std::memcpy(asked.entry, p.symbol.data(), p.symbol.size());
         asked.bytes = static_cast<uint64_t>(p.bytes);
@@ -301,7 +299,8 @@ Measured Measurer::run(const std::vector<size_t> &which, const RunOptions &optio
     measurer_request request{};
     request.magic = MEASURER_MAGIC;
     request.command = MEASURER_RUN;
-    if (which.empty() || which.size() > slots) throw InternalError("the measurer times 1 to 16 kernels at a time");
+    if (which.empty() || which.size() > slots)
+        throw InternalError(fmt::format("the measurer times 1 to {} kernels at a time", slots));
     request.count = static_cast<uint32_t>(which.size());
     for (size_t i = 0; i < which.size(); i++) request.slots[i] = static_cast<uint32_t>(which[i]);
     request.budget = options.budget;

@@ -2,6 +2,7 @@
 // result costs one candidate: the process is started again for the next.
 #pragma once
 
+#include "autotune/measurer/protocol.h"
 #include "autotune/task.h"
 
 #include <functional>
@@ -63,7 +64,8 @@ struct PackedInput {
 
 class Measurer {
 public:
-    static constexpr size_t slots = 16, packs = 4; // kernels loaded at a time; inputs that each may take packed
+    // Kernels loaded at a time; inputs that each may take packed.
+    static constexpr size_t slots = MEASURER_SLOTS, packs = MEASURER_PACKS;
 
     // The task must outlive the measurer. Throws UserError when the program cannot be started.
     Measurer(const MeasureTask &task, const MeasurerOptions &options);

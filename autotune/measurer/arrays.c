@@ -18,7 +18,11 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 guarded_array make_guarded(size_t bytes) {
     const size_t lines = round_up(bytes ? bytes : 1, LINE), inside = round_up(lines, PAGE);
     uint8_t *base = mmap(NULL, inside + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED || mprotect(base + PAGE, inside, PROT_READ | PROT_WRITE)) return (guarded_array){NULL, 0};
+    if (base == MAP_FAILED) return (guarded_array){NULL, 0};
+    if (mprotect(base + PAGE, inside, PROT_READ | PROT_WRITE)) {
+        munmap(base, inside + 2 * PAGE);
+        return (guarded_array){NULL, 0};
+    }
     memset(base + PAGE, SLACK, inside);
     return (guarded_array){base + PAGE + inside - lines, lines};
 }
