@@ -58,6 +58,7 @@ void ChipJudge::work() {
         lock.unlock();
         Verdict verdict{std::move(candidate), {}};
         verdict.measured = measure(verdict.candidate, best);
+        finished_ += verdict.measured.outcome == Outcome::Ok;
         lock.lock();
         busy_--;
         if (generation == generation_) done_.emplace(number, std::move(verdict));

@@ -34,6 +34,8 @@ public:
                                   const std::function<bool()> &over) override;
     size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same
     JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
+    // How many candidates were simulated to their ends, those counted that had been cancelled by then.
+    int finished() const { return finished_; }
 
 private:
     Measured measure(Candidate &candidate, double best) const;
@@ -57,6 +59,7 @@ private:
     int busy_ = 0;
     bool stopping_ = false;
     std::atomic<bool> ending_ = false; // what is being simulated is wanted no more
+    std::atomic<int> finished_ = 0;    // simulated to their ends
     size_t generation_ = 0;            // of cancel(): what began before is dropped
     double best_;
     std::mutex mutex_;
