@@ -28,7 +28,8 @@ struct JudgeFacts {
 using LeastPossible = std::function<double(double clock_hz)>;
 
 // Whether a measurement is good, and takes as long as it must. One that does not, as after a clock that was set back, becomes
-// Impossible: nothing may be measured by it, nor called best.
+// Impossible: nothing may be measured by it, nor called best. Where single samples take less, as where a system takes a thread's time for
+// stolen, the median stands for the least.
 bool accept(Measured &measured, double least_possible);
 
 constexpr std::chrono::milliseconds look_pause(50); // of who waits, from one question whether it is over to the next
