@@ -2,7 +2,8 @@
  * under which it is called says otherwise. Tests make a link of that name.
  *   first_too_fast     the first run took a thousandth of its time
  *   hangs_at_N         the Nth run of this process does not end; the file hangs_at_N.hangs says that it has come to that
- *   anchor_wrong       the first time that a candidate is timed beside the anchor, that is wrong
+ *   anchor_wrong       the first time that a candidate is timed beside the anchor, that is wrong; then none is timed beside
+ *                      any other than what was timed alone since, loaded anew
  *   anchor_crashes     likewise it ends the process
  * and when several are compared, with the first of them among these:
  *   wrong_late         the first is wrong
@@ -60,6 +61,9 @@ int main(int argc, char **argv) {
         _exit(3);
     }
     close(pair[1]);
+    char *loaded = NULL, *alone = NULL; /* the object in slot 0, and the one that was timed alone */
+    uint64_t loaded_bytes = 0, alone_bytes = 0;
+    int anchored = 1; /* by what was timed alone, after a wrong one */
     measurer_reply reply;
     transfer(pair[0], &reply, sizeof reply, 0); /* hello */
     transfer(MEASURER_SOCKET, &reply, sizeof reply, 1);
@@ -67,11 +71,21 @@ int main(int argc, char **argv) {
         transfer(MEASURER_SOCKET, &request, sizeof request, 0);
         transfer(pair[0], &request, sizeof request, 1);
         if (request.command == MEASURER_LOAD) {
-            void *object = malloc(request.object_bytes + 1);
+            char *object = malloc(request.object_bytes + 1);
             transfer(MEASURER_SOCKET, object, request.object_bytes, 0);
             transfer(pair[0], object, request.object_bytes, 1);
-            free(object);
+            if (request.slots[0] == 0) {
+                if (loaded != alone) free(loaded);
+                loaded = object, loaded_bytes = request.object_bytes;
+            } else {
+                anchored |= alone && alone_bytes == request.object_bytes && !memcmp(alone, object, alone_bytes);
+                free(object);
+            }
         } else {
+            if (request.count == 1 && alone != loaded) {
+                free(alone);
+                alone = loaded, alone_bytes = loaded_bytes;
+            }
             if (++runs == hangs_at) hang(argv[0]);
         }
         transfer(pair[0], &reply, sizeof reply, 0);
@@ -79,6 +93,10 @@ int main(int argc, char **argv) {
         if (beside && !strcmp(name, "anchor_wrong")) {
             reply.status = MEASURER_WRONG, reply.slot = request.slots[1];
             strcpy(reply.text, "wrong now and then");
+            anchored = 0;
+        } else if (request.command == MEASURER_RUN && request.paired && !anchored) {
+            reply.status = MEASURER_WRONG, reply.slot = 0;
+            strcpy(reply.text, "timed beside what was wrong");
         }
         if (beside && !strcmp(name, "anchor_crashes")) {
             measurer_page *page = mmap(NULL, sizeof *page, PROT_WRITE, MAP_SHARED, MEASURER_PAGE, 0);
