@@ -2,8 +2,10 @@
 // Cost: 30
 #include "autotune/queue_judge.h"
 #include "autotune/tune.h"
+#include "autotune/worker.h"
 #include "driver/target.h"
 #include "ops/registry.h"
+#include "support/duration.h"
 #include "tests/e2e/redis_server.h"
 #include "tests/e2e/shell.h"
 
@@ -124,6 +126,51 @@ TEST_CASE("a worker that is told to end gives back what it holds") {
     killer.join();
     CHECK(report.measured == 20);
     CHECK(log.str().find("is gone") == std::string::npos);
+}
+
+TEST_CASE("a worker that is told to end while it compares takes the comparison no second time, and another compares") {
+    if (!redis_installed()) return;
+    const RedisServer server;
+    Redis redis = server.connect();
+    const std::string measurer = server.folder() + "/hangs_late"; // tests/unit/odd_measurer.c
+    std::filesystem::create_symlink(std::string(KUMIKO_BINARY_DIR) + "/tests/odd_measurer", measurer);
+    const auto taken = [&] {
+        const std::string text = redis.command({"INFO", "commandstats"}).text, name = "cmdstat_lmove:calls=";
+        const size_t at = text.find(name);
+        return at == std::string::npos ? -1 : std::stoll(text.substr(at + name.size()));
+    };
+    std::atomic<bool> interrupt = false, ended = false;
+    std::thread comparer([&] {
+        WorkerOptions options;
+        options.queue = server.url();
+        options.measurer = measurer;
+        options.interrupt = &interrupt;
+        serve(options);
+        ended = true;
+    });
+    std::unique_ptr<Process> other;
+    std::thread interrupter([&] {
+        const auto wait_for = [](const auto &what, double seconds) {
+            for (const Stopwatch watch; !what() && watch.seconds() < seconds;) usleep(10'000);
+            return what();
+        };
+        CHECK(wait_for([&] { return std::filesystem::exists(measurer + ".hangs"); }, 120));
+        const auto before = taken();
+        CHECK(before > 0);
+        interrupt = true;
+        CHECK(wait_for([&] { return ended.load(); }, 20));
+        CHECK(taken() == before);
+        other = start_worker(server, "other.log");
+    });
+    TuneOptions options = options_for(server, 6);
+    options.timeout = 600; // what hangs is not ended for that
+    const Op op = ops::make(options.recipe.name, options.recipe.parameters);
+    TuneReport report;
+    const Record best = tune(op, Target::host(), options, &report);
+    interrupter.join();
+    comparer.join();
+    CHECK(report.measured == 6);
+    CHECK(best.final_seconds);
 }
 
 TEST_CASE("a worker refuses what it cannot do, and goes on with others") {
