@@ -34,7 +34,7 @@ public:
                                   const std::function<bool()> &over) override;
     size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same
     JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
-    // How many candidates were simulated to their ends, those counted that had been cancelled by then.
+    // How many candidates were simulated to their ends and were right, those counted that had been cancelled by then.
     int finished() const { return finished_; }
 
 private:

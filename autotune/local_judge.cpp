@@ -169,8 +169,8 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
         return measurer_->load(0, candidate.object, candidate.symbol, timeout(best), candidate.packs);
     };
     Measured first = load();
-    if (first.no_room && anchor_process_ != 0 && anchor_process_ == measurer_->process()) {
-        measurer_->unload_all(); // the anchor, which has taken the memory
+    if (first.no_room) {
+        measurer_->unload_all(); // an anchor, this one or one of before, which has taken the memory
         first = load();
     }
     if (first.outcome != Outcome::Ok) return first;
@@ -179,7 +179,13 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
         accept(first, least_possible());
         return first;
     }
+    const int process = measurer_->process();
     const bool paired = anchor_ready(best);
+    if (!paired && !anchor_.object.empty()) { // there is no having it beside this one
+        anchor_ = {};
+        lost_anchors_++;
+        if (measurer_->process() != process) return measure(candidate, best); // which it has taken along
+    }
     Measurer::RunOptions run;
     run.budget = options_.trial_seconds;
     run.timeout = 2 * options_.trial_seconds + 12 * timeout(best);
@@ -206,7 +212,10 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
     // A slow anchor is a coarse measure, and takes time.
-    if (accept(result, least_possible()) && t.ratio < 0.5) set_anchor(candidate, t);
+    if (!accept(result, least_possible())) return result;
+    const Timing &accepted = result.timings[0];
+    if (accepted.least != t.least) anchor_timing_.least = anchor_timing_.median; // whose sample was too short
+    if (t.ratio < 0.5) set_anchor(candidate, accepted);
     return result;
 }
 
@@ -242,9 +251,8 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
 std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,
                                           const std::function<bool()> &over) {
     cancel();
-    anchor_process_ = 0; // its slot may be another's soon
-    // So that there is room for one more.
-    if (!anchor_.packs.empty()) measurer_->unload_all();
+    anchor_process_ = 0;     // its slot may be another's soon
+    measurer_->unload_all(); // so that there is room for one more
     measurer_->end_when(over);
     std::vector<Measured> results = compare_now(candidates, seconds, over);
     end_measuring_when_over();

@@ -46,11 +46,12 @@ void Session::compare() {
                         [this] { return interrupted() || seconds_left() < 0; });
     std::optional<Record> fastest;
     size_t timed = 0;
-    bool no_room = false;
+    bool no_room = false, nothing_else = true; // that kept some from being compared
     for (size_t i = 0; i < compared.size(); i++) {
         Record &r = compared[i];
         no_room = no_room || results[i].no_room;
         timed += !results[i].timings.empty();
+        nothing_else = nothing_else && (results[i].no_room || results[i].outcome != Outcome::Ok);
         if (results[i].outcome != Outcome::Ok) {
             refute(r, results[i]);
         } else if (!results[i].timings.empty()) {
@@ -60,7 +61,7 @@ void Session::compare() {
             if (!fastest || r.seconds() < fastest->seconds()) fastest = r;
         }
     }
-    if (no_room && notice_)
+    if (no_room && notice_ && (timed > 0 || nothing_else))
         notice_(timed > 0
                     ? fmt::format("{}: there was memory to compare {} of the best {} side by side; the others keep "
                                   "the times of the search",

@@ -54,14 +54,19 @@ void Session::take_hints() {
         if (record && record->library_template == template_name_) all.push_back(std::move(*record));
     }
     std::stable_partition(all.begin(), all.end(), [&](const Record &r) { return r.key.op_hash == key_.op_hash; });
-    if (all.size() > most_hints) all.resize(most_hints);
+    size_t hints = 0;
     for (const Record &r : all) {
+        if (hints == most_hints) break;
         try {
             Json parameters = r.parameters;
-            for (const ParameterInfo &p : space_->parameters()) { // who packs is no choice where callers do (PackedBy)
-                if (p.values == std::vector<Json>{"ahead"} && parameters.contains(p.name)) parameters[p.name] = "ahead";
+            for (const ParameterInfo &p : space_->parameters()) { // what is no choice where callers pack (PackedBy)
+                if (options_.ahead && p.values.size() == 1 && parameters.contains(p.name))
+                    parameters[p.name] = p.values[0];
             }
-            search_.suggest(space_->from_json(parameters));
+            const Point point = space_->from_json(parameters);
+            if (!space_->reason_against(point).empty()) continue;
+            search_.suggest(point);
+            hints++;
         } catch (const UserError &) {
         } // not among what is legal here
     }

@@ -76,8 +76,10 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     const auto here = [&](const Database::TaskSummary &t) { return t.key.machine == id.text(); };
     std::vector<Database::TaskSummary> tasks;
     std::vector<std::string> names;
+    std::set<std::string> otherwise; // machines, and ways, in which it was tuned
     for (const Database::TaskSummary &t : database.tasks()) {
         names.push_back(t.key.op);
+        if (t.key.op == name && t.ok > 0) otherwise.insert(t.key.machine);
         if (t.key.op == name && (any ? id.same_way(KeyMachine::parse(t.key.machine)) : here(t)) && t.ok > 0)
             tasks.push_back(t);
     }
@@ -85,6 +87,10 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     if (tasks.size() > 1)
         std::erase_if(
             tasks, [&](const Database::TaskSummary &t) { return wanted.threads && t.key.threads != wanted.threads; });
+    if (tasks.empty() && !otherwise.empty())
+        throw UserError(fmt::format("{} knows no schedule of \"{}\" for {}{}, but for {}; --any-machine, --cold and "
+                                    "--ahead say which is meant",
+                                    file, name, any ? "any machine" : id.id, id.way(), fmt::join(otherwise, "; ")));
     if (tasks.empty()) {
         for (const ops::Operator &o : ops::registry()) names.push_back(o.name);
         std::set<std::string> once;

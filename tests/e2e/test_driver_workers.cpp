@@ -140,7 +140,7 @@ TEST_CASE("a worker that is told to end while it compares takes the comparison n
         return at == std::string::npos ? -1 : std::stoll(text.substr(at + name.size()));
     };
     std::atomic<bool> interrupt = false, ended = false;
-    std::thread comparer([&] {
+    std::jthread comparer([&] {
         WorkerOptions options;
         options.queue = server.url();
         options.measurer = measurer;
@@ -149,7 +149,7 @@ TEST_CASE("a worker that is told to end while it compares takes the comparison n
         ended = true;
     });
     std::unique_ptr<Process> other;
-    std::thread interrupter([&] {
+    std::jthread interrupter([&] {
         const auto wait_for = [](const auto &what, double seconds) {
             for (const Stopwatch watch; !what() && watch.seconds() < seconds;) usleep(10'000);
             return what();

@@ -3,25 +3,12 @@
 // Sanitized: no
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
-#include "runtime/kumiko_runtime.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/cores.h"
 
 using namespace kumiko;
 
 namespace {
-
-Machine host_of(int64_t cores) {
-    Machine machine = Machine::host();
-    for (UnitLevel &u : machine.units) {
-        if (u.name == "core") u.count = cores;
-    }
-    return machine;
-}
-
-struct Threads {
-    explicit Threads(int n) { kumiko_set_num_threads(n); }
-    ~Threads() { kumiko_set_num_threads(0); }
-};
 
 bool spread(const Schedule &s) {
     for (const StageState &stage : s.state().stages) {

@@ -1,28 +1,15 @@
-// Default schedules keep denormal numbers, on the caller's thread and on those of the pool: nothing is flushed to zero.
+// Default schedules keep denormal numbers, on the caller's thread and on those of the pool that take part: nothing is flushed to zero.
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
-#include "runtime/kumiko_runtime.h"
 #include "support/random.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/cores.h"
 
 #include <cmath>
 
 using namespace kumiko;
 
 namespace {
-
-Machine host_of(int64_t cores) {
-    Machine machine = Machine::host();
-    for (UnitLevel &u : machine.units) {
-        if (u.name == "core") u.count = cores;
-    }
-    return machine;
-}
-
-struct Threads {
-    explicit Threads(int n) { kumiko_set_num_threads(n); }
-    ~Threads() { kumiko_set_num_threads(0); }
-};
 
 bool denormal(float x) { return std::fpclassify(x) == FP_SUBNORMAL; }
 

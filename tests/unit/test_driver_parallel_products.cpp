@@ -8,21 +8,13 @@
 #include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
+#include "tests/unit/cores.h"
 
 #include <doctest/doctest.h>
 
 using namespace kumiko;
 
 namespace {
-
-Machine with_cores(Machine machine, int64_t cores) {
-    for (UnitLevel &u : machine.units) {
-        if (u.name == "core") u.count = cores;
-    }
-    return machine;
-}
-
-Machine host_of(int64_t cores) { return with_cores(Machine::host(), cores); }
 
 std::string way(const Op &op, int64_t cores) {
     return library::matmul_parameters(op, with_cores(Machine::named("x86-64-avx2"), cores)).parallel;
@@ -35,11 +27,6 @@ Schedule spread(const Op &op, const Machine &machine, const std::string &paralle
     for (const auto &[name, value] : others.items()) point[name] = value;
     return space->schedule(space->from_json(point));
 }
-
-struct Threads {
-    explicit Threads(int n) { kumiko_set_num_threads(n); }
-    ~Threads() { kumiko_set_num_threads(0); }
-};
 
 void check(const Op &op, const Schedule &s) {
     CAPTURE(s.to_cpp());

@@ -1,10 +1,11 @@
 // Threads leave each other's cache lines alone under default schedules: of the tasks of a loop each thread takes a run of neighbours,
-// and two threads meet in a line at most where their pieces of a result do.
+// and two threads meet in a line at most where their pieces of a result do. What a thread that is done takes of another's run is left out.
 // Sanitized: no
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "runtime/kumiko_runtime.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/cores.h"
 
 #include <algorithm>
 #include <cstring>
@@ -53,14 +54,6 @@ struct Watching {
     kumiko_parallel_for_hook previous = kumiko_set_parallel_for(watch);
     ~Watching() { kumiko_set_parallel_for(previous); }
 };
-
-Machine host_of(int64_t cores) {
-    Machine machine = Machine::host();
-    for (UnitLevel &u : machine.units) {
-        if (u.name == "core") u.count = cores;
-    }
-    return machine;
-}
 
 // `pieces`: how many each thread's part of the result lies in.
 void check(const Op &op, int64_t pieces = 1) {
