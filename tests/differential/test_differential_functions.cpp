@@ -41,7 +41,7 @@ TEST_CASE("integer intrinsics") {
             for (Buffer<> *x : {&a, &b}) {
                 const int64_t v = *Halide::Internal::as_const_int(
                     Halide::Internal::simplify(Halide::cast(Int(64), ends[(x == &a ? l : l / 2) % 2])));
-                memcpy(x->data() + l * t.bytes(), &v, static_cast<size_t>(t.bytes()));
+                memcpy(static_cast<uint8_t *>(x->data()) + l * t.bytes(), &v, static_cast<size_t>(t.bytes()));
             }
         }
         const Expr x = A(i), y = B(i);

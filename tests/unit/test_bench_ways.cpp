@@ -1,5 +1,6 @@
 // The ways in which a case of the bench is computed by ours.
 // Links: bench
+// Sanitized: no
 #include "bench/suite.h"
 #include "driver/target.h"
 
