@@ -11,8 +11,8 @@ struct Hint {
 };
 
 // The best of each other machine for the op at these sizes, of what was measured and is called in the same way (cold,
-// ahead): those that are legal here first, then those for as many
-// threads, then by their seconds. Throws UserError when there is no such database.
+// ahead): those that are legal here first, then those for as many threads, then by their seconds. Throws UserError when
+// there is no such database.
 std::vector<Hint> hints(const Op &op, const Machine &machine, const std::string &database,
                         const BestOptions &options = {});
 
