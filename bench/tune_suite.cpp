@@ -208,9 +208,11 @@ private:
             row_.known = std::min(row_.known, *results[i]);
         }
         row_.known_trials = kept ? (*kept).value("trials", 0) : 0;
-        if (explored && explored_seconds <= known) {
-            row_.known_trials = options_.explore;
-            known_.keep(case_, target_.machine, explored->saved_schedule, options_.explore);
+        if (explored) { // the better of both is the best that the longer search leaves
+            const bool better = explored_seconds <= known;
+            row_.known_trials = std::max(row_.known_trials, options_.explore);
+            known_.keep(case_, target_.machine, better ? explored->saved_schedule : nlohmann::json((*kept)["schedule"]),
+                        row_.known_trials);
         }
     }
 };
