@@ -99,7 +99,7 @@ public:
     StageHandle &pipeline(LoopName loop, int64_t stages, Place where = Place::current());
     StageHandle &write_back(LoopName loop, Place where = Place::current());
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
-    // The distance in iterations of a loop of another stage, in which this one is computed.
+    // The distance in iterations of a loop of another stage, in which this one is computed, or of an outer one of its own.
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, const std::string &consumer,
                           LoopName of, Place where = Place::current());
     StageHandle &stream(Place where = Place::current());

@@ -38,9 +38,16 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
     return "";
 }
 
-// Why what the stage reads of `tensor` in later iterations of that loop of its consumer cannot be fetched ahead; "" when it can.
+// Why what the stage reads of `tensor` at `loop`, in later iterations of that loop of its consumer, or of its own, cannot be fetched ahead;
+// "" when it can.
 std::string not_around(const ScheduleState &state, const StageState &stage, const std::string &tensor,
-                       const std::string &consumer, const std::string &of) {
+                       const std::string &loop, const std::string &consumer, const std::string &of) {
+    if (consumer == stage.name()) {
+        if (!stage.has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer stands";
+        if (stage.position(of) >= stage.position(loop))
+            return "loop " + of + " of stage " + consumer + " does not stand outside of loop " + loop;
+        return not_fetchable(state, stage, tensor, of);
+    }
     const StageState *c = state.find(consumer), *inner = &stage;
     while (inner && inner->placement.kind == Placement::Kind::At && inner->placement.consumer != consumer &&
            !follows(*inner))
@@ -83,9 +90,11 @@ void apply_prefetch(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "partial results of " + tensor + " are of one iteration of " + consumer, &stage, loop.name,
                "a tensor that is complete before " + consumer);
     }
-    if (const std::string why = of.empty() ? "" : not_around(state, stage, tensor, consumer, of); !why.empty()) {
+    if (const std::string why = of.empty() ? "" : not_around(state, stage, tensor, loop.name, consumer, of);
+        !why.empty()) {
         refuse(state, d, why, &stage, loop.name,
-               "a loop in which " + stage.name() + " is computed, and a tensor that is complete before");
+               "a loop in which " + stage.name() +
+                   " is computed, or one of its own outside, and a tensor that is complete before");
     }
     stage.prefetches.push_back({tensor, loop.name, distance, consumer, of});
     state.obligations.push_back(
@@ -93,7 +102,7 @@ void apply_prefetch(ScheduleState &state, const Directive &d, size_t index) {
              const StageState *stage = s.find(name);
              if (!reads(s, *stage, tensor)) return name + " no longer reads " + tensor + " itself";
              const std::string why = not_fetchable(s, *stage, tensor, l);
-             return !why.empty() || of.empty() ? why : not_around(s, *stage, tensor, consumer, of);
+             return !why.empty() || of.empty() ? why : not_around(s, *stage, tensor, l, consumer, of);
          }});
 }
 
@@ -106,16 +115,16 @@ const Primitive &prefetch_primitive() {
         "At each iteration of a loop, asks the caches for what the stage will read of a tensor some iterations later, "
         "one request for each cache line. The tensor may be the stage itself: the partial results of a reduction whose "
         "outer loop stands outside. With a consumer and its loop, for what the stage will read in the same iteration, "
-        "but some iterations of that loop later; in its last ones, for what the last one reads.",
+        "but some iterations of that loop later; in its last ones, for what the last one reads. The consumer may be "
+        "the stage itself, and the loop one around the first.",
         "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
         "distance is 1 to 4096. A consumer's loop is one in which the stage is computed, and the tensor is an argument "
-        "or "
-        "computed at the root.",
+        "or computed at the root.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"tensor", ArgumentKind::Tensor, "the tensor that it reads"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"distance", ArgumentKind::Integer, "how many iterations ahead"},
-         {"consumer", ArgumentKind::Text, "a stage in whose loops this one is computed", true},
+         {"consumer", ArgumentKind::Text, "a stage in whose loops this one is computed, or this one", true},
          {"of", ArgumentKind::Text, "the loop of the consumer whose iterations the distance counts", true}},
         apply_prefetch,
         {"matmul",

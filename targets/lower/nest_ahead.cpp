@@ -109,7 +109,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     if (!region) return Evaluate::make(0);
     const Frame *of = &f; // whose loop the distance counts
     if (!p.of.empty()) {
-        of = around_[p.consumer];
+        of = p.consumer == s.name() ? &f : around_[p.consumer];
         if (!of || of->pinned(p.of)) return Evaluate::make(0); // an iteration that has a copy of the body of its own
     }
     const std::string &loop = p.of.empty() ? s.order[depth] : p.of;

@@ -184,6 +184,31 @@ TEST_CASE("what the next row reads is asked for, and in the last row its own") {
     check_near(peeled);
 }
 
+TEST_CASE("a stage asks for what it reads in later iterations of an outer loop of its own") {
+    Axis i("i", 40), j("j", 48);
+    Tensor X = input("X", Float(32), {i, j});
+    Schedule s(Op("turned", {X}, {compute("Y", {j, i}, X(i, j))}));
+    auto Y = s.stage("Y");
+    auto [jo, ji] = Y.split("j", 8);
+    auto [io, ii] = Y.split("i", 8);
+    Y.reorder({jo, io, ji, ii}).prefetch("X", io, 2, "Y", jo);
+    CHECK(s.nest().find("prefetch X 2 ahead of Y.j.o") != std::string::npos);
+    const std::string body = body_of(s);
+    INFO(body);
+    CHECK(body.find("min(Y.j.o, 3)") != std::string::npos); // not beyond the last
+    check_near(s);
+    CHECK(told([&] { Y.prefetch("X", jo, 1, "Y", io); }).find("does not stand outside of loop j.o") !=
+          std::string::npos);
+    CHECK(told([&] { Y.prefetch("X", io, 1, "Y", "k"); }).find("loop k of stage Y no longer stands") !=
+          std::string::npos);
+    const std::string turned = told([&] { // once it is said, the loop stays outside
+        Y.reorder({io, jo, ji, ii});
+        lower(s);
+    });
+    INFO(turned);
+    CHECK(turned.find("does not stand outside") != std::string::npos);
+}
+
 TEST_CASE("distances in iterations of loops that do not stand around") {
     const Op op = ops::softmax(Float(32), 6, 40);
     const auto refused = [&](const std::string &why, const std::function<void(Schedule &)> &before) {
