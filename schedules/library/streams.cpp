@@ -8,10 +8,8 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t line = 64; // bytes
-
-// Bytes of an output, when its elements follow each other and its rows begin at lines, or it is one row of whole vectors; else 0.
-int64_t dense_bytes(const Stage &stage, int64_t vector) {
+// Bytes of an output, when its elements follow each other and its rows are so many pieces, or it is one row of whole vectors; else 0.
+int64_t dense_bytes(const Stage &stage, int64_t vector, int64_t piece) {
     const int64_t bytes = stage.type.bytes();
     int64_t elements = 1;
     for (const Axis &a : stage.axes) {
@@ -20,16 +18,11 @@ int64_t dense_bytes(const Stage &stage, int64_t vector) {
         elements *= *n;
     }
     if (stage.axes.empty() || !stage.strides.empty()) return 0;
-    const int64_t unit = stage.axes.size() == 1 ? vector : line;
+    const int64_t unit = stage.axes.size() == 1 ? vector : piece;
     return *constant_extent(stage.axes.back()) * bytes % unit == 0 ? elements * bytes : 0;
 }
 
-int64_t dense_bytes(const Op &op, const Machine &machine) {
-    int64_t all = 0;
-    for (const std::string &name : op.outputs())
-        all += dense_bytes(op.stage(name), std::max<int64_t>(1, machine.vector_bits / 8));
-    return all;
-}
+int64_t vector_bytes(const Machine &machine) { return std::max<int64_t>(1, machine.vector_bits / 8); }
 
 bool in_vectors(const StageState &s) {
     return std::any_of(s.order.begin(), s.order.end(),
@@ -44,12 +37,17 @@ bool exceeds_caches(int64_t bytes, const Machine &machine) {
     return last > 0 && 2 * bytes > last;
 }
 
-void stream_large_outputs(Schedule &s) {
-    if (!s.op().sizes().empty() || !exceeds_caches(dense_bytes(s.op(), s.machine()), s.machine())) return;
+void stream_large_outputs(Schedule &s, int64_t pieces) {
+    const auto bytes = [&](const std::string &output) {
+        return dense_bytes(s.op().stage(output), vector_bytes(s.machine()), pieces);
+    };
+    int64_t all = 0;
+    for (const std::string &name : s.op().outputs()) all += bytes(name);
+    if (!s.op().sizes().empty() || !exceeds_caches(all, s.machine())) return;
     for (const std::string &name : s.op().outputs()) {
         const StageState &o = s.state().stage(name);
-        if (dense_bytes(o.def, std::max<int64_t>(1, s.machine().vector_bits / 8)) && !o.def.is_reduction() &&
-            o.finished_by.empty() && scanned_axis(o.def).empty() && in_vectors(o) && s.state().readers(name).empty())
+        if (bytes(name) && !o.def.is_reduction() && o.finished_by.empty() && scanned_axis(o.def).empty() &&
+            in_vectors(o) && s.state().readers(name).empty())
             s.stage(name).stream();
     }
 }

@@ -9,7 +9,8 @@ namespace kumiko::library {
 bool exceeds_caches(int64_t bytes, const Machine &machine);
 
 // Streams the op's outputs that are stored once, in whole vectors, and together exceed the last cache. Takes a schedule whose
-// loops are complete.
-void stream_large_outputs(Schedule &schedule);
+// loops are complete. Rows begin at multiples of `pieces` bytes: of a line, or less where a line's pieces are stored soon after each
+// other.
+void stream_large_outputs(Schedule &schedule, int64_t pieces = 64);
 
 } // namespace kumiko::library

@@ -13,7 +13,9 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t line_bytes = 64; // bytes
+constexpr int64_t line_bytes = 64, most_of_line = 32,
+                  least_of_line = 16; // bytes; the last two in a store past the caches
+constexpr int64_t rows_at_once = 8;   // whose lines are written piece by piece
 
 // The axis that the output's elements follow, and the one that those of an input follow. Where one of them is shorter than four
 // elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image. Each stands for
@@ -22,6 +24,7 @@ struct TransposeRoles {
     const Stage *output = nullptr;
     std::string along, across, few;
     std::map<std::string, std::vector<std::string>> run; // of both, outermost first
+    std::set<std::string> turned;                        // tensors read along the other axis
     const std::string &many() const { return few == along ? across : along; }
 
     std::optional<int64_t> extent(const std::string &axis) const {
@@ -74,6 +77,7 @@ std::optional<TransposeRoles> transpose_roles(const Op &op) {
                 return i.as<Halide::Internal::Variable>()->name == r.along;
             });
             if (last != r.along && runs && r.across.empty()) r.across = last;
+            if (last == r.across) r.turned.insert(o.tensor);
         }
     }
     if (r.across.empty()) return std::nullopt;
@@ -116,6 +120,27 @@ int64_t rows_of_block(const TransposeRoles &r, const Machine &machine, int64_t b
     return rows;
 }
 
+// Rows of the output, past the caches, that are no whole lines are stored past them by pieces of a line: the memory puts those together
+// that follow each other at once, in a few rows at a time. `length` elements of a row follow each other: lines of so many rows of the
+// input stay in the second cache while parts of them are taken.
+struct Pieces {
+    int64_t bytes = 0, length = 0; // 0 where rows are whole lines, or not of pieces
+};
+
+Pieces pieces_of_rows(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
+    const auto along = r.extent(r.along), across = r.extent(r.across);
+    int64_t all = bytes;
+    for (const Axis &a : r.output->axes) all *= constant_extent(a).value_or(1);
+    const bool many = bytes > 1 && r.few.empty() && across.value_or(0) >= rows_at_once;
+    if (!many || !along || !exceeds_caches(all, machine)) return {};
+    Pieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each on a page of its own
+    if (p.bytes < least_of_line || p.bytes > most_of_line) return {};
+    constexpr int64_t ways = 8;
+    const int64_t way = cache_bytes(machine, "L2", 512 << 10) / ways, stride = *across * bytes;
+    while (p.length > line_bytes && p.length * std::gcd(stride, way) > ways / 2 * way) p.length /= 2;
+    return p;
+}
+
 } // namespace
 
 bool is_transpose(const Op &op) { return transpose_roles(op).has_value(); }
@@ -128,6 +153,8 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     TransposeParameters p;
     p.block = Tile::nearest(rows_of_block(r, machine, bytes), {64 / bytes, 128 / bytes, 256 / bytes, 512 / bytes,
                                                                1024 / bytes, 2048 / bytes, 4096 / bytes});
+    const std::vector<int64_t> lengths = {0, 64, 128, 256, 512, 1024, 2048, 4096};
+    p.length = Tile::nearest(0, lengths);
     p.parallel = Flag(pays_to_share(op, machine));
     const auto up_to = [](int64_t most) {
         std::vector<int64_t> all;
@@ -144,6 +171,11 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
+    if (const Pieces pieces = pieces_of_rows(r, machine, bytes); pieces.length > 0) {
+        p.length = Tile::nearest(pieces.length, lengths);
+        p.lanes = Tile::nearest(pieces.bytes / bytes, up_to(line_bytes / bytes));
+        p.columns = Tile::nearest(rows_at_once, up_to(2 * columns));
+    }
     return p;
 }
 
@@ -165,13 +197,20 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     for (const Axis &a : r.output->axes) {
         if (!r.in_run(a.name())) order.push_back(a.name());
     }
-    LoopName column = r.few.empty() ? LoopName(r.few) : loop.at(r.few), lane = "", group = "";
+    LoopName column = r.few.empty() ? LoopName(r.few) : loop.at(r.few), lane = "", group = "", ahead = "";
     if (r.few.empty()) {
         auto [runs, in_run] = Y.split(loop.at(r.along), p.lanes, {.tail = tail(r.along, p.lanes)});
         auto [groups, in_group] = Y.split(loop.at(r.across), p.columns, {.tail = tail(r.across, p.columns)});
-        auto [blocks, in_block] = Y.split(groups, std::max<int64_t>(1, p.block / p.columns));
-        lane = in_run, column = in_group, group = in_block;
-        order.insert(order.end(), {blocks, runs, group, column, lane});
+        lane = in_run, column = in_group;
+        if (p.length > 0) {
+            auto [blocks, in_block] = Y.split(runs, std::max<int64_t>(1, p.length / p.lanes));
+            group = in_block, ahead = groups;
+            order.insert(order.end(), {blocks, groups, in_block, column, lane});
+        } else {
+            auto [blocks, in_block] = Y.split(groups, std::max<int64_t>(1, p.block / p.columns));
+            group = in_block;
+            order.insert(order.end(), {blocks, runs, in_block, column, lane});
+        }
     } else {
         auto [runs, in_run] = Y.split(loop.at(r.many()), p.lanes, {.tail = tail(r.many(), p.lanes)});
         auto [blocks, in_block] = Y.split(runs, std::max<int64_t>(1, p.block / p.lanes));
@@ -182,11 +221,17 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     if (p.parallel) {
         for (const LoopName &l : order) {
             if (Halide::Internal::is_const_one(Y.state().loop(l).extent)) continue;
-            if (l.name != group.name && l.name != column.name && l.name != lane.name) Y.parallel(l);
+            const LoopName shared = ahead.name.empty() ? l : ahead; // blocks of long rows are too few
+            if (l.name != group.name && l.name != column.name && l.name != lane.name) Y.parallel(shared);
             break;
         }
     }
-    stream_large_outputs(s);
+    const int64_t bytes = r.output->type.bytes();
+    if (!ahead.name.empty()) { // the next line of each row
+        for (const std::string &tensor : r.turned)
+            Y.prefetch(tensor, group, std::max<int64_t>(1, line_bytes / bytes / p.columns), Y.name(), ahead);
+    }
+    stream_large_outputs(s, p.length > 0 ? least_of_line : line_bytes);
     return s;
 }
 

@@ -11,6 +11,7 @@ struct TransposeParameters {
                              (Tile, lanes),     // elements of a run of the output, one from each of so many rows
                              (Tile, columns),   // elements of a row that are transposed at once
                              (Tile, block),     // elements of rows, over which runs of the output go on
+                             (Tile, length),    // of a row of the output that follow each other in time; 0: a run
                              (Flag, parallel)); // spread blocks over cores
 };
 

@@ -4,6 +4,7 @@
 #include "machine/machine.h"
 #include "ops/ops.h"
 #include "schedules/library/table.h"
+#include "schedules/library/transpose.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
 
@@ -66,6 +67,39 @@ TEST_CASE("the farther rows lie apart by a power of two, the fewer of them a tra
     CHECK(rows(ops::transpose(f32, 256, 256)) == 32);    // 1 KiB: four lines to a way of the first cache
     CHECK(rows(ops::transpose(f32, 1024, 1024)) == 16);  // 4 KiB: one
     CHECK(rows(ops::transpose(f32, 4096, 4096)) == 256); // past the caches
+}
+
+TEST_CASE("large rows that are no whole lines go past the caches by pieces, in few rows at a time") {
+    const Machine m = Machine::named("x86-64-avx2");
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-avx2");
+    const auto nest = [&](const Op &op) {
+        const Schedule s = default_schedule(op, m);
+        CHECK(compile_object({lower(s)}, options).warnings.empty());
+        return s.nest();
+    };
+    // 32, 16 and 32 bytes at a time of eight rows, of so many columns that their lines stay in the second cache.
+    const std::string halves = nest(ops::transpose(f32, 5000, 3000));
+    INFO(halves);
+    CHECK(contains(halves, "streamed"));
+    CHECK(contains(halves, "j.i in 0..8"));
+    CHECK(contains(halves, "i.o.i in 0..128"));
+    CHECK(contains(halves, "prefetch X 2 ahead of Y.j.o"));
+    CHECK(contains(nest(ops::transpose(f32, 5004, 3000)), "i.o.i in 0..256"));
+    CHECK(contains(nest(ops::transpose(f64, 5004, 3000)), "i.o.i in 0..256"));
+    CHECK(contains(nest(ops::transpose(f32, 5000, 4096)), "i.o.i in 0..8")); // lines of 16 KiB apart share few sets
+    CHECK(!contains(nest(ops::transpose(f32, 5001, 3000)), "streamed"));
+    CHECK(!contains(nest(ops::transpose(f32, 5000, 3)), "prefetch"));
+
+    for (const auto &[rows, columns] : {std::pair(136, 72), {140, 45}, {131, 77}}) {
+        const Op op = ops::transpose(f32, rows, columns);
+        library::TransposeParameters p = library::transpose_parameters(op, m);
+        p.length = Tile::nearest(64, p.length.legal());
+        for (const bool shared : {false, true}) {
+            p.parallel = Flag(shared);
+            check_runs(library::schedule_transpose(op, m, p));
+        }
+    }
 }
 
 TEST_CASE("rows are read as they lie, and no load gathers") {
