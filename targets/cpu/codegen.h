@@ -147,6 +147,7 @@ private:
     Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
     Value *sine(Value *x, bool cosine);
+    Value *erf_by_table(Value *x); // where has_lane_tables()
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 
     // ---- Memory (memory.cpp)
@@ -257,7 +258,8 @@ private:
     int native_lanes(Type t) const;
     bool has_fma() const;
     bool has_f16_conversion() const;
-    bool has_lane_masks() const; // masked accesses cost what others do
+    bool has_lane_masks() const;  // masked accesses cost what others do
+    bool has_lane_tables() const; // one instruction takes each lane from any of two registers of 16
 
     llvm::LLVMContext &context_;
     const CodegenOptions &options_;

@@ -5,7 +5,8 @@
 // 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
 // Functions" (1980). The polynomials of exp, exp below zero, 2^t, e^v - 1, erf and 1 + erf are fitted by us for the least relative error
 // (3e-9, 9e-8, 1e-7, 1e-8 and 2e-9; the last, absolute, 4e-8), by weighted least squares as in Lawson's algorithm (1961). pow: log2
-// by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care.
+// by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care. With AVX-512 erf is
+// math_erf.cpp's.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
@@ -207,6 +208,10 @@ Value *Codegen::math_f32(const std::string &function, const std::vector<Value *>
         return tanh_f32(mad, x).v;
     } else if (function == "sigmoid") {
         return sigmoid_f32(mad, x).v;
+    } else if (function == "erf" && has_lane_tables()) {
+        return erf_by_table(args[0]);
+    } else if (function == "one_plus_erf" && has_lane_tables()) {
+        return (x.f(1) + x.with(erf_by_table(args[0]))).v;
     } else if (function == "erf") {
         return erf_f32(mad, x).v;
     } else if (function == "one_plus_erf") {

@@ -160,6 +160,22 @@ TEST_CASE("1 + erf, within what its sum rounds") {
         CHECK(worst <= 2.5e-7);
     }
 }
+TEST_CASE("erf and 1 + erf are the same in any number of lanes") {
+    std::vector<float> x = samples();
+    x.resize(x.size() / 480 * 480);
+    std::vector<float> expected(x.size()), y(x.size());
+    for (const char *function : {"erf", "one_plus_erf"}) {
+        for (const CpuTarget &target : targets()) {
+            for (int lanes : {16, 1, 5, 8, 24, 32}) {
+                std::vector<float> &result = lanes == 16 ? expected : y;
+                JitModule m = unary(function, target, lanes);
+                CHECK(run(m, function, {x.data(), result.data()}, {int64_t(x.size()) / lanes}) == 0);
+                INFO(function, " on ", target.name, ", ", lanes, " lanes");
+                if (lanes != 16) CHECK(std::memcmp(y.data(), expected.data(), x.size() * sizeof(float)) == 0);
+            }
+        }
+    }
+}
 TEST_CASE("log") { check_unary("log", std::log, 4); }
 TEST_CASE("tanh") { check_unary("tanh", std::tanh, 4); }
 TEST_CASE("erf") { check_unary("erf", std::erf, 4); }
