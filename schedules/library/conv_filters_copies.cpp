@@ -199,6 +199,14 @@ std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &pl
             layout.insert(r.nhwc ? layout.begin() : layout.end(), r.other + "/" + side_by_side);
     }
     layout.push_back(r.other + "%" + side_by_side);
+    // Weights that are read between two visits to the results follow each other, where blocks of channels are whole ones.
+    const std::string channels = channels_of(r);
+    const auto all = channels.empty() ? std::nullopt : constant_extent(*find_axis(plan.sum(), channels));
+    if (r.nhwc && product.group == 1 && all && plan.p.depth < *all && *all % plan.p.depth == 0) {
+        const std::string depth = std::to_string(plan.p.depth);
+        std::replace(layout.begin(), layout.end(), channels, channels + "%" + depth);
+        layout.insert(layout.begin() + 1, channels + "/" + depth);
+    }
     return with_steps(layout, plan.grouped, product.group);
 }
 

@@ -89,3 +89,23 @@ TEST_CASE("where the caller packs weights, few pixels and few filters are no rea
     }
     CHECK(others > 5);
 }
+
+TEST_CASE("weights that are read between two visits to the results follow each other, where blocks of channels are "
+          "whole ones") {
+    const auto of = [](int channels) {
+        return ops::conv2d(f32, 1, channels, 6, 5, 40, 3, 3, options(ops::ImageLayout::NHWC, 1, f32));
+    };
+    for (const auto &[channels, depth, blocks] : {std::tuple(96, 32, true), {96, 96, false}, {84, 32, false}}) {
+        const Op op = of(channels);
+        library::ConvFiltersParameters p = library::conv_filters_parameters(op, Machine::host());
+        std::vector<int64_t> depths = {depth};
+        p.depth = Tile(depth, depths);
+        for (const char *weights : {"copied", "ahead"}) {
+            p.weights.set(weights, "weights");
+            const Schedule s = library::schedule_conv_filters(op, Machine::host(), p);
+            INFO(s.nest());
+            CHECK((s.nest().find(fmt::format("c/{}, ky, kx, c%{}", depth, depth)) != std::string::npos) == blocks);
+            check_runs(s);
+        }
+    }
+}
