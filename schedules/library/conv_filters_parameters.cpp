@@ -213,9 +213,8 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t steps = std::lcm(int64_t(4), unit);
     int64_t depth = std::min(all, even_block(all, most, steps));
     // Rather whole blocks, whose weights follow each other, where they are not much smaller.
-    for (int64_t d = most / 2 / steps * steps; r.nhwc && depth < all && d <= most; d += steps) {
-        if (d > 0 && d >= most / 2 && all % d == 0) depth = d;
-    }
+    const int64_t whole = all % steps ? 0 : steps * largest_divisor(all / steps, most / steps);
+    if (r.nhwc && depth < all && whole >= most / 2 && whole > 0) depth = whole;
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
     std::erase_if(depths, [&](int64_t d) { return d % unit != 0 || d >= all; });
     depths.insert(depths.end(), {depth, all});

@@ -260,4 +260,12 @@ int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {
     return (block + unit - 1) / unit * unit;
 }
 
+int64_t largest_divisor(int64_t n, int64_t most) {
+    int64_t best = 1;
+    for (int64_t d = 1; d <= std::min(n, most); d++) {
+        if (n % d == 0) best = d;
+    }
+    return best;
+}
+
 } // namespace kumiko::library

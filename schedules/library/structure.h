@@ -70,5 +70,7 @@ void reduce_row(Schedule &schedule, const std::string &stage, int lanes, int64_t
 
 // The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the last may be smaller).
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit);
+// Of equal blocks of at most so many.
+int64_t largest_divisor(int64_t n, int64_t most);
 
 } // namespace kumiko::library

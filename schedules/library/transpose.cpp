@@ -13,9 +13,9 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t line_bytes = 64, most_of_line = 32,
-                  least_of_line = 16; // bytes; the last two in a store past the caches
-constexpr int64_t rows_at_once = 8;   // whose lines are written piece by piece
+constexpr int64_t line_bytes = 64;
+constexpr int64_t least_of_line = 16, most_of_line = 32; // bytes of a line in a store past the caches
+constexpr int64_t rows_at_once = 8;                      // whose lines are written piece by piece
 
 // The axis that the output's elements follow, and the one that those of an input follow. Where one of them is shorter than four
 // elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image. Each stands for
@@ -35,6 +35,11 @@ struct TransposeRoles {
             n *= *e;
         }
         return n;
+    }
+    int64_t bytes() const { // of the output, as far as its extents are known
+        int64_t all = output->type.bytes();
+        for (const Axis &a : output->axes) all *= constant_extent(a).value_or(1);
+        return all;
     }
     bool in_run(const std::string &axis) const {
         return std::any_of(run.begin(), run.end(), [&](const auto &r) {
@@ -107,10 +112,8 @@ int64_t dividing(std::optional<int64_t> extent, int64_t least, int64_t most) {
 int64_t rows_of_block(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
     constexpr int64_t way = 4096, lines_of_set = 8;
     const int64_t least = line_bytes / bytes;
-    int64_t all = bytes;
-    for (const Axis &a : r.output->axes) all *= constant_extent(a).value_or(1);
     // Past the caches, of bytes, whose lines are read by quarters, or of a few rows: the fewer blocks the better.
-    if (bytes == 1 || !r.few.empty() || exceeds_caches(all, machine)) return 1024 / bytes;
+    if (bytes == 1 || !r.few.empty() || exceeds_caches(r.bytes(), machine)) return 1024 / bytes;
     int64_t rows = 4 * least, stride = bytes;
     for (const Axis &a : r.output->axes) {
         const bool after = find_axis(*r.output, r.across) < &a;
@@ -129,10 +132,8 @@ struct Pieces {
 
 Pieces pieces_of_rows(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
     const auto along = r.extent(r.along), across = r.extent(r.across);
-    int64_t all = bytes;
-    for (const Axis &a : r.output->axes) all *= constant_extent(a).value_or(1);
     const bool many = bytes > 1 && r.few.empty() && across.value_or(0) >= rows_at_once;
-    if (!many || !along || !exceeds_caches(all, machine)) return {};
+    if (!many || !along || !exceeds_caches(r.bytes(), machine)) return {};
     Pieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each on a page of its own
     if (p.bytes < least_of_line || p.bytes > most_of_line) return {};
     constexpr int64_t ways = 8;

@@ -11,15 +11,6 @@ const Stage &stage_of(const Op &op, const char *name) { return *op.find_stage(na
 
 int64_t number(const Stage &s, const char *axis) { return extent_of(s, axis, 64); }
 
-// Equal blocks of at most so many.
-int64_t largest_divisor(int64_t n, int64_t most) {
-    int64_t best = 1;
-    for (int64_t d = 1; d <= std::min(n, most); d++) {
-        if (n % d == 0) best = d;
-    }
-    return best;
-}
-
 // Tiles of the image are read with their channels as neighbours.
 void turn_patches(Schedule &s, const Machine &machine, const std::string &padded, int lanes) {
     // A few channels of one tile, though before X_rows has its place it counts as all of them.
