@@ -69,10 +69,13 @@ private:
         for (const StageState &p : state_.stages) {
             if (blocks && follows(p) && p.online->anchor == s.name()) follower(p, depth);
             if (waits_for_end(state_, p)) continue;
-            if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name() &&
-                p.placement.loop == loop && !finished_elsewhere(p)) {
-                stage(p, depth);
-            }
+            const auto here = [&](const Placement &at) {
+                return at.kind == Placement::Kind::At && at.consumer == s.name() && at.loop == loop;
+            };
+            if (finished_elsewhere(p)) continue;
+            if (p.computed && here(p.placement))
+                line(depth, "keep " + p.name() + kept_text(p) + ", of it what one " + loop + " needs");
+            if (here(p.computed_at())) stage(p, depth);
         }
     }
 
@@ -100,6 +103,12 @@ private:
         }
     }
 
+    static std::string kept_text(const StageState &s) {
+        std::string text = s.level.empty() ? "" : " in " + s.level, terms;
+        for (const LayoutTerm &t : s.layout) terms += (terms.empty() ? "" : ", ") + t.to_string();
+        return terms.empty() ? text : text + " stored {" + terms + "}";
+    }
+
     void stage(const StageState &s, int depth) {
         if (follows(s)) {
             line(depth, "keep " + s.name() + ", which follows loop " + s.online->loop + " of " + s.online->anchor +
@@ -114,16 +123,11 @@ private:
         for (const StageState *r : regions_of(state_, s.name())) {
             head += (r == regions_of(state_, s.name()).front() ? ", without " : " and ") + part_text(*r->part);
         }
-        if (!s.level.empty()) head += " in " + s.level;
-        if (!s.layout.empty()) {
-            std::string terms;
-            for (const LayoutTerm &t : s.layout) terms += (terms.empty() ? "" : ", ") + t.to_string();
-            head += " stored {" + terms + "}";
-        }
+        if (!s.computed) head += kept_text(s);
         if (s.streamed) head += " streamed";
         if (s.buffers == 2) head += " double-buffered";
         if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
-        if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.placement.loop + " needs";
+        if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.computed_at().loop + " needs";
         line(depth++, head);
         int accumulating = -1;
         for (const std::string &loop : s.order) {

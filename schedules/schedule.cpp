@@ -115,6 +115,10 @@ StageHandle &StageHandle::compute_at(const std::string &consumer, LoopName loop,
     return apply("compute_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
 }
 
+StageHandle &StageHandle::store_at(const std::string &consumer, LoopName loop, Place where) {
+    return apply("store_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
+}
+
 StageHandle &StageHandle::compute_root(Place where) { return apply("compute_root", json::object(), where); }
 StageHandle &StageHandle::inline_into(Place where) { return apply("inline_into", json::object(), where); }
 

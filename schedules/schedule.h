@@ -66,6 +66,8 @@ public:
 
     // stages
     StageHandle &compute_at(const std::string &consumer, LoopName loop, Place where = Place::current());
+    // Keeps a stage at a loop; compute_at may then name a loop of the first stage that reads it there.
+    StageHandle &store_at(const std::string &consumer, LoopName loop, Place where = Place::current());
     StageHandle &compute_root(Place where = Place::current());
     StageHandle &inline_into(Place where = Place::current());
     StageHandle &finish_in(const std::string &consumer, Place where = Place::current());

@@ -115,9 +115,11 @@ struct StageState {
     std::vector<std::string> order; // the loops that stand now, outermost first
     std::vector<Relation> relations;
     Placement placement;
-    std::string level;    // memory level that keeps it; "" leaves the choice to lowering
-    bool is_copy = false; // made by place_in: holds a region of another tensor as it is
-    std::string copied;   // the tensor that it copies, or where prepacked computes from
+    bool stored = false; // by store_at: the placement says where it is kept, compute_at where it is computed
+    std::optional<Placement> computed; // At, in the loops of the first stage that reads it; unset: where it is kept
+    std::string level;                 // memory level that keeps it; "" leaves the choice to lowering
+    bool is_copy = false;              // made by place_in: holds a region of another tensor as it is
+    std::string copied;                // the tensor that it copies, or where prepacked computes from
     std::optional<Accumulate> accumulate;
     std::optional<Waiting> waiting; // unset: between rounds, partial results wait where the stage is kept
     std::string finished_into;      // the consumer that this reduction's end computes
@@ -135,6 +137,7 @@ struct StageState {
     bool streamed = false;  // an output whose stores pass the caches by
 
     const std::string &name() const { return def.name; }
+    const Placement &computed_at() const { return computed ? *computed : placement; }
     const std::string &tensor() const { return part ? part->tensor : def.name; } // that it computes
     bool has_loop(const std::string &loop) const;                                // stands now
     const LoopState *find_loop(const std::string &loop) const;                   // ever was; null when not

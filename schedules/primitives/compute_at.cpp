@@ -33,7 +33,7 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
             }
             // What follows the blocks of another stage reads in its loop.
             const Placement at =
-                follows(*s) ? Placement{Placement::Kind::At, s->online->anchor, s->online->loop} : s->placement;
+                follows(*s) ? Placement{Placement::Kind::At, s->online->anchor, s->online->loop} : s->computed_at();
             if (at.kind != Placement::Kind::At) break;
             if (at.consumer == consumer) {
                 inside = c->has_loop(at.loop) && c->position(at.loop) >= c->position(loop);
@@ -78,11 +78,31 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
                "a loop outside of it");
     }
     if (state.consumers(stage.name()).empty()) refuse(state, d, "no stage reads " + stage.name());
+    if (stage.stored) {
+        const auto broken = [name = stage.name(), consumer, loop](const ScheduleState &s) {
+            return not_inside(s, name, consumer, loop);
+        };
+        if (const std::string why = broken(state); !why.empty()) {
+            refuse(state, d, why, &c, loop,
+                   "a loop of the first stage that reads " + stage.name() + " where store_at keeps it, or " +
+                       "compute_root() first, which keeps it elsewhere");
+        }
+        stage.computed = {Placement::Kind::At, consumer, loop};
+        state.obligations.push_back({index, [=, name = stage.name()](const ScheduleState &s) -> std::string {
+                                         const StageState *stage = s.find(name);
+                                         const bool here = stage && stage->computed &&
+                                                           stage->computed->consumer == consumer &&
+                                                           stage->computed->loop == loop;
+                                         return here ? broken(s) : ""; // else placed elsewhere since
+                                     }});
+        return;
+    }
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
         std::string readers;
         for (const std::string &r : state.consumers(stage.name())) readers += (readers.empty() ? "" : ", ") + r;
         refuse(state, d, "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why, &c, loop,
-               "a loop that encloses " + readers + ", or compute_root()");
+               "a loop that encloses " + readers +
+                   ", or compute_root(); after store_at such a loop, one of the first of these");
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});
     state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
@@ -106,9 +126,9 @@ const Primitive &compute_at_primitive() {
         "compute_at",
         "stages",
         "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
-        "below.",
+        "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it.",
         "The stage is neither an output nor a scan; the loop stands, is not vectorized, and encloses all that reads "
-        "the stage.",
+        "the stage. After store_at: what that says.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

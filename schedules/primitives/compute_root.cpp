@@ -5,6 +5,8 @@ namespace kumiko {
 // A reduction and what is finished in it stand at one place.
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement) {
     stage.placement = placement;
+    stage.stored = false;
+    stage.computed.reset();
     if (!stage.finished_by.empty()) state.stage(stage.finished_by).placement = placement;
 }
 

@@ -27,7 +27,7 @@ void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
                    p.placement.loop, "place " + p.name() + " elsewhere first");
         }
     }
-    stage.placement = {Placement::Kind::Inline, "", ""};
+    place_stage(state, stage, {Placement::Kind::Inline, "", ""});
     (void)index;
 }
 

@@ -10,11 +10,8 @@
 
 namespace kumiko {
 
-namespace {
-
 using namespace Halide::Internal;
 
-// With the values of inlined stages in place of reads of them.
 Expr with_inlined(const ScheduleState &state, const Expr &e) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const StageState *s = state.find(read->name);
@@ -24,6 +21,8 @@ Expr with_inlined(const ScheduleState &state, const Expr &e) {
         return substitute(at, with_inlined(state, s->def.value));
     });
 }
+
+namespace {
 
 // The reads of a tensor in what the stage computes, inlined stages included.
 std::vector<const Call *> reads_of(const ScheduleState &state, const StageState &stage, const std::string &tensor,

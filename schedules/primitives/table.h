@@ -15,6 +15,7 @@ const Primitive &vectorize_primitive();
 const Primitive &parallel_primitive();
 const Primitive &peel_primitive();
 const Primitive &compute_at_primitive();
+const Primitive &store_at_primitive();
 const Primitive &compute_root_primitive();
 const Primitive &inline_into_primitive();
 const Primitive &finish_in_primitive();
@@ -78,5 +79,10 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop);
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);
+// Why what store_at keeps cannot be computed at loop `loop` of stage `reader`; "" when it can.
+std::string not_inside(const ScheduleState &state, const std::string &name, const std::string &reader,
+                       const std::string &loop);
+// An expression with the values of inlined stages in place of reads of them.
+Expr with_inlined(const ScheduleState &state, const Expr &e);
 
 } // namespace kumiko

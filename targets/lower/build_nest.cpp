@@ -15,6 +15,7 @@
 #include "dsl/reads.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
+#include "support/error.h"
 #include "targets/lower/nest_builder.h"
 
 namespace kumiko {
@@ -22,6 +23,10 @@ namespace kumiko {
 using namespace Halide::Internal;
 
 namespace {
+
+bool is_at(const Placement &place, const StageState &s, size_t depth) {
+    return place.kind == Placement::Kind::At && place.consumer == s.name() && place.loop == s.order[depth];
+}
 
 // Whether an axis tells at what index `e` reads a tensor.
 bool reads_by(const Expr &e, const std::string &tensor, const std::string &axis) {
@@ -212,6 +217,33 @@ Stmt NestBuilder::store(Frame &f, const std::vector<Expr> &values) {
     return body;
 }
 
+// Of a region that one iteration of a reader needs, what is kept around its loops.
+Region NestBuilder::part_of(const Region &kept, Region part) const {
+    for (size_t d = 0; d < part.min.size(); d++) {
+        const Expr first = simplify_index(max(part.min[d], kept.min[d]), bounds_);
+        if (proves(part.min[d] >= kept.min[d] && part.end(d) <= kept.end(d), bounds_)) continue;
+        part.extent[d] = simplify_index(max(min(part.end(d), kept.end(d)) - first, 0), bounds_);
+        part.min[d] = first;
+    }
+    return part;
+}
+
+// All that is kept of `p` below the loop at `depth` is computed in the loops of a reader there.
+void NestBuilder::check_whole(const StageState &p, const Region &kept, const Frame &f, size_t depth) {
+    const StageState &reader = state_.stage(p.computed->consumer);
+    const std::optional<Region> rows = needed(reader, f, depth + 1);
+    if (!rows) throw Unsupported("stage " + p.name() + " is computed in " + reader.name() + ", which is not needed");
+    const Frame loops(reader, clipped(reader, *rows), "");
+    const std::optional<Region> all = needed(p, loops, 0), whole = whole_region(p.def);
+    for (size_t d = 0; all && d < kept.min.size(); d++) {
+        const Expr end = min(kept.end(d), whole->end(d));
+        if (!proves(all->min[d] <= max(kept.min[d], 0) && all->end(d) >= end, bounds_))
+            throw Unsupported(
+                "stage " + p.name() + " is computed in " + reader.name() +
+                ", of which it is not proved that it reads all that others do; compute it where store_at keeps it");
+    }
+}
+
 Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t from) {
     const StageState &s = f.stage();
     const bool block = w.children && s.online && !follows(s) && s.online->loop == s.order[depth];
@@ -220,18 +252,27 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             const StageState &p = state_.stages[i];
             if (block && follows(p) && p.online->anchor == s.name())
                 return online_block(p, f, depth, [&] { return with_children(f, depth, w, i + 1); });
-            if (p.placement.kind != Placement::Kind::At || p.placement.consumer != s.name() ||
-                p.placement.loop != s.order[depth])
-                continue;
+            const bool kept = is_at(p.placement, s, depth), computed = is_at(p.computed_at(), s, depth);
+            if (!kept && !computed) continue;
             if (!p.finished_into.empty() || ahead_.count(p.name()) || waits_for_end(state_, p)) continue;
             const StageState *by = finisher_of(p.name());
-            const std::optional<Region> region = needed(p, f, depth + 1);
+            std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;
-            return with_storage(p, *region, [&] {
+            if (!kept) region = part_of(kept_.at(p.name()), *region);
+            const auto produce = [&] {
                 const Frame *const around = std::exchange(around_[s.name()], &f);
-                Stmt produce = follows(p) ? Evaluate::make(0) : stage(by ? *by : p, *region);
+                const Stmt loops = follows(p) ? Evaluate::make(0) : stage(by ? *by : p, *region);
                 around_[s.name()] = around;
-                return Block::make(produce, with_children(f, depth, w, i + 1));
+                return Block::make(loops, with_children(f, depth, w, i + 1));
+            };
+            if (!kept) return produce();
+            return with_storage(p, *region, [&] {
+                if (computed) return produce();
+                check_whole(p, *region, f, depth);
+                const auto outer = std::exchange(kept_[p.name()], *region);
+                const Stmt rest = with_children(f, depth, w, i + 1);
+                kept_[p.name()] = outer;
+                return rest;
             });
         }
     }

@@ -30,6 +30,7 @@ private:
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
     std::map<std::string, const Frame *> around_;              // stages whose loops stand around
+    std::map<std::string, Region> kept_;                       // of stages that are computed in the loops of a reader
     std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
     Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all
@@ -62,6 +63,8 @@ private:
     Stmt pointwise(Frame &f);
     Stmt store(Frame &f, const std::vector<Expr> &values);
     Stmt extern_stage(const StageState &s); // nest_extern.cpp
+    Region part_of(const Region &kept, Region part) const;
+    void check_whole(const StageState &p, const Region &kept, const Frame &f, size_t depth);
     Stmt with_children(Frame &f, size_t depth, const Walk &w, size_t from);
 
     // ---- nest_storage.cpp

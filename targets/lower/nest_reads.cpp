@@ -169,7 +169,8 @@ Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
 }
 
 // What is needed of `p` below depth `depth` of the stage in `f`; nothing where all that would read it was inlined without.
-// A copy that only that stage reads keeps to the lattice that is read.
+// A copy that only that stage reads keeps to the lattice that is read. What is computed in the loops of a reader, part by part, is in
+// these what that reads.
 std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth) {
     if (p.is_copy) {
         const auto readers = state_.consumers(p.name());
@@ -193,6 +194,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     std::set<std::string> done;
     for (const std::string &name : state_.consumers(p.name())) {
         const StageState *reader = state_.find(name);
+        if (p.computed && p.computed->consumer == f.stage().name() && name != f.stage().name()) continue;
         if (const StageState *by = finisher_of(name)) reader = by;
         if (!done.insert(reader->name()).second) continue;
         Bounds scope;

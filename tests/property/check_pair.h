@@ -54,7 +54,7 @@ inline double copies(const ScheduleState &state, const StageState &s, int depth 
         if (l.kind == LoopKind::Vectorized) n *= std::max(1.0, extent(l.name) / 16);
     }
     if (s.placement.kind == Placement::Kind::At && depth < 8) {
-        if (const StageState *c = state.find(s.placement.consumer)) n *= copies(state, *c, depth + 1);
+        if (const StageState *c = state.find(s.computed_at().consumer)) n *= copies(state, *c, depth + 1);
     }
     return n;
 }

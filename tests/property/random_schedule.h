@@ -24,6 +24,9 @@ public:
         if (r_.chance(0.2)) {
             if (const auto d = scattering()) return d;
         }
+        if (r_.chance(0.1)) {
+            if (const auto d = keeping()) return d;
+        }
         const auto &table = primitives();
         const Primitive *p = table[r_.below(table.size())];
         const std::string name = p->name;
@@ -102,6 +105,27 @@ private:
         std::stable_partition(order.begin(), order.end(), [&](const std::string &l) { return s.loop(l).reduction; });
         if (order != s.order) return Directive{"reorder", {{"stage", s.name()}, {"loops", order}}, {}};
         return Directive{"scatter", {{"stage", s.name()}, {"loop", axis}}, {}};
+    }
+
+    // Keeps a stage that several read where the last of them is computed, step by step: the first reader at one of its loops, the stage
+    // there too, then in the loops of the first.
+    std::optional<Directive> keeping() {
+        std::vector<const StageState *> all;
+        for (const StageState &s : s_.stages) {
+            if (!s.computed && !s_.op.is_output(s.name()) && s_.consumers(s.name()).size() > 1) all.push_back(&s);
+        }
+        if (all.empty()) return std::nullopt;
+        const StageState &s = *all[r_.below(all.size())];
+        const auto readers = s_.consumers(s.name());
+        const StageState &first = s_.stage(readers.front()), &last = s_.stage(readers.back());
+        const StageState &host = last.finished_by.empty() ? last : s_.stage(last.finished_by);
+        if (first.order.empty() || host.order.empty()) return std::nullopt;
+        const auto at = [](const char *how, const StageState &of, const StageState &in, const std::string &loop) {
+            return Directive{how, {{"stage", of.name()}, {"consumer", in.name()}, {"loop", loop}}, {}};
+        };
+        if (s.stored) return at("compute_at", s, first, pick(r_, first.order));
+        if (first.placement.consumer == host.name()) return at("store_at", s, host, first.placement.loop);
+        return at("compute_at", first, host, pick(r_, host.order));
     }
 
     // A factor of a sum's terms, and a number that some type may hold with it, or steps along an axis.

@@ -95,6 +95,9 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
         if (s.is_copy && s.def.type != state.type_of(s.copied))
             throw Unsupported("stage " + s.name() + " is held as " + type_name(s.def.type) +
                               "; on the chip copies have the type of what they copy");
+        if (s.computed)
+            throw Unsupported("stage " + s.name() + " is computed in the loops of " + s.computed->consumer +
+                              "; on the chip stages are computed where they are kept");
         if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
         if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
             const StageState &consumer = state.stage(s.placement.consumer);

@@ -1,0 +1,244 @@
+#include "dsl/extern.h"
+#include "dsl/reads.h"
+#include "dsl/scan.h"
+#include "schedules/online.h"
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+std::vector<std::string> tensors_of(const Stage &s) {
+    std::vector<std::string> names = {s.name};
+    for (const Component &c : s.components) names.push_back(c.tensor);
+    return names;
+}
+
+// The indices at which a stage, with what is inlined into it, reads another.
+std::vector<std::vector<Expr>> reads_of(const ScheduleState &state, const StageState &reader, const StageState &of) {
+    const std::vector<std::string> tensors = tensors_of(of.def);
+    std::vector<std::vector<Expr>> found;
+    for (const Expr &e : reader.def.expressions()) {
+        const Expr all = with_inlined(state, e);
+        for (const Call *read : tensor_reads(all)) {
+            if (std::find(tensors.begin(), tensors.end(), read->name) != tensors.end()) found.push_back(read->args);
+        }
+    }
+    return found;
+}
+
+const Axis *axis_named(const StageState &s, const Expr &index) {
+    const Variable *v = index.as<Variable>();
+    for (const auto *axes : {&s.def.axes, &s.def.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (v && a.name() == v->name) return &a;
+        }
+    }
+    return nullptr;
+}
+
+bool reduces(const StageState &s, const Axis &axis) {
+    const auto &all = s.def.reduction_axes;
+    return std::any_of(all.begin(), all.end(), [&](const Axis &a) { return a.name() == axis.name(); });
+}
+
+// The place where a stage is kept: one iteration of a loop of another.
+class Home {
+public:
+    Home(const ScheduleState &state, const Placement &at)
+        : state_(state), host_(state.stage(at.consumer)), depth_(host_.position(at.loop)), at_(at) {}
+
+    // Why a stage does not read what `first` has computed here, all of it; "" when it does.
+    std::string too_early(const StageState &reader, const StageState &first) const {
+        const StageState *s = &reader;
+        for (;;) {
+            if (!s->finished_by.empty()) s = state_.find(s->finished_by);
+            if (s == &host_) return "";
+            if (s == &first) return "is computed in the loops of " + first.name();
+            const Placement &at = s->computed_at();
+            if (at.kind != Placement::Kind::At) return "is not computed in loop " + at_.loop + " of " + host_.name();
+            const StageState *next = state_.find(at.consumer);
+            if (next == &host_ && host_.has_loop(at.loop) && host_.position(at.loop) == depth_)
+                return turn(*s) > turn(first) ? "" : "is computed before " + first.name();
+            s = next;
+        }
+    }
+
+    // What an axis of a stage that is computed here runs over in one iteration: what these axes of the host do, or where it holds
+    // `whole`, all that there is. Nothing where its reads do not tell.
+    static constexpr const char *whole = "";
+    using Run = std::set<std::string>;
+    std::optional<Run> run_of(const StageState &s, const Axis &axis) const {
+        if (&s == &host_ || s.finished_by == host_.name()) {
+            for (size_t l = 0; l <= depth_; l++) {
+                if (host_.derived_from(host_.order[l], axis.name())) return Run{axis.name()};
+            }
+            return Run{whole};
+        }
+        if (reduces(s, axis)) return Run{whole};
+        size_t d = 0;
+        while (s.def.axes[d].name() != axis.name()) d++;
+        Run all;
+        for (const std::string &name : state_.consumers(s.name())) {
+            const StageState &reader = state_.stage(name);
+            for (const auto &index : reads_of(state_, reader, s)) {
+                const auto run = run_at(reader, index[d], axis);
+                if (!run) return std::nullopt;
+                all.insert(run->begin(), run->end());
+            }
+        }
+        return all.count(whole) ? Run{whole} : all;
+    }
+    // The same of an index, along `axis` of what is read.
+    std::optional<Run> run_at(const StageState &reader, const Expr &index, const Axis &axis) const {
+        const Axis *own = axis_named(reader, index);
+        const auto run = own ? run_of(reader, *own) : std::nullopt;
+        if (run && run->count(whole) && !can_prove(own->extent() == axis.extent())) return std::nullopt;
+        return run;
+    }
+
+private:
+    const ScheduleState &state_;
+    const StageState &host_;
+    size_t depth_;
+    const Placement &at_;
+
+    // Where among the stages what a stage computes is emitted.
+    size_t turn(const StageState &s) const {
+        const StageState *in = s.finished_into.empty() ? &s : state_.find(s.finished_into);
+        return in - state_.stages.data();
+    }
+};
+
+bool pads_tail(const StageState &s) {
+    return std::any_of(s.relations.begin(), s.relations.end(), [](const Relation &r) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        return split && split->tail == Tail::Pad;
+    });
+}
+
+// Why a stage cannot be computed part by part into what is kept around; "" when it can.
+std::string not_by_parts(const ScheduleState &state, const StageState &s) {
+    if (!s.finished_into.empty()) return s.name() + " is not stored: it is finished in " + s.finished_into;
+    if (s.prepacked) return s.name() + " is packed ahead of time";
+    if (s.level == "registers") return s.name() + " is kept in registers, of which every index has to be a number";
+    if (s.buffers > 1) return s.name() + " is kept several times in turn";
+    const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
+    if (s.online || by.online) return s.name() + " is part of online";
+    if (by.tensorize) return "tensorize of " + by.name() + " needs blocks of one size";
+    if (pads_tail(by)) return "a split of " + by.name() + " pads what it stores, over what is computed beside it";
+    return "";
+}
+
+// Why a stage does not read all that there is of another in the iterations of its loops, one after another; "" when it does.
+std::string not_in_turns(const ScheduleState &state, const StageState &s, const StageState &of,
+                         const std::string &loop) {
+    if (!s.finished_into.empty() || !s.finished_by.empty()) return s.name() + " is part of finish_in";
+    if (s.online) return s.name() + " is part of online";
+    if (!scanned_axis(s.def).empty()) return s.name() + " is a scan";
+    if (s.def.kind == Stage::Kind::Padding) return s.name() + " is padding";
+    if (!s.scattered.empty()) return "steps of " + s.name() + " visit single elements";
+    if (s.tensorize) return s.name() + " is tensorized";
+    if (s.buffers > 1) return s.name() + " is kept several times in turn";
+    if (pads_tail(s)) return "a split of " + s.name() + " runs on beyond what there is";
+    for (size_t l = 0; l <= s.position(loop); l++) {
+        const LoopKind kind = s.loop(s.order[l]).kind;
+        if (kind != LoopKind::Serial && kind != LoopKind::Unrolled)
+            return "loop " + s.order[l] + " of " + s.name() + " is " + kind_name(kind) +
+                   ", so its iterations do not compute one after another";
+    }
+    const auto reads = reads_of(state, s, of);
+    if (reads.empty()) return s.name() + " does not read " + of.name();
+    for (const auto &index : reads) {
+        std::set<std::string> axes;
+        for (size_t d = 0; d < index.size(); d++) {
+            const Axis *axis = axis_named(s, index[d]);
+            if (!axis || !axes.insert(axis->name()).second || !equal(index[d], reads[0][d]))
+                return s.name() + " does not read " + of.name() + " at one index, each of which is an axis";
+        }
+    }
+    return "";
+}
+
+void apply_store_at(ScheduleState &state, const Directive &d, size_t index) {
+    StageState &stage = stage_argument(state, d);
+    if (stage.is_copy || stage.def.kind == Stage::Kind::Padding)
+        refuse(state, d, stage.name() + (stage.is_copy ? " is a copy" : " is padding"), nullptr, "",
+               "stages that compute");
+    stage.stored = false;
+    compute_at_primitive().apply(state, d, index);
+    stage.stored = true;
+}
+
+} // namespace
+
+std::string not_inside(const ScheduleState &state, const std::string &name, const std::string &reader,
+                       const std::string &loop) {
+    const StageState &s = state.stage(name);
+    const StageState *r = state.find(reader);
+    if (!r) return "stage " + reader + " is gone";
+    if (!r->has_loop(loop)) return "loop " + loop + " of stage " + reader + " no longer stands";
+    const std::string kept = "loop " + s.placement.loop + " of " + s.placement.consumer;
+    const StageState *host = state.find(s.placement.consumer);
+    if (!host || !host->has_loop(s.placement.loop)) return kept + ", where " + name + " is kept, no longer stands";
+    if (const std::string why = not_by_parts(state, s); !why.empty()) return why;
+    const auto readers = state.consumers(name);
+    if (std::find(readers.begin(), readers.end(), reader) == readers.end()) return reader + " does not read " + name;
+    if (r->computed || r->placement.kind != Placement::Kind::At || r->placement.consumer != s.placement.consumer ||
+        r->placement.loop != s.placement.loop)
+        return reader + " is not computed at " + kept + ", where " + name + " is kept";
+    if (const std::string why = not_in_turns(state, *r, s, loop); !why.empty()) return why;
+    const Home place(state, s.placement);
+    for (const std::string &other : readers) {
+        const StageState &o = state.stage(other);
+        if (&o == r) continue;
+        if (o.online || o.buffers > 1 || waits_for_end(state, o) || o.def.kind == Stage::Kind::Padding)
+            return other + ", which reads " + name + " too, is part of online, kept in turn, or padding";
+        if (const std::string why = place.too_early(o, *r); !why.empty())
+            return other + ", which reads " + name + " too, " + why;
+    }
+    const std::vector<Expr> first = reads_of(state, *r, s)[0];
+    for (size_t d = 0; d < s.def.axes.size(); d++) {
+        const Axis &axis = s.def.axes[d];
+        const auto computed = place.run_at(*r, first[d], axis);
+        const bool all = computed && computed->count(Home::whole);
+        for (const std::string &other : readers) {
+            const StageState &o = state.stage(other);
+            for (const auto &index : reads_of(state, o, s)) {
+                if (&o == r || all) continue;
+                const auto read = place.run_at(o, index[d], axis);
+                if (!computed || !read ||
+                    !std::includes(computed->begin(), computed->end(), read->begin(), read->end()))
+                    return other + " may read more of " + name + " along " + axis.name() + " than " + reader + " does";
+            }
+        }
+    }
+    return "";
+}
+
+const Primitive &store_at_primitive() {
+    static const Primitive record = {
+        "store_at",
+        "stages",
+        "Keeps a stage at a loop of a stage in which all that reads it is computed. Like compute_at, but that may then "
+        "name a loop of the stage that reads it first: each of its iterations computes the part that it reads, while "
+        "it is near, and later readers find what has been kept.",
+        "What compute_at requires; the stage is no copy and no padding. Of the compute_at that follows: the reader is "
+        "computed at the loop where the stage is kept, and before the others; it reads each element that they read, at "
+        "one index made of its axes; its loops so far are serial or unrolled. Neither is part of online or tensorized, "
+        "the stage is not in registers, the reader not part of finish_in.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"consumer", ArgumentKind::Text, "the stage in whose loops it is kept"},
+         {"loop", ArgumentKind::Text, "the loop of the consumer"}},
+        apply_store_at,
+        {"softmax",
+         {{"compute_at", {{"stage", "total"}, {"consumer", "Y"}, {"loop", "i"}}, {}},
+          {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+         {"compute_at", {{"stage", "e"}, {"consumer", "total"}, {"loop", "j"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko
