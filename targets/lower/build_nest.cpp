@@ -233,14 +233,17 @@ void NestBuilder::check_whole(const StageState &p, const Region &kept, const Fra
     const StageState &reader = state_.stage(p.computed->consumer);
     const std::optional<Region> rows = needed(reader, f, depth + 1);
     if (!rows) throw Unsupported("stage " + p.name() + " is computed in " + reader.name() + ", which is not needed");
-    const Frame loops(reader, clipped(reader, *rows), "");
-    const std::optional<Region> all = needed(p, loops, 0), whole = whole_region(p.def);
-    for (size_t d = 0; all && d < kept.min.size(); d++) {
-        const Expr end = min(kept.end(d), whole->end(d));
-        if (!proves(all->min[d] <= max(kept.min[d], 0) && all->end(d) >= end, bounds_))
-            throw Unsupported(
-                "stage " + p.name() + " is computed in " + reader.name() +
-                ", of which it is not proved that it reads all that others do; compute it where store_at keeps it");
+    const auto read = [&](const Region &region) { return *needed(p, Frame(reader, region, ""), 0); };
+    const Region now = read(clipped(reader, *rows)), unclipped = read(*rows), ever = read(whole_region(reader.def)),
+                 whole = whole_region(p.def);
+    for (size_t d = 0; d < kept.min.size(); d++) {
+        const bool ends =
+            proves(now.end(d) >= min(kept.end(d), whole.end(d)), bounds_) || // else both are clipped alike
+            (proves(unclipped.end(d) >= kept.end(d), bounds_) && proves(ever.end(d) >= whole.end(d), bounds_));
+        if (!ends || !proves(now.min[d] <= max(kept.min[d], 0), bounds_))
+            throw Unsupported("stage " + p.name() + " is computed in " + reader.name() +
+                              ", of which it is not proved that it reads all that others do; compute it where store_at "
+                              "keeps it");
     }
 }
 

@@ -1,6 +1,7 @@
 // Stages that are kept at one loop and computed in the loops of the first reader there (store_at): what they give where extents do not
 // divide, and what is refused.
 #include "machine/machine.h"
+#include "support/random.h"
 #include "tests/unit/check_runs.h"
 
 using namespace kumiko;
@@ -21,6 +22,41 @@ Schedule kept(const Op &op) {
     s.stage("S").compute_at("Y", "i");
     s.stage("T").store_at("Y", "i");
     return s;
+}
+
+// The shape of attention: P and E are read by a reduction first, and then by others.
+Op chain(const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N), d("d", 5);
+    Tensor X = input("X", i32, {i, d}), Z = input("Z", i32, {d, j});
+    Tensor P = compute("P", {j, i}, sum(X(i, d) * Z(d, j), d));
+    Tensor top = compute("top", {i}, maximum(P(j, i), j));
+    Tensor H = compute("H", {i}, top(i) - 1);
+    Tensor E = compute("E", {j, i}, P(j, i) - H(i));
+    Tensor S = compute("S", {i}, sum(E(j, i), j));
+    Tensor R = compute("R", {i}, sum(E(j, i) * Z(0, j), j));
+    return Op("chain", {X, Z}, {compute("Y", {i}, R(i) + S(i))});
+}
+
+// Loops of a stage in some order, in blocks and vectors.
+void shape_loops(StageHandle stage, Random &random) {
+    const std::vector<Tail> tails = {Tail::Auto, Tail::Guard, Tail::Shift};
+    for (int64_t n = random.between(0, 3); n > 0; n--) {
+        try {
+            std::vector<LoopName> order(stage.state().order.begin(), stage.state().order.end());
+            const LoopName loop = random.pick(order);
+            if (random.chance(0.4)) {
+                stage.split(loop, random.between(2, 9), {"", "", random.pick(tails)});
+            } else if (random.chance(0.5)) {
+                random.shuffle(order);
+                stage.reorder(order);
+            } else if (random.chance(0.5)) {
+                stage.unroll(loop);
+            } else {
+                stage.vectorize(order.back(), random.chance(0.5) ? 4 : 8);
+            }
+        } catch (const UserError &) {
+        }
+    }
 }
 
 } // namespace
@@ -67,15 +103,7 @@ TEST_CASE("blocks of rows, and sizes that are not known") {
 }
 
 TEST_CASE("chains: what is kept reads what is computed in the same loop, and a maximum before") {
-    Axis i("i", 21), j("j", 13), d("d", 5);
-    Tensor X = input("X", i32, {i, d}), Z = input("Z", i32, {d, j});
-    Tensor P = compute("P", {j, i}, sum(X(i, d) * Z(d, j), d));
-    Tensor top = compute("top", {i}, maximum(P(j, i), j));
-    Tensor H = compute("H", {i}, top(i) - 1);
-    Tensor E = compute("E", {j, i}, P(j, i) - H(i));
-    Tensor S = compute("S", {i}, sum(E(j, i), j));
-    Tensor R = compute("R", {i}, sum(E(j, i) * Z(0, j), j));
-    Schedule s(Op("chain", {X, Z}, {compute("Y", {i}, R(i) + S(i))}));
+    Schedule s(chain(21, 13));
     s.stage("R").finish_in("Y");
     auto [io, ii] = s.stage("R").split("i", 8);
     for (const char *stage : {"S", "E", "H", "top", "P"}) s.stage(stage).compute_at("R", io);
@@ -99,6 +127,33 @@ TEST_CASE("chains: what is kept reads what is computed in the same loop, and a m
         s.place_in("P", "L1", "E", "j");
         check_runs(s);
     }
+}
+
+TEST_CASE("random loops around what is kept, inside, and between") {
+    Random random(11);
+    int computed = 0;
+    for (int n = 0; n < 60; n++) {
+        const int rows = random.between(1, 40), columns = random.between(1, 40);
+        const bool symbolic = random.chance(0.2);
+        Schedule s(symbolic ? chain(Size("M"), Size("N")) : chain(rows, columns));
+        s.stage("R").finish_in("Y");
+        const LoopName at = s.stage("R").split("i", random.between(1, 12)).first;
+        for (const char *stage : {"S", "E", "H", "top", "P"}) s.stage(stage).compute_at("R", at);
+        for (const char *stage : {"R", "S", "E", "top", "P"}) {
+            if (s.stage(stage).state().has_loop(at) || stage != std::string("R")) shape_loops(s.stage(stage), random);
+        }
+        for (const auto &[kept, reader] : {std::pair{"P", "top"}, {"E", "S"}}) {
+            try {
+                s.stage(kept).store_at("R", at).compute_at(reader, random.pick(s.stage(reader).state().order));
+            } catch (const UserError &) { // a loop in vectors
+            }
+            computed += s.stage(kept).state().computed.has_value();
+            shape_loops(s.stage(kept), random);
+            shape_loops(s.stage(reader), random);
+        }
+        check_runs(s, symbolic ? Sizes{{"M", rows}, {"N", columns}} : Sizes{});
+    }
+    CHECK(computed > 60); // of 120
 }
 
 TEST_CASE("what store_at keeps and a loop cannot compute") {
