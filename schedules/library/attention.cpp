@@ -154,6 +154,28 @@ std::optional<Followers> followers_of(const Schedule &s, const AttentionRoles &r
     return f;
 }
 
+// The stage along queries and keys whose every element a reduction folds before others read it, each at its own axes; "" where there is
+// none.
+std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded) {
+    std::string first;
+    std::set<std::string> elsewhere;
+    for (const Stage &s : op.stages()) {
+        for (const Expr &e : s.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                const Stage *from = op.find_stage(read->name);
+                if (!from || !has_axis(*from, r.j) || elsewhere.count(read->name)) continue;
+                if (&s == &folded && first.empty()) first = read->name;
+                for (size_t d = 0; d < read->args.size(); d++) {
+                    const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                    if (!v || v->name != from->axes[d].name()) elsewhere.insert(read->name);
+                }
+                if (first.empty() && &s != r.mixed) elsewhere.insert(read->name); // before
+            }
+        }
+    }
+    return elsewhere.count(first) ? "" : first;
+}
+
 // Scores and what is made of them, with queries side by side in memory and in vectors.
 // `task`: the loop of the mix at which they, or blocks of them, are computed.
 void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, const AttentionParameters &p,
@@ -167,6 +189,8 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     const int64_t bytes = p.rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
     const Machine &machine = s.machine();
     const char *level = 2 * bytes <= cache_bytes(machine, "L1", 0) ? "L1" : "L2";
+    const bool online = s.state().find(r.mixed->name)->online.has_value();
+    std::optional<StageHandle> queries;
     if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries side by side too
         StageHandle Q = s.place_in(r.queries, level, S.name(), block);
         std::vector<std::string> order;
@@ -178,12 +202,13 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
         auto [d_outer, d] = Q.split(r.d, lanes);
         auto [i_outer, i] = Q.split(r.i, lanes);
         Q.reorder(after(r.outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
-        if (s.state().find(r.mixed->name)->online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
+        if (online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
+        queries = Q;
     }
-    const auto sum_rows = [&](StageHandle T) {
+    const auto sum_rows = [&](StageHandle T, int64_t vectors = 2) {
         const std::vector<std::string> loops =
             T.state().order; // a block's own index stands before the one that reduces
-        auto [io, ii] = T.split(r.i, std::min<int64_t>(2 * lanes, p.rows));
+        auto [io, ii] = T.split(r.i, std::min<int64_t>(vectors * lanes, p.rows));
         std::vector<LoopName> order;
         for (const std::string &l : loops) order.push_back(l == r.i ? LoopName(io) : LoopName(l));
         order.push_back(ii);
@@ -198,7 +223,18 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
             T.reorder(order).vectorize(r.i, lanes);
             sum_rows(s.stage(stage.name + ".block"));
         } else if (stage.is_reduction()) {
-            sum_rows(T);
+            const std::string made = online ? "" : made_for(s.op(), r, stage);
+            const bool top = p.top_on_the_way && made == r.score->name,
+                       sum = p.sum_on_the_way && !made.empty() && made != r.score->name;
+            sum_rows(T, top ? p.vectors : sum ? vectors_of_functions : 2);
+            LoopName keys = r.j;
+            if (top) {
+                auto [jo, ji] = T.split(r.j, p.keys);
+                T.unroll(ji);
+                keys = jo;
+                if (queries) queries->compute_at(r.mixed->name, task);
+            }
+            if (top || sum) s.stage(made).store_at(r.mixed->name, task).compute_at(T.name(), keys);
         } else {
             const bool functions = calls_functions(stage) && find_axis(stage, r.j);
             T.vectorize(r.i, std::min<int64_t>(functions ? vectors_of_functions * lanes : lanes, p.rows));
@@ -252,6 +288,7 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
         many && followers_of(Schedule(op, machine), r) &&
         (2 * least > cache_bytes(machine, "L2", 512 << 10) || (leaves_out(op) && keys.value_or(1024) > p.depth));
     p.online = Flag(online);
+    if (many) p.sum_on_the_way = Flag(true), p.top_on_the_way = Flag(true);
     return p;
 }
 

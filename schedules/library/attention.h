@@ -15,7 +15,9 @@ struct AttentionParameters {
                              (Tile, vectors),                           // vectors of scores or values beside them
                              (Tile, depth),                             // keys whose values wait in the first cache
                              (Flag, online),                            // scores of so many keys at a time, in one pass
-                             (Flag, parallel));                         // spread tasks over cores
+                             (Flag, sum_on_the_way), // exponentials are summed while they are in registers
+                             (Flag, top_on_the_way), // the greatest score is taken of each tile of scores
+                             (Flag, parallel));      // spread tasks over cores
 };
 
 bool is_attention(const Op &op);
