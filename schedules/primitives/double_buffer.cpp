@@ -12,7 +12,7 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage) {
     if (stage.level == "registers")
         return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
     for (const Expr &e : stage.def.expressions()) {
-        for (const std::string &t : tensors_read(e)) {
+        for (const std::string &t : tensors_read(with_inlined(state, e))) {
             const StageState *p = state.producer(t);
             if (!p || p->placement.kind != Placement::Kind::At) continue;
             if (p->placement.consumer == host.name() && p->placement.loop == loop) {

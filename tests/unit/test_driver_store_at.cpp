@@ -204,6 +204,17 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
     CHECK(says(told(of(T(i, k), {k}, T(5 - i, j)), at_k), "Y may read more of T along i than S does"));
     CHECK(told(of(T(i, k), {k}, T(i, 7 - j)), at_k) == "no error"); // of all that there is
 
+    // What is filled an iteration ahead reads nothing that is computed in the same loop, nor does what is inlined into it.
+    Schedule ahead(chain(6, 7));
+    ahead.stage("H").inline_into();
+    for (const char *stage : {"E", "top", "P"}) ahead.stage(stage).compute_root();
+    ahead.stage("R").compute_at("Y", "i");
+    ahead.stage("S").compute_at("Y", "i");
+    ahead.stage("E").store_at("Y", "i");
+    ahead.stage("top").store_at("Y", "i");
+    CHECK(
+        says(refusal([&] { ahead.stage("E").double_buffer(); }), "it reads top, which is computed in the same loop i"));
+
     // Readers before, and in the loops of the first.
     Tensor A = compute("A", {i}, sum(T(i, k), k)), S = compute("S", {i}, sum(T(i, k) * A(i), k));
     const Op two("two", {X}, {compute("Y", {i, j}, T(i, j) + S(i))});
