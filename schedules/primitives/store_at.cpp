@@ -234,9 +234,8 @@ const Primitive &store_at_primitive() {
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},
         apply_store_at,
         {"softmax",
-         {{"compute_at", {{"stage", "total"}, {"consumer", "Y"}, {"loop", "i"}}, {}},
-          {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
-         {"compute_at", {{"stage", "e"}, {"consumer", "total"}, {"loop", "j"}}, {}}},
+         {{"compute_at", {{"stage", "total"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+         {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
     };
     return record;
 }
