@@ -2,6 +2,7 @@
 
 #include "bench/crew.h"
 #include "support/error.h"
+#include "support/memory.h"
 #include "support/names.h"
 
 #include <algorithm>
@@ -120,8 +121,7 @@ CountedWork fma_peak(int threads, const std::string &vectors) {
 CountedWork copy_bandwidth(int threads, size_t bytes) {
     bytes = std::max<size_t>(bytes, static_cast<size_t>(threads) * 4096) / 4096 * 4096;
     auto allocate = [&] {
-        std::shared_ptr<char> p(static_cast<char *>(std::aligned_alloc(4096, bytes)), std::free);
-        if (!p) throw UserError("there is not enough memory to measure copying");
+        std::shared_ptr<char> p(static_cast<char *>(allocate_bytes(bytes)), std::free);
         std::memset(p.get(), 1, bytes);
         return p;
     };

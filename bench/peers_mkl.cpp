@@ -1,5 +1,6 @@
 // MKL through its single library. Threads are libgomp's, which oneDNN has too, so that a program holds one kind.
 #include "bench/peers_blas.h"
+#include "support/memory.h"
 
 #include <cstdlib>
 #include <map>
@@ -114,8 +115,7 @@ private:
         if (!size_of || !pack || !compute) return {};
         const int m = static_cast<int>(s.m), n = static_cast<int>(s.n), k = static_cast<int>(s.k);
         const int lda = s.transpose_a ? m : k, ldb = s.transpose_b ? k : n;
-        const size_t bytes = (size_of(b_matrix, m, n, k) + 63) / 64 * 64;
-        std::shared_ptr<T> area(static_cast<T *>(std::aligned_alloc(64, bytes)), std::free);
+        std::shared_ptr<T> area(static_cast<T *>(allocate_bytes(size_of(b_matrix, m, n, k))), std::free);
         use_threads(options.threads); // the layout may depend on it
         pack(cblas_row_major, b_matrix, turned(s.transpose_b), m, n, k, T(1), static_cast<const T *>(b), ldb,
              area.get());

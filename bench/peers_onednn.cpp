@@ -2,6 +2,7 @@
 #include "bench/peers_onednn.h"
 
 #include "bench/peers_onednn_functions.h"
+#include "support/memory.h"
 
 extern "C" void omp_set_num_threads(int); // libgomp's; its header would need the compiler's OpenMP switch
 
@@ -49,9 +50,15 @@ std::string OneDnn::version() const {
 
 void OneDnn::plan_for(int threads) { omp_set_num_threads(threads); }
 
+memory OneDnn::made(const memory::desc &desc) {
+    memory m(desc, engine_);
+    ask_for_large_pages(m.get_data_handle(), desc.get_size());
+    return m;
+}
+
 memory OneDnn::reordered(memory from, const memory::desc &wanted) {
     if (from.get_desc() == wanted) return from;
-    memory to(wanted, engine_);
+    memory to = made(wanted);
     dnnl::reorder(from, to).execute(stream_, from, to);
     stream_.wait();
     return to;
@@ -129,7 +136,7 @@ Peer::Result OneDnn::conv2d(const ConvCase &s, const void *src, const void *weig
             own ? any_layout(dst_plain) : dst_plain, {s.stride, s.stride}, {s.dilation - 1, s.dilation - 1},
             {s.pad, s.pad}, {s.pad, s.pad}, after(s.epilogue, dst_plain, arguments));
         memory result = wrap(dst_plain, dst);
-        memory target = pd.dst_desc() == dst_plain ? result : memory(pd.dst_desc(), engine_);
+        memory target = pd.dst_desc() == dst_plain ? result : made(pd.dst_desc());
         arguments[DNNL_ARG_SRC] = reordered(wrap(src_plain, src), pd.src_desc());
         arguments[DNNL_ARG_WEIGHTS] = reordered(wrap(weights_plain, weights), pd.weights_desc());
         arguments[DNNL_ARG_DST] = target;

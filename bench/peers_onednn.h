@@ -58,6 +58,7 @@ private:
     dnnl::memory wrap(const dnnl::memory::desc &desc, const void *data) const {
         return dnnl::memory(desc, engine_, const_cast<void *>(data));
     }
+    dnnl::memory made(const dnnl::memory::desc &desc);
     dnnl::memory reordered(dnnl::memory from, const dnnl::memory::desc &wanted);
     // The epilogue's residual and function; their arguments join `arguments`. Throws dnnl::error for a function that it has
     // not.

@@ -1,9 +1,11 @@
 // XNNPACK as a peer, in a module of its own. Its images are NHWC, so convolutions are among those in layouts of its own.
 #include "bench/peers.h"
+#include "support/memory.h"
 
 #include <pthreadpool.h>
 #include <xnnpack.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -15,11 +17,16 @@ namespace {
 constexpr float lowest = -std::numeric_limits<float>::infinity(), highest = std::numeric_limits<float>::infinity();
 
 // Floats with room behind, which it may read.
-using Area = std::shared_ptr<std::vector<float>>;
-Area area(size_t count) { return std::make_shared<std::vector<float>>(count + XNN_EXTRA_BYTES / sizeof(float)); }
+using Area = std::shared_ptr<float[]>;
+Area area(size_t count) {
+    const size_t bytes = count * sizeof(float) + XNN_EXTRA_BYTES;
+    Area a(static_cast<float *>(allocate_bytes(bytes)), std::free);
+    std::memset(a.get(), 0, bytes);
+    return a;
+}
 Area copy_of(const float *from, size_t count) {
     Area a = area(count);
-    std::memcpy(a->data(), from, count * sizeof(float));
+    std::memcpy(a.get(), from, count * sizeof(float));
     return a;
 }
 
@@ -45,7 +52,7 @@ public:
             return {};
         const Area from = copy_of(static_cast<const float *>(a), m * k);
         const auto failed =
-            xnn_setup_fully_connected_nc_f32(op, m, from->data(), static_cast<float *>(c), pool_of(options));
+            xnn_setup_fully_connected_nc_f32(op, m, from.get(), static_cast<float *>(c), pool_of(options));
         return kernel(op, failed, from, options, "weights packed before");
     }
 
@@ -59,26 +66,26 @@ public:
         const Area from = area(size(s.n * s.c * s.h * s.w)),
                    filters = area(size(s.filters * s.c / s.groups * s.r * s.s)),
                    to = area(size(s.n * s.filters * s.out_h() * s.out_w()));
-        turn(static_cast<const float *>(src), from->data(), s.n, s.c, s.h * s.w);
+        turn(static_cast<const float *>(src), from.get(), s.n, s.c, s.h * s.w);
         // [F,C,R,S] to [F,R,S,C]; of depthwise ones [C,1,R,S] to [R,S,C].
         if (depthwise)
-            turn(static_cast<const float *>(weights), filters->data(), 1, s.c, s.r * s.s);
+            turn(static_cast<const float *>(weights), filters.get(), 1, s.c, s.r * s.s);
         else
-            turn(static_cast<const float *>(weights), filters->data(), s.filters, s.c, s.r * s.s);
+            turn(static_cast<const float *>(weights), filters.get(), s.filters, s.c, s.r * s.s);
         const auto u = [](int64_t x) { return static_cast<uint32_t>(x); };
         xnn_operator_t op = nullptr;
         if (xnn_create_convolution2d_nhwc_f32(
                 u(s.pad), u(s.pad), u(s.pad), u(s.pad), u(s.r), u(s.s), u(s.stride), u(s.stride), u(s.dilation),
                 u(s.dilation), u(s.groups), size(s.c / s.groups), size(s.filters / s.groups), size(s.c),
-                size(s.filters), filters->data(), s.epilogue.bias, low, high,
+                size(s.filters), filters.get(), s.epilogue.bias, low, high,
                 depthwise ? XNN_FLAG_DEPTHWISE_CONVOLUTION : 0, &op) != xnn_status_success)
             return {};
-        const auto failed = xnn_setup_convolution2d_nhwc_f32(op, size(s.n), size(s.h), size(s.w), from->data(),
-                                                             to->data(), pool_of(options));
+        const auto failed = xnn_setup_convolution2d_nhwc_f32(op, size(s.n), size(s.h), size(s.w), from.get(), to.get(),
+                                                             pool_of(options));
         Result result = kernel(op, failed, from, options, "NHWC");
         if (result)
             result->collect = [to, dst, s] {
-                turn(to->data(), static_cast<float *>(dst), s.n, s.out_h() * s.out_w(), s.filters);
+                turn(to.get(), static_cast<float *>(dst), s.n, s.out_h() * s.out_w(), s.filters);
             };
         return result;
     }
@@ -90,7 +97,7 @@ public:
         const size_t columns = size(s.columns);
         if (xnn_create_softmax_nc_f32(columns, columns, columns, 0, &op) != xnn_status_success) return {};
         const Area from = copy_of(src, size(s.rows) * columns);
-        const auto failed = xnn_setup_softmax_nc_f32(op, size(s.rows), from->data(), dst, pool_of(options));
+        const auto failed = xnn_setup_softmax_nc_f32(op, size(s.rows), from.get(), dst, pool_of(options));
         return kernel(op, failed, from, options);
     }
 
@@ -109,7 +116,7 @@ public:
                 return {};
             failed =
                 (s.channels_last ? xnn_setup_global_average_pooling_nwc_f32 : xnn_setup_global_average_pooling_ncw_f32)(
-                    op, size(s.n), pixels, from->data(), dst, pool_of(options));
+                    op, size(s.n), pixels, from.get(), dst, pool_of(options));
             return kernel(op, failed, from, options);
         }
         // Means do not count the zeros around.
@@ -121,7 +128,7 @@ public:
                                                          c, lowest, highest, 0, &op)) != xnn_status_success)
             return {};
         failed = (greatest ? xnn_setup_max_pooling2d_nhwc_f32 : xnn_setup_average_pooling2d_nhwc_f32)(
-            op, size(s.n), size(s.h), size(s.w), from->data(), dst, pool_of(options));
+            op, size(s.n), size(s.h), size(s.w), from.get(), dst, pool_of(options));
         return kernel(op, failed, from, options);
     }
 
@@ -136,7 +143,7 @@ public:
         const Area from = copy_of(src, size(s.n * s.c * s.h * s.w));
         const auto failed =
             (s.channels_last ? xnn_setup_resize_bilinear2d_nhwc_f32 : xnn_setup_resize_bilinear2d_nchw_f32)(
-                op, size(s.n), size(s.h), size(s.w), size(s.out_h), size(s.out_w), from->data(), dst, pool_of(options));
+                op, size(s.n), size(s.h), size(s.w), size(s.out_h), size(s.out_w), from.get(), dst, pool_of(options));
         return kernel(op, failed, from, options);
     }
 
@@ -149,7 +156,7 @@ public:
         for (size_t n : shape) count *= n;
         const Area from = copy_of(src, count);
         const auto failed = xnn_setup_constant_pad_nd_x32(op, shape.size(), shape.data(), before.data(), after.data(),
-                                                          from->data(), dst, pool_of(options));
+                                                          from.get(), dst, pool_of(options));
         return kernel(op, failed, from, options);
     }
 
@@ -168,17 +175,17 @@ public:
             if (failed != xnn_status_success) return {};
             failed =
                 is_signed
-                    ? xnn_setup_convert_nc_f32_qs8(op, 1, from->data(), static_cast<int8_t *>(dst), pool_of(options))
-                    : xnn_setup_convert_nc_f32_qu8(op, 1, from->data(), static_cast<uint8_t *>(dst), pool_of(options));
+                    ? xnn_setup_convert_nc_f32_qs8(op, 1, from.get(), static_cast<int8_t *>(dst), pool_of(options))
+                    : xnn_setup_convert_nc_f32_qu8(op, 1, from.get(), static_cast<uint8_t *>(dst), pool_of(options));
         } else if (s.to == Dtype::F32 && (s.from == Dtype::U8 || is_signed)) {
             from = area(n / sizeof(float) + 1);
-            std::memcpy(from->data(), src, n);
+            std::memcpy(from.get(), src, n);
             failed = is_signed ? xnn_create_convert_nc_qs8_f32(n, n, n, s.scale, s8, 0, &op)
                                : xnn_create_convert_nc_qu8_f32(n, n, n, s.scale, u8, 0, &op);
             if (failed != xnn_status_success) return {};
-            failed = is_signed ? xnn_setup_convert_nc_qs8_f32(op, 1, reinterpret_cast<const int8_t *>(from->data()),
+            failed = is_signed ? xnn_setup_convert_nc_qs8_f32(op, 1, reinterpret_cast<const int8_t *>(from.get()),
                                                               static_cast<float *>(dst), pool_of(options))
-                               : xnn_setup_convert_nc_qu8_f32(op, 1, reinterpret_cast<const uint8_t *>(from->data()),
+                               : xnn_setup_convert_nc_qu8_f32(op, 1, reinterpret_cast<const uint8_t *>(from.get()),
                                                               static_cast<float *>(dst), pool_of(options));
         } else {
             return {};

@@ -146,12 +146,6 @@ std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents
     return shape;
 }
 
-void *allocate_bytes(size_t bytes) {
-    void *memory = std::malloc(bytes);
-    if (!memory) throw std::bad_alloc();
-    return memory;
-}
-
 void no_memory(Type type, const std::vector<int64_t> &extents) {
     throw UserError("there is no memory for a buffer of " + type_name(type) + " with extents " + list_text(extents));
 }

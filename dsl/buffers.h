@@ -6,6 +6,7 @@
 #include "dsl/halide.h"
 #include "dsl/op.h"
 #include "support/error.h"
+#include "support/memory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -28,8 +29,6 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents);
 std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides);
 // "f32[2, 3] with strides [4, 1]"
 std::string describe(const halide_buffer_t *buffer);
-// Memory from the system; throws std::bad_alloc, never null, which Halide would write to.
-void *allocate_bytes(size_t bytes);
 [[noreturn]] void no_memory(Type type, const std::vector<int64_t> &extents); // a UserError
 // Throws that error where the elements span more bytes than a pointer can.
 void check_memory(Type type, const std::vector<int64_t> &extents, const halide_buffer_t *shape);
@@ -167,7 +166,7 @@ private:
     static void reserve(Base &b, Type type, const std::vector<int64_t> &extents) {
         check_memory(type, extents, b.raw_buffer());
         try {
-            b.allocate(allocate_bytes, std::free);
+            b.allocate(allocate_bytes, std::free); // Halide would write to null
         } catch (const std::bad_alloc &) {
             no_memory(type, extents);
         }
