@@ -129,13 +129,14 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     }
 
     // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits
-    // to it cost more than reading the panel from the second cache.
-    const int64_t columns = vectors * lanes;
-    const bool tall = M >= 768 && K >= 1024;
-    const int64_t panel =
-        cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1) / (columns * product.b.bytes());
+    // to it cost more than reading the panel from the second cache: of wide tiles, a quarter of that.
+    const int64_t columns = vectors * lanes, l2 = cache_bytes(machine, "L2", 512 << 10);
+    const bool tall = M >= 768 && K >= 1024, deep = wide && M >= 384 && M * N * type.bytes() >= 2 * l2;
+    const int64_t panel = (deep ? l2 / 4 : cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1)) /
+                          (columns * product.b.bytes());
     const int64_t depth = std::max<int64_t>(
-        1, std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, 512), lanes * product.group)));
+        1,
+        std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, deep ? 1024 : 512), lanes * product.group)));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
     depths.push_back(depth);
     std::sort(depths.begin(), depths.end());
@@ -146,8 +147,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     // its panels room.
     const bool third =
         machine.find_level("L3") && depth * (r.N ? N : 0) * product.b.bytes() <= cache_bytes(machine, "L3", 0);
-    const bool large = M >= 384 && N >= 256 && K > depth && third;
-    const int64_t second = cache_bytes(machine, "L2", 512 << 10) / (large ? 4 : 2) / (depth * product.a.bytes());
+    const bool large = M >= 384 && N >= 256 && (K > depth || (deep && K > 256)) && third;
+    const int64_t second = l2 / (large && !deep ? 4 : 2) / (depth * product.a.bytes());
     const int64_t row = contiguous_in(r.b, r.j) && N >= 8 * columns ? N * op.find_input(r.b.tensor)->type.bytes() : 0;
     const bool in_time = wide && machine.fmas_per_cycle == 1;
     const int64_t readers = readers_without_copy(row, in_time && contiguous_in(r.b, r.j));
@@ -155,13 +156,13 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const int64_t threads = threads_of(machine);
     std::vector<int64_t> blocks = block_choices(r.M, p.rows);
     // A packed block has to fit, its last tile counted whole.
-    const int64_t fits = cache_bytes(machine, "L2", 512 << 10) / (depth * product.a.bytes());
+    const int64_t fits = l2 / (depth * product.a.bytes());
     while (blocks.size() > 1 && (blocks.back() + p.rows - 1) / p.rows * p.rows > fits) blocks.pop_back();
     if (blocks.back() > fits) blocks = {std::max<int64_t>(p.rows, fits / p.rows * p.rows)};
     int64_t wish = std::clamp<int64_t>(second, p.rows, 1024);
     // Where blocks of rows stand outermost, or all of the reduction is one block, their results stay in the second cache while they are
     // summed and stored, unless these were so few rows that B is read too often.
-    const int64_t stay = cache_bytes(machine, "L2", 512 << 10) / 2 / (std::max<int64_t>(N, 1) * type.bytes());
+    const int64_t stay = l2 / 2 / (std::max<int64_t>(N, 1) * type.bytes());
     if (wide && (!blocked || K <= depth) && stay >= 16 * p.rows) wish = std::min(wish, stay);
     const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
     const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
