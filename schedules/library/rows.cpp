@@ -93,6 +93,42 @@ bool keeps_to_rows(const Op &op, const RowsRoles &r) {
     return true;
 }
 
+// Whether the elements of a row lie in pieces, each beside those of its neighbours along the last axis of a row's place.
+bool lies_in_pieces(const Op &op, const RowsRoles &r) {
+    const Stage &s = *r.output;
+    if (op.stages().size() > 1 || s.reduction_axes.size() < 2) return false;
+    for (const Expr &e : s.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            bool outer = false; // an axis of the reduction stands before
+            for (size_t d = 0; d + 1 < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                if (v && v->name == r.leading.back()) return outer;
+                outer = outer || (v && find_axis(s, v->name) && !is_leading(r, *find_axis(s, v->name)));
+            }
+        }
+    }
+    return false;
+}
+
+// Of all rows of a block the same piece, and then the next: pieces that lie far apart are read at half of the speed.
+void reduce_pieces(Schedule &s, const RowsRoles &r, int lanes, int64_t accumulators, const LoopName &block) {
+    reduce_row(s, r.output->name, lanes, accumulators, block.name);
+    const std::string partial = r.output->name + ".rf", rows = r.leading.back();
+    const StageState *p = s.state().find(partial);
+    if (!p) return;
+    std::vector<LoopName> order, inside; // from the reduction's last axis
+    for (size_t n = p->order.size(); n-- > 0;) {
+        const std::string &loop = p->order[n];
+        if (inside.empty() || !p->loop(inside.front().name).reduction)
+            inside.insert(inside.begin(), loop);
+        else if (loop != rows)
+            order.insert(order.begin(), loop);
+    }
+    order.push_back(rows);
+    order.insert(order.end(), inside.begin(), inside.end());
+    s.stage(partial).reorder(order);
+}
+
 // 0 where an extent is not known.
 int64_t known_bytes(Type t, const std::vector<Axis> &axes) {
     int64_t bytes = t.bytes();
@@ -100,24 +136,33 @@ int64_t known_bytes(Type t, const std::vector<Axis> &axes) {
     return bytes;
 }
 
-// While functions of a row's elements are computed, memory is idle: what they read of the next row is fetched.
+// Memory is idle while functions of a row's elements are computed, or else while the last stage before the output reads a row again: what
+// it reads of the next row is fetched.
 void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row) {
-    std::vector<std::string> stages;
+    const auto reads = [&](const StageState &stage, const Input &in) {
+        const auto readers = s.state().consumers(in.name);
+        return std::find(readers.begin(), readers.end(), stage.name()) != readers.end();
+    };
+    std::vector<std::string> with_functions, again;
     for (const StageState &stage : s.state().stages) {
-        if (stage.name() != output && calls_functions(stage.def)) stages.push_back(stage.name());
+        if (stage.name() == output) continue;
+        if (calls_functions(stage.def)) with_functions.push_back(stage.name());
+        const auto &inputs = s.op().inputs();
+        if (std::any_of(inputs.begin(), inputs.end(), [&](const Input &in) { return reads(stage, in); }))
+            again.push_back(stage.name());
     }
-    for (const std::string &name : stages) {
+    if (!again.empty()) again.erase(again.begin(), again.size() > 1 ? again.end() - 1 : again.end());
+    for (const std::string &name : with_functions.empty() ? again : with_functions) {
         StageHandle S = s.stage(name);
         const StageState &state = S.state();
-        const auto vectors = std::find_if(state.order.begin(), state.order.end(), [&](const std::string &l) {
-            return state.loop(l).kind == LoopKind::Vectorized;
-        });
-        if (vectors == state.order.end() || vectors == state.order.begin()) continue;
+        auto vectors = std::find_if(state.order.begin(), state.order.end(),
+                                    [&](const std::string &l) { return state.loop(l).kind == LoopKind::Vectorized; });
+        if (vectors == state.order.end()) continue;
+        while (vectors != state.order.begin() && state.loop(*(vectors - 1)).kind == LoopKind::Unrolled) vectors--;
+        if (vectors == state.order.begin()) continue;
         const LoopName around = *(vectors - 1);
         for (const Input &in : s.op().inputs()) {
-            const auto readers = s.state().consumers(in.name);
-            if (std::find(readers.begin(), readers.end(), name) != readers.end())
-                S.prefetch(in.name, around, 1, output, row);
+            if (reads(state, in)) S.prefetch(in.name, around, 1, output, row);
         }
     }
 }
@@ -161,16 +206,26 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     const int lanes = vector_lanes(machine, r.output->type);
 
     // The outermost loops: all places of rows as one loop, in tasks.
+    const bool pieces = lies_in_pieces(op, r);
     std::vector<std::string> order = r.leading;
     for (const std::string &l : Y.state().order) {
         if (std::find(r.leading.begin(), r.leading.end(), l) == r.leading.end()) order.push_back(l);
     }
     if (order != Y.state().order) Y.reorder({order.begin(), order.end()});
-    LoopName place = r.leading[0];
-    for (size_t d = 1; d < r.leading.size(); d++)
-        place = Y.fuse(place, r.leading[d], d + 1 == r.leading.size() ? "row" : "");
+    LoopName last = r.leading.back();
+    if (pieces) {
+        const auto most = constant_extent(*find_axis(*r.output, r.leading.back()));
+        last = Y.split(last, std::clamp<int64_t>(most.value_or(p.rows), 1, p.rows)).first;
+    }
+    LoopName place = r.leading.size() > 1 ? LoopName(r.leading[0]) : last;
+    for (size_t d = 1; d < r.leading.size(); d++) {
+        const bool end = d + 1 == r.leading.size();
+        place = Y.fuse(place, end ? last : LoopName(r.leading[d]), end ? "row" : "");
+    }
     LoopName at = place;
-    if (p.parallel) {
+    if (pieces) {
+        if (p.parallel) Y.parallel(place);
+    } else if (p.parallel) {
         auto [o, i] = Y.split(place, p.rows);
         Y.parallel(o);
         at = i;
@@ -182,7 +237,9 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
         }
     }
     for (const Stage &stage : op.stages()) {
-        if (stage.is_reduction()) {
+        if (pieces) {
+            reduce_pieces(s, r, lanes, p.accumulators, at);
+        } else if (stage.is_reduction()) {
             reduce_row(s, stage.name, lanes, p.accumulators);
         } else if (stage.axes.size() > r.leading.size()) {
             StageHandle S = s.stage(stage.name);

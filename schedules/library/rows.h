@@ -9,7 +9,7 @@ namespace kumiko::library {
 struct RowsParameters {
     BOOST_HANA_DEFINE_STRUCT(RowsParameters, (Tile, accumulators), // vectors of partial results of a reduction
                              (Tile, unroll),                       // vectors per iteration of an elementwise stage
-                             (Tile, rows),                         // rows in one task
+                             (Tile, rows),      // rows in one task, of which pieces are read together
                              (Flag, prefetch),  // fetch the next row while functions of this one are computed
                              (Flag, parallel)); // spread tasks over cores
 };

@@ -184,6 +184,20 @@ TEST_CASE("what the next row reads is asked for, and in the last row its own") {
     check_near(peeled);
 }
 
+TEST_CASE("norms ask for the next row while they read this one again") {
+    const auto nest = [](const Op &op) {
+        library::RowsParameters p = library::rows_parameters(op, Machine::host());
+        p.prefetch = Flag(true);
+        const Schedule s = library::schedule_rows(op, Machine::host(), p);
+        check_near(s);
+        return std::string(s.nest());
+    };
+    const std::string twice = nest(ops::layer_norm(Float(32), 40, 300));
+    CHECK(twice.find("prefetch X 1 ahead of Y.i") > twice.find("compute variance"));
+    CHECK(twice.find("prefetch X 1 ahead of Y.i") != std::string::npos);
+    CHECK(nest(ops::rms_norm(Float(32), 40, 300)).find("prefetch") == std::string::npos);
+}
+
 TEST_CASE("a stage asks for what it reads in later iterations of an outer loop of its own") {
     Axis i("i", 40), j("j", 48);
     Tensor X = input("X", Float(32), {i, j});
@@ -243,4 +257,25 @@ TEST_CASE("distances in iterations of loops that do not stand around") {
               s.stage("Y").split("i", 2);
               lower(s);
           }).find("loop i of stage Y no longer stands") != std::string::npos);
+}
+
+TEST_CASE("rows in pieces are reduced piece by piece, many rows together") {
+    const auto schedule = [](const std::vector<int64_t> &shape, const std::vector<int64_t> &axes, bool parallel) {
+        const Op op =
+            ops::make("reduce", ops::complete_parameters(ops::find_operator("reduce"),
+                                                         {{"shape", shape}, {"axes", axes}, {"type", "i32"}}));
+        library::RowsParameters p = library::rows_parameters(op, Machine::host());
+        p.parallel = Flag(parallel);
+        return library::schedule_rows(op, Machine::host(), p);
+    };
+    for (const bool parallel : {false, true}) {
+        for (const int64_t n : {1, 7, 16, 37}) {
+            check_runs(schedule({5, n, 200}, {0, 2}, parallel));
+            check_runs(schedule({3, 2, n, 71}, {0, 3}, parallel));
+            check_runs(schedule({2, 3, n, 4, 130}, {0, 3, 4}, parallel));
+            check_runs(schedule({n, 3, 2, 5, 5}, {1, 3, 4}, parallel));
+        }
+    }
+    const std::string nest = schedule({5, 40, 200}, {0, 2}, false).nest();
+    CHECK(nest.find("for i0 in 0..5 (reduction)\n        for i1 in") != std::string::npos);
 }
