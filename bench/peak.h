@@ -29,7 +29,8 @@ std::vector<std::string> fma_vectors();
 enum class DotType { Bytes, Halves };
 CountedWork dot_peak(DotType type, int threads = 1);
 
-// Copies an array of `bytes` to another in `threads` equal parts. Choose far more bytes than the caches hold.
+// Copies an array of `bytes` to another in `threads` equal parts: by memcpy, or by stores that pass the caches by where that is faster.
+// Choose far more bytes than the caches hold.
 CountedWork copy_bandwidth(int threads = 1, size_t bytes = size_t(128) << 20);
 
 } // namespace kumiko::bench
