@@ -1,5 +1,8 @@
 #include "schedules/online.h"
 
+#include "dsl/print.h"
+#include "dsl/reads.h"
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -159,6 +162,41 @@ bool waits_for_end(const ScheduleState &state, const StageState &stage) {
            contains(dependent(state, at->name()), stage.name());
 }
 
+namespace {
+
+// What reads, at an index that is no axis of its own, the rows of what uses the maximum of a block, which is kept for the rows of that block
+// alone; "" where nothing does.
+std::string other_rows(const ScheduleState &state, const std::string &anchor) {
+    const StageState &max = *followers(state, anchor).front();
+    const std::vector<std::string> inner = between(state, anchor);
+    std::vector<std::string> order = {max.name()};
+    std::map<std::string, std::set<std::string>> rows; // axes of a stage along which it has rows of the maximum
+    for (const Axis &a : max.def.axes) rows[max.name()].insert(a.name());
+    for (size_t i = 0; i < order.size(); i++) {
+        const StageState &from = state.stage(order[i]);
+        for (const StageState &reader : state.stages) {
+            if (reader.name() != anchor && !contains(inner, reader.name())) continue;
+            for (const Expr &e : reader.def.expressions()) {
+                for (const Call *read : tensor_reads(e)) {
+                    if (read->name != from.name()) continue;
+                    for (size_t d = 0; d < read->args.size(); d++) {
+                        if (!rows[from.name()].count(from.def.axes[d].name())) continue;
+                        const auto *axis = read->args[d].as<Variable>();
+                        if (!axis && !is_const(read->args[d]))
+                            return reader.name() + " reads " + from.name() + " at " + to_string(read->args[d]) +
+                                   ", which is no axis of its own";
+                        if (axis) rows[reader.name()].insert(axis->name);
+                    }
+                    if (reader.name() != anchor && !contains(order, reader.name())) order.push_back(reader.name());
+                }
+            }
+        }
+    }
+    return "";
+}
+
+} // namespace
+
 std::string broken_online(const ScheduleState &state, const std::string &name) {
     const StageState &anchor = *state.find(name);
     const std::string &loop = anchor.online->loop;
@@ -199,6 +237,7 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
                        ", which it reads, is not there yet";
         }
     }
+    if (const std::string why = other_rows(state, name); !why.empty()) return why + ", so not known to be of " + blocks;
     const std::vector<std::string> inner = between(state, name);
     for (const std::string &b : inner) {
         const StageState &s = *state.find(b);

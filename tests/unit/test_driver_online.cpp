@@ -341,6 +341,11 @@ TEST_CASE("online refuses what it cannot do") {
             s.stage("e").double_buffer();
         }),
         "e is filled before its block's turn");
+    has(with([](Schedule &s, StageHandle M) {
+            M.online("max", "j.o", {"sum"});
+            s.reindex("e", "mixed", {"j i"});
+        }),
+        "e.by.mixed reads e at ");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"e"}); }), "it is no sum");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum", "sum"}); }), "named twice");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).online("max", "j.o"); }),
