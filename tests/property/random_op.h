@@ -569,11 +569,14 @@ private:
         }
         const Type t = inout_->tensor.type();
         const Expr before = inout_->tensor.at(own);
+        tensors_.pop_front(); // no index reads it: that would be elsewhere
         for (size_t n = tensors_.size(); n-- > 0;) { // the last stage's elements, if there is one
             if (!tensors_[n].stage) continue;
             const Value v = to(t, read_known(Known(tensors_[n]), scope));
+            tensors_.push_front(*inout_);
             return update(inout_->tensor, t.is_bool() ? before ^ v.e : Halide::max(before, v.e));
         }
+        tensors_.push_front(*inout_);
         return update(inout_->tensor, before);
     }
 
