@@ -569,7 +569,7 @@ private:
         }
         const Type t = inout_->tensor.type();
         const Expr before = inout_->tensor.at(own);
-        tensors_.pop_front(); // no index reads it: that would be elsewhere
+        tensors_.pop_front();                        // no index reads it: that would be elsewhere
         for (size_t n = tensors_.size(); n-- > 0;) { // the last stage's elements, if there is one
             if (!tensors_[n].stage) continue;
             const Value v = to(t, read_known(Known(tensors_[n]), scope));
