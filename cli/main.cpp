@@ -122,6 +122,9 @@ int run(int argc, char **argv) {
     } catch (const Halide::Error &e) {
         std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";
         return 70;
+    } catch (const std::bad_alloc &) {
+        std::cerr << "kumiko: there is not enough memory\n";
+        return 1;
     } catch (const std::exception &e) {
         std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";
         return 70;
