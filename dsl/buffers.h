@@ -166,7 +166,7 @@ private:
     static void reserve(Base &b, Type type, const std::vector<int64_t> &extents) {
         check_memory(type, extents, b.raw_buffer());
         try {
-            b.allocate(allocate_bytes, std::free); // Halide would write to null
+            b.allocate(allocate_bytes, std::free); // which throws: Halide would write to null
         } catch (const std::bad_alloc &) {
             no_memory(type, extents);
         }

@@ -13,7 +13,8 @@ int64_t machine_memory();
 // to be looked up, sums of what exceeds the caches take a third longer. Nothing happens where the system has none.
 void ask_for_large_pages(void *array, size_t bytes);
 
-// Memory from the system with that asked for, aligned to lines of caches, which std::free gives back. Throws std::bad_alloc.
+// Memory from the system, for which large pages are asked, aligned to lines of caches; std::free gives it back. Throws std::bad_alloc, and
+// never returns null.
 void *allocate_bytes(size_t bytes);
 
 } // namespace kumiko

@@ -154,8 +154,8 @@ std::optional<Followers> followers_of(const Schedule &s, const AttentionRoles &r
     return f;
 }
 
-// The stage along queries and keys whose every element a reduction folds before others read it, each at its own axes; "" where there is
-// none.
+// The stage along queries and keys that `folded` is the first to read, where all read it at its own axes; "" where another reads it before
+// (but for the mix), or elsewhere.
 std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded) {
     std::string first;
     std::set<std::string> elsewhere;

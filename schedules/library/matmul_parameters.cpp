@@ -129,7 +129,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     }
 
     // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits
-    // to it cost more than reading the panel from the second cache: of wide tiles, a quarter of that.
+    // to it cost more than reading the panel from the second cache, of which that of wide tiles takes a quarter.
     const int64_t columns = vectors * lanes, l2 = cache_bytes(machine, "L2", 512 << 10);
     const bool tall = M >= 768 && K >= 1024, deep = wide && M >= 384 && M * N * type.bytes() >= 2 * l2;
     const int64_t panel = (deep ? l2 / 4 : cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1)) /

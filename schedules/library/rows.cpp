@@ -103,7 +103,8 @@ bool lies_in_pieces(const Op &op, const RowsRoles &r) {
             for (size_t d = 0; d + 1 < read->args.size(); d++) {
                 const auto *v = read->args[d].as<Halide::Internal::Variable>();
                 if (v && v->name == r.leading.back()) return outer;
-                outer = outer || (v && find_axis(s, v->name) && !is_leading(r, *find_axis(s, v->name)));
+                const Axis *axis = v ? find_axis(s, v->name) : nullptr;
+                outer = outer || (axis && !is_leading(r, *axis));
             }
         }
     }
@@ -151,7 +152,10 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
         if (std::any_of(inputs.begin(), inputs.end(), [&](const Input &in) { return reads(stage, in); }))
             again.push_back(stage.name());
     }
-    if (!again.empty()) again.erase(again.begin(), again.size() > 1 ? again.end() - 1 : again.end());
+    if (again.size() < 2) // the first brings the row in
+        again.clear();
+    else
+        again = {again.back()};
     for (const std::string &name : with_functions.empty() ? again : with_functions) {
         StageHandle S = s.stage(name);
         const StageState &state = S.state();
