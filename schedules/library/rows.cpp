@@ -158,7 +158,7 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
         again = {again.back()};
     for (const std::string &name : with_functions.empty() ? again : with_functions) {
         StageHandle S = s.stage(name);
-        const StageState &state = S.state();
+        const StageState state = S.state(); // a directive replaces what it refers to
         auto vectors = std::find_if(state.order.begin(), state.order.end(),
                                     [&](const std::string &l) { return state.loop(l).kind == LoopKind::Vectorized; });
         if (vectors == state.order.end()) continue;
