@@ -5,8 +5,8 @@
 // 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
 // Functions" (1980). The polynomials of exp, exp below zero, 2^t, e^v - 1, erf and 1 + erf are fitted by us for the least relative error
 // (3e-9, 9e-8, 1e-7, 1e-8 and 2e-9; the last, absolute, 4e-8), by weighted least squares as in Lawson's algorithm (1961). pow: log2
-// by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care. With AVX-512 erf is
-// math_erf.cpp's.
+// by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care. With AVX-512 exp and erf
+// are those of math_tables.cpp.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
@@ -103,10 +103,7 @@ Lanes tanh_f32(const Mad &mad, Lanes x) {
 }
 
 // With e = exp(-|x|): 1 / (1 + e) above zero and e / (1 + e) below, which neither overflows nor cancels.
-Lanes sigmoid_f32(const Mad &mad, Lanes x) {
-    Lanes e = exp_nonpositive_f32(mad, -x.abs());
-    return pick(x >= x.f(0), x.f(1), e) / (x.f(1) + e);
-}
+Lanes sigmoid_f32(Lanes x, Lanes e) { return pick(x >= x.f(0), x.f(1), e) / (x.f(1) + e); }
 
 Lanes erf_f32(const Mad &mad, Lanes x) {
     Lanes a = x.abs(), z = x * x;
@@ -198,19 +195,23 @@ Value *Codegen::math_f32(const std::string &function, const std::vector<Value *>
         auto *nothing = llvm::FunctionType::get(ir_.getVoidTy(), false);
         ir_.CreateCall(llvm::InlineAsm::get(nothing, "", "~{memory}", true));
     }
+    const bool tables = has_lane_tables();
+    const auto exp_nonpositive = [&](Lanes x) {
+        return tables ? x.with(exp_by_table(x.v, true)) : exp_nonpositive_f32(mad, x);
+    };
     if (function == "exp") {
-        return exp_f32(mad, x).v;
+        return tables ? exp_by_table(args[0], false) : exp_f32(mad, x).v;
     } else if (function == "exp_nonpositive") {
-        return exp_nonpositive_f32(mad, x).v;
+        return exp_nonpositive(x).v;
     } else if (function == "log") {
         return log_f32(mad, x).v;
     } else if (function == "tanh") {
         return tanh_f32(mad, x).v;
     } else if (function == "sigmoid") {
-        return sigmoid_f32(mad, x).v;
-    } else if (function == "erf" && has_lane_tables()) {
+        return sigmoid_f32(x, exp_nonpositive(-x.abs())).v;
+    } else if (function == "erf" && tables) {
         return erf_by_table(args[0]);
-    } else if (function == "one_plus_erf" && has_lane_tables()) {
+    } else if (function == "one_plus_erf" && tables) {
         return (x.f(1) + x.with(erf_by_table(args[0]))).v;
     } else if (function == "erf") {
         return erf_f32(mad, x).v;
