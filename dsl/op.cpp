@@ -157,6 +157,15 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
     }
 }
 
+const Axis *find_axis(const Stage &stage, const std::string &name) {
+    for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
+        for (const Axis &a : *axes) {
+            if (a.name() == name) return &a;
+        }
+    }
+    return nullptr;
+}
+
 std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_major(axes) : strides; }
 
 const std::string &Op::name() const { return contents_->name; }

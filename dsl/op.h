@@ -48,6 +48,8 @@ struct Stage {
     std::vector<Expr> array_strides() const;
 };
 
+const Axis *find_axis(const Stage &stage, const std::string &name); // pure or reduction; null when there is none
+
 // A read of a tensor as it stands in the stages: a Call of type Image whose indices are int32.
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices);
 

@@ -99,6 +99,14 @@ size_t StageState::first_reduction() const {
     return order.size();
 }
 
+const SplitRelation *StageState::padded_split() const {
+    for (const Relation &r : relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (split && split->tail == Tail::Pad) return split;
+    }
+    return nullptr;
+}
+
 ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machine,
                              std::shared_ptr<const InstructionSet> instructions)
     : op(op), machine(std::move(machine)), instructions(std::move(instructions)) {

@@ -150,6 +150,8 @@ struct StageState {
     bool derived_from(const std::string &loop, const std::string &ancestor) const;
     // The outermost reduction loop's position in order; order.size() when there is none.
     size_t first_reduction() const;
+    // A split whose tail writes beyond what the stage has; null when there is none.
+    const SplitRelation *padded_split() const;
 };
 
 // What a directive relied on, proved again after each later one.

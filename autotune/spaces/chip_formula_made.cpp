@@ -165,13 +165,13 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
                     if (inputs) {
                         const auto [known, first] = along.emplace(std::pair(tensor, d), std::pair(s.name, v));
                         const auto extent = [&](const std::pair<std::string, std::string> &k) {
-                            return *constant_extent(*library::find_axis(op.stage(k.first), k.second));
+                            return *constant_extent(*find_axis(op.stage(k.first), k.second));
                         };
                         if (!first && extent(known->second) == extent({s.name, v}))
                             classes.unite(known->second, {s.name, v});
                         continue;
                     }
-                    const Axis &its = op.stage(tensor).axes[d], &own = *library::find_axis(s, v);
+                    const Axis &its = op.stage(tensor).axes[d], &own = *find_axis(s, v);
                     if (*constant_extent(its) != *constant_extent(own) ||
                         !classes.unite({tensor, its.name()}, {s.name, v}))
                         throw Unsupported("stage " + s.name + " of op " + op.name() + " reads " + tensor +
@@ -202,7 +202,7 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
         f.joined.push_back(out.axes.back().name());
         for (const std::string &a : f.joined) {
             position[classes.of({out.name, a})] = f.axes.size() - 1;
-            if (a != f.joined.back()) f.axes.back().extent *= *constant_extent(*library::find_axis(out, a));
+            if (a != f.joined.back()) f.axes.back().extent *= *constant_extent(*find_axis(out, a));
         }
     }
     for (const Stage &s : op.stages()) {

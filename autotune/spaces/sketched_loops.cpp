@@ -98,7 +98,7 @@ private:
         }
         int64_t vectors = number("tile_" + vector_, 1);
         std::string run = loop_.count(vector_) ? loop_.at(vector_) : "";
-        std::optional<int64_t> extent = library::constant_extent(*library::find_axis(stage_, vector_));
+        std::optional<int64_t> extent = library::constant_extent(*find_axis(stage_, vector_));
         if (!plan_.held.empty() && plan_.held.back() == vector_) extent = plan_.held_block;
         std::string rows; // beside each other, where elements of neighbouring rows are read together
         for (const std::string &t : sketch_.tiles) {

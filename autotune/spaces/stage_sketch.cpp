@@ -65,7 +65,7 @@ bool StageSketch::reduces(const std::string &axis) const {
 
 int64_t extent_of(const Axis &axis) { return library::constant_extent(axis).value_or(sketched_extent); }
 
-int64_t extent_of(const Stage &stage, const std::string &axis) { return extent_of(*library::find_axis(stage, axis)); }
+int64_t extent_of(const Stage &stage, const std::string &axis) { return extent_of(*find_axis(stage, axis)); }
 
 StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
     StageSketch s;

@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/inout.h"
+#include "dsl/reach.h"
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
@@ -137,37 +138,43 @@ int64_t known_bytes(Type t, const std::vector<Axis> &axes) {
     return bytes;
 }
 
-// Memory is idle while functions of a row's elements are computed, or else while the last stage before the output reads a row again: what
-// it reads of the next row is fetched.
-void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row) {
-    const auto reads = [&](const StageState &stage, const Input &in) {
-        const auto readers = s.state().consumers(in.name);
-        return std::find(readers.begin(), readers.end(), stage.name()) != readers.end();
-    };
-    std::vector<std::string> with_functions, again;
-    for (const StageState &stage : s.state().stages) {
-        if (stage.name() == output) continue;
-        if (calls_functions(stage.def)) with_functions.push_back(stage.name());
-        const auto &inputs = s.op().inputs();
-        if (std::any_of(inputs.begin(), inputs.end(), [&](const Input &in) { return reads(stage, in); }))
-            again.push_back(stage.name());
+std::vector<std::string> inputs_read(const Op &op, const Stage &stage) {
+    std::vector<std::string> names;
+    for (const Input &in : op.inputs()) {
+        const auto expressions = stage.expressions();
+        if (std::any_of(expressions.begin(), expressions.end(),
+                        [&](const Expr &e) { return tensors_read(e).count(in.name); }))
+            names.push_back(in.name);
     }
-    if (again.size() < 2) // the first brings the row in
-        again.clear();
-    else
-        again = {again.back()};
-    for (const std::string &name : with_functions.empty() ? again : with_functions) {
-        StageHandle S = s.stage(name);
-        const StageState state = S.state(); // a directive replaces what it refers to
+    return names;
+}
+
+// Stages before the output while which memory is idle, and that read inputs of which they can fetch the next row: those that compute
+// functions of elements, or else the last that reads a row again.
+std::vector<const Stage *> stages_that_fetch(const Op &op) {
+    std::vector<const Stage *> with_functions, again;
+    for (const Stage &stage : op.stages()) {
+        if (op.is_output(stage.name) || inputs_read(op, stage).empty()) continue;
+        if (calls_functions(stage)) with_functions.push_back(&stage);
+        again.push_back(&stage);
+    }
+    if (!with_functions.empty()) return with_functions;
+    if (again.size() < 2) return {}; // the first brings the row in
+    return {again.back()};
+}
+
+void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row) {
+    for (const Stage *stage : stages_that_fetch(s.op())) {
+        const std::string partial = stage->name + ".rf"; // of a sum in vectors: the stage that reads
+        StageHandle S = s.stage(s.state().find(partial) ? partial : stage->name);
+        const StageState &state = S.state();
         auto vectors = std::find_if(state.order.begin(), state.order.end(),
                                     [&](const std::string &l) { return state.loop(l).kind == LoopKind::Vectorized; });
         if (vectors == state.order.end()) continue;
         while (vectors != state.order.begin() && state.loop(*(vectors - 1)).kind == LoopKind::Unrolled) vectors--;
         if (vectors == state.order.begin()) continue;
-        const LoopName around = *(vectors - 1);
-        for (const Input &in : s.op().inputs()) {
-            if (reads(state, in)) S.prefetch(in.name, around, 1, output, row);
-        }
+        const LoopName around = *(vectors - 1); // of this state, which a directive replaces
+        for (const std::string &tensor : inputs_read(s.op(), *stage)) S.prefetch(tensor, around, 1, output, row);
     }
 }
 
@@ -198,7 +205,9 @@ RowsParameters rows_parameters(const Op &op, const Machine &machine) {
     p.rows = known ? Tile::nearest(together, Tile::sizes(rows, 1, 64)) : Tile(16, {1, 4, 16, 64});
     int64_t bytes = 0;
     for (const Input &in : op.inputs()) bytes = std::max(bytes, known_bytes(in.type, in.axes));
-    p.prefetch = Flag(bytes > cache_bytes(machine, "L2", 512 << 10));
+    const bool fetches = !stages_that_fetch(op).empty();
+    p.prefetch = Flag(fetches && bytes > cache_bytes(machine, "L2", 512 << 10),
+                      fetches ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }

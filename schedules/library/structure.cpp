@@ -137,15 +137,6 @@ std::optional<MatrixProduct> find_matrix_product(const Op &op) {
 
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
 
-const Axis *find_axis(const Stage &stage, const std::string &name) {
-    for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
-        for (const Axis &a : *axes) {
-            if (a.name() == name) return &a;
-        }
-    }
-    return nullptr;
-}
-
 int vector_lanes(const Machine &machine, Type type) { return machine.lanes(std::max(type.bits(), 8)); }
 
 int accumulator_registers(const Machine &machine) {

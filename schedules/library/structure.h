@@ -45,7 +45,6 @@ std::optional<MatrixProduct> find_matrix_product(const Op &op);
 
 // The extent as a number; nothing when it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
-const Axis *find_axis(const Stage &stage, const std::string &name); // pure or reduction; null when there is none
 
 // Lanes of the machine's vectors for a type, at least 1.
 int vector_lanes(const Machine &machine, Type type);

@@ -78,6 +78,11 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
                "a loop outside of it");
     }
     if (state.consumers(stage.name()).empty()) refuse(state, d, "no stage reads " + stage.name());
+    const bool kept_there = stage.placement.consumer == consumer && stage.placement.loop == loop;
+    if (stage.stored && kept_there) {
+        stage.computed.reset();
+        return; // what store_at asked goes on
+    }
     if (stage.stored) {
         const auto broken = [name = stage.name(), consumer, loop](const ScheduleState &s) {
             return not_inside(s, name, consumer, loop);

@@ -86,13 +86,11 @@ void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
                        ", which will have no loops");
         }
     }
-    for (const Relation &r : stage.relations) {
-        if (const auto *split = std::get_if<SplitRelation>(&r); split && split->tail == Tail::Pad) {
-            refuse(state, d,
-                   "the split of loop " + split->parent + " pads what " + stage.name() + " stores, and " + consumer +
-                       " would be stored in its place",
-                   &stage, split->outer, "the tails guard and mask");
-        }
+    if (const SplitRelation *split = stage.padded_split()) {
+        refuse(state, d,
+               "the split of loop " + split->parent + " pads what " + stage.name() + " stores, and " + consumer +
+                   " would be stored in its place",
+               &stage, split->outer, "the tails guard and mask");
     }
     stage.finished_into = consumer;
     stage.placement = c.placement;

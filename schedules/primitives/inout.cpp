@@ -22,27 +22,19 @@ Expr with_inlined(const ScheduleState &state, const Expr &e) {
     });
 }
 
-namespace {
-
-// The reads of a tensor in what the stage computes, inlined stages included.
-std::vector<const Call *> reads_of(const ScheduleState &state, const StageState &stage, const std::string &tensor,
-                                   std::vector<Expr> &kept) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const std::string *tensor;
-        std::vector<const Call *> found;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image && op->name == *tensor) found.push_back(op);
-            IRGraphVisitor::visit(op);
+std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageState &reader,
+                                     const std::set<std::string> &tensors) {
+    std::vector<Expr> found;
+    for (const Expr &e : reader.def.expressions()) {
+        const Expr all = with_inlined(state, e);
+        for (const Call *read : tensor_reads(all)) {
+            if (tensors.count(read->name)) found.push_back(read);
         }
-    } reads;
-    reads.tensor = &tensor;
-    for (const Expr &e : stage.def.expressions()) {
-        kept.push_back(with_inlined(state, e));
-        kept.back().accept(&reads);
     }
-    return reads.found;
+    return found;
 }
+
+namespace {
 
 // The update of one inout tensor, as a schedule has it.
 class Update {
@@ -52,12 +44,11 @@ public:
     std::string broken() const {
         for (const StageState &s : state_.stages) {
             if (s.placement.kind == Placement::Kind::Inline || s.prepacked) continue;
-            std::vector<Expr> kept;
-            const auto reads = reads_of(state_, s, update_.updates, kept);
+            const auto reads = reads_with_inlined(state_, s, {update_.updates});
             if (is_update(s)) {
-                for (const Call *c : reads) {
-                    if (!own_element(c))
-                        return s.name() + " would read " + to_string(c) + ", which it may have replaced already\n" +
+                for (const Expr &read : reads) {
+                    if (!own_element(read))
+                        return s.name() + " would read " + to_string(read) + ", which it may have replaced already\n" +
                                "  legal here: " + update_.updates + " at the element that it writes; what reads it " +
                                "elsewhere stands in a stage with compute_root()";
                 }
@@ -78,9 +69,10 @@ private:
 
     bool is_update(const StageState &s) const { return s.tensor() == update_.name; }
 
-    bool own_element(const Call *read) const {
-        for (size_t d = 0; d < read->args.size(); d++) {
-            const auto *v = read->args[d].as<Variable>();
+    bool own_element(const Expr &read) const {
+        const auto &index = read.as<Call>()->args;
+        for (size_t d = 0; d < index.size(); d++) {
+            const auto *v = index[d].as<Variable>();
             if (!v || v->name != update_.axes[d].name()) return false;
         }
         return true;
@@ -132,26 +124,23 @@ private:
         size_t own = 0;
         while (own < s.def.axes.size() && s.def.axes[own].name() != axis) own++;
         if (own == s.def.axes.size()) return std::nullopt; // it reduces
-        std::vector<std::string> tensors = {s.name()};
-        for (const Component &c : s.def.components) tensors.push_back(c.tensor);
+        std::set<std::string> tensors = {s.name()};
+        for (const Component &c : s.def.components) tensors.insert(c.tensor);
         std::optional<size_t> all;
         for (const StageState &reader : state_.stages) {
             if (reader.placement.kind == Placement::Kind::Inline || &reader == &s) continue;
-            std::vector<Expr> kept;
-            for (const std::string &t : tensors) {
-                for (const Call *c : reads_of(state_, reader, t, kept)) {
-                    const auto *v = c->args[own].as<Variable>();
-                    const auto d = v ? follows(reader, v->name) : std::nullopt;
-                    if (!d || (all && *all != *d)) return std::nullopt;
-                    all = d;
-                }
+            for (const Expr &read : reads_with_inlined(state_, reader, tensors)) {
+                const auto *v = read.as<Call>()->args[own].as<Variable>();
+                const auto d = v ? follows(reader, v->name) : std::nullopt;
+                if (!d || (all && *all != *d)) return std::nullopt;
+                all = d;
             }
         }
         return all;
     }
 
     // Computed at a loop of the update where an axis has one value, the only one that it reads.
-    bool row_by_row(const StageState &s, const std::vector<const Call *> &reads) const {
+    bool row_by_row(const StageState &s, const std::vector<Expr> &reads) const {
         const StageState *at = &s;
         while (at->finished_by.empty() && at->placement.kind == Placement::Kind::At) {
             const StageState *consumer = state_.find(at->placement.consumer);
@@ -161,7 +150,7 @@ private:
         return false;
     }
 
-    bool pinned_reads(const StageState &s, const std::vector<const Call *> &reads, const StageState &update,
+    bool pinned_reads(const StageState &s, const std::vector<Expr> &reads, const StageState &update,
                       const std::string &loop) const {
         if (!update.finished_by.empty()) return false;
         const size_t at = update.position(loop);
@@ -172,8 +161,8 @@ private:
         for (size_t d = 0; d < update_.axes.size(); d++) {
             bool one = true; // value of the axis inside the loop, the only one that is read
             for (size_t l = at + 1; l < update.order.size(); l++) one = one && !derived(l, d);
-            for (const Call *c : reads) {
-                const auto *v = c->args[d].as<Variable>();
+            for (const Expr &read : reads) {
+                const auto *v = read.as<Call>()->args[d].as<Variable>();
                 one = one && v && follows(s, v->name) == d;
             }
             any = any || one;

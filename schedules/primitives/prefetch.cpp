@@ -31,8 +31,9 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
     const StageState *p = state.producer(tensor);
     if (!p) return "";
     if (p->placement.kind == Placement::Kind::Inline) return tensor + " is inlined, so it is kept nowhere";
-    if (p->placement.kind == Placement::Kind::At && p->placement.consumer == stage.name() &&
-        stage.has_loop(p->placement.loop) && stage.position(p->placement.loop) >= stage.position(loop)) {
+    const Placement &at = p->computed_at();
+    if (at.kind == Placement::Kind::At && at.consumer == stage.name() && stage.has_loop(at.loop) &&
+        stage.position(at.loop) >= stage.position(loop)) {
         return tensor + " is computed inside loop " + loop + ", just before it is read";
     }
     return "";
@@ -49,12 +50,12 @@ std::string not_around(const ScheduleState &state, const StageState &stage, cons
         return not_fetchable(state, stage, tensor, of);
     }
     const StageState *c = state.find(consumer), *inner = &stage;
-    while (inner && inner->placement.kind == Placement::Kind::At && inner->placement.consumer != consumer &&
+    while (inner && inner->computed_at().kind == Placement::Kind::At && inner->computed_at().consumer != consumer &&
            !follows(*inner))
-        inner = state.find(inner->placement.consumer);
-    if (!inner || inner->placement.kind != Placement::Kind::At || follows(*inner))
+        inner = state.find(inner->computed_at().consumer);
+    if (!inner || inner->computed_at().kind != Placement::Kind::At || follows(*inner))
         return stage.name() + " is not computed in the loops of " + consumer;
-    const Placement &at = inner->placement;
+    const Placement &at = inner->computed_at();
     if (!c || !c->has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer stands";
     if (c->loop(of).kind == LoopKind::Vectorized) return "loop " + of + " of stage " + consumer + " is vectorized";
     if (!c->has_loop(at.loop) || c->position(at.loop) < c->position(of))

@@ -21,11 +21,8 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     if (state.readers(input).size() != 1) no("another stage reads " + input + " too");
     if (!stage.level.empty()) no("it is kept in " + stage.level);
     if (!stage.layout.empty()) no("it has a layout, and prepack says the order");
-    for (const Relation &r : stage.relations) {
-        const auto *split = std::get_if<SplitRelation>(&r);
-        if (split && split->tail == Tail::Pad)
-            no("loop " + split->parent + " pads, and the caller's array ends with the axis");
-    }
+    if (const SplitRelation *split = stage.padded_split())
+        no("loop " + split->parent + " pads, and the caller's array ends with the axis");
     // Whoever packs knows the sizes that the input's shape says.
     const auto uses = [](const Expr &e, const std::string &size) { return Halide::Internal::expr_uses_var(e, size); };
     for (const std::string &size : state.op.sizes()) {

@@ -21,11 +21,8 @@ std::string not_divided(const ScheduleState &state, const std::string &name) {
         return who + " is a scan along " + scanned_axis(s.def) + ", whose elements read each other";
     if (s.def.kind == Stage::Kind::Padding) return who + " pads, so it is as large as its readers need";
     if (!s.finished_into.empty() || !s.finished_by.empty()) return who + " is part of a finish_in";
-    for (const Relation &r : s.relations) {
-        const auto *split = std::get_if<SplitRelation>(&r);
-        if (split && split->tail == Tail::Pad)
-            return "the padded tail of loop " + split->parent + " of " + who + " writes into the next part";
-    }
+    if (const SplitRelation *split = s.padded_split())
+        return "the padded tail of loop " + split->parent + " of " + who + " writes into the next part";
     if (s.part && (!s.layout.empty() || !s.level.empty()))
         return who + " is kept where " + s.part->tensor + " is, of which it is a part";
     return "";

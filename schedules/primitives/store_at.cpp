@@ -10,33 +10,23 @@ namespace {
 
 using namespace Halide::Internal;
 
-std::vector<std::string> tensors_of(const Stage &s) {
-    std::vector<std::string> names = {s.name};
-    for (const Component &c : s.components) names.push_back(c.tensor);
+std::set<std::string> tensors_of(const Stage &s) {
+    std::set<std::string> names = {s.name};
+    for (const Component &c : s.components) names.insert(c.tensor);
     return names;
 }
 
 // The indices at which a stage, with what is inlined into it, reads another.
 std::vector<std::vector<Expr>> reads_of(const ScheduleState &state, const StageState &reader, const StageState &of) {
-    const std::vector<std::string> tensors = tensors_of(of.def);
     std::vector<std::vector<Expr>> found;
-    for (const Expr &e : reader.def.expressions()) {
-        const Expr all = with_inlined(state, e);
-        for (const Call *read : tensor_reads(all)) {
-            if (std::find(tensors.begin(), tensors.end(), read->name) != tensors.end()) found.push_back(read->args);
-        }
-    }
+    for (const Expr &read : reads_with_inlined(state, reader, tensors_of(of.def)))
+        found.push_back(read.as<Call>()->args);
     return found;
 }
 
-const Axis *axis_named(const StageState &s, const Expr &index) {
+const Axis *axis_of(const StageState &s, const Expr &index) {
     const Variable *v = index.as<Variable>();
-    for (const auto *axes : {&s.def.axes, &s.def.reduction_axes}) {
-        for (const Axis &a : *axes) {
-            if (v && a.name() == v->name) return &a;
-        }
-    }
-    return nullptr;
+    return v ? find_axis(s.def, v->name) : nullptr;
 }
 
 bool reduces(const StageState &s, const Axis &axis) {
@@ -60,6 +50,7 @@ public:
             const Placement &at = s->computed_at();
             if (at.kind != Placement::Kind::At) return "is not computed in loop " + at_.loop + " of " + host_.name();
             const StageState *next = state_.find(at.consumer);
+            if (!next) return "is computed in stage " + at.consumer + ", which is gone";
             if (next == &host_ && host_.has_loop(at.loop) && host_.position(at.loop) == depth_)
                 return turn(*s) > turn(first) ? "" : "is computed before " + first.name();
             s = next;
@@ -93,7 +84,7 @@ public:
     }
     // The same of an index, along `axis` of what is read.
     std::optional<Run> run_at(const StageState &reader, const Expr &index, const Axis &axis) const {
-        const Axis *own = axis_named(reader, index);
+        const Axis *own = axis_of(reader, index);
         const auto run = own ? run_of(reader, *own) : std::nullopt;
         if (run && run->count(whole) && !can_prove(own->extent() == axis.extent())) return std::nullopt;
         return run;
@@ -112,13 +103,6 @@ private:
     }
 };
 
-bool pads_tail(const StageState &s) {
-    return std::any_of(s.relations.begin(), s.relations.end(), [](const Relation &r) {
-        const auto *split = std::get_if<SplitRelation>(&r);
-        return split && split->tail == Tail::Pad;
-    });
-}
-
 // Why a stage cannot be computed part by part into what is kept around; "" when it can.
 std::string not_by_parts(const ScheduleState &state, const StageState &s) {
     if (!s.finished_into.empty()) return s.name() + " is not stored: it is finished in " + s.finished_into;
@@ -128,7 +112,7 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
     const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
     if (s.online || by.online) return s.name() + " is part of online";
     if (by.tensorize) return "tensorize of " + by.name() + " needs blocks of one size";
-    if (pads_tail(by)) return "a split of " + by.name() + " pads what it stores, over what is computed beside it";
+    if (by.padded_split()) return "a split of " + by.name() + " pads what it stores, over what is computed beside it";
     return "";
 }
 
@@ -142,7 +126,7 @@ std::string not_in_turns(const ScheduleState &state, const StageState &s, const 
     if (!s.scattered.empty()) return "steps of " + s.name() + " visit single elements";
     if (s.tensorize) return s.name() + " is tensorized";
     if (s.buffers > 1) return s.name() + " is kept several times in turn";
-    if (pads_tail(s)) return "a split of " + s.name() + " runs on beyond what there is";
+    if (s.padded_split()) return "a split of " + s.name() + " runs on beyond what there is";
     for (size_t l = 0; l <= s.position(loop); l++) {
         const LoopKind kind = s.loop(s.order[l]).kind;
         if (kind != LoopKind::Serial && kind != LoopKind::Unrolled)
@@ -154,7 +138,7 @@ std::string not_in_turns(const ScheduleState &state, const StageState &s, const 
     for (const auto &index : reads) {
         std::set<std::string> axes;
         for (size_t d = 0; d < index.size(); d++) {
-            const Axis *axis = axis_named(s, index[d]);
+            const Axis *axis = axis_of(s, index[d]);
             if (!axis || !axes.insert(axis->name()).second || !equal(index[d], reads[0][d]))
                 return s.name() + " does not read " + of.name() + " at one index, each of which is an axis";
         }

@@ -84,5 +84,8 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
                        const std::string &loop);
 // An expression with the values of inlined stages in place of reads of them.
 Expr with_inlined(const ScheduleState &state, const Expr &e);
+// The reads (calls) of these tensors in what a stage computes, inlined stages included.
+std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageState &reader,
+                                     const std::set<std::string> &tensors);
 
 } // namespace kumiko

@@ -156,6 +156,16 @@ TEST_CASE("random loops around what is kept, inside, and between") {
     CHECK(computed > 60); // of 120
 }
 
+TEST_CASE("compute_at where a stage is kept takes a closer one back") {
+    Schedule s = kept(rows(6, 9)), back = s;
+    back.stage("T").compute_at("S", "k");
+    CHECK(back.nest() != s.nest());
+    back.stage("T").compute_at("Y", "i");
+    CHECK(back.nest() == s.nest());
+    back.stage("T").compute_at("S", "k"); // still kept there
+    check_runs(back);
+}
+
 TEST_CASE("what store_at keeps and a loop cannot compute") {
     const auto told = [](const Op &op, const std::function<void(Schedule &)> &f) {
         Schedule s = kept(op);
@@ -190,6 +200,11 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").rfactor("k"); }), "S"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").place_in("registers"); }), "registers"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").double_buffer(); }), "several times"));
+
+    // What is computed inside a loop is not there to be fetched before.
+    CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").prefetch("T", "k", 1); }),
+               "T is computed inside loop k"));
+    CHECK(told(op, [](Schedule &s) { s.stage("S").prefetch("T", "k", 1); }) == "no error");
 
     Axis i("i", 6), j("j", 8), k("k", 8), h("h", 4);
     Tensor X = input("X", i32, {i, j});
