@@ -149,12 +149,13 @@ std::vector<std::string> inputs_read(const Op &op, const Stage &stage) {
     return names;
 }
 
-// Stages before the output while which memory is idle, and that read inputs of which they can fetch the next row: those that compute
-// functions of elements, or else the last that reads a row again.
+// Stages that read inputs and during which memory is idle, so that they can fetch the next row: those that compute functions of elements,
+// or else the last that reads a row again. None that writes the elements of an output.
 std::vector<const Stage *> stages_that_fetch(const Op &op) {
     std::vector<const Stage *> with_functions, again;
     for (const Stage &stage : op.stages()) {
-        if (op.is_output(stage.name) || inputs_read(op, stage).empty()) continue;
+        const bool written = op.is_output(stage.name) && !stage.is_reduction();
+        if (written || inputs_read(op, stage).empty()) continue;
         if (calls_functions(stage)) with_functions.push_back(&stage);
         again.push_back(&stage);
     }
@@ -166,7 +167,9 @@ std::vector<const Stage *> stages_that_fetch(const Op &op) {
 void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row) {
     for (const Stage *stage : stages_that_fetch(s.op())) {
         const std::string partial = stage->name + ".rf"; // of a sum in vectors: the stage that reads
-        StageHandle S = s.stage(s.state().find(partial) ? partial : stage->name);
+        const std::string reader = s.state().find(partial) ? partial : stage->name;
+        if (reader == output) continue; // not in the loops of another
+        StageHandle S = s.stage(reader);
         const StageState &state = S.state();
         auto vectors = std::find_if(state.order.begin(), state.order.end(),
                                     [&](const std::string &l) { return state.loop(l).kind == LoopKind::Vectorized; });

@@ -89,8 +89,9 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         };
         if (const std::string why = broken(state); !why.empty()) {
             refuse(state, d, why, &c, loop,
-                   "a loop of the first stage that reads " + stage.name() + " where store_at keeps it, or " +
-                       "compute_root() first, which keeps it elsewhere");
+                   "a loop of the first stage that reads " + stage.name() +
+                       " where store_at keeps it, the loop at which " +
+                       "it is kept, or compute_root() first, which keeps it elsewhere");
         }
         stage.computed = {Placement::Kind::At, consumer, loop};
         state.obligations.push_back({index, [=, name = stage.name()](const ScheduleState &s) -> std::string {
@@ -131,7 +132,8 @@ const Primitive &compute_at_primitive() {
         "compute_at",
         "stages",
         "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
-        "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it.",
+        "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it; at the "
+        "very loop of store_at, all of it again.",
         "The stage is neither an output nor a scan; the loop stands, is not vectorized, and encloses all that reads "
         "the stage. After store_at: what that says.",
         {{"stage", ArgumentKind::Stage, "the stage"},

@@ -24,14 +24,21 @@ Expr with_inlined(const ScheduleState &state, const Expr &e) {
 
 std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageState &reader,
                                      const std::set<std::string> &tensors) {
-    std::vector<Expr> found;
-    for (const Expr &e : reader.def.expressions()) {
-        const Expr all = with_inlined(state, e);
-        for (const Call *read : tensor_reads(all)) {
-            if (tensors.count(read->name)) found.push_back(read);
+    struct Reads : IRGraphVisitor { // what is shared, as inlined stages are, once
+        using IRGraphVisitor::visit;
+        const std::set<std::string> &tensors;
+        std::vector<Expr> found;
+        explicit Reads(const std::set<std::string> &tensors) : tensors(tensors) {}
+        void visit(const Call *op) override {
+            if (op->call_type == Call::Image && tensors.count(op->name)) found.push_back(op);
+            IRGraphVisitor::visit(op);
         }
-    }
-    return found;
+    };
+    std::vector<Expr> all; // of which the visitor remembers addresses
+    for (const Expr &e : reader.def.expressions()) all.push_back(with_inlined(state, e));
+    Reads reads(tensors);
+    for (const Expr &e : all) e.accept(&reads);
+    return reads.found;
 }
 
 namespace {

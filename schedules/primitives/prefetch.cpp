@@ -31,11 +31,12 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
     const StageState *p = state.producer(tensor);
     if (!p) return "";
     if (p->placement.kind == Placement::Kind::Inline) return tensor + " is inlined, so it is kept nowhere";
-    const Placement &at = p->computed_at();
-    if (at.kind == Placement::Kind::At && at.consumer == stage.name() && stage.has_loop(at.loop) &&
-        stage.position(at.loop) >= stage.position(loop)) {
-        return tensor + " is computed inside loop " + loop + ", just before it is read";
-    }
+    const auto inside = [&](const Placement &at) {
+        return at.kind == Placement::Kind::At && at.consumer == stage.name() && stage.has_loop(at.loop) &&
+               stage.position(at.loop) >= stage.position(loop);
+    };
+    if (inside(p->computed_at())) return tensor + " is computed inside loop " + loop + ", just before it is read";
+    if (inside(p->placement)) return tensor + " is kept inside loop " + loop + ", for one iteration";
     return "";
 }
 
@@ -61,7 +62,7 @@ std::string not_around(const ScheduleState &state, const StageState &stage, cons
     if (!c->has_loop(at.loop) || c->position(at.loop) < c->position(of))
         return stage.name() + " is computed outside of loop " + of;
     const StageState *p = state.producer(tensor);
-    if (p && p->placement.kind != Placement::Kind::Root) return tensor + " is not complete before " + consumer;
+    if (p && p->placement.kind != Placement::Kind::Root) return tensor + " is not computed at the root";
     return "";
 }
 

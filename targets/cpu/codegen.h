@@ -148,7 +148,7 @@ private:
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
     Value *sine(Value *x, bool cosine);
     // Where has_lane_tables().
-    Value *exp_by_table(Value *x, bool nonpositive); // nonpositive: x is at most 60
+    Value *exp_by_table(Value *x, bool nonpositive); // nonpositive: of x up to 60; above, any number
     Value *erf_by_table(Value *x);
     Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f); // f of 16 lanes at a time
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);

@@ -160,11 +160,11 @@ TEST_CASE("1 + erf, within what its sum rounds") {
         CHECK(worst <= 2.5e-7);
     }
 }
-TEST_CASE("erf and 1 + erf are the same in any number of lanes") {
+TEST_CASE("exp, sigmoid and erf are the same in any number of lanes") {
     std::vector<float> x = samples();
     x.resize(x.size() / 480 * 480);
     std::vector<float> expected(x.size()), y(x.size());
-    for (const char *function : {"erf", "one_plus_erf"}) {
+    for (const char *function : {"erf", "one_plus_erf", "exp", "exp_nonpositive", "sigmoid"}) {
         for (const CpuTarget &target : targets()) {
             for (int lanes : {16, 1, 5, 8, 24, 32}) {
                 std::vector<float> &result = lanes == 16 ? expected : y;

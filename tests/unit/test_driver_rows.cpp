@@ -195,6 +195,13 @@ TEST_CASE("norms ask for the next row while they read this one again") {
     const std::string twice = nest(ops::layer_norm(Float(32), 40, 300));
     CHECK(twice.find("prefetch X 1 ahead of Y.i") > twice.find("compute variance"));
     CHECK(twice.find("prefetch X 1 ahead of Y.i") != std::string::npos);
+    Axis i("i", 40), k("k", 300), h("h", 300);
+    Tensor X = input("X", Float(32), {i, k});
+    Tensor mean = compute("mean", {i}, sum(X(i, h), h) / 300);
+    const Expr distance = X(i, k) - mean(i);
+    const Op variance("variance", {X}, {compute("Y", {i}, sum(distance * distance, k))});
+    CHECK(nest(variance).find("prefetch X 1 ahead of Y.i") != std::string::npos);
+
     const Op once = ops::rms_norm(Float(32), 40, 300);
     CHECK(nest(once).find("prefetch") == std::string::npos);
     CHECK(library::rows_parameters(once, Machine::host()).prefetch.legal() == std::vector<bool>{false});
@@ -249,7 +256,7 @@ TEST_CASE("distances in iterations of loops that do not stand around") {
     Schedule s(op);
     with_e(s);
     s.stage("max").compute_at("Y", "i");
-    CHECK(told([&] { s.stage("e").prefetch("max", "j", 1, "Y", "i"); }).find("max is not complete before Y") !=
+    CHECK(told([&] { s.stage("e").prefetch("max", "j", 1, "Y", "i"); }).find("max is not computed at the root") !=
           std::string::npos);
     CHECK(told([&] {
               s.apply({"prefetch", {{"stage", "e"}, {"tensor", "X"}, {"loop", "j"}, {"distance", 1}, {"of", "i"}}});

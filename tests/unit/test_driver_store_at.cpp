@@ -205,6 +205,15 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").prefetch("T", "k", 1); }),
                "T is computed inside loop k"));
     CHECK(told(op, [](Schedule &s) { s.stage("S").prefetch("T", "k", 1); }) == "no error");
+    CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("Y").prefetch("T", "i", 1); }),
+               "T is kept inside loop i"));
+    CHECK(says(told(op,
+                    [](Schedule &s) {
+                        s.stage("T").compute_at("S", "k");
+                        s.stage("Y").split("j", 4);
+                        s.stage("Y").prefetch("T", "j.i", 1, "Y", "i");
+                    }),
+               "T is kept inside loop i"));
 
     Axis i("i", 6), j("j", 8), k("k", 8), h("h", 4);
     Tensor X = input("X", i32, {i, j});
