@@ -28,15 +28,19 @@ std::optional<GemvRoles> gemv_roles(const Op &op) {
     GemvRoles r;
     r.k = c->sum->reduction_axes[0].name();
     if (!c->has(0, r.k) || !c->has(1, r.k)) return std::nullopt;
-    // The longest axis that one operand has alone; the last of those not known to be short.
+    // The axis that one operand has alone; the last of those not known to be one element, and where all are, one of an operand that is
+    // contiguous along the reduction.
     size_t of_matrix = 2;
     for (size_t d = c->sum->axes.size(); d-- > 0;) {
         const Axis &a = c->sum->axes[d];
         if (c->has(0, a.name()) == c->has(1, a.name())) continue;
-        const bool one = constant_extent(a) == 1;
-        if (of_matrix < 2 && (one || constant_extent(*find_axis(*c->sum, r.j)) != 1)) continue;
+        const size_t of = c->has(0, a.name()) ? 0 : 1;
+        if (of_matrix < 2) {
+            const bool dots = last_index(c->operands[of]) == r.k && last_index(c->operands[of_matrix]) != r.k;
+            if (constant_extent(*find_axis(*c->sum, r.j)) != 1 || (constant_extent(a) == 1 && !dots)) continue;
+        }
         r.j = a.name();
-        of_matrix = c->has(0, r.j) ? 0 : 1;
+        of_matrix = of;
     }
     if (of_matrix == 2) return std::nullopt;
     r.matrix = c->operands[of_matrix];
@@ -145,9 +149,9 @@ GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
         if (n == 1 || (n * lanes < along + lanes && n <= accumulator_registers(machine))) vectors.push_back(n);
     }
     GemvParameters p;
-    const bool several = r.dots && lanes > 1 && r.N.value_or(4) >= 4 && r.K && *r.K >= 4 * lanes;
+    const bool several = r.dots && lanes > 1 && r.N.value_or(4) >= 4 && r.K && *r.K >= lanes;
     p.rows = several ? Tile(4, {1, 2, 4, 8}) : Tile(1, {1});
-    p.vectors = Tile::nearest(several ? 2 : 8, vectors);
+    p.vectors = Tile::nearest(!several ? 8 : *r.K < 4 * lanes ? 1 : 2, vectors);
     // A matrix that does not stay in the second cache is read in whole rows, some at a time; from memory, few as one.
     const int64_t bytes = r.N.value_or(1 << 20) * K * type.bytes();
     const bool streams = bytes > cache_bytes(machine, "L2", 512 << 10),

@@ -26,6 +26,22 @@ T unwrap(llvm::Expected<T> value, const char *what) {
     return std::move(*value);
 }
 
+bool named_as_in_c(const Nest &nest) {
+    static const std::set<std::string> reserved = {"exp",    "log",    "tanh",    "erf",    "pow",  "sin",  "cos",
+                                                   "tan",    "asin",   "acos",    "atan",   "sinh", "cosh", "asinh",
+                                                   "acosh",  "atanh",  "atan2",   "floor",  "ceil", "sqrt", "fma",
+                                                   "memcpy", "memset", "memmove", "malloc", "free", "main"};
+    return reserved.count(nest.name) > 0;
+}
+
+// For reading: a kernel that would have the name of a function that its code may call has another.
+std::vector<Nest> with_other_names(std::vector<Nest> nests) {
+    for (Nest &nest : nests) {
+        if (named_as_in_c(nest)) nest.name += "_kernel";
+    }
+    return nests;
+}
+
 // The optimised module of some nests, with what it needs to live.
 struct Compiled {
     llvm::LLVMContext context;
@@ -35,17 +51,6 @@ struct Compiled {
     CompileTimes times;
 
     Compiled(const std::vector<Nest> &nests, const CodegenOptions &options) {
-        static const std::set<std::string> reserved = {"exp",    "log",    "tanh",    "erf",    "pow",  "sin",  "cos",
-                                                       "tan",    "asin",   "acos",    "atan",   "sinh", "cosh", "asinh",
-                                                       "acosh",  "atanh",  "atan2",   "floor",  "ceil", "sqrt", "fma",
-                                                       "memcpy", "memset", "memmove", "malloc", "free", "main"};
-        for (const Nest &nest : nests) {
-            if (reserved.count(nest.name)) {
-                throw UserError("a kernel for a library cannot be named \"" + nest.name +
-                                "\": the C library has a function of that name; give the library a prefix, or the "
-                                "kernel another name");
-            }
-        }
         auto clock = std::chrono::steady_clock::now();
         machine = cpu::make_target_machine(options.target);
         cpu::Codegen codegen(context, options, nests.empty() ? "kumiko" : nests[0].name);
@@ -65,6 +70,11 @@ struct Compiled {
 
 ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options) {
     for (const Nest &nest : nests) {
+        if (named_as_in_c(nest)) {
+            throw UserError("a kernel for a library cannot be named \"" + nest.name +
+                            "\": the C library has a function of that name; give the library a prefix, or the "
+                            "kernel another name");
+        }
         for (const ExternUse &use : extern_uses(nest)) {
             if (use.function.symbol.empty())
                 throw UserError("stage " + use.stage + " of kernel " + nest.name +
@@ -80,12 +90,12 @@ ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &
 }
 
 std::string compile_assembly(const std::vector<Nest> &nests, const CodegenOptions &options) {
-    Compiled compiled(nests, options);
+    Compiled compiled(with_other_names(nests), options);
     return cpu::emit_assembly(*compiled.module, *compiled.machine);
 }
 
 std::string compile_llvm_ir(const std::vector<Nest> &nests, const CodegenOptions &options) {
-    return cpu::print(*Compiled(nests, options).module);
+    return cpu::print(*Compiled(with_other_names(nests), options).module);
 }
 
 std::string make_archive(const std::vector<std::pair<std::string, std::string>> &members) {

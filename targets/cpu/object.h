@@ -24,7 +24,7 @@ struct ObjectFile {
 // math functions where f64 math is. Throws as JitModule does, and UserError for a kernel named like such a C function.
 ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options);
 
-// The same kernels as text, to read.
+// The same kernels as text, to read; those with the name of a C function get "_kernel" behind it.
 std::string compile_assembly(const std::vector<Nest> &nests, const CodegenOptions &options);
 std::string compile_llvm_ir(const std::vector<Nest> &nests, const CodegenOptions &options); // after optimisation
 

@@ -224,4 +224,5 @@ TEST_CASE("names of C functions are refused in libraries") {
     Nest n = axpy();
     n.name = "exp";
     CHECK_THROWS_AS(compile_object({n}, {}), UserError);
+    CHECK(compile_assembly({n}, {}).find("exp_kernel:") != std::string::npos); // to read, not to link
 }

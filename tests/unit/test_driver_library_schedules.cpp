@@ -140,6 +140,8 @@ TEST_CASE("products of a matrix with a vector") {
         o.transpose_b = transposed;
         for (int n : {1, 7, 40, 130}) check_op(ops::matmul(f32, 1, n, 2 * n + 1, o), "gemv");
         check_op(ops::matmul(f32, 70, 1, 33, o), "gemv"); // the vector is B
+        check_op(ops::matmul(f32, 1, 1, 300, o), "gemv"); // either
+        for (int k : {15, 16, 17, 24, 31, 32, 63, 64}) check_op(ops::matmul(f32, 1, 9, k, o), "gemv");
         o.bias = true;
         o.activation = "relu";
         check_op(ops::matmul(f32, 1, 100, 300, o), "gemv");
