@@ -27,8 +27,8 @@ Json describe_tensors(const Op &op, const Sizes &sizes) {
             {{"name", input.name}, {"type", type_name(input.type)}, {"shape", evaluate_extents(input.axes, sizes)}});
     }
     for (const std::string &output : op.outputs()) {
-        const Buffer<> b = make_output(op, output, sizes);
-        tensors.push_back({{"name", output}, {"type", type_name(b.type())}, {"shape", b.extents()}});
+        const Stage &s = op.stage(output);
+        tensors.push_back({{"name", output}, {"type", type_name(s.type)}, {"shape", evaluate_extents(s.axes, sizes)}});
     }
     return tensors;
 }

@@ -72,6 +72,7 @@ Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const Tu
     Session session(op, machine, cpu, options, report ? *report : own);
     if (!session.over()) {
         const auto progress = make_progress(options, "tuning " + op.name(), options.trials);
+        progress->set_known(session.trials());
         progress->update(session.trials());
         session.on_notice([&](const std::string &text) { show_notice(options, progress.get(), text); });
         session.advance(options.trials, [&] { progress->update(session.trials(), session.note()); });

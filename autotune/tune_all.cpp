@@ -54,6 +54,7 @@ public:
                     [this](const std::string &text) { show_notice(options_, progress_.get(), text); });
             });
         }
+        progress_->set_known(spent());
         // Every task is compared when all are done; half of the budget is for the search in any case.
         to_compare_ = std::min(options.final_seconds * static_cast<double>(living()), 0.5 * options.seconds);
         for (const Part &part : parts_) {

@@ -13,8 +13,11 @@ std::ostream &no_stream() {
 
 std::unique_ptr<Progress> make_progress(const TuneOptions &options, const std::string &title, int total) {
     const bool shown = options.progress && !options.quiet;
-    return std::make_unique<Progress>(shown ? *options.progress : no_stream(),
-                                      shown ? options.style : ProgressStyle::Quiet, title, total, options.columns);
+    auto progress =
+        std::make_unique<Progress>(shown ? *options.progress : no_stream(),
+                                   shown ? options.style : ProgressStyle::Quiet, title, total, options.columns);
+    if (options.seconds > 0) progress->set_most(options.seconds);
+    return progress;
 }
 
 void show_notice(const TuneOptions &options, Progress *progress, const std::string &text) {

@@ -227,6 +227,10 @@ void run_tune(TuneArguments a) {
                 std::cout << tasks[i].name << " cannot be tuned: " << reports[i].error << "\n";
             if (!reports[i].used_up.empty())
                 std::cout << tasks[i].name << ": no more trials, for " << reports[i].used_up << "\n";
+            else if (a.budget > 0 && !interrupted && reports[i].error.empty() && tasks.size() == 1 &&
+                     reports[i].measured + reports[i].known < a.options.trials)
+                std::cout << tasks[i].name << ": the budget ended it after " << reports[i].measured + reports[i].known
+                          << " of " << a.options.trials << " trials\n";
         }
         for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
         for (size_t i = 0; i < tasks.size(); i++) {

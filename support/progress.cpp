@@ -42,8 +42,9 @@ Progress::Progress(std::ostream &out, ProgressStyle style, std::string title, in
 Progress::~Progress() { finish(note_); }
 
 double Progress::seconds_left() const {
-    if (total_ <= 0 || done_ <= 0) return -1;
-    return watch_.seconds() / static_cast<double>(done_) * static_cast<double>(std::max<int64_t>(0, total_ - done_));
+    if (total_ <= 0 || done_ <= known_) return -1;
+    const double passed = watch_.seconds(), each = passed / static_cast<double>(done_ - known_);
+    return std::min(each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), std::max(0.0, most_ - passed));
 }
 
 // What a line of the terminal has room for; in the last column some of them begin another.

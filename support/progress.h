@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <ostream>
 #include <string>
 
@@ -39,12 +40,16 @@ public:
     void update(int64_t done, const std::string &note = "");
     void advance(const std::string &note = "") { update(done_ + 1, note); }
     void set_total(int64_t total) { total_ = total; }
+    // So many were done before, and say nothing of the pace.
+    void set_known(int64_t done) { known_ = done_ = done; }
+    // It will end after this time in any case.
+    void set_most(double seconds) { most_ = seconds; }
     // Prints the last state and goes to a new line. Later updates do nothing.
     void finish(const std::string &note = "");
     // Prints a line of its own above the bar.
     void line(const std::string &text);
 
-    // Expected seconds left by the mean pace so far; negative when unknown.
+    // Expected seconds left by the mean pace so far, at most what set_most leaves; negative when unknown.
     double seconds_left() const;
 
 private:
@@ -56,7 +61,8 @@ private:
     std::ostream &out_;
     ProgressStyle style_;
     std::string title_, note_;
-    int64_t total_, done_ = 0;
+    int64_t total_, done_ = 0, known_ = 0;
+    double most_ = std::numeric_limits<double>::infinity();
     std::function<int()> columns_;
     Stopwatch watch_;
     double drawn_at_ = -1e9;

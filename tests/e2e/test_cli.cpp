@@ -78,6 +78,7 @@ TEST_CASE("show prints each stage") {
     CHECK(has(run(op + "ir").out, "C["));
     CHECK(has(run(op + "llvm").out, "define"));
     CHECK(has(run(op + "asm").out, "matmul:"));
+    CHECK(has(run("show exp --shape n=100 --stage asm").out, "exp_kernel:")); // exp is C's
     CHECK(has(run(op + "asm --target aarch64").out, "fmla"));
     CHECK(json_of(run(op + "ir --json -"))["passes"].size() > 3);
 }
@@ -316,6 +317,24 @@ TEST_CASE("Control-C: what is kept is said, and the exit status is that of what 
     CHECK(
         json_of(run("tune matmul --shape m=96,n=96,k=96 --trials 1 --db int.db --quiet --json -"))[0]["interrupted"] ==
         false);
+}
+
+TEST_CASE("a budget that ends the search is named") {
+    const Outcome o = run("tune matmul --shape m=8,n=8,k=8 --trials 1000 --budget 0.001 --quiet --db ''");
+    CHECK(o.status == 0);
+    CHECK(has(o.out, ": the budget ended it after "));
+    CHECK(has(o.out, " of 1000 trials\n"));
+}
+
+TEST_CASE("a kernel too large for memory leaves the page to the others") {
+    std::ofstream(scratch() + "/large.json")
+        << R"({"name": "k", "kernels": [{"name": "small", "op": "softmax", "parameters": {"m": 4, "n": 20}},
+                           {"name": "large", "op": "matmul", "parameters": {"m": 2000000, "n": 2000000, "k": 2000000}}]})";
+    std::filesystem::remove(scratch() + "/large.html");
+    const Outcome o = run("tune large.json --trials 2 --quiet --report large.html --db ''");
+    CHECK_MESSAGE(o.status == 0, o.err);
+    CHECK(has(o.out, "large cannot be tuned: "));
+    CHECK(has(read(scratch() + "/large.html"), "softmax"));
 }
 
 TEST_CASE("where no candidate is good, the page shows what failed") {

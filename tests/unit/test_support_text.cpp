@@ -56,6 +56,18 @@ TEST_CASE("progress: quiet, plain and a bar") {
     CHECK(progress_style(2, true) == ProgressStyle::Quiet);
 }
 
+TEST_CASE("the time left is that of this session's steps, and no more than is to be had") {
+    std::ostringstream out;
+    Progress p(out, ProgressStyle::Quiet, "work", 1000000);
+    p.set_known(10);
+    p.update(10);
+    CHECK(p.seconds_left() < 0);
+    p.update(11);
+    CHECK(p.seconds_left() >= 0);
+    p.set_most(0);
+    CHECK(p.seconds_left() == 0);
+}
+
 TEST_CASE("a bar has room in its terminal") {
     const auto drawn = [](int columns, const std::string &note) {
         std::ostringstream bar;
