@@ -220,7 +220,7 @@ void Database::add(const DatabaseTask &task, const Record &r) {
     });
 }
 
-void Database::set_final(const TaskKey &key, const std::string &schedule_hash, double seconds) {
+void Database::set_final(const TaskKey &key, const std::string &schedule_hash, std::optional<double> seconds) {
     Connection &c = contents_->connection;
     contents_->write([&] {
         Statement s(c, "UPDATE records SET final_seconds = ? WHERE schedule_hash = ? AND task = "

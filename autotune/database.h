@@ -45,8 +45,8 @@ public:
     void add(const Op &op, const Record &record);
     void add(const DatabaseTask &task, const Record &record);
     static DatabaseTask task_of(const Op &op, const TaskKey &key);
-    // Notes the result of the last comparison.
-    void set_final(const TaskKey &key, const std::string &schedule_hash, double seconds);
+    // Notes the result of the last comparison; nothing for what took no part in it.
+    void set_final(const TaskKey &key, const std::string &schedule_hash, std::optional<double> seconds);
 
     // Takes a record away, and its task with the last one.
     void remove(const Record &record);

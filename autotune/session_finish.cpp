@@ -8,18 +8,24 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace kumiko {
 
-// The best few and the default, in turns in one process: what differs then is the kernels, not the hour.
+// The best few and the default, in turns in one process: what differs then is the kernels, not the hour. Times of an earlier comparison are
+// of another hour: its winner is compared again, and the times of those that are not say nothing any more.
 void Session::compare() {
     begin_measuring();
     std::vector<Record> good;
     for (const auto &[hash, r] : records_) {
         if (r.outcome == Outcome::Ok) good.push_back(r);
     }
-    std::stable_sort(good.begin(), good.end(),
-                     [](const Record &a, const Record &b) { return a.seconds() < b.seconds(); });
+    const auto winner = std::min_element(good.begin(), good.end(), [](const Record &a, const Record &b) {
+        return std::pair(!a.final_seconds, a.seconds()) < std::pair(!b.final_seconds, b.seconds());
+    });
+    if (winner != good.end()) std::iter_swap(good.begin(), winner);
+    std::stable_sort(good.begin() + (good.empty() || !good[0].final_seconds ? 0 : 1), good.end(),
+                     [](const Record &a, const Record &b) { return a.timing.least < b.timing.least; });
     const Candidate beginning = make_candidate(*space_, space_->default_point());
     std::vector<Record> compared;
     std::vector<Candidate> candidates;
@@ -45,35 +51,41 @@ void Session::compare() {
         judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
                         [this] { return interrupted() || seconds_left() < 0; });
     std::optional<Record> fastest;
-    size_t timed = 0;
+    std::set<std::string> timed;               // schedule hashes
     bool no_room = false, nothing_else = true; // that kept some from being compared
     for (size_t i = 0; i < compared.size(); i++) {
         Record &r = compared[i];
         no_room = no_room || results[i].no_room;
-        timed += !results[i].timings.empty();
         nothing_else = nothing_else && (results[i].no_room || results[i].outcome != Outcome::Ok);
         if (results[i].outcome != Outcome::Ok) {
             refute(r, results[i]);
         } else if (!results[i].timings.empty()) {
+            timed.insert(r.schedule_hash);
             r.final_seconds = results[i].timings[0].median;
             if (database_) database_->set_final(key_, r.schedule_hash, *r.final_seconds);
+            if (const auto known = records_.find(r.schedule_hash); known != records_.end()) known->second = r;
             if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = *r.final_seconds;
             if (!fastest || r.seconds() < fastest->seconds()) fastest = r;
         }
     }
-    if (no_room && notice_ && (timed > 0 || nothing_else))
-        notice_(timed > 0
+    if (no_room && notice_ && (!timed.empty() || nothing_else))
+        notice_(!timed.empty()
                     ? fmt::format("{}: there was memory to compare {} of the best {} side by side; the others keep "
                                   "the times of the search",
-                                  op_.name(), timed, compared.size())
+                                  op_.name(), timed.size(), compared.size())
                     : fmt::format("{}: there was no memory to compare the best {} side by side; the times of the "
                                   "search decide",
                                   op_.name(), compared.size()));
     // Where none was compared to the end, the search's own measurements decide.
     const auto known = records_.find(best_->schedule_hash);
-    if (fastest)
+    if (fastest) {
         best_ = fastest;
-    else if (known != records_.end() && known->second.outcome != Outcome::Ok)
+        for (auto &[hash, r] : records_) {
+            if (!r.final_seconds || timed.count(hash)) continue;
+            r.final_seconds.reset();
+            if (database_) database_->set_final(key_, r.schedule_hash, std::nullopt);
+        }
+    } else if (known != records_.end() && known->second.outcome != Outcome::Ok)
         choose_best();
 }
 

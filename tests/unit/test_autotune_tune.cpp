@@ -117,6 +117,36 @@ TEST_CASE("tuning finds the vectors, keeps what it measured, and resumes") {
     CHECK(found->schedule_hash == best_record.schedule_hash);
 }
 
+TEST_CASE("of two comparisons the later decides, and the winner of the earlier is in it") {
+    Op op = ops::matmul(Float(32), 64, 64, 64);
+    auto space = blocks(op);
+    for (const double pace : {1e-3, 1e3}) { // as if the earlier hour had been faster, or slower
+        TuneOptions options = quick(8, fresh_file("twice.db"));
+        options.space = space.get();
+        const Record first = tune(op, Machine::host(), CpuTarget::host(), options);
+        REQUIRE(first.final_seconds);
+        const auto compared = [&] {
+            std::vector<Record> all =
+                Database(options.database, Database::Mode::Read).records(first.key, Machine::host());
+            std::erase_if(all, [](const Record &r) { return !r.final_seconds; });
+            return all;
+        };
+        for (const Record &r : compared())
+            Database(options.database).set_final(r.key, r.schedule_hash, *r.final_seconds * pace);
+        options.trials = 24;
+        const Record second = tune(op, Machine::host(), CpuTarget::host(), options);
+        bool again = false;
+        for (const Record &r : compared()) {
+            again = again || r.schedule_hash == first.schedule_hash;
+            CHECK(*r.final_seconds > 0.01 * *first.final_seconds);
+            CHECK(*r.final_seconds < 500 * *first.final_seconds);
+            CHECK(*r.final_seconds >= second.seconds());
+        }
+        CHECK(again);
+        CHECK(best(op, Machine::host(), options.database, {.threads = 1})->schedule_hash == second.schedule_hash);
+    }
+}
+
 TEST_CASE("what was best for another shape is tried early") {
     const Op first = ops::matmul(Float(32), 64, 64, 64), second = ops::matmul(Float(32), 64, 96, 64);
     const auto space = blocks(first), other = blocks(second);
