@@ -26,17 +26,11 @@ std::time_t time_of(const std::string &utc_text) {
     return timegm(&utc);
 }
 
-// The order in which Database::best() takes them.
-bool better(const Record &a, const Record &b) {
-    if (a.final_seconds.has_value() != b.final_seconds.has_value()) return a.final_seconds.has_value();
-    return a.seconds() < b.seconds();
-}
-
 // Of one task's records, those that go.
 std::vector<Record> superfluous(std::vector<Record> records, const PruneOptions &o, const std::string &before) {
     std::stable_sort(records.begin(), records.end(), [](const Record &a, const Record &b) {
         const bool good = a.outcome == Outcome::Ok, other = b.outcome == Outcome::Ok;
-        return good != other ? good : good && better(a, b);
+        return good != other ? good : good && a.ranks_before(b);
     });
     std::vector<Record> going;
     int place = 0;

@@ -17,8 +17,7 @@ bool wins(const Record &a, const Record &b) {
         return good != distrusted;
     }
     if (!good) return !later(b, a);
-    if (a.final_seconds.has_value() != b.final_seconds.has_value()) return a.final_seconds.has_value();
-    return a.seconds() <= b.seconds();
+    return !b.ranks_before(a);
 }
 
 bool same_features(const Features &a, const Features &b) { return a.version == b.version && a.values == b.values; }

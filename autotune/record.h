@@ -56,6 +56,11 @@ struct Record {
     bool tried() const { return outcome != Outcome::Illegal && (outcome != Outcome::Unbuildable || build_seconds > 0); }
     // Seconds a call: from the last comparison if it took part in it.
     double seconds() const { return final_seconds.value_or(timing.least); }
+    // The order in which Database::best() takes those that are good: compared side by side before measured once, then the faster.
+    bool ranks_before(const Record &other) const {
+        if (final_seconds.has_value() != other.final_seconds.has_value()) return final_seconds.has_value();
+        return seconds() < other.seconds();
+    }
     // Throws UserError when the op is not the one that was tuned, or the schedule is of a newer version.
     Schedule schedule(const Op &op) const;
 };

@@ -20,12 +20,11 @@ void Session::compare() {
     for (const auto &[hash, r] : records_) {
         if (r.outcome == Outcome::Ok) good.push_back(r);
     }
-    const auto winner = std::min_element(good.begin(), good.end(), [](const Record &a, const Record &b) {
-        return std::pair(!a.final_seconds, a.seconds()) < std::pair(!b.final_seconds, b.seconds());
-    });
-    if (winner != good.end()) std::iter_swap(good.begin(), winner);
-    std::stable_sort(good.begin() + (good.empty() || !good[0].final_seconds ? 0 : 1), good.end(),
-                     [](const Record &a, const Record &b) { return a.timing.least < b.timing.least; });
+    const auto first =
+        std::min_element(good.begin(), good.end(), [](const Record &a, const Record &b) { return a.ranks_before(b); });
+    const std::string winner = first != good.end() && first->final_seconds ? first->schedule_hash : "";
+    const auto turn = [&](const Record &r) { return std::pair(r.schedule_hash != winner, r.timing.least); };
+    std::stable_sort(good.begin(), good.end(), [&](const Record &a, const Record &b) { return turn(a) < turn(b); });
     const Candidate beginning = make_candidate(*space_, space_->default_point());
     std::vector<Record> compared;
     std::vector<Candidate> candidates;
@@ -141,12 +140,11 @@ bool Session::is_sound(const Record &record, const Candidate &candidate) {
     return false;
 }
 
-// Of what is good by now, in the order of Database::best.
+// Of what is good by now.
 void Session::choose_best() {
-    const auto rank = [](const Record &r) { return std::pair(!r.final_seconds, r.seconds()); };
     best_.reset();
     for (const auto &[hash, r] : records_) {
-        if (r.outcome == Outcome::Ok && (!best_ || rank(r) < rank(*best_))) best_ = r;
+        if (r.outcome == Outcome::Ok && (!best_ || r.ranks_before(*best_))) best_ = r;
     }
 }
 

@@ -34,9 +34,7 @@ void Session::recall() {
         trials_++;
         report_.known++;
         if (r.origin == "default" && r.outcome == Outcome::Ok) report_.default_seconds = r.seconds();
-        // Compared side by side before measured once, as the database has it.
-        const auto rank = [](const Record &x) { return std::pair(!x.final_seconds, x.seconds()); };
-        if (r.outcome == Outcome::Ok && (!best_ || rank(r) < rank(*best_))) best_ = r;
+        if (r.outcome == Outcome::Ok && (!best_ || r.ranks_before(*best_))) best_ = r;
         records_[r.schedule_hash] = r;
     }
 }

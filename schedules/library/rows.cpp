@@ -139,12 +139,11 @@ int64_t known_bytes(Type t, const std::vector<Axis> &axes) {
 }
 
 std::vector<std::string> inputs_read(const Op &op, const Stage &stage) {
+    std::set<std::string> read;
+    for (const Expr &e : stage.expressions()) read.merge(tensors_read(e));
     std::vector<std::string> names;
     for (const Input &in : op.inputs()) {
-        const auto expressions = stage.expressions();
-        if (std::any_of(expressions.begin(), expressions.end(),
-                        [&](const Expr &e) { return tensors_read(e).count(in.name); }))
-            names.push_back(in.name);
+        if (read.count(in.name)) names.push_back(in.name);
     }
     return names;
 }
