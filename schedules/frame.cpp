@@ -25,6 +25,52 @@ std::optional<bool> always_at_most(const Expr &a, const Expr &b, int64_t slack, 
     return range ? std::optional(range->second <= slack) : std::nullopt;
 }
 
+// A least or a greatest of two among the terms of a sum.
+Expr choice_in(const Expr &e) {
+    if (e.as<Min>() || e.as<Max>()) return e;
+    const auto either = [](const Expr &a, const Expr &b) {
+        const Expr first = choice_in(a);
+        return first.defined() ? first : choice_in(b);
+    };
+    if (const auto *op = e.as<Add>()) return either(op->a, op->b);
+    if (const auto *op = e.as<Sub>()) return either(op->a, op->b);
+    if (const auto *op = e.as<Mul>()) return either(op->a, op->b);
+    return Expr();
+}
+
+// Whether a <= b + slack always holds where loops run to quotients of sizes, and ends are the least or the greatest of two; false where
+// that is not to be seen.
+bool at_most_by_bounds(const Expr &a, const Expr &b, int64_t slack, const Bounds &bounds, int choices = 4) {
+    const Expr parts[] = {a, b};
+    for (const bool of_b : {false, true}) {
+        if (const Expr choice = choices > 0 ? choice_in(parts[of_b]) : Expr(); choice.defined()) {
+            const auto *least = choice.as<Min>();
+            const auto *greatest = choice.as<Max>();
+            const auto with = [&](const Expr &taken) {
+                const Expr e = substitute(choice, taken, parts[of_b]);
+                return at_most_by_bounds(of_b ? a : e, of_b ? e : b, slack, bounds, choices - 1);
+            };
+            const Expr &first = least ? least->a : greatest->a, &second = least ? least->b : greatest->b;
+            return with(first) && with(second);
+        }
+    }
+    LinearSum difference;
+    if (!difference.add_bound(a, 1) || !difference.add_bound(b, -1) || !difference.put_bounds(bounds)) return false;
+    const auto range = difference.range(bounds);
+    return range && range->second <= slack;
+}
+
+bool holds_by_bounds(const Expr &condition, const Bounds &bounds) {
+    const auto at_most = [&](const Expr &a, const Expr &b, int64_t slack) {
+        return a.type() == Int(32) && at_most_by_bounds(a, b, slack, bounds);
+    };
+    if (const auto *op = condition.as<LE>()) return at_most(op->a, op->b, 0);
+    if (const auto *op = condition.as<LT>()) return at_most(op->a, op->b, -1);
+    if (const auto *op = condition.as<GE>()) return at_most(op->b, op->a, 0);
+    if (const auto *op = condition.as<GT>()) return at_most(op->b, op->a, -1);
+    return false;
+}
+
 std::optional<bool> plainly(const Expr &condition, const Bounds &bounds) {
     if (const auto *op = condition.as<LE>()) return always_at_most(op->a, op->b, 0, bounds);
     if (const auto *op = condition.as<LT>()) return always_at_most(op->a, op->b, -1, bounds);
@@ -45,7 +91,9 @@ Expr simplify_index(const Expr &e, const Bounds &bounds) {
 }
 
 bool proves(const Expr &condition, const Bounds &bounds) {
+    if (const auto *both = condition.as<And>()) return proves(both->a, bounds) && proves(both->b, bounds);
     if (const auto known = plainly(condition, bounds)) return *known;
+    if (holds_by_bounds(condition, bounds)) return true;
     if (casts_floats(condition)) {
         FloatCasts casts(bounds);
         const Expr hidden = casts.hide(condition);

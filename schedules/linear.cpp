@@ -63,6 +63,41 @@ bool LinearSum::add(const Expr &e, int64_t factor) {
     return false;
 }
 
+bool LinearSum::add_bound(const Expr &e, int64_t factor) {
+    if (const auto *op = e.as<Add>()) return add_bound(op->a, factor) && add_bound(op->b, factor);
+    if (const auto *op = e.as<Sub>()) return add_bound(op->a, factor) && add_bound(op->b, -factor);
+    if (const auto *op = e.as<Mul>()) {
+        if (const auto b = number_of(op->b)) return add_bound(op->a, factor * *b);
+        if (const auto a = number_of(op->a)) return add_bound(op->b, factor * *a);
+    }
+    if (const auto *op = e.as<Div>()) { // rounded down: d * (a / d) is from a - (d - 1) to a
+        const auto d = number_of(op->b);
+        if (!d || *d < 1 || factor % *d) return false;
+        return add_bound(op->a, factor / *d) && (factor > 0 || add(static_cast<int>(*d - 1), -(factor / *d)));
+    }
+    return add(e, factor);
+}
+
+bool LinearSum::put_bounds(const Bounds &bounds) {
+    constexpr int most_rounds = 8; // loops in each other
+    for (int round = 0; round < most_rounds; round++) {
+        const LinearSum now = *this;
+        bool any = false;
+        for (const auto &[name, factor] : now.terms) {
+            if (factor == 0) continue;
+            const Interval *i = bounds.find(name);
+            if (!i || !(factor > 0 ? i->has_upper_bound() : i->has_lower_bound())) continue;
+            const Expr &bound = factor > 0 ? i->max : i->min;
+            if (as_const_int(bound)) continue;
+            terms[name] -= factor;
+            any = true;
+            if (!add_bound(bound, factor)) return false;
+        }
+        if (!any) return true;
+    }
+    return false;
+}
+
 int64_t LinearSum::of(const std::string &variable) const {
     const auto found = terms.find(variable);
     return found == terms.end() ? 0 : found->second;

@@ -120,7 +120,12 @@ std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relat
             continue;
         const bool whole =
             f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer) && s.position(above->outer) < outer;
-        if (whole && !proves(f.extent(above->parent) % static_cast<int>(above->factor) == 0, bounds_)) return r;
+        if (!whole) continue;
+        const Expr extent = f.extent(above->parent), factor = static_cast<int>(above->factor);
+        const bool all_whole =
+            proves(extent % factor == 0, bounds_) ||
+            proves(f.value(above->outer) * factor + factor <= extent, bounds_); // of the loops that stand here
+        if (!all_whole) return r;
     }
     return {};
 }
@@ -192,12 +197,12 @@ Expr NestBuilder::rest_of(const Frame &f, const SplitRelation &split) const {
 Stmt NestBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p) {
     const std::string name = f.stage().order[depth];
     const Expr extent = f.extent(name);
-    const Expr first = simplify(min(static_cast<int>(p.first), extent));
-    const Expr last = simplify(min(static_cast<int>(p.last), extent - first));
+    const Expr first = simplify_index(min(static_cast<int>(p.first), extent), bounds_);
+    const Expr last = simplify_index(min(static_cast<int>(p.last), extent - first), bounds_);
     std::vector<Stmt> parts;
     if (p.first) parts.push_back(one_loop(f, depth, w, 0, first));
-    parts.push_back(one_loop(f, depth, w, first, simplify(extent - first - last)));
-    if (p.last) parts.push_back(one_loop(f, depth, w, simplify(extent - last), last));
+    parts.push_back(one_loop(f, depth, w, first, simplify_index(extent - first - last, bounds_)));
+    if (p.last) parts.push_back(one_loop(f, depth, w, simplify_index(extent - last, bounds_), last));
     return Block::make(parts);
 }
 

@@ -181,3 +181,40 @@ TEST_CASE("what goes beyond 32 bits is no sum, and has no range") {
     CHECK_FALSE(twice.range(wider)); // ±2^64, which 64 bits see as ±2
     CHECK_FALSE(sum.range(Bounds()));
 }
+
+TEST_CASE("loops that run to quotients of a size are whole where the last block is left out") {
+    Source source{Random(5)};
+    const Expr size = variable(0), block = variable(1), step = variable(2);
+    int proved = 0, held = 0;
+    for (int n = 0; n < 2000; n++) {
+        const int inner = source.between(1, 4), outer = inner * source.between(1, 3), less = source.between(0, 2),
+                  reach = source.between(-2, inner + 2), least = source.between(0, 6);
+        const bool up = source.between(0, 1) == 1; // blocks counted up, or down
+        Bounds bounds;
+        bounds.push("x", Interval(least, 40));
+        bounds.push("y", Interval(0, (up ? (size + (outer - 1)) / outer : size / outer) - 1 - less));
+        bounds.push("z", Interval(0, outer / inner - 1));
+        const Expr end = (block * (outer / inner) + step) * inner + reach;
+        const Expr limit = source.between(0, 1) ? size : min(size, block * outer + source.between(0, 2 * outer));
+        bool holds = true;
+        for (int64_t x = least; x <= 40; x++) {
+            const int64_t blocks = (up ? (x + outer - 1) / outer : x / outer) - less;
+            for (int64_t y = 0; y < blocks; y++) {
+                for (int64_t z = 0; z < outer / inner; z++) holds = holds && value(end <= limit, {x, y, z});
+            }
+        }
+        CAPTURE(inner);
+        CAPTURE(outer);
+        CAPTURE(less);
+        CAPTURE(reach);
+        CAPTURE(up);
+        INFO(Stmt(Evaluate::make(end <= limit)));
+        const bool said = proves(end <= limit, bounds);
+        if (said) CHECK(holds);
+        const bool whole = limit.same_as(size) && reach <= inner && (less >= 1 || !up);
+        if (whole) CHECK(said);
+        proved += said, held += holds;
+    }
+    CHECK(proved > 700);
+    CHECK(proved <= held);
+}
