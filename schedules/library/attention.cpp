@@ -289,14 +289,19 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
         (2 * least > cache_bytes(machine, "L2", 512 << 10) || (leaves_out(op) && keys.value_or(1024) > p.depth));
     p.online = Flag(online);
     if (many) p.sum_on_the_way = Flag(true), p.top_on_the_way = Flag(true);
+    const bool either = many && !queries;
+    p.whole = Flag(either, either ? std::vector<bool>{false, true} : std::vector<bool>{false});
     return p;
 }
 
-Schedule schedule_attention(const Op &op, const Machine &machine, const AttentionParameters &p) {
-    const AttentionRoles r = *attention_roles(op);
+namespace {
+
+// `least`: how many queries there are at least, where that is assumed.
+Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles &r, const AttentionParameters &p,
+                      bool rows, std::optional<int64_t> least = {}) {
     const int lanes = vector_lanes(machine, r.score->type);
-    const bool rows = p.vectors_of.is("queries");
     Schedule s(op, machine);
+    if (least) s.assume(find_axis(*r.score, r.i)->extent() >= static_cast<int>(*least));
     const auto online = rows && p.online ? followers_of(s, r) : std::nullopt;
     StageHandle M = s.stage(r.mixed->name);
     const auto values = extent(*r.mixed, r.v);
@@ -307,11 +312,14 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
         auto [io, ii] = M.split(r.i, p.rows);
         queries = io, it = ii;
     }
-    // A last block of fewer queries gets code of its own, where there are tasks enough without blocks.
+    // A last block of fewer queries gets code of its own, where there are tasks enough without blocks: of a number that only a run knows,
+    // other blocks would test each query too.
     const auto n = extent(*r.mixed, r.i);
     int64_t sequences = 1;
     for (const std::string &axis : r.outside) sequences *= extent(*r.mixed, axis).value_or(1);
-    const bool apart = rows && n && *n > p.rows && *n % p.rows && (!p.parallel || sequences >= 4 * threads_of(machine));
+    const bool partial = n ? *n > p.rows && *n % p.rows : least.has_value(),
+               enough = !p.parallel || sequences >= (n ? 4 : 1) * threads_of(machine),
+               apart = rows && partial && enough;
     if (rows && !apart) task.push_back(queries);
     std::vector<LoopName> outer = {fused(M, task)};
     if (p.parallel) M.parallel(outer.back());
@@ -349,6 +357,23 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
     }
     rows ? schedule_rows_of_queries(s, r, lanes, p, at) : schedule_few_queries(s, r, lanes);
     return s;
+}
+
+} // namespace
+
+Schedule schedule_attention(const Op &op, const Machine &machine, const AttentionParameters &p) {
+    const AttentionRoles r = *attention_roles(op);
+    const bool along_queries = p.vectors_of.is("queries");
+    if (!p.whole || !along_queries) return schedule_one(op, machine, r, p, along_queries);
+    Schedule s = schedule_one(op, machine, r, p, false);
+    const Expr queries = find_axis(*r.score, r.i)->extent();
+    const int64_t lanes = vector_lanes(machine, r.score->type);
+    AttentionParameters smaller = p;
+    for (int64_t rows = p.rows;; rows = lanes) {
+        smaller.rows = Tile(rows, {rows});
+        s.specialize(queries >= static_cast<int>(rows), schedule_one(op, machine, r, smaller, true, rows));
+        if (rows <= lanes) return s;
+    }
 }
 
 } // namespace kumiko::library

@@ -369,7 +369,9 @@ TEST_CASE("attention") {
     check_op(ops::attention(f64, 1, 1, 3, 7, 5), "attention", false);
     check_op(ops::attention(bf16, 1, 1, 18, 7, 6), "attention", false);
     const Op any = ops::attention(f32, 1, 2, Size("S"), Size("T"), 16);
-    for (const int n : {1, 7, 40}) check_op(any, "attention", false, {{"S", n}, {"T", n + 3}}, 0);
+    for (const int n : {1, 7, 16, 40, 64, 130}) check_op(any, "attention", false, {{"S", n}, {"T", n + 3}}, 0);
+    const Op causal = ops::attention(f32, 1, 2, Size("S"), Size("T"), 16, {.causal = true});
+    for (const int n : {3, 17, 70}) check_op(causal, "attention", false, {{"S", n}, {"T", n + 9}}, 0);
 }
 
 TEST_CASE("anything else") {
