@@ -138,18 +138,34 @@ std::vector<Target> targets_of(const std::vector<std::string> &names) {
     return targets;
 }
 
-// One kernel for one target: its functions, hidden behind the entry.
-PackagedVariant compile_variant(const LibraryKernel &k, const std::string &symbol, const Target &target,
-                                const ScheduleSource &source, CodegenOptions codegen, ObjectFile &object) {
-    PackagedVariant v{target.cpu.name, target.cpu.required_features(), {}, choose(k, target, source)};
+// One kernel for one target.
+PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol, const Target &target,
+                              const ScheduleSource &source) {
+    PackagedVariant v{target, target.cpu.required_features(), {}, choose(k, target, source)};
     const Schedule schedule = Schedule::from_json(k.op, target.machine, v.schedule.schedule);
     LowerOptions lowering;
     lowering.kernel_name = symbol;
     v.nest = lower(schedule, lowering);
-    codegen.target = target.cpu;
-    codegen.symbol_suffix = "." + v.target;
-    object = compile_object(with_packs(v.nest), codegen);
     return v;
+}
+
+// Its functions, hidden behind the entry.
+ObjectFile compile_variant(const PackagedVariant &v, CodegenOptions codegen) {
+    codegen.target = v.target.cpu;
+    codegen.symbol_suffix = "." + v.name();
+    return compile_object(with_packs(v.nest), codegen);
+}
+
+// What `what` throws, with the kernel's name before it.
+template<class What>
+void naming_kernel(const LibraryDescription &library, const LibraryKernel &k, What what) {
+    try {
+        what();
+    } catch (const UserError &e) {
+        throw UserError("library " + library.name + ", kernel " + k.name + ": " + e.what());
+    } catch (const Unsupported &e) {
+        throw Unsupported("library " + library.name + ", kernel " + k.name + ": " + e.what());
+    }
 }
 
 } // namespace
@@ -167,34 +183,39 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
 
     LibraryReport report;
     std::vector<PackagedKernel> kernels;
-    std::vector<std::pair<std::string, std::string>> members;
-    CodegenOptions codegen;
-    codegen.runtime_prefix = library.name;
     for (const LibraryKernel &k : library.kernels) {
-        if (options.progress) options.progress(kernels.size(), library.kernels.size(), k.name);
-        try {
+        naming_kernel(library, k, [&] {
             PackagedKernel packaged{&k, prefix + k.name, {}, {}};
             check_symbol(library, packaged.symbol);
             const std::vector<Target> own = k.targets.empty() ? targets : targets_of(k.targets);
             if (own[0].cpu.architecture() != targets[0].cpu.architecture())
                 throw UserError("its targets are of another architecture than the library's");
-            for (const Target &target : own) {
-                ObjectFile object;
-                packaged.variants.push_back(compile_variant(k, packaged.symbol, target, source, codegen, object));
-                for (const std::string &w : object.warnings)
-                    report.warnings.push_back(k.name + (own.size() > 1 ? " for " + target.cpu.name : "") + ": " + w);
-                members.emplace_back(k.name + "." + target.cpu.name + ".o", std::move(object.bytes));
-            }
+            for (const Target &target : own)
+                packaged.variants.push_back(lower_variant(k, packaged.symbol, target, source));
             kernels.push_back(std::move(packaged));
-        } catch (const UserError &e) {
-            throw UserError("library " + library.name + ", kernel " + k.name + ": " + e.what());
-        } catch (const Unsupported &e) {
-            throw Unsupported("library " + library.name + ", kernel " + k.name + ": " + e.what());
-        }
+        });
     }
+    // All that can be wrong with the whole is said before code is made, which takes long.
     make_entries(kernels);
     const std::string header = library_header(library, kernels);
     check_symbols(kernels, header);
+
+    std::vector<std::pair<std::string, std::string>> members;
+    CodegenOptions codegen;
+    codegen.runtime_prefix = library.name;
+    for (size_t n = 0; n < kernels.size(); n++) {
+        const PackagedKernel &k = kernels[n];
+        if (options.progress) options.progress(n, kernels.size(), k.kernel->name);
+        naming_kernel(library, *k.kernel, [&] {
+            for (const PackagedVariant &v : k.variants) {
+                ObjectFile object = compile_variant(v, codegen);
+                for (const std::string &w : object.warnings)
+                    report.warnings.push_back(k.kernel->name + (k.variants.size() > 1 ? " for " + v.name() : "") +
+                                              ": " + w);
+                members.emplace_back(k.kernel->name + "." + v.name() + ".o", std::move(object.bytes));
+            }
+        });
+    }
     for (const PackagedKernel &k : kernels) {
         ObjectFile object = compile_entries(k.entries, targets[0].cpu, library.name);
         members.emplace_back(k.kernel->name + ".o", std::move(object.bytes));

@@ -155,15 +155,15 @@ void check_alike(const PackagedKernel &k) {
     for (const PackagedVariant &v : k.variants) {
         for (size_t t = 0; t < v.nest.tensors.size(); t++) {
             if (v.nest.tensors[t].packed_from != k.nest().tensors[t].packed_from)
-                throw UserError("kernel " + k.kernel->name + ": its schedules for " + k.variants[0].target + " and " +
-                                v.target +
+                throw UserError("kernel " + k.kernel->name + ": its schedules for " + k.variants[0].name() + " and " +
+                                v.name() +
                                 " prepack different inputs, so that one C function cannot stand for both; prepack the "
                                 "same ones, or give the targets a kernel each");
             if (v.nest.tensors[t].type != k.nest().tensors[t].type)
                 throw UserError("kernel " + k.kernel->name + ": packed ahead of time, " +
                                 v.nest.tensors[t].packed_from + " is of " + type_name(k.nest().tensors[t].type) +
-                                " for " + k.variants[0].target + " and of " + type_name(v.nest.tensors[t].type) +
-                                " for " + v.target +
+                                " for " + k.variants[0].name() + " and of " + type_name(v.nest.tensors[t].type) +
+                                " for " + v.name() +
                                 ", so that one C function cannot stand for both; give the targets a kernel each, or "
                                 "leave out packing ahead");
         }
@@ -191,7 +191,7 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
                              [](const EntryWay &a, const EntryWay &b) { return a.equals.size() > b.equals.size(); });
         }
         for (const PackagedVariant &v : k.variants) {
-            EntryWay way = way_to(v.nest, k.symbol + "." + v.target, main.parameters);
+            EntryWay way = way_to(v.nest, k.symbol + "." + v.name(), main.parameters);
             way.features = v.features;
             main.ways.push_back(way);
         }
@@ -202,10 +202,10 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
             for (const std::string &s : nest.packs[p].sizes) elements.parameters.push_back({s, false});
             for (const PackagedVariant &v : k.variants) {
                 const Nest &n = v.nest.packs[p];
-                EntryWay way = way_to(n, n.name + "." + v.target, pack.parameters);
+                EntryWay way = way_to(n, n.name + "." + v.name(), pack.parameters);
                 way.features = v.features;
                 pack.ways.push_back(way);
-                way = way_to(n, n.name + "_elements." + v.target, elements.parameters, false);
+                way = way_to(n, n.name + "_elements." + v.name(), elements.parameters, false);
                 way.features = v.features;
                 elements.ways.push_back(way);
             }

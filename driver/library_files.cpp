@@ -86,7 +86,7 @@ std::string library_header(const LibraryDescription &library, const std::vector<
         std::string note = k.kernel->op.to_string();
         while (!note.empty() && note.back() == '\n') note.pop_back();
         std::vector<std::string> targets, picks;
-        for (const PackagedVariant &v : k.variants) targets.push_back(v.target);
+        for (const PackagedVariant &v : k.variants) targets.push_back(v.name());
         for (const EntryWay &way : k.entries[0].ways) {
             if (!way.equals.empty()) picks.push_back(way.symbol);
         }
@@ -199,7 +199,7 @@ Json library_manifest(const LibraryDescription &library, const std::vector<Targe
             Json assumptions = Json::array(), elements = Json::object();
             for (const Assumption &a : v.nest.assumptions) assumptions.push_back(a.text);
             for (const Nest &p : v.nest.packs) elements[p.tensors[1].packed_from] = text_of(p.tensors[1].extents[0]);
-            Json variant = {{"target", v.target},
+            Json variant = {{"target", v.name()},
                             {"assumptions", assumptions},
                             {"schedule",
                              {{"origin", v.schedule.origin},

@@ -7,12 +7,14 @@
 
 namespace kumiko {
 
-// A kernel that has been compiled for one target. Its functions are <symbol>.<target>, hidden.
+// A kernel for one target. Its functions are <symbol>.<target's name>, hidden.
 struct PackagedVariant {
-    std::string target;
+    Target target;
     uint64_t features = 0; // what it needs: runtime/cpu_features.h
     Nest nest;             // named by the kernel's symbol; nest.packs likewise
     ChosenSchedule schedule;
+
+    const std::string &name() const { return target.cpu.name; }
 };
 
 // A kernel of a library, for each of its targets, the one that needs most first.
