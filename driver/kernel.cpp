@@ -20,14 +20,14 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// What one axis of an argument must be: a number where the op fixes it, else an expression of sizes.
-struct AxisPlan {
-    int64_t extent = -1, stride = -1; // −1: symbolic
-};
-
 } // namespace
 
 struct Kernel::Contents {
+    // What one axis of an argument must be: a number where the op fixes it, else an expression of sizes.
+    struct AxisPlan {
+        int64_t extent = -1, stride = -1; // −1: symbolic
+    };
+
     Op op;
     Nest nest;
     CompileReport report;
@@ -47,6 +47,15 @@ struct Kernel::Contents {
         return halide.empty() ? module->packed(nest.packs[n].name)(tensors, sizes) : halide[n + 1].call(tensors, sizes);
     }
 
+    // Whether extents or strides of the arguments depend on the size.
+    bool tells(const std::string &size) const {
+        const auto uses = [&](const Expr &e) { return Halide::Internal::expr_uses_var(e, size); };
+        return std::any_of(nest.tensors.begin(), nest.tensors.end(), [&](const TensorArgument &t) {
+            return std::any_of(t.extents.begin(), t.extents.end(), uses) ||
+                   std::any_of(t.strides.begin(), t.strides.end(), uses);
+        });
+    }
+
     // The slow road: solves the sizes, and says what is wrong when an argument does not fit.
     std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n) const {
         std::vector<const halide_buffer_t *> all(buffers, buffers + n);
@@ -54,10 +63,16 @@ struct Kernel::Contents {
             throw UserError("kernel " + nest.name + " takes " + std::to_string(nest.tensors.size()) + " arrays, not " +
                             std::to_string(n));
         }
+        Sizes unused; // of strides that a packed input has no more
         for (size_t t = 0; t < n; t++) {
-            if (!nest.tensors[t].packed_from.empty()) all[t] = nullptr; // its shape says nothing of the sizes
+            if (nest.tensors[t].packed_from.empty()) continue;
+            all[t] = nullptr; // its shape says nothing of the sizes
+            for (const Expr &stride : op.inputs()[t].strides) {
+                const auto *v = stride.as<Halide::Internal::Variable>();
+                if (v && !tells(v->name)) unused.emplace(v->name, 0);
+            }
         }
-        const Sizes sizes = solve_sizes(op, all);
+        const Sizes sizes = solve_sizes(op, all, unused);
         for (size_t t = 0; t < n; t++) {
             if (!nest.tensors[t].packed_from.empty())
                 check_packed(nest.tensors[t], buffers[t], sizes);
@@ -208,7 +223,7 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
     }
     contents->report.code = milliseconds_since(start);
     for (const TensorArgument &t : contents->nest.tensors) {
-        std::vector<AxisPlan> plan;
+        std::vector<Kernel::Contents::AxisPlan> plan;
         for (size_t d = 0; d < t.extents.size(); d++) {
             const auto extent = Halide::Internal::as_const_int(t.extents[d]),
                        stride = Halide::Internal::as_const_int(t.strides[d]);

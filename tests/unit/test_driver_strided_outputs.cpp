@@ -82,3 +82,15 @@ TEST_CASE("only outputs have strides of their own") {
     CHECK_THROWS_WITH(compute("Y", {i}, Expr(X(i)), {.strides = {1, 2}}),
                       doctest::Contains("tensor \"Y\" has 1 axes but 2 strides; state one per axis"));
 }
+
+TEST_CASE("what is packed ahead has no strides to tell") {
+    const Op op = ops::gemm_strided(f32, 5, 16, 3);
+    Schedule s(op);
+    s.prepack("B", {"j", "k"});
+    const Kernel k = compile(s);
+    Buffer<> a(f32, {5, 3}, {4, 1}), b(f32, {3, 16}, {20, 1}), c(f32, {5, 16}, {17, 1});
+    fill_random_integers(a, 1, -4, 4);
+    fill_random_integers(b, 2, -4, 4);
+    k(std::vector<Buffer<>>{a, k.pack("B", b), c});
+    CHECK(equal_bits(c, Buffer<>(interpret(op, std::vector<Buffer<>>{a, b})[0])));
+}
