@@ -223,7 +223,7 @@ void add_images(Table &table) {
               });
     table.add("max_pool", "the greatest of each window of images", pool_parameters(),
               [](const Arguments &a) { return build_pool(a, false); });
-    table.add("average_pool", "the mean of each window of images", pool_parameters(),
+    table.add("average_pool", "the mean of each window of images, where padding counts as zeros", pool_parameters(),
               [](const Arguments &a) { return build_pool(a, true); });
     add_resizing(table);
 }

@@ -10,16 +10,18 @@ void add_moves(Table &table) {
               {sizes("shape", "extents of the input, outermost first"),
                integers("order", "positions of the input's axes, in the order of the result's", nullptr), type()},
               [](const Arguments &a) { return permute(a.type("type"), a.sizes("shape"), a.integers("order")); });
-    table.add("gather", "Y(i, j) = X(index(i), j)",
+    table.add("gather", "Y(i, j) = X(index(i), j); indices outside of X are those of its first and last row",
               {size("m", "rows of Y"), size("n", "rows of X"), size("w", "columns"), type()},
               [](const Arguments &a) { return gather(a.type("type"), a.size("m"), a.size("n"), a.size("w")); });
-    table.add("embedding", "Y(b, s, j) = table(token(b, s), j)",
+    table.add("embedding",
+              "Y(b, s, j) = table(token(b, s), j); tokens outside of the table are those of its first and last row",
               {size("b", "sequences"), size("s", "tokens of one"), size("n", "rows of the table"), size("w", "columns"),
                type()},
               [](const Arguments &a) {
                   return embedding(a.type("type"), a.size("b"), a.size("s"), a.size("n"), a.size("w"));
               });
-    table.add("embedding_gradient", "dtable(token(b, s), j) += dY(b, s, j)",
+    table.add("embedding_gradient",
+              "dtable(token(b, s), j) += dY(b, s, j); tokens outside of the table add to its first and last row",
               {size("b", "sequences"), size("s", "tokens of one"), size("n", "rows of the table"), size("w", "columns"),
                type()},
               [](const Arguments &a) {

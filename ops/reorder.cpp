@@ -158,7 +158,7 @@ Op slice(Type t, const vector<Expr> &extents, const vector<Expr> &taken, const v
 
 Op concat(Type t, const vector<Expr> &shared, const vector<Expr> &parts, int axis) {
     const int rank = static_cast<int>(shared.size()) + 1, at = axis < 0 ? axis + rank : axis;
-    if (parts.size() < 2) throw UserError(fmt::format("concat: of {} array; legal are two or more", parts.size()));
+    if (parts.empty()) throw UserError("concat: of no array; legal are one or more");
     if (at < 0 || at >= rank)
         throw UserError(fmt::format("concat: axis {} is not one of the {} axes of the result", axis, rank));
     const auto with = [&](const Expr &extent) {

@@ -5,6 +5,7 @@
 #include "support/error.h"
 #include "support/names.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace kumiko::ops {
@@ -18,6 +19,12 @@ Type compute_type(Type t, const char *op) {
 }
 
 Expr in(Type t, const Expr &e) { return e.type() == t ? e : cast(t, e); }
+
+void need_eps(const char *op, double eps) {
+    if (!(eps >= 0 && std::isfinite(eps)))
+        throw UserError(
+            fmt::format("{}: eps is {}; legal are 0 and more, for roots are taken of variances with it", op, eps));
+}
 
 } // namespace
 
@@ -90,6 +97,7 @@ Op log_softmax(Type t, const Expr &M, const Expr &N) {
 
 Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {
     const Type c = compute_type(t, "layer_norm");
+    need_eps("layer_norm", eps);
     Axis i("i", M), j("j", N), k("k", N);
     Tensor X = input("X", t, {i, j}), gamma = input("gamma", t, {j}), beta = input("beta", t, {j});
     Tensor mean = compute("mean", {i}, sum(in(c, X(i, k)), k) / cast(c, N));
@@ -100,6 +108,7 @@ Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {
 
 Op rms_norm(Type t, const Expr &M, const Expr &N, double eps) {
     const Type c = compute_type(t, "rms_norm");
+    need_eps("rms_norm", eps);
     Axis i("i", M), j("j", N), k("k", N);
     Tensor X = input("X", t, {i, j}), gamma = input("gamma", t, {j});
     Tensor mean = compute("mean", {i}, sum(square(in(c, X(i, k))), k) / cast(c, N));
@@ -109,6 +118,7 @@ Op rms_norm(Type t, const Expr &M, const Expr &N, double eps) {
 
 Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, double eps, bool channels_last) {
     const Type f = compute_type(t, "batch_norm");
+    need_eps("batch_norm", eps);
     Axis n("n", N), c("c", C), y("y", H), x("x", W);
     const std::vector<Axis> axes = channels_last ? std::vector<Axis>{n, y, x, c} : std::vector<Axis>{n, c, y, x};
     Tensor X = input("X", t, axes), mean = input("mean", t, {c}), variance = input("variance", t, {c}),
@@ -123,6 +133,7 @@ Op batch_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
 Op group_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int groups, double eps,
               bool channels_last) {
     const Type f = compute_type(t, "group_norm");
+    need_eps("group_norm", eps);
     const auto channels = Halide::Internal::as_const_int(C);
     if (groups < 1 || (channels && *channels % groups))
         throw UserError(fmt::format("group_norm: {} groups do not divide the {} channels", groups,

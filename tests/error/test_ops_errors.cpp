@@ -86,7 +86,7 @@ TEST_CASE("what a wrong request to move elements is told") {
           "slice: step of axis 0 is 0; legal is any number but 0");
     CHECK(made("slice", {{"shape", {5}}, {"extents", {3}}, {"begin", {-1}}}) ==
           "slice: begin of axis 0 is -1; legal is 0 or more");
-    CHECK(made("concat", {{"parts", {5}}, {"shared", {3}}}) == "concat: of 1 array; legal are two or more");
+    CHECK(made("concat", {{"parts", Json::array()}, {"shared", {3}}}) == "concat: of no array; legal are one or more");
     CHECK(made("concat", {{"parts", {5, 2}}, {"shared", {3}}, {"axis", 2}}) ==
           "concat: axis 2 is not one of the 2 axes of the result");
     CHECK(made("concat", {{"parts", {5, 2}}, {"shared", {3}}, {"axis", -3}}) ==
@@ -96,6 +96,10 @@ TEST_CASE("what a wrong request to move elements is told") {
 }
 
 TEST_CASE("what a wrong request for images is told") {
+    CHECK(made("batch_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"eps", -1}}) ==
+          "batch_norm: eps is -1; legal are 0 and more, for roots are taken of variances with it");
+    CHECK(made("layer_norm", {{"m", 6}, {"n", 2}, {"eps", -1e-5}}) ==
+          "layer_norm: eps is -1e-05; legal are 0 and more, for roots are taken of variances with it");
     CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"groups", 4}}) ==
           "group_norm: 4 groups do not divide the 6 channels");
     CHECK(made("group_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"groups", 0}}) ==

@@ -41,7 +41,7 @@ TEST_CASE("slice") {
 TEST_CASE("concat") {
     for (const int axis : {0, 1, 2, -1}) {
         const int at_axis = axis < 0 ? 2 : axis;
-        const std::vector<std::vector<Expr>> all_parts = {{2, 3}, {1, 4, 2}, {3, 0, 5, 1}};
+        const std::vector<std::vector<Expr>> all_parts = {{2, 3}, {1, 4, 2}, {3, 0, 5, 1}, {7}};
         for (const auto &parts : all_parts) {
             const Op op = ops::concat(f32, {4, 3}, parts, axis);
             const std::vector<Buffer<>> in = random_inputs(op);
