@@ -4,7 +4,6 @@
 #include "schedules/library/structure.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace kumiko::library {
 
@@ -98,13 +97,6 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
         extent = *outer * *extent;
     }
     return {last, extent};
-}
-
-int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent) {
-    if (!extent || *extent >= lanes || *extent < 1) return lanes;
-    const int fit = static_cast<int>(std::bit_floor(static_cast<uint64_t>(*extent)));
-    constexpr int narrowest = 128; // bits
-    return fit * type.bits() >= narrowest ? fit : lanes;
 }
 
 } // namespace kumiko::library

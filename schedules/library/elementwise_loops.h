@@ -16,7 +16,4 @@ bool divides_for_each_lane(const Stage &stage, const Stage &reader);
 std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Schedule &s, StageHandle S,
                                                               const Stage &stage, int64_t block);
 
-// The widest vectors of which an extent has one at least, down to 128 bits; else `lanes`.
-int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent);
-
 } // namespace kumiko::library

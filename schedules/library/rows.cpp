@@ -218,7 +218,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     const RowsRoles r = *rows_roles(op);
     Schedule s(op, machine);
     StageHandle Y = s.stage(r.output->name);
-    const int lanes = vector_lanes(machine, r.output->type);
+    const int widest = vector_lanes(machine, r.output->type);
 
     // The outermost loops: all places of rows as one loop, in tasks.
     const bool pieces = lies_in_pieces(op, r);
@@ -253,14 +253,15 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     }
     for (const Stage &stage : op.stages()) {
         if (pieces) {
-            reduce_pieces(s, r, lanes, p.accumulators, at);
+            reduce_pieces(s, r, widest, p.accumulators, at);
         } else if (stage.is_reduction()) {
-            reduce_row(s, stage.name, lanes, p.accumulators);
+            reduce_row(s, stage.name, widest, p.accumulators);
         } else if (stage.axes.size() > r.leading.size()) {
             StageHandle S = s.stage(stage.name);
             const std::string last = stage.axes.back().name();
-            const int64_t block = lanes * p.unroll, turns = lanes * vectors_of_functions;
             const auto extent = constant_extent(stage.axes.back());
+            const int lanes = fitting_lanes(stage.type, widest, extent);
+            const int64_t block = lanes * p.unroll, turns = lanes * vectors_of_functions;
             if (lanes > 1 && (!extent || *extent >= lanes)) {
                 if (calls_functions(stage) && p.unroll == 1 && (!extent || *extent >= 2 * turns)) {
                     S.vectorize(S.split(last, turns).second);
@@ -269,7 +270,9 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
                     S.vectorize(i, lanes);
                     S.unroll(i.name + ".o");
                 } else {
-                    S.vectorize(last, lanes);
+                    // A last vector that is moved inwards stores no lanes by masks, behind which loads wait.
+                    const bool whole = extent && *extent % lanes && !reads_before_update(op);
+                    S.vectorize(last, lanes, whole ? Tail::Shift : Tail::Auto);
                 }
             }
         }

@@ -1,6 +1,7 @@
 #include "schedules/library/structure.h"
 
 #include "schedules/library/functions.h"
+#include "schedules/library/unit_axes.h"
 
 #include "dsl/extern.h"
 #include "dsl/inout.h"
@@ -8,11 +9,16 @@
 #include "dsl/scatter.h"
 #include "machine/machine.h"
 
+#include <bit>
+#include <numeric>
+
 namespace kumiko::library {
 
 using namespace Halide::Internal;
 
 namespace {
+
+constexpr int narrowest_vector = 128; // bits
 
 const Call *as_read(const Expr &e) {
     if (const auto *cast = e.as<Cast>()) return as_read(cast->value);
@@ -135,6 +141,33 @@ std::optional<MatrixProduct> find_matrix_product(const Op &op) {
     return good ? std::optional(p) : std::nullopt;
 }
 
+bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner) {
+    if (!constant_extent(outer) || !constant_extent(inner)) return false;
+    const auto uses = [](const Expr &e, const Axis &a) { return expr_uses_var(e, a.name()); };
+    for (const Expr &e : stage.expressions()) {
+        for (const Call *read : tensor_reads(e)) {
+            const Input *in = op.find_input(read->name);
+            const Stage *made = op.find_stage(read->name);
+            if (!in && !made) return false;
+            const std::vector<Axis> &axes = in ? in->axes : made->axes;
+            for (size_t d = 0; d < read->args.size(); d++) {
+                const Expr index = beside_unit_axes(stage, read->args[d]);
+                const auto is = [&](const Expr &i, const Axis &a) {
+                    const auto *v = i.as<Variable>();
+                    return v && v->name == a.name();
+                };
+                if (uses(index, outer) && !(is(index, outer) && d + 1 < read->args.size() &&
+                                            is(beside_unit_axes(stage, read->args[d + 1]), inner)))
+                    return false;
+                if (!uses(index, inner)) continue;
+                if (!is(index, inner) || d == 0 || !is(beside_unit_axes(stage, read->args[d - 1]), outer)) return false;
+                if (constant_extent(axes[d]) != constant_extent(inner)) return false;
+            }
+        }
+    }
+    return true;
+}
+
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
 
 int vector_lanes(const Machine &machine, Type type) { return machine.lanes(std::max(type.bits(), 8)); }
@@ -198,17 +231,25 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     const auto is_short = [&] { return *extent < lanes || (*extent % lanes && *extent < 4 * lanes); };
     for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && is_short();) {
         const auto outer = constant_extent(axes[d]);
-        if (!outer) break;
+        if (!outer || !follow_each_other(s.op(), R.state().def, axes[d], axes[d + 1])) break;
         along = R.fuse(axes[d].name(), along);
         extent = *outer * *extent;
         reduced--;
     }
+    lanes = fitting_lanes(R.state().def.type, lanes, extent);
     constexpr int64_t joined = 256; // lanes at most: all partial results are one vector in the end
     accumulators = std::min(accumulators, std::max<int64_t>(1, joined / std::max(1, lanes)));
     int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
     if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // few lanes beyond the end
     const int64_t least = reduced > 1 ? lanes : 2 * lanes;         // steps along other axes add to the same vectors
-    if (lanes < 2 || (extent && *extent < least)) return;
+    if (lanes < 2) return;
+    if (extent && *extent < least) { // a few whole vectors, joined at once
+        const Stage &row = R.state().def;
+        const int64_t divisor = std::gcd(*extent, int64_t(lanes));
+        const bool whole = divisor * row.type.bits() >= narrowest_vector && row.components.size() == 1;
+        if (whole) R.vectorize(along, divisor);
+        if (whole || *extent <= lanes) return;
+    }
     auto [o, i] = R.split(along, lanes * vectors);
     StageHandle P = R.rfactor(i); // partial results
     const std::string lane = P.state().def.axes.back().name();
@@ -216,6 +257,17 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     for (const std::string &l : R.state().order) {
         if (at.empty() && !R.state().loop(l).reduction) row = l;
     }
+    // Of several components there is no instruction that joins lanes: vectors are joined, and then quarters of one, lane by lane.
+    constexpr int64_t quarter = 4;
+    std::vector<StageHandle> joins;
+    const bool joined_in_steps = R.state().def.components.size() > 1 && P.state().def.axes.size() > 1;
+    for (int64_t n = lanes * vectors; joined_in_steps && n > quarter;) {
+        n = n > lanes ? lanes : quarter;
+        (joins.empty() ? P : joins.back()).compute_root(); // for now: rfactor comes before placing
+        joins.push_back(R.rfactor(R.split(R.state().order.back(), n).second));
+    }
+    for (size_t n = joins.size(); n-- > 0;)
+        joins[n].compute_at(name, row).vectorize(joins[n].state().def.axes.back().name());
     if (P.state().def.axes.size() > 1) P.compute_at(name, row);
     std::vector<LoopName> order;
     for (const std::string &l : P.state().order) {
@@ -241,7 +293,13 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         if (P.state().loop(steps.name).reduction && P.state().loop(steps.name).kind == LoopKind::Serial)
             P.unroll(steps);
     }
-    if (R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
+    if (joins.empty() && R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
+}
+
+int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent) {
+    if (!extent || *extent >= lanes || *extent < 1) return lanes;
+    const int fit = static_cast<int>(std::bit_floor(static_cast<uint64_t>(*extent)));
+    return fit * type.bits() >= narrowest_vector ? fit : lanes;
 }
 
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {

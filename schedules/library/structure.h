@@ -43,11 +43,17 @@ struct MatrixProduct {
 // The op's contraction as one; nothing when it is none.
 std::optional<MatrixProduct> find_matrix_product(const Op &op);
 
+// Whether each read at `inner` has `outer` in the place before and takes all of inner's extent, and none has outer elsewhere: both are
+// one run of elements in all that is read.
+bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner);
+
 // The extent as a number; nothing when it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
 
 // Lanes of the machine's vectors for a type, at least 1.
 int vector_lanes(const Machine &machine, Type type);
+// The widest vectors of which an extent has one at least, down to 128 bits; else `lanes`.
+int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent);
 // How many accumulators of one vector each fit the registers, leaving room for operands.
 int accumulator_registers(const Machine &machine);
 // Whether tiles may be as wide as high, and still have rows enough for the instruction's latency.

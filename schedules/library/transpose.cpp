@@ -48,25 +48,6 @@ struct TransposeRoles {
     }
 };
 
-// Whether every read of axis `inner` has `outer` before it, and all of inner's extent, and none has outer elsewhere.
-bool follow_each_other(const Op &op, const Stage &s, const Axis &outer, const Axis &inner) {
-    if (!s.strides.empty() || !constant_extent(outer) || !constant_extent(inner)) return false;
-    const auto is = [](const Expr &e, const Axis &a) { return e.as<Halide::Internal::Variable>()->name == a.name(); };
-    for (const Expr &e : s.expressions()) {
-        for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            const Input *in = op.find_input(read->name);
-            for (size_t d = 0; d < read->args.size(); d++) {
-                const bool first = is(read->args[d], outer), second = is(read->args[d], inner);
-                if (first && (d + 1 == read->args.size() || !is(read->args[d + 1], inner))) return false;
-                if (!second) continue;
-                if (d == 0 || !is(read->args[d - 1], outer)) return false;
-                if (!in || constant_extent(in->axes[d]) != constant_extent(inner)) return false;
-            }
-        }
-    }
-    return true;
-}
-
 std::optional<TransposeRoles> transpose_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() != 1) return std::nullopt;
     const Stage &s = op.stages()[0];
@@ -90,7 +71,9 @@ std::optional<TransposeRoles> transpose_roles(const Op &op) {
         std::vector<std::string> &run = r.run[axis] = {axis};
         size_t d = 0;
         while (s.axes[d].name() != axis) d++;
-        for (; d > 0 && s.axes[d - 1].name() != r.across && follow_each_other(op, s, s.axes[d - 1], s.axes[d]); d--)
+        for (; d > 0 && s.axes[d - 1].name() != r.across && s.strides.empty() &&
+               follow_each_other(op, s, s.axes[d - 1], s.axes[d]);
+             d--)
             run.insert(run.begin(), s.axes[d - 1].name());
     }
     const int64_t along = r.extent(r.along).value_or(4), across = r.extent(r.across).value_or(4);
@@ -157,6 +140,8 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     const std::vector<int64_t> lengths = {0, 64, 128, 256, 512, 1024, 2048, 4096};
     p.length = Tile::nearest(0, lengths);
     p.parallel = Flag(pays_to_share(op, machine));
+    const bool open = r.few.empty() && !(along && across);
+    p.whole = Flag(open, open ? std::vector<bool>{false, true} : std::vector<bool>{false});
     const auto up_to = [](int64_t most) {
         std::vector<int64_t> all;
         for (int64_t n = 2; n <= most; n *= 2) all.push_back(n);
@@ -180,9 +165,24 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     return p;
 }
 
-Schedule schedule_transpose(const Op &op, const Machine &machine, const TransposeParameters &p) {
-    const TransposeRoles r = *transpose_roles(op);
+namespace {
+
+// That axes hold a block at least whose length only a run tells.
+std::vector<Expr> blocks_fit(const TransposeRoles &r, const TransposeParameters &p) {
+    std::vector<Expr> all;
+    for (const auto &[axis, block] : {std::pair(r.along, p.lanes), std::pair(r.across, p.columns)}) {
+        if (!r.extent(axis)) all.push_back(find_axis(*r.output, axis)->extent() >= static_cast<int>(block));
+    }
+    return all;
+}
+
+// `fit`: of the axes whose length is not known.
+Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles &r, const TransposeParameters &p,
+                      bool fit) {
     Schedule s(op, machine);
+    if (fit) {
+        for (const Expr &e : blocks_fit(r, p)) s.assume(e);
+    }
     StageHandle Y = s.stage(r.output->name);
     std::map<std::string, LoopName> loop; // of each run
     for (const auto &[axis, run] : r.run) {
@@ -192,7 +192,8 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     }
     // A last block that moves inwards is a whole one too.
     const auto tail = [&](const std::string &axis, int64_t block) {
-        return r.extent(axis).value_or(0) >= block ? Tail::Shift : Tail::Auto;
+        const auto extent = r.extent(axis);
+        return (extent ? *extent >= block : fit) ? Tail::Shift : Tail::Auto;
     };
     std::vector<LoopName> order;
     for (const Axis &a : r.output->axes) {
@@ -233,6 +234,16 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
             Y.prefetch(tensor, group, std::max<int64_t>(1, line_bytes / bytes / p.columns), Y.name(), ahead);
     }
     stream_large_outputs(s, p.length > 0 ? least_of_line : line_bytes);
+    return s;
+}
+
+} // namespace
+
+Schedule schedule_transpose(const Op &op, const Machine &machine, const TransposeParameters &p) {
+    const TransposeRoles r = *transpose_roles(op);
+    Schedule s = schedule_one(op, machine, r, p, false);
+    if (p.whole)
+        s.specialize(blocks_fit(r, p)[0], schedule_one(op, machine, r, p, true)); // and the others, which it assumes
     return s;
 }
 

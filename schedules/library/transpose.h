@@ -8,11 +8,13 @@ namespace kumiko::library {
 
 struct TransposeParameters {
     BOOST_HANA_DEFINE_STRUCT(TransposeParameters,
-                             (Tile, lanes),     // elements of a run of the output, one from each of so many rows
-                             (Tile, columns),   // elements of a row that are transposed at once
-                             (Tile, block),     // elements of rows, over which runs of the output go on
-                             (Tile, length),    // of a row of the output that follow each other in time; 0: a run
-                             (Flag, parallel)); // spread blocks over cores
+                             (Tile, lanes),    // elements of a run of the output, one from each of so many rows
+                             (Tile, columns),  // elements of a row that are transposed at once
+                             (Tile, block),    // elements of rows, over which runs of the output go on
+                             (Tile, length),   // of a row of the output that follow each other in time; 0: a run
+                             (Flag, parallel), // spread blocks over cores
+                             (Flag,
+                              whole)); // where axes of a length that a run tells hold a block, the last moves inwards
 };
 
 bool is_transpose(const Op &op);

@@ -359,6 +359,17 @@ TEST_CASE("rows: softmax, norms, reductions") {
     }
     check_op(ops::reduction("sum", f32, {5, 6, 20}, {1, 2}), "rows"); // rows of several axes
     check_op(ops::reduction("max", i32, {3, 5, 20}, {0, 2}), "rows");
+    for (int n : {7, 40, 64}) check_op(ops::reduction("sum", f32, {20, 6, n}, {0, 2}), "rows"); // that lie apart
+    check_op(ops::group_norm(f32, 1, 64, 14, 14, 8, 1e-3, true), "rows", false);                // of half a vector
+    for (int n : {4, 10, 12, 20, 24, 30, 31}) { // a few vectors, or less than one
+        check_op(ops::softmax(f32, 9, n), "rows", false);
+        check_op(ops::reduction("sum", f32, {9, n}, {1}), "rows");
+        check_op(ops::layer_norm(f64, 5, n), "rows", false);
+    }
+    for (int n : {17, 40, 100, 300}) {
+        for (const char *kind : {"argmax", "argmin"}) check_op(ops::reduction(kind, f32, {5, n}, {1}), "rows");
+        check_op(ops::reduction("argmax", i8, {3, 4, n}, {0, 2}), "rows");
+    }
 }
 
 TEST_CASE("attention") {
@@ -388,6 +399,11 @@ TEST_CASE("anything else") {
     }
     check_op(ops::reduction("mean", f32, {30, 50}, {0}), "reduce", false);
     check_op(ops::permute(i8, {20, 3, 50}, {2, 1, 0}), "transpose");
+    const Op any = ops::transpose(f32, Size("M"), Size("N"));
+    for (const auto &[m, n] : {std::pair(0, 5), {3, 5}, {3, 70}, {70, 3}, {16, 8}, {37, 50}, {200, 130}})
+        check_op(any, "transpose", true, {{"M", m}, {"N", n}});
+    check_op(ops::permute(i8, {20, Size("B"), 50}, {2, 1, 0}), "transpose", true, {{"B", 3}});
+    check_op(ops::permute(f32, {Size("A"), 3, 50}, {2, 0, 1}), "transpose", true, {{"A", 21}});
     check_op(ops::pad(f32, {7, 40}, {1, 3}, {2, 1}, 2.5), "elementwise");
     check_op(ops::slice(f32, {50, 90}, {20, 40}, {49, 1}, {-2, 2}), "elementwise");
     check_op(ops::concat(f32, {5}, {30, 17, 40}, 1), "elementwise");
