@@ -96,7 +96,13 @@ void schedule_dots(Schedule &s, const GemvRoles &r, int lanes, const Machine &ma
     order.insert(order.end(), {at, r.k});
     C.reorder(order);
     if (p.parallel) C.parallel(order[order.size() - 3]);
-    if (p.rows > 1)
+    if (r.K && *r.K < lanes && r.N.value_or(lanes) >= lanes) { // rows shorter than a vector: a vector of results
+        auto [blocks, row] = C.split(at, lanes);
+        order.erase(order.end() - 2, order.end());
+        order.insert(order.end(), {blocks, LoopName(r.k), row});
+        C.reorder(order).unroll(r.k).vectorize(row);
+        s.accumulate_in(C.name(), "registers", blocks);
+    } else if (p.rows > 1)
         several_dots(s, r, lanes, p, at);
     else
         reduce_row(s, C.name(), lanes, p.vectors, at.name);

@@ -19,6 +19,7 @@
 #include "schedules/library/conv_filters.h"
 #include "schedules/library/depthwise.h"
 #include "schedules/library/depthwise_last.h"
+#include "schedules/library/dots.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
@@ -89,6 +90,8 @@ const std::vector<LibraryTemplate> &templates() {
     static const std::vector<LibraryTemplate> table = {
         make_template<ScatterParameters>("scatter", "values added to the elements that an index names", is_scatter,
                                          scatter_parameters, schedule_scatter),
+        make_template<DotsParameters>("dots", "products of matrices with a few columns, as dot products", is_dots,
+                                      dots_parameters, schedule_dots_of_rows),
         make_template<GemvParameters>("gemv", "products of a matrix with a vector", is_gemv, gemv_parameters,
                                       schedule_gemv),
         make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,

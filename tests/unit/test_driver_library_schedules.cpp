@@ -134,6 +134,18 @@ TEST_CASE("sums of bytes that are requantised at their end") {
     }
 }
 
+TEST_CASE("products with a few columns, as dot products") {
+    for (const auto &[m, n, k] : {std::tuple(1, 2, 1000), {2, 3, 700}, {5, 2, 333}, {37, 4, 260}, {3, 6, 1001}})
+        check_op(ops::matmul(f32, m, n, k), "dots");
+    check_op(ops::matmul(f64, 9, 2, 200), "dots");
+    ops::MatmulOptions o;
+    o.transpose_b = true, o.bias = true, o.activation = "relu", o.batch = 2;
+    check_op(ops::matmul(f32, 7, 3, 300, o), "dots");
+    check_op(ops::matmul(f32, 3, 3, 20000), "dots"); // columns that the first cache does not hold
+    CHECK_EQ(library::find_template(ops::matmul(f32, 64, 8, 512))->name, "matmul");
+    CHECK_EQ(library::find_template(ops::matmul(f32, Size("M"), 2, 512))->name, "matmul");
+}
+
 TEST_CASE("products of a matrix with a vector") {
     for (bool transposed : {false, true}) {
         ops::MatmulOptions o;
@@ -149,6 +161,11 @@ TEST_CASE("products of a matrix with a vector") {
         check_op(ops::matmul(f64, 1, 20, 50, o), "gemv");
     }
     check_op(ops::matmul(i8, 1, 20, 50), "gemv");
+    for (int k : {1, 2, 3, 5, 8, 13}) { // rows shorter than a vector
+        check_op(ops::matmul(f32, 70, 1, k), "gemv");
+        check_op(ops::matmul(f32, 3, 1, k), "gemv");
+        check_op(ops::matmul(f32, Size("M"), 1, k), "gemv", true, {{"M", 37}});
+    }
     Axis i("i", 33), k("k", 75);
     Tensor A = input("A", f32, {i, k}), T = input("T", f32, {k, i}), x = input("x", f32, {k});
     check_op(Op("mv", {A, x}, {compute("y", {i}, sum(A(i, k) * x(k), k))}), "gemv");

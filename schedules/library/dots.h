@@ -1,0 +1,17 @@
+// Products of matrices whose result has a few columns, as dot products along the reduction: vectors along the columns would be mostly empty.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko::library {
+
+struct DotsParameters {
+    BOOST_HANA_DEFINE_STRUCT(DotsParameters, (Tile, rows), // whose products with all columns are summed at once
+                             (Flag, parallel));            // spread rows over cores
+};
+
+bool is_dots(const Op &op);
+DotsParameters dots_parameters(const Op &op, const Machine &machine);
+Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsParameters &p);
+
+} // namespace kumiko::library
