@@ -167,15 +167,28 @@ void require_memory(const Op &op, const Sizes &sizes, const std::function<int(Ty
     }
     if (available > 0 && bytes > 0.75 * available)
         throw UserError("tuning " + op.name() + " takes some " + bytes_text(bytes) +
-                        " for its arrays and what they are compared with, and this machine has " +
-                        bytes_text(available) + "; tune a smaller shape");
+                        " for its arrays and what they are compared with, and may take " +
+                        bytes_text(0.75 * available) + " of the " + bytes_text(available) +
+                        " that this machine has; tune a smaller shape");
+}
+
+// How results are checked, where there is memory for that.
+struct Checking {
+    std::optional<int> magnitude; // of the integers that inputs are; nothing: by bounds
+    int64_t sample = 0;           // elements of each output, 0: all
+};
+
+Checking choose_checking(const Op &op, const Sizes &sizes, double longest) {
+    require_memory(op, sizes, [](Type) { return 0; }); // before anything as large as the arrays is asked about
+    Checking c{exact_input_magnitude(op, sizes)};
+    c.sample = elements_of_sample(op, sizes, c.magnitude.has_value(), longest);
+    require_memory(op, sizes, [&](Type type) { return c.sample > 0 ? 0 : c.magnitude ? type.bytes() : 16; });
+    return c;
 }
 
 } // namespace
 
-void require_memory(const Op &op, const Sizes &sizes) {
-    require_memory(op, sizes, [](Type) { return 0; });
-}
+void require_memory(const Op &op, const Sizes &sizes, double longest) { choose_checking(op, sizes, longest); }
 
 std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const {
     if (bounds.empty()) return difference(actual, expected[output]);
@@ -202,10 +215,7 @@ std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const 
 
 // Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
 JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
-    require_memory(op, sizes);
-    const std::optional<int> magnitude = exact_input_magnitude(op, sizes);
-    const int64_t sample = elements_of_sample(op, sizes, magnitude.has_value(), longest);
-    require_memory(op, sizes, [&](Type type) { return sample > 0 ? 0 : magnitude ? type.bytes() : 16; });
+    const auto [magnitude, sample] = choose_checking(op, sizes, longest);
     if (!magnitude) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, -4, 4);
         for (size_t i = 0; i < inputs.size(); i++) {
@@ -214,7 +224,7 @@ JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed,
         return sample ? sampled_arrays(op, sizes, std::move(inputs), false, sample, seed)
                       : bounded_arrays(op, sizes, std::move(inputs));
     }
-    const auto with = [&](int low, int high) {
+    const auto with = [&, sample = sample](int low, int high) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, low, high);
         return sample ? sampled_arrays(op, sizes, std::move(inputs), true, sample, seed)
                       : exact_arrays(op, sizes, std::move(inputs));

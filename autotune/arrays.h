@@ -24,9 +24,8 @@ struct JudgedArrays {
 // An op that takes longer to evaluate is checked on a sample.
 constexpr double longest_reference = 10;
 
-// Throws UserError where tuning the op would take more than three quarters of this machine's memory for arrays, as far as that can be
-// said before it is known how results are checked.
-void require_memory(const Op &op, const Sizes &sizes);
+// Throws UserError where tuning the op would take more than three quarters of this machine's memory for arrays. It makes none.
+void require_memory(const Op &op, const Sizes &sizes, double longest = longest_reference);
 
 // Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
 // are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic implies. Throws UserError when the op

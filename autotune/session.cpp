@@ -5,6 +5,7 @@
 #include "autotune/features/feature_sets.h"
 #include "autotune/local_judge.h"
 #include "autotune/queue_judge.h"
+#include "autotune/task.h"
 
 #include <fmt/format.h>
 
@@ -57,11 +58,18 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
         return interrupted() || (any && late());
     });
     recall();
+    if (!over()) require_possible();
     take_hints();
     report_.seconds = watch_.seconds();
 }
 
 Session::~Session() = default;
+
+// What is known not to be measurable is refused before anything is tried. Workers look after the memory of their machines.
+void Session::require_possible() const {
+    if (space_->machine().architecture != "chip") require_measurable(op_);
+    if (options_.workers.empty()) require_memory(op_, key_.sizes, options_.longest_reference);
+}
 
 const Space *Session::choose_space() {
     if (options_.space && options_.ahead)

@@ -55,6 +55,7 @@ private:
     };
 
     const Space *choose_space();
+    void require_possible() const;
     void recall();
     void take_hints();
     bool interrupted() const;

@@ -20,7 +20,7 @@ const void *first_byte(const Buffer<> &b) { return b.begin(); }
 
 } // namespace
 
-MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
+void require_measurable(const Op &op) {
     if (has_extern(op))
         throw Unsupported("op " + op.name() +
                           " calls an extern function, which the process that measures does not have; tune the parts "
@@ -32,7 +32,11 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
                 " in place, so each run begins from what the last one left; tune the op with an output of "
                 "its own, and use the schedule for this one");
     }
-    require_memory(op, sizes);
+}
+
+MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
+    require_measurable(op);
+    require_memory(op, sizes, longest);
     for (const std::string &name : op.outputs()) { // outputs are compared as a whole
         const Buffer<> out = make_output(op, name, sizes);
         if (strides_of(out.raw_buffer()) != dense_strides(out.extents()))

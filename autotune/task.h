@@ -6,12 +6,16 @@
 
 namespace kumiko {
 
+// Throws Unsupported where a measurer cannot judge kernels of the op, whatever its sizes: what calls extern functions, or updates arrays.
+void require_measurable(const Op &op);
+
 class MeasureTask {
 public:
     // Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits;
     // elsewhere inputs are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic
     // implies. Where evaluating the op would take more than `longest` seconds, only a sample of elements is checked
-    // (autotune/arrays.h). Throws UserError when the op cannot be evaluated on any of the inputs tried.
+    // (autotune/arrays.h). Throws as require_measurable and require_memory do, and UserError when the op cannot be evaluated on any of
+    // the inputs tried.
     MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed = 1, double longest = longest_reference);
     ~MeasureTask();
     MeasureTask(const MeasureTask &) = delete;

@@ -115,11 +115,12 @@ private:
         return sum;
     }
 
-    static bool waits(const Part &p) {
-        return p.session && !p.had_turn && p.session->trials() < slice && !p.session->over();
+    // Those that come before anyone's later ones, what was known before counted.
+    int first_trials() const { return std::min(slice, options_.trials); }
+    bool waits(const Part &p) const {
+        return p.session && !p.had_turn && p.session->trials() < first_trials() && !p.session->over();
     }
 
-    // Every task's first trials come before anyone's later ones.
     Part *next_part() {
         Part *next = nullptr;
         double most = 0;
@@ -136,10 +137,11 @@ private:
         // First turns share what time there is.
         double seconds = std::numeric_limits<double>::infinity();
         if (options_.seconds > 0 && waits(part)) {
-            const auto waiting = static_cast<double>(std::count_if(parts_.begin(), parts_.end(), waits));
+            const auto waiting = static_cast<double>(
+                std::count_if(parts_.begin(), parts_.end(), [&](const Part &p) { return waits(p); }));
             seconds = std::max(0.0, options_.seconds - watch_.seconds() - to_compare_) / waiting;
         }
-        const int64_t trials = part.had_turn ? slice : std::min(slice, options_.trials);
+        const int64_t trials = waits(part) ? first_trials() - part.session->trials() : slice;
         part.had_turn = true;
         progress_->set_total(budget());
         const auto show = [&] {

@@ -102,6 +102,30 @@ std::string interruption(const TuneArguments &a, const std::vector<TuneReport> &
                               a.options.database);
 }
 
+// Why there is no schedule of it.
+std::string why_none(const TuneReport &report) {
+    if (!report.error.empty()) return report.error;
+    if (report.failures.empty()) return report.used_up.empty() ? "it was not tried" : report.used_up;
+    const auto most = std::max_element(report.failures.begin(), report.failures.end(),
+                                       [](const auto &a, const auto &b) { return a.second < b.second; });
+    return fmt::format("no candidate is good, most often {}", most->first);
+}
+
+// Of several kernels: the others have been tuned all the same.
+void require_all(const std::vector<Task> &tasks, const std::vector<TuneReport> &reports,
+                 const std::vector<std::optional<Record>> &found) {
+    std::string failed;
+    size_t n = 0;
+    for (size_t i = 0; i < tasks.size(); i++) {
+        if (found[i]) continue;
+        n++;
+        failed += (failed.empty() ? "" : "; ") + tasks[i].name + ": " + why_none(reports[i]);
+    }
+    if (n > 0)
+        throw UserError(fmt::format("of {} kernels {} not tuned: {}", tasks.size(),
+                                    n == 1 ? "1 was" : fmt::format("{} were", n), failed));
+}
+
 // A shared object by its full path: workers stand in other folders.
 OpRecipe recipe_of(const std::string &name, const Json &parameters) {
     const auto shared = ops::shared_name(name);
@@ -247,6 +271,7 @@ void run_tune(TuneArguments a) {
         std::cerr << interruption(a, reports) << "\n";
         throw Interrupted();
     }
+    if (tasks.size() > 1) require_all(tasks, reports, found);
 }
 
 } // namespace

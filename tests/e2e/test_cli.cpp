@@ -326,15 +326,27 @@ TEST_CASE("a budget that ends the search is named") {
     CHECK(has(o.out, " of 1000 trials\n"));
 }
 
-TEST_CASE("a kernel too large for memory leaves the page to the others") {
+TEST_CASE("a kernel too large for memory is refused at once and leaves trials, page and results to the others") {
     std::ofstream(scratch() + "/large.json")
         << R"({"name": "k", "kernels": [{"name": "small", "op": "softmax", "parameters": {"m": 4, "n": 20}},
                            {"name": "large", "op": "matmul", "parameters": {"m": 2000000, "n": 2000000, "k": 2000000}}]})";
-    std::filesystem::remove(scratch() + "/large.html");
-    const Outcome o = run("tune large.json --trials 2 --quiet --report large.html --db ''");
-    CHECK_MESSAGE(o.status == 0, o.err);
-    CHECK(has(o.out, "large cannot be tuned: "));
-    CHECK(has(read(scratch() + "/large.html"), "softmax"));
+    for (const char *file : {"/large.html", "/large.db"}) std::filesystem::remove(scratch() + file);
+    int tried = 0;
+    for (const std::string trials : {"2", "2", "3"}) { // the later ones resume
+        const Outcome o = run("tune large.json --trials " + trials +
+                              " --quiet --report large.html --db large.db --json large-tuned.json");
+        CHECK(o.status == 1);
+        CHECK(has(o.out, "large cannot be tuned: tuning matmul takes some "));
+        CHECK(has(o.err, "kumiko: of 2 kernels 1 was not tuned: large: tuning matmul takes some "));
+        CHECK(has(o.err, " for its arrays and what they are compared with, and may take "));
+        CHECK(has(read(scratch() + "/large.html"), "softmax"));
+        const Json json = Json::parse(read(scratch() + "/large-tuned.json"));
+        CHECK(json[0].contains("best_seconds"));
+        CHECK(json[0]["known"] == tried);
+        tried += json[0]["measured"].get<int>();
+        CHECK(tried == std::stoi(trials)); // the other's trials are not its own
+        CHECK(has(json[1]["error"].get<std::string>(), "this machine has; tune a smaller shape"));
+    }
 }
 
 TEST_CASE("where no candidate is good, the page shows what failed") {

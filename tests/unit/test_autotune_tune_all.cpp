@@ -5,12 +5,14 @@
 #include "ops/registry.h"
 #include "support/duration.h"
 #include "targets/chip/compile.h"
+#include "tests/database_help.h"
 
 #include <doctest/doctest.h>
 
 #include <sstream>
 
 using namespace kumiko;
+using kumiko::testing::fresh_file;
 
 namespace {
 
@@ -74,6 +76,35 @@ TEST_CASE("a task that cannot be tuned says why, and the others are tuned") {
     CHECK(!on_chip[0]);
     CHECK(on_chip[1]);
     CHECK(reports[0].error.find("scan") != std::string::npos);
+}
+
+TEST_CASE("who resumes takes the first trials that a task lacks, and none from a task that is not tuned yet") {
+    const std::vector<TuneTask> tasks = {{ops::matmul(Float(32), 16, 64, 16)}, {ops::matmul(Float(32), 24, 64, 16)}};
+    TuneOptions options = quick(6);
+    options.database = fresh_file("resume.db");
+    tune(tasks[0].op, Machine::host(), CpuTarget::host(), options);
+    options.trials = 4;
+    std::vector<TuneReport> reports;
+    const auto best = tune_all(tasks, Machine::host(), CpuTarget::host(), options, &reports);
+    CHECK(best[0]);
+    CHECK(best[1]);
+    CHECK(reports[0].known == 6);
+    CHECK(reports[0].measured == 0);
+    CHECK(reports[1].measured == 4);
+}
+
+TEST_CASE("a task too large for memory is refused before it takes a trial") {
+    const std::vector<TuneTask> tasks = {{ops::matmul(Float(32), 16, 64, 16)},
+                                         {ops::matmul(Float(32), 2000000, 2000000, 2000000)}};
+    TuneOptions options = quick(4);
+    options.database = fresh_file("large.db");
+    std::vector<TuneReport> reports;
+    for (const int trials : {4, 4, 6}) { // the later ones resume
+        options.trials = trials;
+        tune_all(tasks, Machine::host(), CpuTarget::host(), options, &reports);
+        CHECK(reports[0].measured + reports[0].known == trials);
+        CHECK(reports[1].error.find("tuning matmul takes some ") == 0);
+    }
 }
 
 TEST_CASE("a task without a good candidate leaves the trials to the others") {
