@@ -1,5 +1,6 @@
 #include "autotune/database.h"
 
+#include "autotune/database_merge.h"
 #include "autotune/database_rows.h"
 
 #include <ctime>
@@ -188,7 +189,18 @@ DatabaseTask Database::task_of(const Op &op, const TaskKey &key) {
 
 void Database::add(const Op &op, const Record &r) { add(task_of(op, r.key), r); }
 
-void Database::add(const DatabaseTask &task, const Record &r) {
+void Database::add(const DatabaseTask &task, const Record &record) {
+    Record r = record;
+    if (r.created.empty()) r.created = now_text();
+    contents_->write([&] {
+        const auto known = find(r);
+        replace(task, known ? merged(*known, r) : r);
+    });
+}
+
+void Database::replace(const Op &op, const Record &r) { replace(task_of(op, r.key), r); }
+
+void Database::replace(const DatabaseTask &task, const Record &r) {
     Connection &c = contents_->connection;
     contents_->write([&] {
         {
@@ -257,12 +269,23 @@ void Database::compact() {
 }
 
 std::vector<Record> Database::records(const TaskKey &key, const Machine &machine) const {
+    int64_t row = 0;
+    return records_since(row, key, machine);
+}
+
+// A row that is replaced gets a new id, greater than all.
+std::vector<Record> Database::records_since(int64_t &row, const TaskKey &key, const Machine &machine) const {
     Connection &c = contents_->connection;
-    const std::string sql = "SELECT " + record_columns(contents_->version) + of_task + "ORDER BY r.id";
+    const std::string sql =
+        "SELECT " + record_columns(contents_->version) + ", r.id" + of_task + "AND r.id > ? ORDER BY r.id";
     Statement s(c, sql.c_str());
     bind_key(s, key);
+    s.bind(row);
     std::vector<Record> all;
-    while (s.next()) all.push_back(read_record(c, s, key, machine));
+    while (s.next()) {
+        all.push_back(read_record(c, s, key, machine));
+        row = s.integer(record_column_count);
+    }
     return all;
 }
 

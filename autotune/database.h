@@ -41,9 +41,12 @@ public:
     Database(Database &&) noexcept;
     Database &operator=(Database &&) noexcept;
 
-    // Replaces an older record of the same task and schedule.
+    // Adds the record, or, where there is one of the same task and schedule, what merged() makes of the two (database_merge.h).
     void add(const Op &op, const Record &record);
     void add(const DatabaseTask &task, const Record &record);
+    // The same, but an older record goes, whatever it says.
+    void replace(const Op &op, const Record &record);
+    void replace(const DatabaseTask &task, const Record &record);
     static DatabaseTask task_of(const Op &op, const TaskKey &key);
     // Notes the result of the last comparison; nothing for what took no part in it.
     void set_final(const TaskKey &key, const std::string &schedule_hash, std::optional<double> seconds);
@@ -59,6 +62,9 @@ public:
 
     // All records of a task, oldest first. `machine` is given to the records: the database knows only its id.
     std::vector<Record> records(const TaskKey &key, const Machine &machine) const;
+    // Those that were written, or written anew, since `row`, which becomes the last one; 0 before any was seen. What set_final() notes is no
+    // news.
+    std::vector<Record> records_since(int64_t &row, const TaskKey &key, const Machine &machine) const;
     // The best of those that were compared side by side, else the best measured once.
     std::optional<Record> best(const TaskKey &key, const Machine &machine) const;
 

@@ -18,7 +18,8 @@ void create_tables(Connection &c);
 // dies between two of them leaves the file as it was.
 std::vector<std::string> migration_from(int version);
 
-// The columns of `records r` in the order that read_record() takes; those that a file of this version lacks are NULL.
+// The columns of `records r` in the order that read_record() takes, so many; those that a file of this version lacks are NULL.
 std::string record_columns(int version);
+inline constexpr int record_column_count = 19;
 
 } // namespace kumiko

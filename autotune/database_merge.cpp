@@ -61,7 +61,7 @@ MergeCount merge(Database &into, const DatabaseTask &task, const Record &record)
         return count;
     }
     (known ? count.better : count.added) = 1;
-    into.add(task, r);
+    into.replace(task, r);
     return count;
 }
 

@@ -19,7 +19,7 @@ constexpr double descent_share = 0.2; // of all proposals, the last ones
 Search::Search(const Space &space, uint64_t seed, SearchMethod method, Advisor *advisor)
     : space_(space), random_(seed), method_(method), advisor_(advisor), parameters_(space) {}
 
-void Search::tell(const Point &point, double seconds, const std::string &schedule) {
+bool Search::tell(const Point &point, double seconds, const std::string &schedule) {
     seen_.insert(point);
     if (!schedule.empty()) seen_schedules_.insert(schedule);
     const auto [entry, fresh] = told_.emplace(point, seconds);
@@ -31,6 +31,7 @@ void Search::tell(const Point &point, double seconds, const std::string &schedul
     }
     std::sort(best_.begin(), best_.end());
     if (best_.size() > elite) best_.resize(elite);
+    return fresh;
 }
 
 bool Search::take(const Point &point, const char *origin, std::vector<Proposal> &proposals) {

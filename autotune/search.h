@@ -49,8 +49,8 @@ public:
     // A point that did well elsewhere: it is proposed right after the default.
     void suggest(const Point &point) { suggested_.push_back(point); }
     // What became of a point: seconds, or infinity. `schedule`: as the advisor would name it, so that no other point of that
-    // schedule is proposed.
-    void tell(const Point &point, double seconds, const std::string &schedule = "");
+    // schedule is proposed. Returns whether nothing was told of the point before.
+    bool tell(const Point &point, double seconds, const std::string &schedule = "");
 
     size_t told() const { return told_.size(); }
 

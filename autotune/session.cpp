@@ -114,6 +114,8 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
         const auto paused = [&] { return watch.seconds() > seconds && report_.measured + under_way_ > 0; };
         while (!out_of_time() && !paused() && trials_ + under_way_ < goal &&
                under_way_ < static_cast<int>(judge_->wanted()) && !used_up()) {
+            recall(); // what other sessions have found since
+            if (trials_ + under_way_ >= goal) break;
             const size_t size = trials_ + under_way_ < first_trials ? first_batch : later_batch;
             std::vector<Candidate> batch = next_batch(std::min<size_t>(size, goal - trials_ - under_way_));
             if (out_of_time()) break; // the judge would only be told to forget them
@@ -247,7 +249,7 @@ void Session::measure(Verdict verdict) {
 }
 
 // Into the database, the search, the model, and the report.
-Record Session::keep(const Candidate &candidate, const Measured &measured) {
+Record Session::keep(const Candidate &candidate, const Measured &measured, bool instead) {
     Record r;
     r.key = key_;
     r.machine = space_->machine();
@@ -264,7 +266,10 @@ Record Session::keep(const Candidate &candidate, const Measured &measured) {
     r.estimated_seconds = candidate.estimated_seconds;
     r.predicted = candidate.predicted;
     r.origin = candidate.origin;
-    if (database_) database_->add(op_, r);
+    if (database_ && (instead || options_.fresh))
+        database_->replace(op_, r);
+    else if (database_)
+        database_->add(op_, r);
     const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
     search_.tell(candidate.point, seconds, candidate.schedule_hash);
     scout_.model().tell(candidate.features, seconds);

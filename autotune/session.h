@@ -68,7 +68,8 @@ private:
     std::unique_ptr<Judge> make_judge();
     void take_facts();
     void measure(Verdict verdict);
-    Record keep(const Candidate &candidate, const Measured &measured);
+    // `instead`: of what the database has, be that better.
+    Record keep(const Candidate &candidate, const Measured &measured, bool instead = false);
     void compare();
     void settle();
     Candidate again(const Record &record) const;
@@ -101,6 +102,7 @@ private:
     std::set<std::string> sound_;                // hashes of those whose nests the verifier found right
     std::optional<Record> best_;
     double seconds_to_compare_;
+    int64_t seen_row_ = 0; // of the database
     int trials_ = 0;       // counted towards options_.trials
     int under_way_ = 0;    // with the judge
     bool in_hand_ = false; // some candidate waits to be submitted

@@ -98,7 +98,7 @@ void Session::refute(const Record &record, const Measured &found) {
                            .features = record.features,
                            .estimated_seconds = record.estimated_seconds,
                            .predicted = record.predicted};
-    replace_in_report(keep(candidate, found));
+    replace_in_report(keep(candidate, found, true));
 }
 
 void Session::replace_in_report(const Record &now) {

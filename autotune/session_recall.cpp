@@ -14,28 +14,36 @@ constexpr size_t most_hints = 4;
 
 } // namespace
 
-// What earlier sessions found counts as if it had been measured here.
+// What other sessions found, earlier or beside this one, counts as if it had been measured here. Asked again, it is what was written since,
+// this session's own records among it.
 void Session::recall() {
     if (!database_ || options_.fresh) return;
-    for (Record &r : database_->records(key_, space_->machine())) {
+    for (Record &r : database_->records_since(seen_row_, key_, space_->machine())) {
         if (r.library_template != template_name_) continue;
         const double seconds = r.outcome == Outcome::Ok ? r.seconds() : std::numeric_limits<double>::infinity();
+        bool news = false;
         try {
-            search_.tell(space_->from_json(r.parameters), seconds, r.schedule_hash);
+            news = search_.tell(space_->from_json(r.parameters), seconds, r.schedule_hash);
         } catch (const UserError &) {
             continue; // of a space that has changed since
         }
-        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
-        if (!r.tried()) {
-            if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
+        const auto known = records_.find(r.schedule_hash);
+        if (known != records_.end()) {
+            const bool same = known->second.outcome == r.outcome && known->second.timing.least == r.timing.least;
+            if (same) continue;
+            known->second = r; // another session measured it, too, or refuted it
+            if (best_ && best_->schedule_hash == r.schedule_hash) choose_best();
             continue;
         }
+        if (r.schedule_hash.empty() && !news) continue; // illegal, and found out here
+        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
+        if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
+        if (!r.tried()) continue;
         scout_.model().tell(r.features, seconds);
         trials_++;
         report_.known++;
         if (r.origin == "default" && r.outcome == Outcome::Ok) report_.default_seconds = r.seconds();
         if (r.outcome == Outcome::Ok && (!best_ || r.ranks_before(*best_))) best_ = r;
-        records_[r.schedule_hash] = r;
     }
 }
 

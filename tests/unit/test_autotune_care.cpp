@@ -145,6 +145,52 @@ TEST_CASE("merging keeps the better of two records, and loses nothing that only 
           file + " cannot be merged into itself");
 }
 
+TEST_CASE("of two sessions that add a candidate at once the better record stays, as merging would have it") {
+    const std::string file = fresh_file("both.db");
+    Database ours(file), theirs(file);
+    const Record good = record_of(small(), 2, 3e-6);
+    ours.add(small(), good);
+    theirs.add(small(), failed(small(), 2, Outcome::TimedOut));
+    CHECK(ours.find(good)->outcome == Outcome::Ok);
+    theirs.add(small(), record_of(small(), 2, 4e-6));
+    CHECK(ours.find(good)->timing.least == 3e-6);
+    theirs.add(small(), record_of(small(), 2, 2e-6));
+    CHECK(ours.find(good)->timing.least == 2e-6);
+    ours.set_final(good.key, good.schedule_hash, 5e-6);
+    theirs.add(small(), record_of(small(), 2, 1e-6));
+    CHECK(ours.find(good)->final_seconds == 5e-6);
+    Record wrong = failed(small(), 2, Outcome::Wrong);
+    wrong.created.clear(); // now
+    theirs.add(small(), wrong);
+    CHECK(ours.find(good)->outcome == Outcome::Wrong);
+    theirs.replace(small(), good);
+    CHECK(ours.find(good)->outcome == Outcome::Ok);
+    CHECK(ours.tasks().at(0).records == 1);
+}
+
+TEST_CASE("a session sees what others have written since it last looked") {
+    const std::string file = fresh_file("since.db");
+    Database ours(file), theirs(file);
+    const TaskKey key = record_of(small(), 2, 1).key;
+    int64_t row = 0;
+    const auto seen = [&] {
+        std::vector<int64_t> factors;
+        for (const Record &r : ours.records_since(row, key, Machine::host()))
+            factors.push_back(r.parameters["factor"].get<int64_t>());
+        return factors;
+    };
+    CHECK(seen().empty());
+    theirs.add(small(), record_of(small(), 2, 3e-6));
+    theirs.add(small(), record_of(small(), 4, 3e-6));
+    CHECK(seen() == std::vector<int64_t>{2, 4});
+    CHECK(seen().empty());
+    theirs.add(small(), record_of(small(), 2, 2e-6)); // anew
+    const Op other = ops::matmul(Float(32), 8, 8, 16);
+    theirs.add(other, record_of(other, 16, 2e-6));
+    theirs.add(small(), record_of(small(), 8, 2e-6));
+    CHECK(seen() == std::vector<int64_t>{2, 8});
+}
+
 TEST_CASE("lines that cannot be taken name file, line and cause, and nothing of the file is kept") {
     Database from(":memory:"), to(":memory:");
     fill(from);

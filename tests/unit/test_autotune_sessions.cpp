@@ -1,5 +1,6 @@
 // Sessions of tuning: when they end, what they call best, and what they leave out.
 #include "autotune/build.h"
+#include "autotune/session.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
@@ -132,4 +133,45 @@ TEST_CASE("no schedule is measured twice, however many candidates are under way"
         for (const Record &r : report.records) CHECK(measured.insert(r.schedule_hash).second);
         CHECK(measured.size() > 4);
     }
+}
+
+TEST_CASE("two sessions of one database share what they find, and measure nothing twice") {
+    const Op op = ops::matmul(Float(32), 32, 32, 32);
+    const Machine machine = Machine::host();
+    const CpuTarget cpu = CpuTarget::host();
+    const auto space = blocks(op);
+    TuneOptions options;
+    options.space = space.get();
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0;
+    options.trials = 16;
+    options.database = fresh_file("shared.db");
+    TuneReport first, second;
+    Session a(op, machine, cpu, options, first), b(op, machine, cpu, options, second); // neither knows anything
+    a.advance(4);
+    for (int turn = 0; turn < 2; turn++) { // each finds four that the other has measured, and measures four more
+        b.advance(8);
+        a.advance(8);
+    }
+    CHECK(a.trials() == 16);
+    CHECK(first.measured + first.known == 16);
+    CHECK(first.known > 0);
+    CHECK(second.known > 0);
+    std::set<std::string> measured;
+    for (const TuneReport *report : {&first, &second}) {
+        for (const Record &r : report->records) CHECK(measured.insert(r.schedule_hash).second);
+    }
+    CHECK(measured.size() == 16);
+    REQUIRE(a.best());
+    REQUIRE(b.best());
+    CHECK(a.finish().schedule_hash == best(op, machine, options.database, {.threads = 1})->schedule_hash);
+
+    // What one finds wrong is not the other's best.
+    Record refuted = *b.best();
+    refuted.outcome = Outcome::Wrong;
+    Database(options.database).replace(op, refuted);
+    options.trials = 20;
+    b.advance(20);
+    CHECK((!b.best() || b.best()->schedule_hash != refuted.schedule_hash));
 }
