@@ -71,6 +71,7 @@ private:
     // `instead`: of what the database has, be that better.
     Record keep(const Candidate &candidate, const Measured &measured, bool instead = false);
     void compare();
+    void keep_comparison(const std::set<std::string> &timed); // schedule hashes
     void settle();
     Candidate again(const Record &record) const;
     bool is_sound(const Record &record, const Candidate &candidate);

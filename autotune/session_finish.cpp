@@ -61,7 +61,6 @@ void Session::compare() {
         } else if (!results[i].timings.empty()) {
             timed.insert(r.schedule_hash);
             r.final_seconds = results[i].timings[0].median;
-            if (database_) database_->set_final(key_, r.schedule_hash, *r.final_seconds);
             if (const auto known = records_.find(r.schedule_hash); known != records_.end()) known->second = r;
             if (r.schedule_hash == beginning.schedule_hash) report_.default_seconds = *r.final_seconds;
             if (!fastest || r.seconds() < fastest->seconds()) fastest = r;
@@ -79,13 +78,24 @@ void Session::compare() {
     const auto known = records_.find(best_->schedule_hash);
     if (fastest) {
         best_ = fastest;
-        for (auto &[hash, r] : records_) {
-            if (!r.final_seconds || timed.count(hash)) continue;
-            r.final_seconds.reset();
-            if (database_) database_->set_final(key_, r.schedule_hash, std::nullopt);
-        }
+        keep_comparison(timed);
     } else if (known != records_.end() && known->second.outcome != Outcome::Ok)
         choose_best();
+}
+
+// The times of one comparison, and none of another, whenever the program ends.
+void Session::keep_comparison(const std::set<std::string> &timed) {
+    const auto keep_all = [&] {
+        for (auto &[hash, r] : records_) {
+            if (!r.final_seconds) continue;
+            if (!timed.count(hash)) r.final_seconds.reset();
+            if (database_) database_->set_final(key_, hash, r.final_seconds);
+        }
+    };
+    if (database_)
+        database_->all_or_nothing(keep_all);
+    else
+        keep_all();
 }
 
 // Keeps what a candidate that was good turned out to be, in place of that.

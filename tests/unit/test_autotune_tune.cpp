@@ -1,5 +1,6 @@
 // Tuning from end to end, on a small matrix product with a space of the test's own.
 #include "autotune/build.h"
+#include "autotune/sqlite.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
@@ -145,6 +146,33 @@ TEST_CASE("of two comparisons the later decides, and the winner of the earlier i
         CHECK(again);
         CHECK(best(op, Machine::host(), options.database, {.threads = 1})->schedule_hash == second.schedule_hash);
     }
+}
+
+TEST_CASE("of a comparison all times are kept, or none") {
+    const Op op = ops::matmul(Float(32), 64, 64, 64);
+    const auto space = blocks(op);
+    TuneOptions options = quick(8, fresh_file("whole.db"));
+    options.space = space.get();
+    options.final_seconds = 0;
+    tune(op, Machine::host(), CpuTarget::host(), options);
+    {
+        Connection c;
+        c.path = options.database;
+        REQUIRE(sqlite3_open(c.path.c_str(), &c.handle) == SQLITE_OK);
+        c.run("CREATE TABLE noted (id INTEGER)");
+        c.run("CREATE TRIGGER third BEFORE UPDATE OF final_seconds ON records WHEN (SELECT count(*) FROM noted) = 2 "
+              "BEGIN SELECT RAISE(ABORT, 'no third one'); END");
+        c.run("CREATE TRIGGER note AFTER UPDATE OF final_seconds ON records BEGIN INSERT INTO noted VALUES (OLD.id); "
+              "END");
+    }
+    options.final_seconds = 0.05;
+    options.trials = 12;
+    CHECK_THROWS_WITH_AS(tune(op, Machine::host(), CpuTarget::host(), options), doctest::Contains("no third one"),
+                         UserError);
+    const Database kept(options.database, Database::Mode::Read);
+    const auto all = kept.records(task_key(op, Machine::host(), {.threads = 1}), Machine::host());
+    CHECK(all.size() >= 12);
+    for (const Record &r : all) CHECK(!r.final_seconds);
 }
 
 TEST_CASE("what was best for another shape is tried early") {
