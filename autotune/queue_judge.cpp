@@ -107,8 +107,8 @@ std::optional<Verdict> QueueJudge::next(double best) {
             throw UserError("no worker takes this task: " + refusal_);
         if (options_.patience <= 0 || !live_.empty() || without_worker_.seconds() < options_.patience) return false;
         if (!answered_)
-            throw UserError(fmt::format("no worker came within {}: start one with kumiko worker --queue {}",
-                                        duration_text(options_.patience), redis_.address().text()));
+            throw NoWorker(fmt::format("no worker came within {}: start one with kumiko worker --queue {}",
+                                       duration_text(options_.patience), redis_.address().text()));
         return true;
     });
     if (!answer) return std::nullopt;

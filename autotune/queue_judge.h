@@ -15,6 +15,12 @@
 
 namespace kumiko {
 
+// Nobody measures: next() has waited as long as it may.
+class NoWorker : public UserError {
+public:
+    using UserError::UserError;
+};
+
 struct QueueJudgeOptions {
     std::string server;  // RedisAddress::parse
     double patience = 0; // seconds until next() and compare() end when no worker is there; 0: they wait for ever
@@ -33,8 +39,8 @@ public:
     ~QueueJudge() override; // takes away what the session has in the server
 
     void submit(std::vector<Candidate> candidates) override;
-    // Verdicts come as workers give them. Also nothing when it is over. Throws UserError when patience has ended before
-    // any worker gave a verdict, and when those that are there refuse the task.
+    // Verdicts come as workers give them. Also nothing when it is over. Throws NoWorker when patience has ended before
+    // any worker gave a verdict, and UserError when those that are there refuse the task.
     std::optional<Verdict> next(double best) override;
     std::vector<Verdict> cancel() override;
     // By one worker.

@@ -97,7 +97,9 @@ bool Session::out_of_time() const { return interrupted() || (report_.measured > 
 
 bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + int64_t(20) * options_.trials; }
 
-bool Session::over() const { return trials_ >= options_.trials || out_of_time() || used_up(); }
+bool Session::over() const {
+    return trials_ >= options_.trials || out_of_time() || used_up() || !report_.unmeasured.empty();
+}
 
 void Session::advance(int n, const std::function<void()> &after_each, double seconds) {
     const Stopwatch watch;
@@ -124,7 +126,12 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
             judge_->submit(std::move(batch));
         }
         std::optional<Verdict> verdict;
-        if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
+        try {
+            if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
+        } catch (const NoWorker &e) { // what is known is known
+            if (!best_ && report_.measured == 0) throw;
+            if (report_.measured == 0) report_.unmeasured = e.message();
+        }
         if (!verdict) break;
         take(std::move(*verdict));
     }

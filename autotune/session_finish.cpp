@@ -173,6 +173,7 @@ std::optional<Record> Session::conclude() {
     if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
     settle();
     report_.interrupted = interrupted();
+    report_.budget_ended = options_.seconds > 0 && !interrupted() && !used_up() && trials_ < options_.trials;
     return best_;
 }
 

@@ -92,6 +92,9 @@ struct TuneReport {
     bool exact = false;           // outputs had to have equal bits
     int64_t checked_elements = 0; // of the outputs, where only a sample was checked; 0: all
     bool interrupted = false;
+    bool budget_ended = false; // before its trials were done; of several tasks, before those of all were
+    std::string
+        unmeasured; // why nothing was measured, where what was known is returned all the same; empty: something was, or need not be
     std::string used_up; // why it ended before its trials, where nothing was left to try; empty: something was
     std::vector<double> best_so_far;      // seconds, after each trial of this session; infinite until one is good
     std::vector<Record> records;          // of this session's trials, in order

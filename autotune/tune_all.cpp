@@ -65,7 +65,7 @@ public:
     std::vector<std::optional<Record>> tune() {
         while (spent() < budget()) {
             Part *next = next_part();
-            if (!next || (options_.interrupt && *options_.interrupt)) break;
+            if (!next || interrupted()) break;
             advance(*next);
             if (parts_.size() > 4 && next->session) next->session->rest(); // arrays of many tasks together may be large
         }
@@ -76,6 +76,11 @@ public:
             if (!part.session) continue;
             if (part.session->best()) best[part.index] = part.session->conclude();
             part.session->rest();
+        }
+        const bool budget_ended = options_.seconds > 0 && !interrupted() && spent() < budget();
+        for (const Part &part : parts_) {
+            TuneReport &report = reports_[part.index];
+            report.budget_ended = budget_ended && part.session && report.used_up.empty();
         }
         for (size_t i = 0; i < tasks_.size(); i++) {
             const size_t first = parts_[part_of_[i]].index;
@@ -105,6 +110,7 @@ private:
         show_notice(options_, progress_.get(), tasks_[part.index].op.name() + " cannot be tuned: " + report.error);
     }
 
+    bool interrupted() const { return options_.interrupt && *options_.interrupt; }
     int64_t living() const {
         return std::count_if(parts_.begin(), parts_.end(), [](const Part &p) { return p.session != nullptr; });
     }

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
@@ -92,11 +93,19 @@ bool page_in_spite(const TuneArguments &a, const std::vector<Task> &tasks, const
     }
 }
 
+// "37 of 128 trials", of all that can be tuned.
+std::string trials_text(const TuneArguments &a, const std::vector<TuneReport> &reports) {
+    int64_t done = 0, all = 0;
+    for (const TuneReport &r : reports) {
+        if (!r.error.empty()) continue;
+        done += r.measured + r.known;
+        all += a.options.trials;
+    }
+    return fmt::format("{} of {} trials", done, all);
+}
+
 std::string interruption(const TuneArguments &a, const std::vector<TuneReport> &reports) {
-    int measured = 0, known = 0;
-    for (const TuneReport &r : reports) measured += r.measured, known += r.known;
-    std::string text = fmt::format("kumiko: interrupted after {} of {} trials", measured + known,
-                                   static_cast<int64_t>(a.options.trials) * static_cast<int64_t>(reports.size()));
+    std::string text = "kumiko: interrupted after " + trials_text(a, reports);
     if (a.options.database.empty()) return text + ", which are not kept, for --db names no database";
     return text + fmt::format(": all that were measured are kept in {}, and the same command goes on from there",
                               a.options.database);
@@ -215,11 +224,13 @@ void run_tune(TuneArguments a) {
                       {"rejected", report.rejected},
                       {"failures", failures},
                       {"interrupted", interrupted.load()},
+                      {"budget_ended", report.budget_ended},
                       {"seconds", report.seconds},
                       {"search_seconds", report.search_seconds}};
         if (report.measured > 0)
             entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
         if (!report.used_up.empty()) entry["used_up"] = report.used_up;
+        if (!report.unmeasured.empty()) entry["unmeasured"] = report.unmeasured;
         if (!report.error.empty()) entry["error"] = report.error;
         if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
         const std::string tried = fmt::format("{}", report.measured + report.known);
@@ -251,11 +262,13 @@ void run_tune(TuneArguments a) {
                 std::cout << tasks[i].name << " cannot be tuned: " << reports[i].error << "\n";
             if (!reports[i].used_up.empty())
                 std::cout << tasks[i].name << ": no more trials, for " << reports[i].used_up << "\n";
-            else if (a.budget > 0 && !interrupted && reports[i].error.empty() && tasks.size() == 1 &&
-                     reports[i].measured + reports[i].known < a.options.trials)
-                std::cout << tasks[i].name << ": the budget ended it after " << reports[i].measured + reports[i].known
-                          << " of " << a.options.trials << " trials\n";
+            if (!reports[i].unmeasured.empty())
+                std::cout << tasks[i].name
+                          << ": nothing was measured, and this is what was known: " << reports[i].unmeasured << "\n";
         }
+        if (std::any_of(reports.begin(), reports.end(), [](const TuneReport &r) { return r.budget_ended; }))
+            std::cout << (tasks.size() == 1 ? tasks[0].name + ": the budget ended it" : "the budget ended the search")
+                      << " after " << trials_text(a, reports) << "\n";
         for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
         for (size_t i = 0; i < tasks.size(); i++) {
             if (reports[i].checked_elements > 0)

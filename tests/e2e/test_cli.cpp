@@ -324,6 +324,21 @@ TEST_CASE("a budget that ends the search is named") {
     CHECK(o.status == 0);
     CHECK(has(o.out, ": the budget ended it after "));
     CHECK(has(o.out, " of 1000 trials\n"));
+    const Json json =
+        json_of(run("tune matmul --shape m=8,n=8,k=8 --trials 1000 --budget 0.001 --quiet --db '' --json -"));
+    CHECK(json[0]["budget_ended"] == true);
+    CHECK(json_of(run(
+              "tune matmul --shape m=8,n=8,k=8 --trials 2 --budget 100 --quiet --db '' --json -"))[0]["budget_ended"] ==
+          false);
+
+    std::ofstream(scratch() + "/budget.json")
+        << R"({"name": "k", "kernels": [{"name": "a", "op": "softmax", "parameters": {"m": 4, "n": 20}},
+                           {"name": "b", "op": "matmul", "parameters": {"m": 8, "n": 8, "k": 8}}]})";
+    const Outcome both = run("tune budget.json --trials 1000 --budget 0.001 --quiet --db '' --json both.json");
+    CHECK(both.status == 0);
+    CHECK(has(both.out, "the budget ended the search after "));
+    CHECK(has(both.out, " of 2000 trials\n"));
+    for (const Json &kernel : Json::parse(read(scratch() + "/both.json"))) CHECK(kernel["budget_ended"] == true);
 }
 
 TEST_CASE("a kernel too large for memory is refused at once and leaves trials, page and results to the others") {

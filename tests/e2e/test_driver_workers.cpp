@@ -202,25 +202,31 @@ TEST_CASE("the command: no server, and tuning through workers") {
     CHECK(e2e::run(command + " worker --queue redis://127.0.0.1:1", text) == 1);
     CHECK(text ==
           "kumiko: no Redis at redis://127.0.0.1:1: Connection refused; start one with redis-server --port 1\n");
-    const std::string tune = command +
-                             " tune matmul --shape m=32,n=32,k=32 --trials 6 --quiet --cost-model none --db " +
+    const std::string tune = command + " tune matmul --shape m=32,n=32,k=32 --quiet --cost-model none --db " +
                              (e2e::scratch("test_driver_workers", "tune") / "tuning.db").string();
-    CHECK(e2e::run(tune + " --workers redis://127.0.0.1:1", text) == 1);
+    CHECK(e2e::run(tune + " --trials 6 --workers redis://127.0.0.1:1", text) == 1);
     CHECK(text ==
           "kumiko: no Redis at redis://127.0.0.1:1: Connection refused; start one with redis-server --port 1\n");
-    CHECK(e2e::run(tune + " --workers localhost", text) == 1);
+    CHECK(e2e::run(tune + " --trials 6 --workers localhost", text) == 1);
     CHECK(text.find("\"localhost\" is not the address of a Redis server") != std::string::npos);
     if (!redis_installed()) return;
     const RedisServer server;
-    CHECK(e2e::run(tune + " --budget 4 --workers " + server.url(), text) == 1);
+    CHECK(e2e::run(tune + " --trials 6 --budget 4 --workers " + server.url(), text) == 1);
     CHECK(text.find("no worker is there yet: start kumiko worker --queue " + server.url()) != std::string::npos);
     CHECK(text.find("no worker came within") != std::string::npos);
     const auto worker = start_worker(server, "log");
-    const std::string json = e2e::must_run(tune + " --json - --workers " + server.url());
+    const std::string json = e2e::must_run(tune + " --trials 6 --json - --workers " + server.url());
     CHECK(json.find("\"by_worker\"") != std::string::npos);
     CHECK(json.find("\"measured\": 6") != std::string::npos);
+    // Where none comes any more, what is known is shown.
+    worker->end(SIGTERM);
+    CHECK(e2e::run(tune + " --trials 12 --budget 2 --workers " + server.url(), text) == 0);
+    CHECK(text.find("matmul: nothing was measured, and this is what was known: no worker came within ") !=
+          std::string::npos);
+    CHECK(text.find("matmul: the budget ended it after 6 of 12 trials\n") != std::string::npos);
+    CHECK(text.find(" GFLOP/s") != std::string::npos);
     // Also where nothing is left to measure.
-    CHECK(e2e::run(tune + " --workers redis://127.0.0.1:1", text) == 1);
+    CHECK(e2e::run(tune + " --trials 6 --workers redis://127.0.0.1:1", text) == 1);
     CHECK(text.find("no Redis at redis://127.0.0.1:1") != std::string::npos);
     // What it idles for is its own business.
     text = e2e::must_run(command + " worker --idle 0.5 --queue " + server.url());
