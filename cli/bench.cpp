@@ -212,7 +212,9 @@ void add_bench(CLI::App &app) {
         ->add_option("--cost-model", a->tune.cost_model,
                      "instead of the one that comes with Kumiko; none: nothing learnt before")
         ->type_name("FILE");
-    tuning->add_option("--seed", a->tune.seed, "of the searches")->capture_default_str();
+    tuning->add_option("--seed", a->tune.seed, "of the searches, a whole number")
+        ->check(not_below_zero())
+        ->capture_default_str();
     command->add_flag("--quiet", a->quiet, "no progress bar");
     command
         ->add_option("--page", a->page,

@@ -327,7 +327,9 @@ void add_tune(CLI::App &app) {
         "--ahead", a->options.ahead,
         "weights are packed ahead of the calls and the kernel takes them so; kept apart from kernels that pack. Of a "
         "kernels.json those with \"ahead\" are, all with this");
-    command->add_option("--seed", a->options.seed, "of the search")->capture_default_str();
+    command->add_option("--seed", a->options.seed, "of the search, a whole number")
+        ->check(not_below_zero())
+        ->capture_default_str();
     command
         ->add_option("--search", a->search,
                      "model: by what was learnt; evolution: by this task's measurements alone; random: what others are "

@@ -551,6 +551,9 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("best matmul --shape m=4,n=4,k=4 --db no.db", "no.db");
     bad("tune matmul --trails 3", "tune has no option \"--trails\" (did you mean '--trials'?)");
     bad("tune matmul --shape m=4,n=4,k=4 --trials 0", "\"0\" is not a number above 0");
+    bad("tune matmul --shape m=4,n=4,k=4 --seed -1", "\"-1\" is not a number from 0");
+    bad("tune matmul --shape m=4,n=4,k=4 --seed 1.5", "--seed");
+    bad("bench tune --seed -1", "\"-1\" is not a number from 0");
     bad("run matmul extra", "run does not take a further argument \"extra\"; there are: --");
     bad("run matmul --threads many", "--threads");
     bad("docs primitives splitt", "did you mean 'split'?");
