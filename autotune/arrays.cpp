@@ -16,6 +16,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <new>
 
 namespace kumiko {
 
@@ -155,16 +156,25 @@ double bytes_of(const std::vector<Axis> &axes, const Sizes &sizes, int each) {
     return bytes;
 }
 
-// `expected`: bytes for each element of an output, in what it is compared with. Of that and of inputs there are copies for the process
-// that measures, which has arrays of its own.
-void require_memory(const Op &op, const Sizes &sizes, const std::function<int(Type)> &expected) {
-    const auto available = static_cast<double>(machine_memory());
+// How results are checked, where there is memory for that.
+struct Checking {
+    std::optional<int> magnitude; // of the integers that inputs are; nothing: by bounds
+    int64_t sample = 0;           // elements of each output, 0: all
+};
+
+// Of inputs, and of what outputs are compared with, there are copies for the process that measures, which has arrays of its own.
+double bytes_to_tune(const Op &op, const Sizes &sizes, const Checking &c) {
     double bytes = 0;
     for (const Input &input : op.inputs()) bytes += 2 * bytes_of(input.axes, sizes, input.type.bytes());
     for (const Stage &stage : op.stages()) {
-        if (op.is_output(stage.name))
-            bytes += bytes_of(stage.axes, sizes, stage.type.bytes() + 2 * expected(stage.type));
+        const int type = stage.type.bytes(), compared = c.sample > 0 ? 0 : c.magnitude ? type : 16; // f64 and a bound
+        if (op.is_output(stage.name)) bytes += bytes_of(stage.axes, sizes, type + 2 * compared);
     }
+    return bytes;
+}
+
+void require_bytes(const Op &op, double bytes) {
+    const auto available = static_cast<double>(machine_memory());
     if (available > 0 && bytes > 0.75 * available)
         throw UserError("tuning " + op.name() + " takes some " + bytes_text(bytes) +
                         " for its arrays and what they are compared with, and may take " +
@@ -172,17 +182,11 @@ void require_memory(const Op &op, const Sizes &sizes, const std::function<int(Ty
                         " that this machine has; tune a smaller shape");
 }
 
-// How results are checked, where there is memory for that.
-struct Checking {
-    std::optional<int> magnitude; // of the integers that inputs are; nothing: by bounds
-    int64_t sample = 0;           // elements of each output, 0: all
-};
-
 Checking choose_checking(const Op &op, const Sizes &sizes, double longest) {
-    require_memory(op, sizes, [](Type) { return 0; }); // before anything as large as the arrays is asked about
+    require_bytes(op, bytes_to_tune(op, sizes, {.sample = 1})); // at least, before arrays as large are asked about
     Checking c{exact_input_magnitude(op, sizes)};
     c.sample = elements_of_sample(op, sizes, c.magnitude.has_value(), longest);
-    require_memory(op, sizes, [&](Type type) { return c.sample > 0 ? 0 : c.magnitude ? type.bytes() : 16; });
+    require_bytes(op, bytes_to_tune(op, sizes, c));
     return c;
 }
 
@@ -213,9 +217,11 @@ std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const 
     return "";
 }
 
+namespace {
+
 // Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
-JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
-    const auto [magnitude, sample] = choose_checking(op, sizes, longest);
+JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, const Checking &checking) {
+    const auto [magnitude, sample] = checking;
     if (!magnitude) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, -4, 4);
         for (size_t i = 0; i < inputs.size(); i++) {
@@ -237,6 +243,21 @@ JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed,
         } catch (const UserError &) {
             return with(0, 1);
         }
+    }
+}
+
+} // namespace
+
+JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
+    const Checking checking = choose_checking(op, sizes, longest);
+    try {
+        return checked_arrays(op, sizes, seed, checking);
+    } catch (const std::bad_alloc &) { // others have it, or this program may take less
+        throw UserError("there is no memory to tune " + op.name() + ", which takes some " +
+                        bytes_text(bytes_to_tune(op, sizes, checking)) +
+                        " for its arrays and what they are compared with: of the " +
+                        bytes_text(static_cast<double>(machine_memory())) +
+                        " that this machine has less is free for this program; free some, or tune a smaller shape");
     }
 }
 

@@ -190,10 +190,18 @@ void Measurer::start() {
     if (!wrong.empty()) {
         stop();
         if (hello.status == MEASURER_NO_MEMORY)
-            throw UserError(fmt::format("{}: the measuring process may take {} MiB", wrong, options_.memory_mib));
+            throw UserError(wrong + memory_text() + "; give it more (--memory), or tune a smaller shape");
         throw UserError("cannot use the measurer " + options_.program + ": " + wrong);
     }
     clock_hz_ = std::max(clock_hz_, hello.clock_hz);
+}
+
+// What there is, and what is taken before any candidate.
+std::string Measurer::memory_text() const {
+    if (options_.memory_mib <= 0) return ""; // not known
+    return fmt::format(": the measuring process may take {}, of which arrays and what they are compared with need {}",
+                       bytes_text(static_cast<double>(options_.memory_mib) * (1 << 20)),
+                       bytes_text(static_cast<double>(task_.bytes())));
 }
 
 void Measurer::stop() {
@@ -263,6 +271,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     if (result.outcome != Outcome::Ok) result.reason = reply.text;
     result.slot = reply.slot;
     result.no_room = reply.status == MEASURER_NO_MEMORY;
+    if (result.no_room) result.reason += memory_text();
     for (size_t i = 0; i < n; i++) {
         const measurer_time &t = reply.times[i];
         result.timings.push_back({t.least, t.median, t.spread, static_cast<int>(t.samples), t.ratio, t.ratio_error});

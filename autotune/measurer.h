@@ -109,6 +109,7 @@ public:
 private:
     void start();
     void stop();
+    std::string memory_text() const;
     void close_page();
     Measured exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n,
                       double call_timeout = 0);

@@ -4,6 +4,7 @@
 #include "dsl/elements.h"
 #include "dsl/extern.h"
 #include "support/duration.h"
+#include "support/memory.h"
 
 #include <cstring>
 #include <fcntl.h>
@@ -93,19 +94,19 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
         at = aligned(at);
         describe(type, true, elements * type.bytes(), elements, begin, samples);
     }
-    header.bytes = at;
+    header.bytes = bytes_ = at;
+    for (const measurer_tensor &t : tensors) bytes_ += t.bytes;
 
     descriptor_ = memfd_create("kumiko-task", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (descriptor_ < 0 || ftruncate(descriptor_, static_cast<off_t>(at)) != 0) {
+    void *mapped = MAP_FAILED;
+    if (descriptor_ >= 0 && ftruncate(descriptor_, static_cast<off_t>(at)) == 0)
+        mapped = mmap(nullptr, at, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    if (mapped == MAP_FAILED) {
         const std::string cause = std::strerror(errno);
         if (descriptor_ >= 0) close(descriptor_);
-        throw UserError("no memory for the tensors of " + op.name() + " (" + bytes_text(static_cast<double>(at)) +
-                        "): " + cause);
-    }
-    void *mapped = mmap(nullptr, at, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-    if (mapped == MAP_FAILED) {
-        close(descriptor_);
-        throw UserError("no memory for the tensors of " + op.name() + " (" + bytes_text(static_cast<double>(at)) + ")");
+        throw UserError("no memory for the tensors of " + op.name() + ", which take " +
+                        bytes_text(static_cast<double>(at)) + " of the " +
+                        bytes_text(static_cast<double>(machine_memory())) + " that this machine has: " + cause);
     }
     auto *bytes = static_cast<uint8_t *>(mapped);
     std::memcpy(bytes, &header, sizeof header);

@@ -25,12 +25,14 @@ public:
     int64_t sampled() const { return sampled_; } // elements that are checked, 0: all
     // A memory file in the form of autotune/measurer/protocol.h.
     int descriptor() const { return descriptor_; }
+    size_t bytes() const { return bytes_; } // that a measurer needs for it: the file, and arrays of its own
     double reference_seconds() const { return reference_seconds_; }
 
 private:
     bool exact_ = false;
     int64_t sampled_ = 0;
     int descriptor_ = -1;
+    size_t bytes_ = 0;
     double reference_seconds_ = 0;
 };
 

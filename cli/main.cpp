@@ -2,7 +2,9 @@
 // the user can mend; 70 for an error of Kumiko's own; 130 for a search that Control-C ended, with what it found.
 #include "cli/common.h"
 
+#include "support/duration.h"
 #include "support/error.h"
+#include "support/memory.h"
 #include "support/names.h"
 #include "targets/cpu/cpu_target.h"
 
@@ -124,7 +126,9 @@ int run(int argc, char **argv) {
         std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";
         return 70;
     } catch (const std::bad_alloc &) {
-        std::cerr << "kumiko: there is not enough memory\n";
+        std::cerr << "kumiko: there is not enough memory: this machine has "
+                  << bytes_text(static_cast<double>(machine_memory()))
+                  << ", and more was asked for than is free for this program\n";
         return 1;
     } catch (const std::exception &e) {
         std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";

@@ -154,9 +154,10 @@ static void unload(uint32_t slot) {
     slots[slot].pointers = NULL;
 }
 
-static int no_memory(measurer_reply *reply) {
+static int no_memory(uint64_t bytes, measurer_reply *reply) {
     reply->status = MEASURER_NO_MEMORY;
-    snprintf(reply->text, sizeof reply->text, "there is no memory for an input that is packed");
+    snprintf(reply->text, sizeof reply->text, "there is no memory for an input that is packed (%.1f MiB)",
+             (double)bytes / (1 << 20));
     return 1;
 }
 
@@ -171,7 +172,7 @@ static int link_request(const measurer_request *request, const void *object, mea
     }
     const size_t bytes = arrays.task->tensors * sizeof *arrays.pointers;
     slots[slot].pointers = malloc(bytes + 1);
-    if (!slots[slot].pointers) return no_memory(reply);
+    if (!slots[slot].pointers) return no_memory(bytes, reply);
     memcpy(slots[slot].pointers, arrays.pointers, bytes);
     return 0;
 }
@@ -183,7 +184,7 @@ static int pack(const measurer_request *request, measurer_reply *reply) {
         const measurer_pack *wanted = &request->packs[p];
         guarded_array *packed = &slots[slot].packed[p];
         *packed = make_guarded(wanted->bytes);
-        if (!packed->data) return no_memory(reply);
+        if (!packed->data) return no_memory(wanted->bytes, reply);
         void *tensors[] = {arrays.pointers[wanted->tensor], packed->data};
         if (call_entry(slot, 1 + p, tensors, wanted->size, "packing ", reply)) return 1;
         protect_guarded(packed);

@@ -256,11 +256,18 @@ TEST_CASE_FIXTURE(Fixture, "memory has a limit, and the system ends the measurer
     Measurer small(task, {.memory_mib = 200});
     const Measured refused = small.load(0, object_of("hungry", hungry + right), "k_packed", 10);
     CHECK(refused.outcome == Outcome::Failed);
-    CHECK(refused.reason == "returned code 4: no memory");
+    CHECK(refused.reason.starts_with(
+        "returned code 4: no memory: the measuring process may take 200 MiB, of which arrays "
+        "and what they are compared with need "));
     CHECK(refused.no_room);
     CHECK(small.load(0, object_of("right", right), "k_packed", 10).outcome == Outcome::Ok);
-    CHECK_THROWS_WITH_AS(Measurer(task, {.memory_mib = 1}),
-                         "there is no memory for the arrays: the measuring process may take 1 MiB", UserError);
+    CHECK_THROWS_WITH_AS(
+        Measurer(task, {.memory_mib = 1}),
+        ("there is no memory for the arrays: the measuring process may take 1 MiB, of which arrays and "
+         "what they are compared with need " +
+         bytes_text(static_cast<double>(task.bytes())) + "; give it more (--memory), or tune a smaller shape")
+            .c_str(),
+        UserError);
 }
 #endif
 
