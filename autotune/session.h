@@ -34,7 +34,7 @@ public:
 
     int trials() const { return trials_; } // those of earlier sessions counted
     const std::optional<Record> &best() const { return best_; }
-    // "best 1.2 ms, 112 GFLOP/s, 0.93 of the bound"
+    // "best 1.2 ms, 112 GFLOP/s, 0.93 of the roofline"
     std::string note() const;
     // Seconds a call that the next trials may save, judged by what the last ones did; next to none while no candidate is good.
     double expected_gain() const;

@@ -186,7 +186,7 @@ std::string Session::note() const {
     if (!best_) return "nothing good yet";
     std::string text = "best " + duration_text(best_->seconds()) + ", " + rate_text(work_, best_->seconds());
     const double bound = bound_seconds(work_, space_->machine(), key_.threads, facts_.clock_hz);
-    if (bound > 0) text += fmt::format(", {:.2f} of the bound", bound / best_->seconds());
+    if (bound > 0) text += ", " + roofline_text(bound, best_->seconds());
     return text;
 }
 

@@ -87,6 +87,10 @@ double bound_seconds(const Work &work, const Machine &machine, int threads, doub
     return std::max(work.operations / rate, work.bytes / (machine.vector_bits / 8.0 * cycles));
 }
 
+std::string roofline_text(double bound, double seconds) {
+    return bound > seconds ? "above the roofline, an estimate" : fmt::format("{:.2f} of the roofline", bound / seconds);
+}
+
 bool measured_by_operations(const Work &work) { return work.operations > 1.5 * work.bytes; }
 
 std::string rate_text(const Work &work, double seconds) {

@@ -27,6 +27,10 @@ double least_possible_seconds(const Work &work, const Machine &machine, int thre
 // at that of its DRAM. What skips padding, or transforms the sums (Winograd), may be faster.
 double bound_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
+// "0.93 of the roofline", or that it is beaten, and so no bound of this op: by a clock above the one that was measured, padding that is
+// skipped, products that are saved, or data that stand in caches with more than a vector a cycle.
+std::string roofline_text(double bound, double seconds);
+
 // Whether arithmetic rather than memory is what the op is measured by: GFLOP/s, not GB/s.
 bool measured_by_operations(const Work &work);
 // "112 GFLOP/s", or GB/s for an op that does little with each byte.

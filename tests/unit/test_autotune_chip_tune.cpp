@@ -70,7 +70,7 @@ TEST_CASE("an op of the library, in either space; no candidate fails, and a seed
     CHECK_NOTHROW(compile_chip(Schedule::from_json(op, small(), found.saved_schedule)));
 }
 
-TEST_CASE("the bar tells how near to the chip's bound the best is") {
+TEST_CASE("the bar tells how near to the chip's roofline the best is") {
     const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
     const sim::Config chip = sim::Config::load("small");
     const double bytes = 4 * (64 * 256 + 64); // reductions wait for DRAM
@@ -85,7 +85,7 @@ TEST_CASE("the bar tells how near to the chip's bound the best is") {
     o.trials = 1;
     o.progress = &log;
     tune(op, small(), CpuTarget::host(), o);
-    CHECK(log.str().find(" of the bound") != std::string::npos);
+    CHECK(log.str().find(" of the roofline") != std::string::npos);
 }
 
 TEST_CASE("what is compiled and simulated for long ends when it is wanted no more") {

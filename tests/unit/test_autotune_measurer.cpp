@@ -335,5 +335,8 @@ TEST_CASE("work and the least possible time") {
     CHECK(least_possible_seconds(w, m, 1, 3e9) == doctest::Approx(w.operations / (1.25 * 32 * 3e9)));
     CHECK(least_possible_seconds(w, m, 2, 3e9) == doctest::Approx(w.operations / (2.5 * 32 * 3e9)));
     CHECK(least_possible_seconds(w, m, 1, 0) == 0);
+    CHECK(roofline_text(0.93, 1) == "0.93 of the roofline");
+    CHECK(roofline_text(1, 1) == "1.00 of the roofline");
+    CHECK(roofline_text(1.001, 1) == "above the roofline, an estimate");
     CHECK(rate_text(w, 0.01) == "26.8 GFLOP/s");
 }
