@@ -24,7 +24,7 @@ struct Candidate {
     std::vector<PackedInput> packs; // inputs that its schedule packs ahead of time
     double build_seconds = 0;
 
-    std::string origin;               // how the search came to it: "default", "random", "model", …
+    std::string origin;               // as in a record
     Features features;                // version 0: not asked for
     double estimated_seconds = 0;     // the analytical estimate, 0: not asked for
     std::optional<double> predicted;  // the model's score: greater is faster

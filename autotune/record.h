@@ -46,7 +46,8 @@ struct Record {
     std::optional<double> final_seconds; // median of the last comparison, side by side with the best few
     double build_seconds = 0;
     uint64_t seed = 0;
-    std::string origin;              // how the search came to it: "default", "random", "model", …
+    std::string
+        origin; // how the search came to it: Proposal::origin, or "pool" of one that was only looked at, and rejected
     Features features;               // version 0: not known
     double estimated_seconds = 0;    // the analytical estimate, 0: not known
     std::optional<double> predicted; // the model's score before it was measured: greater is faster

@@ -10,10 +10,11 @@ Scout::Scout(const Space &space, int threads, const Sizes &sizes, std::shared_pt
     : space_(space), threads_(threads), sizes_(sizes),
       model_(std::move(before), features_for(space.machine()).version) {}
 
-Scout::AtHand &Scout::look_at(const Point &point) {
+Scout::AtHand &Scout::look_at(const Point &point, const char *origin) {
     const auto found = at_hand_.find(point);
     if (found != at_hand_.end()) return found->second;
     auto [candidate, schedule] = make_with_schedule(space_, point);
+    candidate.origin = origin;
     return at_hand_.emplace(point, AtHand{std::move(candidate), std::move(schedule)}).first->second;
 }
 
@@ -28,9 +29,9 @@ void Scout::describe(Candidate &candidate, const Schedule &schedule) {
     set_beside(candidate.features, *default_);
 }
 
-std::string Scout::schedule_of(const Point &point) {
+std::string Scout::schedule_of(const Point &point, const char *origin) {
     if (const auto known = hashes_.find(point); known != hashes_.end()) return known->second;
-    const Candidate &c = look_at(point).candidate;
+    const Candidate &c = look_at(point, origin).candidate;
     if (c.outcome != Outcome::Ok) {
         rejected_.push_back(c);
         at_hand_.erase(point);
@@ -39,11 +40,11 @@ std::string Scout::schedule_of(const Point &point) {
     return hashes_[point] = c.schedule_hash;
 }
 
-const Scout::Described *Scout::described(const Point &point) {
-    const std::string schedule = schedule_of(point);
+const Scout::Described *Scout::described(const Point &point, const char *origin) {
+    const std::string schedule = schedule_of(point, origin);
     if (schedule.empty()) return nullptr;
     if (const auto known = described_.find(schedule); known != described_.end()) return &known->second;
-    auto &[candidate, made] = look_at(point);
+    auto &[candidate, made] = look_at(point, origin);
     describe(candidate, *made);
     if (candidate.outcome != Outcome::Ok) {
         rejected_.push_back(std::move(candidate));
@@ -54,13 +55,13 @@ const Scout::Described *Scout::described(const Point &point) {
     return &described_.emplace(schedule, Described{candidate.features, candidate.estimated_seconds, {}}).first->second;
 }
 
-std::vector<float> Scout::scores(const std::vector<Point> &points) {
+std::vector<float> Scout::scores(const std::vector<Point> &points, const char *origin) {
     std::vector<Features> features;
     std::vector<double> estimates;
     std::vector<size_t> which;
     std::vector<float> all(points.size(), std::numeric_limits<float>::quiet_NaN());
     for (size_t i = 0; i < points.size() && !over(); i++) {
-        if (const Described *d = described(points[i])) {
+        if (const Described *d = described(points[i], origin)) {
             features.push_back(d->features);
             estimates.push_back(d->estimated_seconds);
             which.push_back(i);
@@ -76,9 +77,11 @@ std::vector<float> Scout::scores(const std::vector<Point> &points) {
     return all;
 }
 
-Candidate Scout::candidate(const Point &point) {
-    auto &[candidate, schedule] = look_at(point);
+Candidate Scout::candidate(const Proposal &proposal) {
+    const Point &point = proposal.point;
+    auto &[candidate, schedule] = look_at(point, proposal.origin.c_str());
     Candidate taken = std::move(candidate);
+    taken.origin = proposal.origin;
     taken.made = std::move(schedule);
     at_hand_.erase(point);
     if (taken.outcome != Outcome::Ok) return taken;

@@ -15,14 +15,14 @@ public:
     // The space must outlive the scout.
     Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before);
 
-    std::string schedule_of(const Point &point) override;
+    std::string schedule_of(const Point &point, const char *origin) override;
     // Those that were not yet looked at when it is over have none.
-    std::vector<float> scores(const std::vector<Point> &points) override;
+    std::vector<float> scores(const std::vector<Point> &points, const char *origin) override;
     bool over() const override { return over_ && over_(); }
     // When to end looking at points, however many were asked for: each may take as long as lowering a schedule.
     void end_when(std::function<bool()> over) { over_ = std::move(over); }
-    // The candidate of a point, described; one that was asked about keeps its score.
-    Candidate candidate(const Point &point);
+    // The candidate of a proposal, described; one that was asked about keeps its score.
+    Candidate candidate(const Proposal &proposal);
     // Forgets the schedules of points that were asked about and not taken.
     void forget() { at_hand_.clear(); }
 
@@ -40,10 +40,10 @@ private:
         Candidate candidate;
         std::optional<Schedule> schedule; // where it is legal
     };
-    AtHand &look_at(const Point &point);
+    AtHand &look_at(const Point &point, const char *origin);
     void describe(Candidate &candidate, const Schedule &schedule);
     // Nothing where it cannot be lowered.
-    const Described *described(const Point &point);
+    const Described *described(const Point &point, const char *origin);
 
     const Space &space_;
     int threads_;

@@ -9,10 +9,11 @@ namespace {
 
 constexpr size_t elite = 6;
 constexpr double explore_first = 0.6, explore_later = 0.2, cross_share = 0.15;
-constexpr size_t first_points = 12;   // told, until which exploring prevails
-constexpr size_t pool_of_each = 48;   // points in the pool for each that is proposed
-constexpr size_t asked_of_each = 5;   // scores asked for each that is proposed
-constexpr double descent_share = 0.2; // of all proposals, the last ones
+constexpr size_t first_points = 12;     // told, until which exploring prevails
+constexpr size_t pool_of_each = 48;     // points in the pool for each that is proposed
+constexpr size_t asked_of_each = 5;     // scores asked for each that is proposed
+constexpr const char *of_pool = "pool"; // the origin of those that are asked about and not proposed
+constexpr double descent_share = 0.2;   // of all proposals, the last ones
 
 } // namespace
 
@@ -38,7 +39,7 @@ bool Search::take(const Point &point, const char *origin, std::vector<Proposal> 
     if (!fresh(point)) return false;
     seen_.insert(point);
     if (compares_schedules()) {
-        const std::string schedule = advisor_->schedule_of(point);
+        const std::string schedule = advisor_->schedule_of(point, origin);
         if (schedule.empty() || !seen_schedules_.insert(schedule).second) return false;
     }
     proposals.push_back({point, origin});
@@ -157,7 +158,7 @@ std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_
     size_t illegal = 0;
     for (const Point &p : points) {
         if (all.size() + illegal == n || advisor_->over()) break;
-        const std::string schedule = advisor_->schedule_of(p);
+        const std::string schedule = advisor_->schedule_of(p, of_pool);
         illegal += schedule.empty();
         if (schedule.empty() || seen_schedules_.count(schedule))
             seen_.insert(p);
@@ -173,7 +174,7 @@ void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &pro
     const size_t asked = std::max<size_t>(16, asked_of_each * wanted);
     sort(points, asked);
     points = new_schedules(points, asked);
-    const std::vector<float> scores = advisor_->scores(points);
+    const std::vector<float> scores = advisor_->scores(points, of_pool);
     std::vector<size_t> order;
     for (size_t i = 0; i < points.size(); i++) {
         if (std::isnan(scores[i]))

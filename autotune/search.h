@@ -24,10 +24,11 @@ enum class SearchMethod {
 class Advisor {
 public:
     virtual ~Advisor() = default;
-    // Equal for points whose schedules are equal; empty for a point that is not legal.
-    virtual std::string schedule_of(const Point &point) = 0;
+    // Equal for points whose schedules are equal; empty for a point that is not legal. `origin`: how the search came to it; "pool" for those
+    // of which it proposes the best.
+    virtual std::string schedule_of(const Point &point, const char *origin) = 0;
     // Greater is better. Not a number for a point that is not to be measured.
-    virtual std::vector<float> scores(const std::vector<Point> &points) = 0;
+    virtual std::vector<float> scores(const std::vector<Point> &points, const char *origin) = 0;
     // Whether nothing more is to be proposed; asked between thoughts that take long.
     virtual bool over() const { return false; }
 };

@@ -159,8 +159,7 @@ std::vector<Candidate> Session::next_batch(size_t n) {
         if (proposals.empty()) break;
         for (const Proposal &proposal : proposals) {
             if (out_of_time()) break;
-            Candidate candidate = scout_.candidate(proposal.point);
-            candidate.origin = proposal.origin;
+            Candidate candidate = scout_.candidate(proposal);
             if (candidate.outcome != Outcome::Ok) {
                 report_.rejected++;
                 report_.rejections.push_back(keep(candidate, {}));

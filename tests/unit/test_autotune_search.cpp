@@ -98,12 +98,12 @@ struct Oracle : Advisor {
     size_t idle = SIZE_MAX;       // a parameter that changes no schedule
     uint32_t banned = UINT32_MAX; // a value of the first parameter that no schedule can have
     Random random{11};
-    std::string schedule_of(const Point &p) override {
+    std::string schedule_of(const Point &p, const char *) override {
         std::string name;
         for (size_t i = 0; i < p.size(); i++) name += i == idle ? "" : std::to_string(p[i]) + ",";
         return p[0] == banned ? "" : name;
     }
-    std::vector<float> scores(const std::vector<Point> &points) override {
+    std::vector<float> scores(const std::vector<Point> &points, const char *) override {
         asked += points.size();
         std::vector<float> all;
         for (const Point &p : points)
@@ -142,7 +142,7 @@ TEST_CASE("of points with one schedule one is proposed") {
     std::set<std::string> schedules;
     for (const Point &p : order) {
         CHECK(p[0] != 8);
-        CHECK(schedules.insert(oracle.schedule_of(p)).second);
+        CHECK(schedules.insert(oracle.schedule_of(p, "")).second);
     }
     CHECK(order.size() == 64);
 }
@@ -160,20 +160,20 @@ TEST_CASE("of points with one schedule one is proposed, also while nothing is kn
         search.suggest(hint);
         std::set<std::string> schedules;
         for (int batch = 0; batch < 4; batch++) {
-            for (const Proposal &p : search.propose(8)) CHECK(schedules.insert(oracle.schedule_of(p.point)).second);
+            for (const Proposal &p : search.propose(8)) CHECK(schedules.insert(oracle.schedule_of(p.point, "")).second);
         }
         CHECK(schedules.size() > 16);
-        CHECK(schedules.count(oracle.schedule_of(s->default_point())));
-        CHECK(schedules.count(oracle.schedule_of(hint)));
+        CHECK(schedules.count(oracle.schedule_of(s->default_point(), "")));
+        CHECK(schedules.count(oracle.schedule_of(hint, "")));
     }
 }
 
 TEST_CASE("an advisor that is over is asked nothing more") {
     struct Ending : Oracle {
         size_t schedules = 0;
-        std::string schedule_of(const Point &p) override {
+        std::string schedule_of(const Point &p, const char *origin) override {
             schedules++;
-            return Oracle::schedule_of(p);
+            return Oracle::schedule_of(p, origin);
         }
         bool over() const override { return schedules >= 5; }
     } ending;

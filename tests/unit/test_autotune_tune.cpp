@@ -374,6 +374,19 @@ TEST_CASE("records hold features, the estimate and where they came from; random 
     options.search = SearchMethod::Random;
     tune(op, Machine::host(), CpuTarget::host(), options, &report);
     for (const Record &r : report.records) CHECK(!r.predicted);
+
+    // Also what is rejected came from somewhere.
+    const Op large = ops::matmul(Float(32), 64, 64, 64);
+    const auto space = blocks(large);
+    options.space = space.get();
+    options.trials = 20;
+    for (const SearchMethod search : {SearchMethod::Model, SearchMethod::Evolution, SearchMethod::Random}) {
+        options.search = search;
+        tune(large, Machine::host(), CpuTarget::host(), options, &report);
+        CHECK(!report.rejections.empty());
+        for (const Record &r : report.rejections) CHECK(!r.origin.empty());
+        if (search == SearchMethod::Model) CHECK(report.rejections.back().origin == "pool");
+    }
 }
 
 TEST_CASE("a seed finds the same candidates again") {
