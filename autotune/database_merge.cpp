@@ -13,7 +13,7 @@ bool wins(const Record &a, const Record &b) {
     const bool good = a.outcome == Outcome::Ok, other_good = b.outcome == Outcome::Ok;
     if (good != other_good) {
         const Record &bad = good ? b : a, &ok = good ? a : b;
-        const bool distrusted = bad.outcome == Outcome::Wrong && later(bad, ok);
+        const bool distrusted = bad.outcome == Outcome::Wrong && !later(ok, bad); // also of the same second
         return good != distrusted;
     }
     if (!good) return !later(b, a);

@@ -24,6 +24,8 @@ public:
                  double seconds = std::numeric_limits<double>::infinity());
     // Whether advance() has nothing left to do.
     bool over() const;
+    // Whether the options' seconds leave no time for more, be there trials left or not.
+    bool budget_over() const { return options_.seconds > 0 && !interrupted() && late(); }
     // Leaves so many seconds of the budget for comparing, where several sessions share it; TuneOptions::final_seconds unless stated.
     void leave_to_compare(double seconds) { seconds_to_compare_ = seconds; }
     // Compares the best few and returns the best. Throws UserError when no candidate is good. Where it is interrupted, or the budget is

@@ -170,10 +170,10 @@ void Session::settle() {
 std::optional<Record> Session::conclude() {
     const Stopwatch watch;
     const Adding adding{watch, report_.seconds};
+    report_.budget_ended = !used_up() && trials_ < options_.trials && budget_over();
     if (best_ && report_.measured > 0 && options_.final_seconds > 0 && !interrupted() && seconds_left() > 0) compare();
     settle();
     report_.interrupted = interrupted();
-    report_.budget_ended = options_.seconds > 0 && !interrupted() && !used_up() && trials_ < options_.trials;
     return best_;
 }
 

@@ -32,7 +32,7 @@ void Session::recall() {
             const bool same = known->second.outcome == r.outcome && known->second.timing.least == r.timing.least;
             if (same) continue;
             known->second = r; // another session measured it, too, or refuted it
-            if (best_ && best_->schedule_hash == r.schedule_hash) choose_best();
+            choose_best();
             continue;
         }
         if (r.schedule_hash.empty() && !news) continue; // illegal, and found out here

@@ -71,13 +71,15 @@ public:
         }
         progress_->finish();
         if (living() == 0 && !parts_.empty()) std::rethrow_exception(parts_[0].failed);
+        const bool budget_ended = spent() < budget() && std::any_of(parts_.begin(), parts_.end(), [](const Part &p) {
+                                      return p.session && p.session->budget_over();
+                                  });
         std::vector<std::optional<Record>> best(tasks_.size());
         for (Part &part : parts_) {
             if (!part.session) continue;
             if (part.session->best()) best[part.index] = part.session->conclude();
             part.session->rest();
         }
-        const bool budget_ended = options_.seconds > 0 && !interrupted() && spent() < budget();
         for (const Part &part : parts_) {
             TuneReport &report = reports_[part.index];
             report.budget_ended = budget_ended && part.session && report.used_up.empty();

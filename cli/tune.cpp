@@ -98,7 +98,7 @@ std::string trials_text(const TuneArguments &a, const std::vector<TuneReport> &r
     int64_t done = 0, all = 0;
     for (const TuneReport &r : reports) {
         if (!r.error.empty()) continue;
-        done += r.measured + r.known;
+        done += r.measured + std::min(r.known, a.options.trials);
         all += a.options.trials;
     }
     return fmt::format("{} of {} trials", done, all);

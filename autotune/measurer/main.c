@@ -17,6 +17,7 @@
 #include "runtime/kumiko_runtime.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -154,10 +155,9 @@ static void unload(uint32_t slot) {
     slots[slot].pointers = NULL;
 }
 
-static int no_memory(uint64_t bytes, measurer_reply *reply) {
+static int no_memory(const char *what, uint64_t bytes, measurer_reply *reply) {
     reply->status = MEASURER_NO_MEMORY;
-    snprintf(reply->text, sizeof reply->text, "there is no memory for an input that is packed (%.1f MiB)",
-             (double)bytes / (1 << 20));
+    snprintf(reply->text, sizeof reply->text, "there is no memory for %s (%" PRIu64 " bytes)", what, bytes);
     return 1;
 }
 
@@ -172,7 +172,7 @@ static int link_request(const measurer_request *request, const void *object, mea
     }
     const size_t bytes = arrays.task->tensors * sizeof *arrays.pointers;
     slots[slot].pointers = malloc(bytes + 1);
-    if (!slots[slot].pointers) return no_memory(bytes, reply);
+    if (!slots[slot].pointers) return no_memory("the addresses of the arrays", bytes, reply);
     memcpy(slots[slot].pointers, arrays.pointers, bytes);
     return 0;
 }
@@ -184,7 +184,7 @@ static int pack(const measurer_request *request, measurer_reply *reply) {
         const measurer_pack *wanted = &request->packs[p];
         guarded_array *packed = &slots[slot].packed[p];
         *packed = make_guarded(wanted->bytes);
-        if (!packed->data) return no_memory(wanted->bytes, reply);
+        if (!packed->data) return no_memory("an input that is packed", wanted->bytes, reply);
         void *tensors[] = {arrays.pointers[wanted->tensor], packed->data};
         if (call_entry(slot, 1 + p, tensors, wanted->size, "packing ", reply)) return 1;
         protect_guarded(packed);

@@ -118,7 +118,10 @@ TEST_CASE("merging keeps the better of two records, and loses nothing that only 
     CHECK(merged(timed_out, measured).outcome == Outcome::Ok);
     CHECK(merged(measured, timed_out).outcome == Outcome::Ok);
     Record wrong = failed(small(), 2, Outcome::Wrong);
-    CHECK(merged(wrong, measured).outcome == Outcome::Ok);
+    wrong.created = "2026-11-19T10:00:00Z";
+    CHECK(merged(wrong, measured).outcome == Outcome::Ok); // good since
+    wrong.created = measured.created;
+    CHECK(merged(wrong, measured).outcome == Outcome::Wrong); // in the same second
     wrong.created = "2026-11-21T10:00:00Z";
     CHECK(merged(wrong, measured).outcome == Outcome::Wrong); // it was found out since
     CHECK(merged(measured, wrong).outcome == Outcome::Wrong);
@@ -165,6 +168,12 @@ TEST_CASE("of two sessions that add a candidate at once the better record stays,
     CHECK(ours.find(good)->outcome == Outcome::Wrong);
     theirs.replace(small(), good);
     CHECK(ours.find(good)->outcome == Outcome::Ok);
+    wrong.created = good.created; // one of them in the same second
+    theirs.add(small(), wrong);
+    CHECK(ours.find(good)->outcome == Outcome::Wrong);
+    theirs.add(small(), good);
+    CHECK(ours.find(good)->outcome == Outcome::Wrong);
+    theirs.replace(small(), good);
     CHECK(ours.tasks().at(0).records == 1);
 }
 
