@@ -184,6 +184,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     LibraryReport report;
     std::vector<PackagedKernel> kernels;
     for (const LibraryKernel &k : library.kernels) {
+        if (options.progress) options.progress(0, library.kernels.size(), "lowering " + k.name);
         naming_kernel(library, k, [&] {
             PackagedKernel packaged{&k, prefix + k.name, {}, {}};
             check_symbol(library, packaged.symbol);

@@ -96,7 +96,7 @@ struct LibraryOptions {
     bool self_test = true;
     ScheduleSource source; // for kernels without a schedule of their own; the description's database when empty
     std::function<void(size_t done, size_t total, const std::string &kernel)>
-        progress; // called before each kernel and at the end
+        progress; // called as "lowering X" for each kernel X, while none is done, then before each kernel and at the end
 };
 
 struct LibraryReport {
