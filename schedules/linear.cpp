@@ -64,6 +64,7 @@ bool LinearSum::add(const Expr &e, int64_t factor) {
 }
 
 bool LinearSum::add_bound(const Expr &e, int64_t factor) {
+    if (std::abs(factor) > largest) return false;
     if (const auto *op = e.as<Add>()) return add_bound(op->a, factor) && add_bound(op->b, factor);
     if (const auto *op = e.as<Sub>()) return add_bound(op->a, factor) && add_bound(op->b, -factor);
     if (const auto *op = e.as<Mul>()) {

@@ -116,6 +116,7 @@ private:
                                                 const std::string &loop) const;
     std::optional<size_t> relation_to_clip(const Frame &f, size_t relation) const;
     bool left_to_clip(const Frame &f, size_t depth, size_t relation) const;
+    bool cancels(const Expr &e) const;
     Stmt peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split);
     Expr rest_of(const Frame &f, const SplitRelation &split) const;
     Stmt peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p);

@@ -117,7 +117,7 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
     if (const auto n = as_const_int(extent); n && *n <= 0) return Evaluate::make(0);
-    if (is_const_one(extent) && is_const(min)) { // else a variable keeps indices short
+    if (is_const_one(extent) && is_const(min)) { // a last one by itself keeps its variable, so that indices stay short
         Frame one = f;
         one.pin(name, min);
         return inside(one, depth, w);

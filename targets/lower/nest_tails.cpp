@@ -146,6 +146,12 @@ bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) co
     return false;
 }
 
+// Whether simplification takes an expression out of its difference from itself: the negative of (c - x) / 4 becomes (x + d) / 4, and
+// then both stay.
+bool NestBuilder::cancels(const Expr &e) const {
+    return is_const_zero(simplify_index(simplify_index(-e, bounds_) + e, bounds_));
+}
+
 Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split) {
     const StageState &s = f.stage();
     const std::string name = s.order[depth];
@@ -163,15 +169,17 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
         rest.set_mode(relation, Frame::Mode::Rest);
         rest.override_extent(split.inner, static_cast<int>(*left));
     }
-    rest.pin(name, blocks);
+    const bool shared = for_type(f, depth, w.skip_reductions) == ForType::Parallel;
+    const bool named = !shared && !cancels(blocks); // indices then lose a variable instead
+    rest.pin(name, named ? Variable::make(Int(32), rest.prefix() + name) : blocks);
     const auto last = [&] {
-        Stmt body = inside(rest, depth, w);
+        Stmt body = named ? one_loop(rest, depth, w, blocks, 1) : inside(rest, depth, w);
         Expr runs = as_const_int(extent) ? const_true() : simplify_index(extent % factor > 0, bounds_);
         if (!run.same_as(blocks)) runs = simplify_index(runs && blocks_of(s, name, blocks + 1) > blocks, bounds_);
         return is_const_one(runs) ? body : IfThenElse::make(runs, body);
     };
     if (is_const_zero(blocks)) return last();
-    if (for_type(f, depth, w.skip_reductions) != ForType::Parallel) {
+    if (!shared) {
         const Stmt first = one_loop(main, depth, w, 0, run);
         return Block::make(first, last());
     }
