@@ -32,10 +32,7 @@ const Ramp *column_of(const Load *op) {
     const bool all = !op->predicate.defined() || is_const_one(op->predicate);
     const auto stride = r ? as_const_int(r->stride) : std::nullopt;
     const bool far = r && (!stride || *stride > 4 || *stride < -4);
-    return all && far && r->base.type().is_scalar() && is_power_of_two(r->lanes) && r->lanes <= most_rows &&
-                   op->type.bits() >= 8
-               ? r
-               : nullptr;
+    return all && far && r->base.type().is_scalar() && is_power_of_two(r->lanes) && r->lanes <= most_rows ? r : nullptr;
 }
 
 // Lanes of a and b in turn, from the first or the second half of each segment.
@@ -127,7 +124,8 @@ void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
         return a.load->name == b.load->name && a.load->type == b.load->type && equal(a.ramp->stride, b.ramp->stride);
     };
     for (const std::vector<Column> &g : neighbours(all, alike)) {
-        const Type t = g[0].load->type;
+        const Type loaded = g[0].load->type,
+                   t = loaded.is_bool() ? UInt(8, loaded.lanes()) : loaded; // as memory has it
         const int most = std::max(2, 2 * native_lanes(t));
         for (size_t first = 0; first < g.size();) {
             size_t end = first + 1; // neighbours, one of them maybe read by several loads
@@ -145,7 +143,8 @@ void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
                 rows.push_back(load_dense(array, g[first].load->name, t.with_lanes(width),
                                           ir_.CreateNSWAdd(base, ir_.CreateNSWMul(stride, i64(r))), nullptr,
                                           unsigned(t.bytes())));
-            const std::vector<Value *> columns = transposed(rows);
+            std::vector<Value *> columns = transposed(rows);
+            for (Value *&c : columns) c = from_memory(c, loaded);
             const int64_t place = g[first].place;
             for (; first < g.size() && g[first].place - place < width; first++)
                 transposed_[g[first].load] = columns[size_t(g[first].place - place)];
