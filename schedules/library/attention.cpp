@@ -114,13 +114,6 @@ bool has_axis(const Stage &s, const std::string &axis) {
 
 std::optional<int64_t> extent(const Stage &s, const std::string &axis) { return constant_extent(*find_axis(s, axis)); }
 
-// One loop of all of these, which follow each other.
-LoopName fused(StageHandle S, const std::vector<LoopName> &loops) {
-    LoopName all = loops[0];
-    for (size_t d = 1; d < loops.size(); d++) all = S.fuse(all, loops[d], d + 1 == loops.size() ? "task" : "");
-    return all;
-}
-
 std::vector<LoopName> after(const std::vector<std::string> &outside, const std::vector<LoopName> &inside) {
     std::vector<LoopName> all(outside.begin(), outside.end());
     all.insert(all.end(), inside.begin(), inside.end());
@@ -312,16 +305,16 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
         auto [io, ii] = M.split(r.i, p.rows);
         queries = io, it = ii;
     }
-    // A last block of fewer queries gets code of its own, where there are tasks enough without blocks: of a number that only a run knows,
-    // other blocks would test each query too.
+    // A last block of fewer queries gets code of its own, where there are tasks enough without blocks: several a thread, or as many for
+    // each where a run numbers the queries, for other blocks would then test each query too.
     const auto n = extent(*r.mixed, r.i);
     int64_t sequences = 1;
     for (const std::string &axis : r.outside) sequences *= extent(*r.mixed, axis).value_or(1);
     const bool partial = n ? *n > p.rows && *n % p.rows : least.has_value(),
-               enough = !p.parallel || sequences >= (n ? 4 : 1) * threads_of(machine),
-               apart = rows && partial && enough;
+               even = !n && sequences % threads_of(machine) == 0,
+               enough = !p.parallel || even || sequences >= 4 * threads_of(machine), apart = rows && partial && enough;
     if (rows && !apart) task.push_back(queries);
-    std::vector<LoopName> outer = {fused(M, task)};
+    std::vector<LoopName> outer = {fused(M, task, "task")};
     if (p.parallel) M.parallel(outer.back());
     if (apart) outer.push_back(queries);
     const LoopName at = outer.back();

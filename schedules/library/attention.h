@@ -20,7 +20,7 @@ struct AttentionParameters {
         (Flag, top_on_the_way),                    // the greatest score is taken of each tile of scores
         (Flag, parallel),                          // spread tasks over cores
         (Flag,
-         whole)); // of queries that only a run numbers: blocks of so many, the last moved inwards, and few along keys
+         whole)); // of queries that only a run numbers: blocks of so many, the last by itself, and few along keys
 };
 
 bool is_attention(const Op &op);

@@ -10,7 +10,8 @@ namespace {
 constexpr int64_t most_columns = 8;
 
 // A product whose rows of A, and columns of B once they are turned, lie along the reduction, of the sum's type: where vectors are widest, it
-// takes half as many steps as with vectors along the columns, and no more with half of their lanes. Its extents are known.
+// takes half as many steps as with vectors along the columns, and no more where they are narrower, for then the columns are several. Its
+// extents are known.
 std::optional<MatmulRoles> dots_roles(const Op &op) {
     const auto r = matmul_roles(op);
     if (!r || !r->M || !r->N || !r->K || *r->N < 2 || *r->N > most_columns) return std::nullopt;
@@ -46,15 +47,22 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
     const int lanes = vector_lanes(machine, r.contraction.sum->type);
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
-    const int64_t tasks = p.parallel ? 4 * threads_of(machine) : 1;
-    auto [task, inner] = C.split(r.i, even_block(*r.M, (*r.M + tasks - 1) / tasks, p.rows), {r.i + ".c", r.i + ".t"});
+    int64_t batches = 1;
+    for (const std::string &b : r.batches) batches *= constant_extent(*find_axis(*r.contraction.sum, b)).value_or(1);
+    const int64_t tasks =
+        p.parallel ? std::max<int64_t>(1, 4 * threads_of(machine) / std::max<int64_t>(batches, 1)) : 1;
+    auto [part, inner] = C.split(r.i, even_block(*r.M, (*r.M + tasks - 1) / tasks, p.rows), {r.i + ".c", r.i + ".t"});
     auto [blocks, row] = C.split(inner, p.rows, {r.i + ".o", r.i + ".i"});
     auto [steps, lane] = C.split(r.k, lanes);
     StageHandle P = C.rfactor(lane); // partial results
     P.compute_at(C.name(), blocks);
-    std::vector<LoopName> order(r.batches.begin(), r.batches.end());
-    order.insert(order.end(), {task, blocks, row, LoopName(r.j), LoopName(C.state().order.back())});
+    std::vector<LoopName> outer(r.batches.begin(), r.batches.end()),
+        inside = {blocks, row, r.j, C.state().order.back()};
+    outer.push_back(part);
+    std::vector<LoopName> order = outer;
+    order.insert(order.end(), inside.begin(), inside.end());
     C.reorder(order).vectorize(order.back());
+    const LoopName task = fused(C, outer, "task");
     if (p.parallel) C.parallel(task);
 
     const std::string own = P.state().def.axes.back().name(), along = P.state().def.reduction_axes.back().name();
@@ -71,13 +79,14 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
         for (const std::string &b : r.batches) {
             if (r.b.axes.count(b)) stored.push_back(b);
         }
+        const bool shared = stored.empty(); // by all tasks
         std::vector<LoopName> loops(stored.begin(), stored.end());
         stored.insert(stored.end(), {r.j, r.k});
         B.layout(stored);
         auto [ko, ki] = B.split(r.k, lanes);
         loops.insert(loops.end(), {ko, LoopName(r.j), ki});
         B.reorder(loops).unroll(r.j).vectorize(ki);
-        B.compute_at(C.name(), task);
+        shared ? B.compute_root() : B.compute_at(C.name(), task);
     }
     if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
     return s;

@@ -232,11 +232,9 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
         const auto most = constant_extent(*find_axis(*r.output, r.leading.back()));
         last = Y.split(last, std::clamp<int64_t>(most.value_or(p.rows), 1, p.rows)).first;
     }
-    LoopName place = r.leading.size() > 1 ? LoopName(r.leading[0]) : last;
-    for (size_t d = 1; d < r.leading.size(); d++) {
-        const bool end = d + 1 == r.leading.size();
-        place = Y.fuse(place, end ? last : LoopName(r.leading[d]), end ? "row" : "");
-    }
+    std::vector<LoopName> leading(r.leading.begin(), r.leading.end());
+    leading.back() = last;
+    const LoopName place = fused(Y, leading, "row");
     LoopName at = place;
     if (pieces) {
         if (p.parallel) Y.parallel(place);
@@ -271,8 +269,8 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
                     S.unroll(i.name + ".o");
                 } else {
                     // A last vector that is moved inwards stores no lanes by masks, behind which loads wait.
-                    const bool whole = extent && *extent % lanes && !reads_before_update(op);
-                    S.vectorize(last, lanes, whole ? Tail::Shift : Tail::Auto);
+                    const bool inwards = extent && *extent % lanes && may_shift(op);
+                    S.vectorize(last, lanes, inwards ? Tail::Shift : Tail::Auto);
                 }
             }
         }

@@ -170,6 +170,10 @@ bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, cons
 
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
 
+bool may_shift(const Op &op) {
+    return std::none_of(op.stages().begin(), op.stages().end(), [](const Stage &s) { return !s.updates.empty(); });
+}
+
 int vector_lanes(const Machine &machine, Type type) { return machine.lanes(std::max(type.bits(), 8)); }
 
 int accumulator_registers(const Machine &machine) {
@@ -221,6 +225,23 @@ std::string smallest_level(const Machine &machine, int64_t bytes) {
     return machine.memory.back().name;
 }
 
+namespace {
+
+// Of several components there is no instruction that joins lanes: of `partial` results P vectors are joined, and then halves or quarters
+// of one, lane by lane, before R takes the few that are left one after the other.
+std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t partial, int lanes) {
+    constexpr int64_t few = 4;
+    std::vector<StageHandle> joins;
+    while (partial > few) {
+        partial = partial > lanes ? lanes : few;
+        (joins.empty() ? P : joins.back()).compute_root(); // for now: rfactor comes before placing
+        joins.push_back(R.rfactor(R.split(R.state().order.back(), partial).second));
+    }
+    return joins;
+}
+
+} // namespace
+
 void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
     StageHandle R = s.stage(name);
     const std::vector<Axis> axes = R.state().def.reduction_axes;
@@ -257,17 +278,12 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     for (const std::string &l : R.state().order) {
         if (at.empty() && !R.state().loop(l).reduction) row = l;
     }
-    // Of several components there is no instruction that joins lanes: vectors are joined, and then quarters of one, lane by lane.
-    constexpr int64_t quarter = 4;
-    std::vector<StageHandle> joins;
-    const bool joined_in_steps = R.state().def.components.size() > 1 && P.state().def.axes.size() > 1;
-    for (int64_t n = lanes * vectors; joined_in_steps && n > quarter;) {
-        n = n > lanes ? lanes : quarter;
-        (joins.empty() ? P : joins.back()).compute_root(); // for now: rfactor comes before placing
-        joins.push_back(R.rfactor(R.split(R.state().order.back(), n).second));
+    const bool several = R.state().def.components.size() > 1 && P.state().def.axes.size() > 1;
+    const auto joins = several ? join_in_steps(R, P, lanes * vectors, lanes) : std::vector<StageHandle>{};
+    for (size_t n = joins.size(); n-- > 0;) { // readers before what they read
+        StageHandle Q = joins[n];
+        Q.compute_at(name, row).vectorize(Q.state().def.axes.back().name());
     }
-    for (size_t n = joins.size(); n-- > 0;)
-        joins[n].compute_at(name, row).vectorize(joins[n].state().def.axes.back().name());
     if (P.state().def.axes.size() > 1) P.compute_at(name, row);
     std::vector<LoopName> order;
     for (const std::string &l : P.state().order) {
@@ -300,6 +316,12 @@ int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent) {
     if (!extent || *extent >= lanes || *extent < 1) return lanes;
     const int fit = static_cast<int>(std::bit_floor(static_cast<uint64_t>(*extent)));
     return fit * type.bits() >= narrowest_vector ? fit : lanes;
+}
+
+LoopName fused(StageHandle stage, const std::vector<LoopName> &loops, const std::string &name) {
+    LoopName all = loops[0];
+    for (size_t n = 1; n < loops.size(); n++) all = stage.fuse(all, loops[n], n + 1 == loops.size() ? name : "");
+    return all;
 }
 
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {

@@ -50,6 +50,9 @@ bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, cons
 // The extent as a number; nothing when it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
 
+// Whether a last block may move inwards and compute some elements once more: they are not computed from what they replace.
+bool may_shift(const Op &op);
+
 // Lanes of the machine's vectors for a type, at least 1.
 int vector_lanes(const Machine &machine, Type type);
 // The widest vectors of which an extent has one at least, down to 128 bits; else `lanes`.
@@ -72,6 +75,9 @@ std::string smallest_level(const Machine &machine, int64_t bytes);
 // the loop in which a row stands; the last pure one when empty.
 void reduce_row(Schedule &schedule, const std::string &stage, int lanes, int64_t accumulators,
                 const std::string &at = "");
+
+// Loops that follow each other as one, which gets the name where there are several.
+LoopName fused(StageHandle stage, const std::vector<LoopName> &loops, const std::string &name);
 
 // The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the last may be smaller).
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit);

@@ -193,7 +193,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles
     // A last block that moves inwards is a whole one too.
     const auto tail = [&](const std::string &axis, int64_t block) {
         const auto extent = r.extent(axis);
-        return (extent ? *extent >= block : fit) ? Tail::Shift : Tail::Auto;
+        return (extent ? *extent >= block : fit) && may_shift(op) ? Tail::Shift : Tail::Auto;
     };
     std::vector<LoopName> order;
     for (const Axis &a : r.output->axes) {

@@ -120,6 +120,22 @@ TEST_CASE("code for any level stays within it, wherever it is made") {
     }
 }
 
+TEST_CASE("schedules of few columns, short rows and open sizes are made code for every level, without a warning") {
+    for (const char *level : {"x86-64-sse4.2", "x86-64-avx2", "x86-64-avx512", "aarch64", "riscv64"}) {
+        CodegenOptions options;
+        options.target = CpuTarget::level(level);
+        const Machine machine = Machine::named(level);
+        for (const Op &op :
+             {ops::matmul(f32, 9, 3, 300), ops::matmul(f64, 9, 2, 300, {.batch = 5}), ops::matmul(f32, 70, 1, 5),
+              ops::reduction("argmax", f32, {12, 37}, {1}), ops::reduction("sum", f32, {3, 40, 5}, {0, 2}),
+              ops::group_norm(f32, 2, 12, 5, 7, 3), ops::softmax(f32, 5, 37), ops::transpose(Bool(), 70, 33),
+              ops::transpose(f32, Size("M"), Size("N")), ops::attention(f32, 1, 2, Size("S"), 70, 16)}) {
+            INFO(level, " ", op.to_string());
+            CHECK(compile_object({lower(default_schedule(op, machine))}, options).warnings.empty());
+        }
+    }
+}
+
 TEST_CASE("what the limit takes away is refused, by name") {
     if (CpuTarget::host().architecture() != "x86_64" || !here("x86-64-sse4.2")) return;
     const Op op = ops::matmul(i16, 16, 16, 16);

@@ -43,6 +43,20 @@ Op shift_rows(Type t, const Expr &M, const Expr &N) {
     return Op("shift_rows", {X}, {update(X, X(i, j) - maximum(X(i, k), k))});
 }
 
+// Rows scaled by their sums are added to others.
+Op add_rows(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", t, {i, j}), Y = inout("Y", t, {i, j});
+    Tensor S = compute("S", {i}, sum(X(i, k), k));
+    return Op("add_rows", {X, Y}, {update(Y, Y(i, j) + X(i, j) * S(i))});
+}
+
+Op add_transposed(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor X = input("X", t, {j, i}), Y = inout("Y", t, {i, j});
+    return Op("add_transposed", {X, Y}, {update(Y, Y(i, j) + X(j, i))});
+}
+
 // Elements move by one: all of them are read before the first is replaced.
 Op move_by_one(const Expr &N) {
     Axis i("i", N);
@@ -79,8 +93,10 @@ TEST_CASE("an update replaces the elements of its tensor, in the interpreter and
 
 TEST_CASE("updates under schedules") {
     for (const int n : {1, 5, 16, 37}) {
-        for (const Op &op : {accumulate(f32, n, 17, 9), accumulate(i32, 4, n, 33), relu(bf16, n, 19), relu(i8, 3, n),
-                             axpy(f32, n * 7), momentum(n * 5), shift_rows(f32, n, 40), move_by_one(n)}) {
+        for (const Op &op :
+             {accumulate(f32, n, 17, 9), accumulate(i32, 4, n, 33), relu(bf16, n, 19), relu(i8, 3, n), axpy(f32, n * 7),
+              momentum(n * 5), shift_rows(f32, n, 40), move_by_one(n), add_rows(f32, 3, 50 + n), add_rows(i8, n, 21),
+              add_transposed(f32, 20, 16 + n), add_transposed(u8, 37, n)}) {
             INFO(op.to_string());
             check_runs(Schedule(op));
             check_runs(Schedule(op), {}, {.through_halide = true});
@@ -112,6 +128,10 @@ TEST_CASE("updates under schedules") {
     }
     const Op any = accumulate(f32, Size("M"), Size("N"), Size("K"));
     for (const int n : {0, 1, 20}) check_runs(default_schedule(any, Machine::host()), {{"M", n}, {"N", 9}, {"K", n}});
+    for (const int n : {0, 3, 50, 67}) {
+        check_runs(default_schedule(add_rows(f32, Size("M"), Size("N")), Machine::host()), {{"M", 5}, {"N", n}});
+        check_runs(default_schedule(add_transposed(f32, Size("M"), Size("N")), Machine::host()), {{"M", 37}, {"N", n}});
+    }
     Axis i("i", 40);
     Tensor X = inout("X", i32, {i});
     const Op sums("sums", {X}, {update(X, scan([](Expr a, Expr b) { return a + b; }, 0, X(i), i))});

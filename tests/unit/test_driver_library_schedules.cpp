@@ -139,9 +139,18 @@ TEST_CASE("products with a few columns, as dot products") {
         check_op(ops::matmul(f32, m, n, k), "dots");
     check_op(ops::matmul(f64, 9, 2, 200), "dots");
     ops::MatmulOptions o;
-    o.transpose_b = true, o.bias = true, o.activation = "relu", o.batch = 2;
+    o.bias = true, o.activation = "relu", o.batch = 2;
     check_op(ops::matmul(f32, 7, 3, 300, o), "dots");
+    o.transpose_b = true;
+    check_op(ops::matmul(f32, 7, 3, 300, o), "dots");
+    check_op(ops::matmul(f32, 0, 2, 300), "dots");
     check_op(ops::matmul(f32, 3, 3, 20000), "dots"); // columns that the first cache does not hold
+    for (const auto &[m, n, k] :
+         {std::tuple(38, 4, 260), {70, 1, 17}, {70, 1, 64}, {71, 1, 640}}) { // a last block in registers, too
+        const Op op = ops::matmul(f32, m, n, k);
+        const auto space = library::find_template(op)->make_space(op, Machine::host());
+        CHECK(compile(space->schedule(space->default_point())).warnings().empty());
+    }
     CHECK_EQ(library::find_template(ops::matmul(f32, 64, 8, 512))->name, "matmul");
     CHECK_EQ(library::find_template(ops::matmul(f32, Size("M"), 2, 512))->name, "matmul");
 }
@@ -164,7 +173,7 @@ TEST_CASE("products of a matrix with a vector") {
     for (int k : {1, 2, 3, 5, 8, 13}) { // rows shorter than a vector
         check_op(ops::matmul(f32, 70, 1, k), "gemv");
         check_op(ops::matmul(f32, 3, 1, k), "gemv");
-        check_op(ops::matmul(f32, Size("M"), 1, k), "gemv", true, {{"M", 37}});
+        for (int m : {0, 37}) check_op(ops::matmul(f32, Size("M"), 1, k), "gemv", true, {{"M", m}});
     }
     Axis i("i", 33), k("k", 75);
     Tensor A = input("A", f32, {i, k}), T = input("T", f32, {k, i}), x = input("x", f32, {k});
@@ -333,6 +342,8 @@ TEST_CASE("matrices of a few rows or columns, transposed") {
             }
         }
     }
+    check_op(ops::transpose(Bool(), 70, 37), "transpose");
+    check_op(ops::transpose(Bool(), 3, 100), "transpose");
     check_op(ops::transpose(f32, Size("M"), 3), "transpose", true, {{"M", 37}});
     check_op(ops::transpose(f32, 2, Size("N")), "transpose", true, {{"N", 5}});
 }
@@ -413,7 +424,10 @@ TEST_CASE("anything else") {
         check_op(ops::reduction(kind, f32, {3, 150, 300}, {1}), "reduce");
         check_op(ops::reduction(kind, i16, {5, 6, 7, 90}, {0, 2}), "reduce");
         check_op(ops::reduction(kind, f32, {700}, {0}), "reduce");
+        check_op(ops::reduction(kind, f32, {Size("N"), 50}, {1}), "rows", true, {{"N", 0}});
     }
+    for (const int n : {0, 1, 40})
+        check_op(ops::reduction("sum", f32, {3, Size("N"), 5, Size("N")}, {1, 3}), "rows", true, {{"N", n}});
     check_op(ops::reduction("mean", f32, {30, 50}, {0}), "reduce", false);
     check_op(ops::permute(i8, {20, 3, 50}, {2, 1, 0}), "transpose");
     const Op any = ops::transpose(f32, Size("M"), Size("N"));
