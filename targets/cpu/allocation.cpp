@@ -1,11 +1,14 @@
-// Allocations. An accumulator array is cut into pieces that every access covers whole, each a stack slot of its own and at
-// most one machine vector wide; LLVM's scalar replacement then keeps every piece in a register. Where an index is not a
-// constant that cannot be done: the array stays one block of memory, and the compiler's result warns by name.
+// Allocations. An accumulator array is cut into pieces that the accesses of its innermost loops cover whole, each a stack slot of its own
+// and at most one machine vector wide; LLVM's scalar replacement then keeps every piece in a register. Outside of these loops, where
+// sums begin and end, an access may take some lanes of a piece: the last columns of a product whose instruction takes whole vectors. Where
+// an index is not a constant that cannot be done: the array stays one block of memory, and the compiler's result warns by name.
 #include "targets/cpu/codegen.h"
 
 #include "support/error.h"
 
 #include <llvm/IR/Constants.h>
+
+#include <climits>
 
 namespace kumiko::cpu {
 
@@ -67,18 +70,22 @@ public:
     FindAccesses(const std::string &name) : name(name) {}
     std::string name;
     bool constant = true;
-    std::vector<std::vector<int64_t>> accesses;
+    struct Access {
+        std::vector<int64_t> lanes;
+        int depth; // loops around it
+    };
+    std::vector<Access> accesses;
 
 private:
     using IRVisitor::visit;
-    int parallel_ = 0;
+    int parallel_ = 0, depth_ = 0;
 
     void access(const Expr &index) {
         auto lanes = constant_lanes(index);
         if (!lanes || parallel_) {
             constant = false;
         } else {
-            accesses.push_back(std::move(*lanes));
+            accesses.push_back({std::move(*lanes), depth_});
         }
     }
     void visit(const Load *op) override {
@@ -95,9 +102,9 @@ private:
     }
     void visit(const For *op) override {
         bool parallel = op->for_type == ForType::Parallel;
-        parallel_ += parallel;
+        parallel_ += parallel, depth_++;
         IRVisitor::visit(op);
-        parallel_ -= parallel;
+        parallel_ -= parallel, depth_--;
     }
     void visit(const Variable *op) override {
         if (op->name == name) { // its address is taken
@@ -115,24 +122,31 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
     if (!found.constant) {
         return false;
     }
-    std::set<int64_t> cuts{0, size};
-    for (const auto &lanes : found.accesses) {
+    struct Run {
+        int64_t first, end;
+        int depth;
+    };
+    std::vector<Run> runs; // lanes that follow each other
+    for (const auto &[lanes, depth] : found.accesses) {
         for (size_t i = 0; i < lanes.size(); i++) {
-            if (lanes[i] < 0 || lanes[i] >= size) {
-                return false;
-            }
-            if (i == 0 || lanes[i] != lanes[i - 1] + 1) {
-                cuts.insert(lanes[i]);
-            }
-            if (i + 1 == lanes.size() || lanes[i + 1] != lanes[i] + 1) {
-                cuts.insert(lanes[i] + 1);
-            }
+            if (lanes[i] < 0 || lanes[i] >= size) return false;
+            if (i == 0 || lanes[i] != lanes[i - 1] + 1) runs.push_back({lanes[i], lanes[i], depth});
+            runs.back().end = lanes[i] + 1;
         }
     }
-    int native = native_lanes(op->type);
+    std::map<int64_t, int> cuts{{0, INT_MAX}, {size, INT_MAX}}; // and the innermost depth that asks for each
+    for (const Run &r : runs) {
+        for (const int64_t cut : {r.first, r.end}) cuts[cut] = std::max(cuts[cut], r.depth);
+    }
+    const int native = native_lanes(op->type);
+    for (const Run &r : runs) { // of a register in a loop further inside there is one
+        if (r.end - r.first > native) continue;
+        std::erase_if(cuts, [&](const auto &c) { return c.first > r.first && c.first < r.end && c.second < r.depth; });
+    }
     for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
-        for (int64_t first = *cut; first < *std::next(cut); first += native) {
-            int64_t count = std::min<int64_t>(native, *std::next(cut) - first);
+        const int64_t end = std::next(cut)->first;
+        for (int64_t first = cut->first; first < end; first += native) {
+            int64_t count = std::min<int64_t>(native, end - first);
             llvm::Type *t = type(op->type.with_lanes(int(count)));
             array.pieces[first] = {stack_slot(t, 64, "registers." + op->name), count};
         }
@@ -149,7 +163,7 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
 
 namespace {
 
-// Splits the lanes of an access at the pieces: calls each(piece's first element, lanes of the access that it holds).
+// Splits the lanes of an access at the pieces: calls each(piece, the first lane that it holds, how many, the first of its own lanes).
 template<typename F>
 void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F each) {
     for (size_t i = 0; i < lanes.size();) {
@@ -159,7 +173,7 @@ void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F eac
                lanes[i + count] < piece->first + piece->second.second) {
             count++;
         }
-        each(piece, i, count);
+        each(piece, i, count, int(lanes[i] - piece->first));
         i += count;
     }
 }
@@ -168,19 +182,33 @@ void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F eac
 
 Value *Codegen::load_register(const Array &array, const std::string &name, Type t, const Expr &e) {
     std::vector<Value *> parts;
-    for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t, size_t) {
+    for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t, size_t count, int within) {
         llvm::Type *slot = type(array.type.with_lanes(int(piece->second.second)));
         Value *v = ir_.CreateAlignedLoad(slot, piece->second.first, llvm::Align(64));
         tag(v, name);
-        parts.push_back(v);
+        parts.push_back(is_vector(v) ? slice(v, within, int(count)) : v);
     });
     return concat(parts);
 }
 
 void Codegen::store_register(const Array &array, const std::string &name, Type t, const Expr &e, Value *v) {
-    for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t first, size_t count) {
+    for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t first, size_t count, int within) {
+        const auto &[slot, lanes] = piece->second;
         Value *part = is_vector(v) ? slice(v, int(first), int(count)) : v;
-        tag(ir_.CreateAlignedStore(part, piece->second.first, llvm::Align(64)), name);
+        if (int64_t(count) < lanes) { // the other lanes stay
+            Value *whole = ir_.CreateAlignedLoad(type(array.type.with_lanes(int(lanes))), slot, llvm::Align(64));
+            tag(whole, name);
+            std::vector<int> own, taken;
+            for (int l = 0; l < lanes; l++) {
+                const int of_part = l - within;
+                const bool replaced = of_part >= 0 && of_part < int(count);
+                own.push_back(l < int(count) ? l : -1);
+                taken.push_back(replaced ? int(lanes) + of_part : l);
+            }
+            part = is_vector(part) ? ir_.CreateShuffleVector(part, own) : broadcast(part, int(lanes));
+            part = ir_.CreateShuffleVector(whole, part, taken);
+        }
+        tag(ir_.CreateAlignedStore(part, slot, llvm::Align(64)), name);
     });
 }
 

@@ -78,7 +78,7 @@ struct Symbol {
 struct Array {
     Value *pointer = nullptr;
     unsigned alignment = 1; // of the pointer, in bytes
-    // An accumulator array in registers: one stack slot for each piece that every access covers whole; `pieces` maps the
+    // An accumulator array in registers: one stack slot for each piece that the accesses of inner loops cover whole; `pieces` maps the
     // first element of a piece to its slot.
     bool in_registers = false;
     Type type;

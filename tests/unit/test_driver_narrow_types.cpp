@@ -130,6 +130,18 @@ TEST_CASE("products of narrow types of every size and storage") {
         check_runs(library::matmul(product(u8, i8, Size("M"), Size("N"), Size("K"))), sizes);
 }
 
+TEST_CASE("the last columns of a tile share the registers of whole vectors") {
+    for (const int n : {17, 18, 31, 50}) {
+        for (const auto &[a, b] : {std::pair(i8, i8), {u8, i8}, {bf16, bf16}}) {
+            ops::MatmulOptions o;
+            if (a == bf16) o.output = f32;
+            const Schedule s = default_schedule(product(a, b, 15, n, 37, o), Machine::host());
+            check_runs(s);
+            CHECK(compile(s).warnings().empty());
+        }
+    }
+}
+
 TEST_CASE("where the caller packs, products go by the ways that read what is packed") {
     const Op open = product(u8, i8, Size("M"), Size("N"), Size("K"));
     const std::vector<Op> ops = {product(u8, i8, 64, 64, 128), product(i8, i8, 64, 64, 128), open,
