@@ -85,13 +85,26 @@ Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParam
     const auto extent = constant_extent(r.reduction->axes.back());
     const int64_t run = extent && *extent < lanes * p.vectors ? lanes : lanes * p.vectors;
     const int64_t all = extent ? (std::max<int64_t>(*extent, 1) + run - 1) / run * run : int64_t(p.block);
-    auto [blocks, inner] = R.split(last, std::max(std::min<int64_t>(p.block, all), run));
-    auto [runs, lane] = R.split(inner, run);
-    std::vector<LoopName> order;
+    const int64_t block = std::max(std::min<int64_t>(p.block, all), run);
+    std::vector<LoopName> outer;
     for (const Axis &a : r.reduction->axes) {
-        if (a.name() != last) order.push_back(a.name());
+        if (a.name() != last) outer.push_back(a.name());
     }
-    order.push_back(blocks);
+    // What is computed of the results follows block by block, where the blocks are of one length.
+    const bool follows = op.stages().size() > 1 && extent && *extent >= lanes && (*extent <= block || may_shift(op));
+    StageHandle H = follows ? s.stage(op.outputs()[0]) : R;
+    auto [blocks, inner] = H.split(last, follows ? std::min(*extent, block) : block,
+                                   {.tail = follows && *extent > block ? Tail::Shift : Tail::Auto});
+    outer.push_back(blocks);
+    if (follows) {
+        std::vector<LoopName> order = outer;
+        order.push_back(inner);
+        H.reorder(order);
+        if (lanes > 1) H.vectorize(inner, lanes);
+    }
+    auto [runs, lane] = R.split(follows ? LoopName(last) : inner, run);
+    std::vector<LoopName> order = outer;
+    if (follows) order.assign(outer.begin(), outer.end() - 1);
     for (const Axis &a : r.reduction->reduction_axes) {
         if (a.name() != reduced) order.push_back(a.name());
     }
@@ -105,12 +118,17 @@ Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParam
         R.reorder(order);
     }
     if (lanes > 1 && (!extent || *extent >= lanes)) R.vectorize(lane, lanes);
+    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+        const Stage &stage = op.stages()[n];
+        if (stage.name == H.name()) continue;
+        StageHandle S = s.stage(stage.name);
+        if (follows) S.compute_at(H.name(), blocks);
+        if (!stage.is_reduction() && lanes > 1 && (!extent || *extent >= lanes)) S.vectorize(last, lanes);
+    }
     if (p.parallel) {
-        for (const LoopName &l : order) {
-            const LoopState &loop = R.state().loop(l.name);
-            if (loop.reduction) break;
-            if (Halide::Internal::is_const_one(loop.extent)) continue;
-            R.parallel(l);
+        for (const LoopName &l : outer) {
+            if (Halide::Internal::is_const_one(H.state().loop(l.name).extent)) continue;
+            H.parallel(l);
             break;
         }
     }

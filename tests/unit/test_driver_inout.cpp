@@ -51,6 +51,12 @@ Op add_rows(Type t, const Expr &M, const Expr &N) {
     return Op("add_rows", {X, Y}, {update(Y, Y(i, j) + X(i, j) * S(i))});
 }
 
+Op add_sums(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), k("k", N);
+    Tensor X = input("X", t, {k, i}), Y = inout("Y", t, {i});
+    return Op("add_sums", {X, Y}, {update(Y, Y(i) + sum(X(k, i), k))});
+}
+
 Op add_transposed(Type t, const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", t, {j, i}), Y = inout("Y", t, {i, j});
@@ -93,10 +99,10 @@ TEST_CASE("an update replaces the elements of its tensor, in the interpreter and
 
 TEST_CASE("updates under schedules") {
     for (const int n : {1, 5, 16, 37}) {
-        for (const Op &op :
-             {accumulate(f32, n, 17, 9), accumulate(i32, 4, n, 33), relu(bf16, n, 19), relu(i8, 3, n), axpy(f32, n * 7),
-              momentum(n * 5), shift_rows(f32, n, 40), move_by_one(n), add_rows(f32, 3, 50 + n), add_rows(i8, n, 21),
-              add_transposed(f32, 20, 16 + n), add_transposed(u8, 37, n)}) {
+        for (const Op &op : {accumulate(f32, n, 17, 9), accumulate(i32, 4, n, 33), relu(bf16, n, 19), relu(i8, 3, n),
+                             axpy(f32, n * 7), momentum(n * 5), shift_rows(f32, n, 40), move_by_one(n),
+                             add_rows(f32, 3, 50 + n), add_rows(i8, n, 21), add_transposed(f32, 20, 16 + n),
+                             add_transposed(u8, 37, n), add_sums(f32, 37 * n, 5), add_sums(f32, 9000 + n, 3)}) {
             INFO(op.to_string());
             check_runs(Schedule(op));
             check_runs(Schedule(op), {}, {.through_halide = true});

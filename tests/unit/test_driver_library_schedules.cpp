@@ -428,7 +428,12 @@ TEST_CASE("anything else") {
     }
     for (const int n : {0, 1, 40})
         check_op(ops::reduction("sum", f32, {3, Size("N"), 5, Size("N")}, {1, 3}), "rows", true, {{"N", n}});
-    check_op(ops::reduction("mean", f32, {30, 50}, {0}), "reduce", false);
+    for (const int n : {3, 16, 50, 5000}) // means follow their sums, block by block
+        check_op(ops::reduction("mean", f32, {30, n}, {0}), "reduce", false, {}, 4);
+    check_op(ops::reduction("mean", f32, {4, 9, 77}, {1}), "reduce", false);
+    check_op(ops::reduction("mean", f64, {4, 9, Size("N")}, {1}), "reduce", false, {{"N", 37}});
+    for (const int n : {1, 7, 40})
+        check_op(ops::reduction("mean", f32, {9, Size("N")}, {0}), "reduce", false, {{"N", n}});
     check_op(ops::permute(i8, {20, 3, 50}, {2, 1, 0}), "transpose");
     const Op any = ops::transpose(f32, Size("M"), Size("N"));
     for (const auto &[m, n] : {std::pair(0, 5), {3, 5}, {3, 70}, {70, 3}, {16, 8}, {37, 50}, {200, 130}})
