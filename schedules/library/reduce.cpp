@@ -1,5 +1,6 @@
 #include "schedules/library/reduce.h"
 
+#include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/unit_axes.h"
@@ -53,6 +54,30 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     return r;
 }
 
+// Whether what is computed of the sums can follow them block by block: it reads them at its own place, replaces nothing that they are
+// made of, and there are blocks of one length. Sums of many rows whose last vector is partial are stored and loaded under masks there, which
+// costs more than another pass.
+bool can_follow(const Op &op, const ReduceRoles &r, int64_t lanes, int64_t block) {
+    const auto extent = constant_extent(r.reduction->axes.back());
+    if (op.stages().size() < 2 || !extent || *extent < lanes || reads_before_update(op)) return false;
+    if (*extent > block && !may_shift(op)) return false;
+    for (const Stage &s : op.stages()) {
+        for (const Expr &e : s.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                if (op.find_input(read->name)) continue;
+                for (size_t d = 0; d < read->args.size(); d++) {
+                    const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                    if (!v || v->name != s.axes[d].name()) return false;
+                }
+            }
+        }
+    }
+    int64_t rows = 1;
+    for (const Axis &a : r.reduction->reduction_axes) rows *= constant_extent(a).value_or(1 << 20);
+    constexpr int64_t few_rows = 16;
+    return *extent > block || *extent % lanes == 0 || rows <= few_rows;
+}
+
 } // namespace
 
 bool is_reduce(const Op &op) { return reduce_roles(op).has_value(); }
@@ -90,11 +115,11 @@ Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParam
     for (const Axis &a : r.reduction->axes) {
         if (a.name() != last) outer.push_back(a.name());
     }
-    // What is computed of the results follows block by block, where the blocks are of one length.
-    const bool follows = op.stages().size() > 1 && extent && *extent >= lanes && (*extent <= block || may_shift(op));
+    const bool follows = can_follow(op, r, lanes, block);
     StageHandle H = follows ? s.stage(op.outputs()[0]) : R;
-    auto [blocks, inner] = H.split(last, follows ? std::min(*extent, block) : block,
-                                   {.tail = follows && *extent > block ? Tail::Shift : Tail::Auto});
+    const bool shift = follows && *extent > block;
+    const int64_t length = shift ? even_block(*extent, block, run) : follows ? *extent : block;
+    auto [blocks, inner] = H.split(last, length, {.tail = shift ? Tail::Shift : Tail::Auto});
     outer.push_back(blocks);
     if (follows) {
         std::vector<LoopName> order = outer;

@@ -57,6 +57,19 @@ Op add_sums(Type t, const Expr &M, const Expr &N) {
     return Op("add_sums", {X, Y}, {update(Y, Y(i) + sum(X(k, i), k))});
 }
 
+// Their sums read what is replaced.
+Op scale_sums(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), k("k", N);
+    Tensor A = input("A", t, {k, i}), X = inout("X", t, {i});
+    return Op("scale_sums", {A, X}, {update(X, X(i) + sum(A(k, i) * X(i), k))});
+}
+
+Op add_maxima(Type t, const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N), k("k", M);
+    Tensor A = input("A", t, {i, k}), X = inout("X", t, {i, j});
+    return Op("add_maxima", {A, X}, {update(X, X(i, j) + maximum(X(k, j) + A(i, k), k))});
+}
+
 Op add_transposed(Type t, const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", t, {j, i}), Y = inout("Y", t, {i, j});
@@ -102,7 +115,8 @@ TEST_CASE("updates under schedules") {
         for (const Op &op : {accumulate(f32, n, 17, 9), accumulate(i32, 4, n, 33), relu(bf16, n, 19), relu(i8, 3, n),
                              axpy(f32, n * 7), momentum(n * 5), shift_rows(f32, n, 40), move_by_one(n),
                              add_rows(f32, 3, 50 + n), add_rows(i8, n, 21), add_transposed(f32, 20, 16 + n),
-                             add_transposed(u8, 37, n), add_sums(f32, 37 * n, 5), add_sums(f32, 9000 + n, 3)}) {
+                             add_transposed(u8, 37, n), add_sums(f32, 37 * n, 5), add_sums(f32, 9000 + n, 3),
+                             scale_sums(f32, 49 + n, 3), scale_sums(f32, 5000, 3), add_maxima(f32, 5, 32 + n)}) {
             INFO(op.to_string());
             check_runs(Schedule(op));
             check_runs(Schedule(op), {}, {.through_halide = true});

@@ -428,9 +428,12 @@ TEST_CASE("anything else") {
     }
     for (const int n : {0, 1, 40})
         check_op(ops::reduction("sum", f32, {3, Size("N"), 5, Size("N")}, {1, 3}), "rows", true, {{"N", n}});
-    for (const int n : {3, 16, 50, 5000}) // means follow their sums, block by block
+    for (const int n : {3, 16, 50, 2049, 5000}) // means follow their sums, block by block
         check_op(ops::reduction("mean", f32, {30, n}, {0}), "reduce", false, {}, 4);
     check_op(ops::reduction("mean", f32, {4, 9, 77}, {1}), "reduce", false);
+    Axis row("i", 70), column("j", 70), step("k", 5); // sums that are read at other places than their own
+    Tensor X = input("X", f32, {step, row, column}), S = compute("S", {row, column}, sum(X(step, row, column), step));
+    check_op(Op("differences", {X}, {compute("D", {row, column}, S(row, column) - S(column, row))}), "reduce");
     check_op(ops::reduction("mean", f64, {4, 9, Size("N")}, {1}), "reduce", false, {{"N", 37}});
     for (const int n : {1, 7, 40})
         check_op(ops::reduction("mean", f32, {9, Size("N")}, {0}), "reduce", false, {{"N", n}});
