@@ -30,7 +30,8 @@ struct ConvFiltersParameters {
 // Whether these schedules are for it, and whether they are the better ones while the kernel packs the weights.
 bool is_conv_for_filters(const Op &op);
 bool is_conv_by_filters(const Op &op);
-ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine);
+ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine,
+                                              PackedBy packed_by = PackedBy::Kernel);
 Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p);
 
 } // namespace kumiko::library

@@ -110,6 +110,14 @@ bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const
     return !by.tiles() && (by.group == 1 || !grouped_axis(r, by).empty());
 }
 
+// Whether the weights can be packed ahead for a way to multiply: steps taken several at once are packed where all extents are known.
+bool packs_groups(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
+    const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
+    const Input *weights = op.find_input(r.weights.tensor);
+    return by.group == 1 || (weights && std::all_of(weights->axes.begin(), weights->axes.end(),
+                                                    [](const Axis &a) { return constant_extent(a).has_value(); }));
+}
+
 } // namespace
 
 std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine) {
@@ -157,7 +165,7 @@ bool rows_follow(const Stage &sum, const ConvRoles &r) {
 
 bool is_conv_for_filters(const Op &op) { return conv_filters_roles(op).has_value(); }
 
-ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine) {
+ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine, PackedBy packed_by) {
     const ConvRoles r = *conv_filters_roles(op);
     const Stage &sum = *r.contraction.sum;
     const int lanes = vector_lanes(machine, sum.type);
@@ -165,7 +173,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
     ConvFiltersParameters p;
     auto ways = product_ways(r.contraction, op, r.image, r.weights, machine, true);
-    std::erase_if(ways, [&](const std::string &w) { return !takes_steps(op, r, w, machine); });
+    std::erase_if(ways, [&](const std::string &w) {
+        return !takes_steps(op, r, w, machine) || (packed_by == PackedBy::Caller && !packs_groups(op, r, w, machine));
+    });
     p.multiply = Choice(ways.front(), ways);
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
     // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.

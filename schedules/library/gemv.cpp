@@ -133,7 +133,7 @@ void schedule_columns(Schedule &s, const GemvRoles &r, int lanes, const Machine 
         C.reorder(order);
     }
     if (lanes > 1) C.vectorize(ji, lanes);
-    if (p.vectors > 1) C.unroll(ji.name + ".o");
+    if (p.vectors > 1) C.unroll(lanes > 1 ? LoopName(ji.name + ".o") : ji);
     if (p.parallel) C.parallel(order[r.outer.size()]);
     C.accumulate_in("registers", jo);
 }

@@ -120,11 +120,12 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
         const int64_t block = r.N ? even_block(*r.N, (*r.N + across - 1) / across, plan.columns) : plan.columns * 8;
         auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
         jc = outer, jt = inner;
-        if (by_grid && group > 1 && r.N && *r.N % block)
+        if (by_grid && group > 1 && (!r.N || *r.N % block))
             throw Unsupported(
-                fmt::format("parallel=grid with multiply={}, where blocks of {} columns leave a rest of {}; "
-                            "take \"rows\" or \"columns\", or another way to multiply",
-                            plan.product.instruction, block, *r.N % block));
+                fmt::format("parallel=grid with multiply={}, where blocks of {} columns leave {}; take \"rows\" "
+                            "or \"columns\", or another way to multiply",
+                            plan.product.instruction, block,
+                            r.N ? fmt::format("a rest of {}", *r.N % block) : "a rest that only a run knows"));
     }
     auto [jo, ji] = C.split(jt, plan.columns, {j + ".o", j + ".i"});
     auto [ko, ki] = C.split(k, p.depth, {r.k + ".o", r.k + ".i"});

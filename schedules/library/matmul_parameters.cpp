@@ -192,7 +192,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
     p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
     std::vector<std::string> shares = {"none", "rows", "columns"};
-    if (!product.tiles()) shares.push_back("grid");
+    if (!product.tiles() && (product.group == 1 || r.N))
+        shares.push_back("grid"); // whose rest of columns would be tested by lane
     if (parts) shares.push_back("depth");
     const std::string wished = pieces.way();
     const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();

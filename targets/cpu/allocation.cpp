@@ -139,14 +139,20 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
         for (const int64_t cut : {r.first, r.end}) cuts[cut] = std::max(cuts[cut], r.depth);
     }
     const int native = native_lanes(op->type);
-    for (const Run &r : runs) { // of a register in a loop further inside there is one
+    for (const Run &r : runs) { // of a register in a loop further inside, or where there are no loops, there is one
         if (r.end - r.first > native) continue;
-        std::erase_if(cuts, [&](const auto &c) { return c.first > r.first && c.first < r.end && c.second < r.depth; });
+        std::erase_if(cuts, [&](const auto &c) {
+            return c.first > r.first && c.first < r.end && (c.second < r.depth || r.depth == 0);
+        });
     }
+    const auto met = [&](int64_t first, int64_t end) {
+        return std::any_of(runs.begin(), runs.end(), [&](const Run &r) { return r.first < end && first < r.end; });
+    };
     for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
         const int64_t end = std::next(cut)->first;
         for (int64_t first = cut->first; first < end; first += native) {
-            int64_t count = std::min<int64_t>(native, end - first);
+            const int64_t count = std::min<int64_t>(native, end - first);
+            if (!met(first, first + count)) continue;
             llvm::Type *t = type(op->type.with_lanes(int(count)));
             array.pieces[first] = {stack_slot(t, 64, "registers." + op->name), count};
         }

@@ -136,6 +136,37 @@ TEST_CASE("schedules of few columns, short rows and open sizes are made code for
     }
 }
 
+TEST_CASE(
+    "products of narrow types and open sizes, and weights packed ahead, have schedules on machines of many cores") {
+    const Size M("M"), N("N"), K("K");
+    for (const char *level : {"x86-64-avx2", "x86-64-avx512", "x86-64-avx512-vnni", "x86-64-avx512-bf16",
+                              "aarch64-dotprod", "aarch64-bf16"}) {
+        const Machine machine = Machine::named(level);
+        REQUIRE(machine.units_in_all("core") > 2);
+        for (const auto &[a, b] : {std::pair(i8, i8), {u8, i8}, {i16, i16}, {bf16, bf16}}) {
+            ops::MatmulOptions o{.b_type = b};
+            if (a == bf16) o.output = f32;
+            INFO(level, " ", type_name(a));
+            CHECK_NOTHROW(lower(default_schedule(ops::matmul(a, M, N, K, o), machine)));
+            CHECK_NOTHROW(lower(default_schedule(ops::matmul(a, M, 64, 96, o), machine)));
+            o.batch = 3;
+            CHECK_NOTHROW(lower(default_schedule(ops::matmul(a, M, N, 64, o), machine)));
+        }
+        for (const Json &open : {Json{{"c", "C"}, {"o", 32}}, {{"c", 12}, {"o", "O"}}, {{"c", "C"}, {"o", "O"}}}) {
+            for (const char *type : {"u8", "i8", "bf16"}) {
+                Json p = {{"h", 9}, {"w", 9}, {"kh", 3}, {"kw", 3}, {"type", type}};
+                if (std::string(type) != "bf16") p["w_type"] = "i8";
+                p.update(open);
+                INFO(level, " ", p.dump());
+                CHECK_NOTHROW(lower(default_schedule(ops::make("conv2d", p), machine, PackedBy::Caller)));
+            }
+        }
+    }
+    const Machine scalar = Machine::named("riscv64");
+    CHECK_NOTHROW(lower(default_schedule(ops::matmul(f32, 1, 64, 64), scalar)));
+    CHECK_NOTHROW(lower(default_schedule(ops::matmul(f32, 8, 1, 64, {.transpose_a = true}), scalar)));
+}
+
 TEST_CASE("what the limit takes away is refused, by name") {
     if (CpuTarget::host().architecture() != "x86_64" || !here("x86-64-sse4.2")) return;
     const Op op = ops::matmul(i16, 16, 16, 16);
