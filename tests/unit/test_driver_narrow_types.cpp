@@ -131,7 +131,7 @@ TEST_CASE("products of narrow types of every size and storage") {
 }
 
 TEST_CASE("the last columns of a tile share the registers of whole vectors") {
-    for (const int n : {18, 31, 50}) {
+    for (const int n : {17, 18, 31, 33, 50}) {
         for (const auto &[a, b] : {std::pair(i8, i8), {u8, i8}, {bf16, bf16}}) {
             ops::MatmulOptions o;
             if (a == bf16) o.output = f32;
