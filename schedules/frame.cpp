@@ -117,6 +117,13 @@ bool proves(const Expr &condition, const Bounds &bounds) {
     return i.has_upper_bound() && can_prove(le ? i.max <= 0 : i.max < 0, bounds);
 }
 
+std::optional<int64_t> most_of(const Expr &extent, const Bounds &bounds) {
+    constexpr int64_t unbounded = int64_t(1) << 30;
+    const Expr bound = find_constant_bound(extent, Direction::Upper, bounds);
+    const auto most = bound.defined() ? as_const_int(bound) : std::nullopt;
+    return most && *most < unbounded ? std::optional<int64_t>(*most) : std::nullopt;
+}
+
 Expr Region::end(size_t d) const {
     return step_of(d) == 1 ? min[d] + extent[d] : min[d] + (extent[d] - 1) * step_of(d) + 1;
 }
@@ -176,7 +183,7 @@ Expr Frame::extent(const std::string &loop) const { return extents_.at(loop); }
 
 Expr Frame::value(const std::string &loop) const {
     if (auto it = pinned_.find(loop); it != pinned_.end()) return it->second;
-    if (stage_->has_loop(loop)) return is_const_one(extents_.at(loop)) ? Expr(0) : variable(loop);
+    if (stage_->has_loop(loop)) return is_const_one(extents_.at(loop)) && !kept(loop) ? Expr(0) : variable(loop);
     for (const Relation &r : stage_->relations) {
         if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
             const Expr f = static_cast<int>(s->factor);

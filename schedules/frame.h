@@ -51,6 +51,9 @@ public:
     void pin(const std::string &loop, const Expr &value);
     void override_extent(const std::string &loop, const Expr &extent);
     bool pinned(const std::string &loop) const { return pinned_.count(loop); }
+    // A loop of one iteration keeps its variable, where that says more than its value.
+    void keep(const std::string &loop) { kept_.insert(loop); }
+    bool kept(const std::string &loop) const { return kept_.count(loop); }
     // The loops that stand and from which the value of `loop` is computed.
     std::set<std::string> standing(const std::string &loop) const;
 
@@ -63,6 +66,7 @@ private:
     std::string prefix_;
     std::vector<Mode> modes_;
     std::map<std::string, Expr> extents_, pinned_, overridden_;
+    std::set<std::string> kept_;
     void derive();
 };
 
@@ -85,5 +89,8 @@ Region region_union(const Region &a, const Region &b, const Bounds &known);
 // Simplification of index expressions, knowing how variables range.
 Expr simplify_index(const Expr &e, const Bounds &bounds);
 bool proves(const Expr &condition, const Bounds &bounds);
+
+// The most that an extent can be; nothing where only the type of sizes bounds it.
+std::optional<int64_t> most_of(const Expr &extent, const Bounds &bounds);
 
 } // namespace kumiko

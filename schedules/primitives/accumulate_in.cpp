@@ -23,8 +23,7 @@ std::string unbounded_axis(const ScheduleState &state, const std::string &name, 
     Bounds bounds = facts.bounds();
     for (const std::string &l : s.order) bounds.push(l, Interval(0, simplify(frame.extent(l) - 1)));
     const auto bounded = [&](const Expr &extent) {
-        const Expr most = find_constant_bound(simplify_index(extent, bounds), Direction::Upper, bounds);
-        return most.defined() && as_const_int(most) && *as_const_int(most) < (1 << 30);
+        return most_of(simplify_index(extent, bounds), bounds).has_value();
     };
     const std::vector<std::string> loops = accumulator_loops(s, s.position(loop) + 1);
     for (const std::string &l : loops) {

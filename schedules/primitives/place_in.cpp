@@ -148,8 +148,7 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     if (!region) return bytes;
     const auto touched = elements_below(reader, tensor, depth, frame);
     for (const Expr &extent : region->extent) {
-        const Expr bound = find_constant_bound(extent, Direction::Upper, known);
-        const auto n = bound.defined() ? as_const_int(bound) : std::nullopt;
+        const auto n = most_of(extent, known);
         if (!n) return std::nullopt;
         bytes *= *n;
     }

@@ -54,11 +54,8 @@ public:
         for (size_t d = 0; d < names.size(); d++) {
             const Expr index = simplify_index(read->args[d] - region->min[d], bounds_);
             indices.push_back(simplify_index(index / region->step_of(d), bounds_));
-            Expr extent = region->extent[d];
-            if (const Expr most = find_constant_bound(extent, Direction::Upper, bounds_);
-                most.defined() && as_const_int(most))
-                extent = most;
-            extents.push_back(extent);
+            const auto most = most_of(region->extent[d], bounds_);
+            extents.push_back(most ? Expr(static_cast<int>(*most)) : region->extent[d]);
         }
         const bool accumulator = p.name() == stage_.tensor() && stage_.accumulate;
         return storage_offset(accumulator ? accumulator_layout(stage_) : p.layout, names, extents, indices);

@@ -117,7 +117,8 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
     if (const auto n = as_const_int(extent); n && *n <= 0) return Evaluate::make(0);
-    if (is_const_one(extent) && is_const(min)) { // a last one by itself keeps its variable, so that indices stay short
+    if (is_const_one(extent) && is_const(min) &&
+        !f.kept(name)) { // a last one by itself keeps its variable, so that indices stay short
         Frame one = f;
         one.pin(name, min);
         return inside(one, depth, w);
@@ -136,7 +137,9 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
                             "compute the stage elsewhere");
         }
     }
-    bounds_.push(variable, Interval(min, simplify(min + most - 1)));
+    // Of a single iteration the variable would be simplified away.
+    const Expr end = f.kept(name) ? Expr(2) : most;
+    bounds_.push(variable, Interval(min, simplify(min + end - 1)));
     Expr clipped = most;
     if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
     std::vector<const StageState *> staged;

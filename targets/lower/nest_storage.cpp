@@ -74,10 +74,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     bool constant = true;
     for (Expr &e : s.region.extent) {
         // All that there can be, where that is little: it may be far more than there is.
-        const Expr bound = find_constant_bound(e, Direction::Upper, bounds_);
-        if (const auto most = bound.defined() ? as_const_int(bound) : std::nullopt;
-            most && *most < (1 << 30) && bytes * *most <= bound_limit)
-            e = bound;
+        if (const auto most = most_of(e, bounds_); most && bytes * *most <= bound_limit) e = static_cast<int>(*most);
         if (const auto k = as_const_int(e))
             bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 32);
         else

@@ -168,6 +168,10 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
     if (narrow) {
         rest.set_mode(relation, Frame::Mode::Rest);
         rest.override_extent(split.inner, static_cast<int>(*left));
+        const bool in_block = s.tensorize && s.has_loop(split.inner) && !w.skip_reductions &&
+                              s.position(split.inner) >= s.position(s.tensorize->loop);
+        if (*left == 1 && in_block && !s.loop(split.inner).reduction)
+            rest.keep(split.inner); // a lane, which may have others beside it
     }
     const bool shared = for_type(f, depth, w.skip_reductions) == ForType::Parallel;
     const bool named = !shared && !cancels(blocks); // indices then lose a variable instead

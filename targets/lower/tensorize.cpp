@@ -217,7 +217,7 @@ private:
             return Stmt();
         size_t lanes = loops.size();
         for (size_t i = 0; i < loops.size(); i++) {
-            if (use.reductions.count(loops[i]->name)) continue;
+            if (use.reductions.count(loops[i]->name) || is_const_one(loops[i]->extent)) continue;
             if (lanes < i && !as_const_int(loops[lanes]->extent)) return Stmt();
             lanes = i;
         }

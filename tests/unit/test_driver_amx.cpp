@@ -1,5 +1,6 @@
 // Code for AMX, run: by the processor where it has AMX, elsewhere instruction by instruction by an emulator, which also counts.
 // Sanitized: --test-case=products*
+#include "driver/default_schedule.h"
 #include "driver/target.h"
 #include "runtime/kumiko_runtime.h"
 #include "tests/unit/amx_emulator.h"
@@ -67,6 +68,14 @@ TEST_CASE("batches, transposes, fused ends, sizes at run time, threads") {
     for (const Sizes &sizes : {Sizes{{"M", 40}, {"N", 37}, {"K", 130}}, Sizes{{"M", 16}, {"N", 16}, {"K", 64}},
                                Sizes{{"M", 64}, {"N", 64}, {"K", 256}}, Sizes{{"M", 1}, {"N", 3}, {"K", 2}}})
         check_runs(tiled(open, "amx.tdpbusd"), sizes);
+    ops::MatmulOptions batches;
+    batches.batch = 2;
+    const Expr M = Size("M"), N = Size("N");
+    for (const auto &[m, n] : {std::pair(M, N), std::pair(M, Expr(40)), std::pair(Expr(40), N)}) {
+        const Sizes sizes = {{"M", 37}, {"N", 50}};
+        check_runs(tiled(product(bf16, bf16, m, n, 70, batches), "amx.tdpbf16ps"), sizes);
+        check_runs(default_schedule(product(u8, i8, m, n, 70, batches), Machine::host()), sizes);
+    }
     for (const char *parallel : {"rows", "columns"})
         check_runs(tiled(product(i8, i8, 70, 100, 200), "amx.tdpbssd", parallel));
     CHECK(amx.emulator.fault == "");

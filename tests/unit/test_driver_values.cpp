@@ -152,7 +152,7 @@ TEST_CASE("lanes beyond the last column take the instruction where accumulators 
     };
     const size_t whole = instructions(body_of(schedule(32, true)));
     CHECK(whole == 2);
-    for (const int columns : {27, 29, 13, 26}) {
+    for (const int columns : {27, 29, 13, 26, 25, 9}) {
         CAPTURE(columns);
         const Schedule s = schedule(columns, true), t = schedule(columns, false);
         const size_t vectors = columns < 16 ? 2 : 4; // of the last block, and of those before
