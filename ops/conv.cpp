@@ -176,17 +176,20 @@ struct Parts {
 
     Expr widened(const Element &e) const { return e.type() == acc ? Expr(e) : cast(acc, e); }
 
-    Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, Expr value,
+    Op finish(std::vector<Tensor> inputs, const std::vector<Axis> &channels, const Expr &sum,
               const std::vector<Requirement> &required = {}) const {
+        const Type after = type_after(acc, out);
+        const auto converted = [&](const Expr &e) { return e.type() == after ? e : cast(after, e); };
+        Expr value = converted(sum);
         const std::vector<Axis> axes = image(channels, pixel);
         const std::vector<Expr> channel(channels.begin(), channels.end());
         if (end.bias) {
             inputs.push_back(input("bias", end.requantise ? acc : out, channels));
-            value = value + widened(inputs.back().at(channel));
+            value = value + converted(inputs.back().at(channel));
         }
         if (end.residual) {
             inputs.push_back(input("residual", out, axes));
-            value = value + widened(inputs.back().at(std::vector<Expr>(axes.begin(), axes.end())));
+            value = value + converted(inputs.back().at(std::vector<Expr>(axes.begin(), axes.end())));
         }
         if (end.requantise) {
             inputs.push_back(input("scale", f32, channels));

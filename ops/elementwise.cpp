@@ -101,6 +101,11 @@ Expr apply_binary(const std::string &name, const Expr &a, const Expr &b) {
     return in_type(f, a, [&](const auto &compute) { return f.apply(Element(compute(a)), Element(compute(b))); });
 }
 
+Type type_after(Type sum, Type result) {
+    if (sum.is_float() || !result.is_float()) return sum;
+    return result.bits() < 32 ? f32 : result;
+}
+
 Expr activated(const std::string &activation, const Expr &x) {
     return activation.empty() ? x : apply_unary(activation, x);
 }

@@ -36,6 +36,9 @@ Op binary_rows(const std::string &function, Type t, const Expr &M, const Expr &N
 // Where values of a type are summed: f32 for f16 and bf16, i32 for i8, i16, u8 and u16, else the type itself.
 Type accumulator_type(Type t);
 
+// The type in which what follows a sum is computed: the sum's, or floats where the result is of floats and the sum is not.
+Type type_after(Type sum, Type result);
+
 // `activation`: the name of a unary function, or empty.
 Expr activated(const std::string &activation, const Expr &x);
 

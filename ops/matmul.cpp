@@ -52,16 +52,18 @@ Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptio
     std::vector<Axis> axes = batch;
     axes.push_back(i);
     axes.push_back(j);
-    Expr value = sum(a * b, k);
+    const Type after = type_after(acc, out);
+    const auto converted = [&](const Expr &e) { return e.type() == after ? e : cast(after, e); };
+    Expr value = converted(sum(a * b, k));
     if (o.bias) {
         Tensor bias = input("bias", o.requantise ? acc : out, {j});
         inputs.push_back(bias);
-        value = value + widened(bias(j));
+        value = value + converted(bias(j));
     }
     if (o.residual) {
         Tensor residual = input("residual", out, axes);
         inputs.push_back(residual);
-        value = value + widened(residual.at(at(batch, i, j)));
+        value = value + converted(residual.at(at(batch, i, j)));
     }
     if (o.zero_point && !o.requantise) throw UserError("matmul: zero_point is for requantise, which is not asked for");
     if (o.requantise) {

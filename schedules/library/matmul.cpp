@@ -98,6 +98,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     StageHandle C = s.stage(c.sum->name);
     const std::string i = r.i, j = r.j;
     std::string k = r.k;
+    std::optional<int64_t> K = r.K;
 
     // Blocks: rows for the second cache, rows or columns for threads, depth for the first cache.
     const bool by_rows = p.parallel.is("rows"), by_columns = p.parallel.is("columns"), by_grid = p.parallel.is("grid");
@@ -105,7 +106,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     std::vector<LoopName> order;
     for (const std::string &b : r.batches) order.push_back(b);
     if (p.parallel.is("depth")) {
-        C = parts_of_sums(s, C, plan, *r.K / parts_of_depth(r, plan.product, threads));
+        K = *r.K / parts_of_depth(r, plan.product, threads);
+        C = parts_of_sums(s, C, plan, *K);
         k = C.state().def.reduction_axes.back().name();
         order.push_back(C.state().def.axes.back().name());
         C.parallel(order.back());
@@ -142,13 +144,12 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
         order.insert(order.end(), {ko, ic, jo, io, ki});
     // A copied from rows keeps a vector's worth of each row together, so that copying it takes whole vectors; not where the
     // depth leaves a rest, for which all tiles would stand in the code once more.
-    plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, k));
+    plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, r.k));
     plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
     plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
     const int64_t run = lanes * group;
-    plan.together = plan.copies_a && contiguous_in(r.a, k) && lanes > 1 && r.K && *r.K % run == 0 && p.depth % run == 0
-                        ? run
-                        : group;
+    plan.together =
+        plan.copies_a && contiguous_in(r.a, r.k) && lanes > 1 && K && *K % run == 0 && p.depth % run == 0 ? run : group;
     LoopName step = ki, taken = "";
     if (plan.together > group) {
         auto [kb, km] = C.split(ki, plan.together, {r.k + ".b", r.k + ".m"});

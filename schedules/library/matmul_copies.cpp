@@ -20,10 +20,9 @@ bool contiguous_in(const Operand &o, const std::string &axis) {
 
 int64_t parts_of_depth(const MatmulRoles &r, const Product &product, int64_t most) {
     const Stage &sum = *r.contraction.sum;
-    if (!r.K || product.group > 1 || product.tiles() || !sum.properties.associative || !sum.properties.commutative)
-        return 1;
+    if (!r.K || product.tiles() || !sum.properties.associative || !sum.properties.commutative) return 1;
     int64_t parts = std::max<int64_t>(1, std::min(most, *r.K));
-    while (*r.K % parts) parts--;
+    while (parts > 1 && *r.K % (parts * product.group)) parts--; // each takes whole groups
     return parts;
 }
 

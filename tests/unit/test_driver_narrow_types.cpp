@@ -142,6 +142,33 @@ TEST_CASE("the last columns of a tile share the registers of whole vectors") {
     }
 }
 
+TEST_CASE("the reduction is cut into parts of whole groups of steps") {
+    const Machine host = Machine::host();
+    for (const auto &[a, b] : {std::pair(i8, i8), {u8, i8}, {bf16, bf16}}) {
+        for (const int k : {520, 512}) {
+            const Op op = product(a, b, 7, 17, k);
+            library::MatmulParameters p = library::matmul_parameters(op, host);
+            p.parallel = Choice("depth", {"none", "depth"});
+            const Schedule s = library::schedule_matmul(op, host, p);
+            check_runs(s);
+            const bool taken = body_of(s).find("kumiko.inst.") != std::string::npos;
+            CHECK(taken == !(p.multiply.is("plain") || p.multiply.is("widened")));
+        }
+    }
+}
+
+TEST_CASE("what follows sums of whole numbers is computed in floats where the result is of floats") {
+    ops::MatmulOptions o;
+    o.bias = true, o.activation = "leaky_relu", o.output = f32;
+    const Op op = product(u8, i8, 5, 20, 36, o);
+    CHECK(op.to_string().find("f32(C.sum(i, j)) + bias(j)") != std::string::npos);
+    check_runs(default_schedule(op, Machine::host()));
+    o.output = f16;
+    check_runs(default_schedule(product(u8, i8, 5, 20, 36, o), Machine::host()));
+    o.activation = "", o.output = i32;
+    CHECK(product(u8, i8, 5, 20, 36, o).to_string().find("f32") == std::string::npos);
+}
+
 TEST_CASE("where the caller packs, products go by the ways that read what is packed") {
     const Op open = product(u8, i8, Size("M"), Size("N"), Size("K"));
     const std::vector<Op> ops = {product(u8, i8, 64, 64, 128), product(i8, i8, 64, 64, 128), open,

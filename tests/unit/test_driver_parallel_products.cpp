@@ -63,7 +63,8 @@ TEST_CASE("the ways follow from shape and cores") {
     CHECK(way(ops::matmul(f32, 512, 512, 512), 16) == "grid");
     CHECK(way(ops::matmul(f32, 8, 16, 65536), 16) == "depth");
     CHECK(way(ops::matmul(f32, 8, 16, 65537), 16) != "depth"); // a prime: no equal parts
-    CHECK(way(ops::matmul(f32, 20, 20, 20), 16) == "none");    // waking cores takes longer
+    CHECK(way(ops::matmul(u8, 8, 16, 65536, {.b_type = i8}), 16) == "depth");
+    CHECK(way(ops::matmul(f32, 20, 20, 20), 16) == "none"); // waking cores takes longer
 }
 
 TEST_CASE("defaults are legal whatever divides the reduction, and where there is nothing to compute") {
@@ -97,6 +98,8 @@ TEST_CASE("products spread over cores in every way") {
         }
     }
     const Machine machine = host_of(6);
+    for (const Op &op : {ops::matmul(u8, 7, 33, 96, {.b_type = i8}), ops::matmul(bf16, 7, 33, 96, {.output = f32})})
+        check(op, spread(op, machine, "depth"));
     o.transpose_a = o.transpose_b = true, o.batch = 2;
     for (const char *parallel : {"grid", "depth"}) {
         const Op op = ops::matmul(f32, 40, 50, 60, o);
@@ -136,6 +139,6 @@ TEST_CASE("what takes a few microseconds stays on one core, what takes longer do
 }
 
 TEST_CASE("what cannot be spread so is refused") {
-    const Op bytes = ops::matmul(u8, 8, 16, 4096, {.b_type = i8});
+    const Op bytes = ops::matmul(u8, 8, 16, 4098, {.b_type = i8}); // halves are no whole groups of four steps
     CHECK_THROWS_WITH_AS(spread(bytes, host_of(4), "depth"), doctest::Contains("parallel"), UserError);
 }
