@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
+#include "dsl/stage_builder.h"
 #include "support/error.h"
 
 namespace kumiko {
