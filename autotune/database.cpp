@@ -208,7 +208,7 @@ void Database::replace(const DatabaseTask &task, const Record &r) {
                 c, "INSERT INTO tasks (op_hash, sizes, machine, threads, op, formula, tensors) VALUES (?, ?, ?, ?, "
                    "?, ?, ?) ON CONFLICT DO NOTHING");
             bind_key(s, task.key);
-            s.bind(task.key.op).bind(task.formula).bind(task.tensors.dump()).next();
+            s.bind(task.key.op).bind(task.formula).bind(task.tensors->dump()).next();
         }
         Statement find(c, "SELECT id FROM tasks WHERE op_hash = ? AND sizes = ? AND machine = ? AND threads = ?");
         bind_key(find, task.key);
@@ -218,8 +218,8 @@ void Database::replace(const DatabaseTask &task, const Record &r) {
                     "reason, least, median, spread, samples, final_seconds, build_seconds, seed, created, "
                     "features_version, features, estimated_seconds, predicted, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
                     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-        s.bind(find.integer(0)).bind(r.library_template).bind(r.parameters.dump()).bind(row_hash(r));
-        s.bind(r.saved_schedule.dump()).bind(outcome_name(r.outcome)).bind(r.reason);
+        s.bind(find.integer(0)).bind(r.library_template).bind(r.parameters->dump()).bind(row_hash(r));
+        s.bind(r.saved_schedule->dump()).bind(outcome_name(r.outcome)).bind(r.reason);
         if (r.outcome == Outcome::Ok)
             s.bind(r.timing.least).bind(r.timing.median).bind(r.timing.spread).bind(int64_t{r.timing.samples});
         else

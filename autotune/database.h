@@ -24,7 +24,7 @@ namespace kumiko {
 struct DatabaseTask {
     TaskKey key;
     std::string formula; // for people
-    Json tensors;        // name, type and shape of inputs and outputs
+    Boxed<Json> tensors; // name, type and shape of inputs and outputs
 };
 
 class Database {

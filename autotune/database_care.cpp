@@ -1,6 +1,7 @@
 #include "autotune/database_care.h"
 
 #include "autotune/features/feature_sets.h"
+#include "support/json.h"
 #include "support/names.h"
 
 #include <algorithm>

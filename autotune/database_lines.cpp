@@ -2,6 +2,7 @@
 
 #include "autotune/features/feature_sets.h"
 #include "schedules/saved_text.h"
+#include "support/json.h"
 
 #include <cmath>
 #include <istream>
@@ -33,11 +34,11 @@ Json line_of(const DatabaseTask &task, const Record &r) {
               {"machine", task.key.machine},
               {"threads", task.key.threads},
               {"formula", task.formula},
-              {"tensors", task.tensors},
+              {"tensors", *task.tensors},
               {"template", r.library_template},
-              {"parameters", r.parameters},
+              {"parameters", *r.parameters},
               {"schedule_hash", r.schedule_hash},
-              {"schedule", Json(r.saved_schedule)},
+              {"schedule", Json(*r.saved_schedule)},
               {"outcome", outcome_name(r.outcome)},
               {"reason", r.reason},
               {"least", timed(r.timing.least)},
@@ -147,7 +148,7 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
     r.estimated_seconds = seconds_of(line["estimated_seconds"]);
     r.predicted = optional_of(line["predicted"]);
     r.origin = line["origin"].string();
-    if (r.saved_schedule.is_null()) {
+    if (r.saved_schedule->is_null()) {
         if (r.outcome == Outcome::Ok) line["schedule"].fail("a good candidate has a schedule");
         return {std::move(task), std::move(r)};
     }
@@ -156,8 +157,8 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
     } catch (const UserError &e) {
         line["schedule"].fail(e.what());
     }
-    if (r.saved_schedule.value("hash", "") != task.key.op_hash)
-        line["schedule"].fail("it is one of another formula, of hash " + r.saved_schedule.value("hash", ""));
+    if (r.saved_schedule->value("hash", "") != task.key.op_hash)
+        line["schedule"].fail("it is one of another formula, of hash " + r.saved_schedule->value("hash", ""));
     return {std::move(task), std::move(r)};
 }
 

@@ -52,7 +52,7 @@ Features read_features(const Connection &c, const Statement &s, int version, int
 std::string sizes_text(const Sizes &sizes) { return nlohmann::json(sizes).dump(); }
 
 std::string row_hash(const Record &record) {
-    return record.schedule_hash.empty() ? "parameters:" + record.parameters.dump() : record.schedule_hash;
+    return record.schedule_hash.empty() ? "parameters:" + record.parameters->dump() : record.schedule_hash;
 }
 
 void bind_key(Statement &s, const TaskKey &key) {
@@ -75,7 +75,7 @@ Record read_record(const Connection &c, const Statement &s, const TaskKey &key, 
     r.parameters = parse<Json>(c, s.text(1));
     r.schedule_hash = s.text(2);
     r.saved_schedule = parse<nlohmann::json>(c, s.text(3));
-    if (r.saved_schedule.is_null()) r.schedule_hash.clear();
+    if (r.saved_schedule->is_null()) r.schedule_hash.clear();
     r.outcome = parse_outcome(c, s.text(4));
     r.reason = s.text(5);
     r.timing = {s.real(6), s.real(7), s.real(8), static_cast<int>(s.integer(9))};

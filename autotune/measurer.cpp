@@ -6,6 +6,7 @@
 #include "support/names.h"
 
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -98,18 +99,25 @@ Outcome outcome_from_name(const std::string &name) {
 }
 
 std::string find_measurer() {
+    namespace fs = std::filesystem;
     std::error_code error;
-    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    for (const char *place :
-         {"kumiko_measurer", "../kumiko_measurer", "../../kumiko_measurer", "../libexec/kumiko/kumiko_measurer"}) {
-        const std::filesystem::path candidate = self / place;
-        if (access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal().string();
+    // In a build folder the measurer stands near the program, in an installation near the shared library.
+    std::vector<fs::path> folders = {fs::read_symlink("/proc/self/exe", error).parent_path()};
+    Dl_info library;
+    if (dladdr(reinterpret_cast<const void *>(&find_measurer), &library) && library.dli_fname)
+        folders.push_back(fs::canonical(library.dli_fname, error).parent_path());
+    for (const fs::path &folder : folders) {
+        for (const char *place :
+             {"kumiko_measurer", "../kumiko_measurer", "../../kumiko_measurer", "../libexec/kumiko/kumiko_measurer",
+              "../bin/kumiko_measurer", "../../bin/kumiko_measurer"}) {
+            const fs::path candidate = folder / place;
+            if (access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal().string();
+        }
     }
     throw UserError(
-        "the program kumiko_measurer, in which the tuner runs candidates, is neither beside this program (in " +
-        self.string() +
-        ") nor in the two folders above it; build the target kumiko_measurer, or say where it is in "
-        "TuneOptions::measurer");
+        "the tuner runs candidates in the program kumiko_measurer, which is neither near this program (in " +
+        folders.front().string() + ") nor near the library (in " + folders.back().string() +
+        "); build the target kumiko_measurer, or give its path in TuneOptions::measurer");
 }
 
 Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {

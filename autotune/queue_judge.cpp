@@ -1,5 +1,7 @@
 #include "autotune/queue_judge.h"
 
+#include "ops/registry.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +26,7 @@ void check_recipe(const QueueTask &task) {
                         "{\"/path/of/libmyops.so:NAME\", parameters} of a shared object");
     const Op op = ops::make(task.recipe.name, task.recipe.parameters);
     if (op.hash() != task.op_hash)
-        throw UserError("the recipe " + task.recipe.name + " " + task.recipe.parameters.dump() +
+        throw UserError("the recipe " + task.recipe.name + " " + task.recipe.parameters->dump() +
                         " makes another op than the one to be tuned");
 }
 

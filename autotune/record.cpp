@@ -1,5 +1,7 @@
 #include "autotune/record.h"
 
+#include "support/json.h"
+
 #include <string_view>
 
 namespace kumiko {
@@ -30,7 +32,7 @@ KeyMachine KeyMachine::parse(std::string text) {
 }
 
 Schedule Record::schedule(const Op &op) const {
-    if (saved_schedule.is_null())
+    if (saved_schedule->is_null())
         throw UserError("this record of " + key.op + " has no schedule: " + outcome_name(outcome) + ", " + reason);
     return Schedule::from_json(op, machine, saved_schedule);
 }

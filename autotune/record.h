@@ -5,7 +5,7 @@
 #include "autotune/measurer.h"
 #include "machine/machine.h"
 #include "schedules/schedule.h"
-#include "support/json.h"
+#include "support/boxed_json.h"
 
 #include <optional>
 
@@ -36,8 +36,8 @@ struct Record {
     TaskKey key;
     Machine machine;
     std::string library_template; // whose parameters these are; empty: a space of the caller's own
-    Json parameters;
-    nlohmann::json saved_schedule;
+    Boxed<Json> parameters;
+    Boxed<nlohmann::json> saved_schedule;
     std::string schedule_hash;
 
     Outcome outcome = Outcome::Ok;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "autotune/parameter_model.h"
+#include "autotune/search_method.h"
 #include "schedules/library/space.h"
 
 #include <map>
@@ -13,12 +14,6 @@
 #include <string>
 
 namespace kumiko {
-
-enum class SearchMethod {
-    Model,     // evolution, with an advisor's scores
-    Evolution, // evolution by measurements alone
-    Random,    // samples of the space: what others are compared with, and what a model learns from
-};
 
 // Judges points before anything is measured.
 class Advisor {

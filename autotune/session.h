@@ -6,6 +6,7 @@
 #include "autotune/scout.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
+#include "support/duration.h"
 
 #include <limits>
 #include <set>

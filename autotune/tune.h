@@ -12,14 +12,17 @@
 #include "autotune/arrays.h"
 #include "autotune/database.h"
 #include "autotune/op_recipe.h"
-#include "autotune/search.h"
-#include "support/progress.h"
+#include "autotune/search_method.h"
+#include "schedules/library/packed_by.h"
+#include "support/progress_style.h"
 #include "targets/cpu/cpu_target.h"
 
 #include <atomic>
 #include <iosfwd>
 
 namespace kumiko {
+
+class Space; // schedules/library/space.h
 
 // What is searched.
 enum class SpaceKind {

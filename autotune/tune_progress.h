@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autotune/tune.h"
+#include "support/progress.h"
 
 #include <memory>
 

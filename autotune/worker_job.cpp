@@ -1,6 +1,7 @@
 #include "autotune/worker_job.h"
 
 #include "autotune/work.h"
+#include "ops/registry.h"
 
 namespace kumiko {
 

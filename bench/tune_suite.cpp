@@ -211,8 +211,8 @@ private:
         if (explored) { // the better of both is the best that the longer search leaves
             const bool better = explored_seconds <= known;
             row_.known_trials = std::max(row_.known_trials, options_.explore);
-            known_.keep(case_, target_.machine, better ? explored->saved_schedule : nlohmann::json((*kept)["schedule"]),
-                        row_.known_trials);
+            known_.keep(case_, target_.machine,
+                        better ? *explored->saved_schedule : nlohmann::json((*kept)["schedule"]), row_.known_trials);
         }
     }
 };

@@ -37,7 +37,7 @@ std::optional<Found> found_elsewhere(const Op &op, const Machine &machine, const
     if (!all[0].unfit.empty())
         throw UserError(fmt::format("{} knows schedules of other machines, and none that stands on this one; {}'s: {}",
                                     database, r.key.machine, all[0].unfit));
-    return Found{{Json(r.saved_schedule), r.parameters, r.seconds(),
+    return Found{{Json(*r.saved_schedule), r.parameters, r.seconds(),
                   rate_text(count_work(op, r.key.sizes), r.seconds()), "tuned"},
                  op,
                  KeyMachine::parse(r.key.machine).id};
@@ -54,7 +54,7 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     a.require_sizes(op);
     wanted.sizes = a.bound_sizes();
     if (const auto found = tuned_schedule(op, machine, database, wanted)) {
-        Schedule::from_json(op, machine, nlohmann::json(found->schedule)); // it stands
+        Schedule::from_json(op, machine, nlohmann::json(*found->schedule)); // it stands
         return {*found, op, ""};
     }
     if (any) {
@@ -105,7 +105,7 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     const auto record = database.best(tasks[0].key, machine);
     if (!record) throw UserError(file + " knows no good schedule for " + name);
     // The formula alone tells the work; without it the rate is left out.
-    return {{Json(record->saved_schedule), record->parameters, record->seconds(), "", "tuned"},
+    return {{Json(*record->saved_schedule), record->parameters, record->seconds(), "", "tuned"},
             {},
             here(tasks[0]) ? "" : KeyMachine::parse(tasks[0].key.machine).id};
 }
@@ -156,13 +156,13 @@ void add_best(CLI::App &app) {
             if (a->form == "cpp")
                 std::cout << "// " << (found.best.rate.empty() ? "" : found.best.rate + ", ")
                           << duration_text(found.best.seconds) << " a call" << elsewhere << "\n"
-                          << saved_cpp_text(found.best.schedule);
+                          << saved_cpp_text(*found.best.schedule);
             else if (a->form == "json")
                 std::cout << dump_json(found.best.schedule);
             else if (a->form == "parameters")
                 std::cout << dump_json(found.best.parameters);
             else
-                std::cout << Schedule::from_json(*found.op, machine, nlohmann::json(found.best.schedule)).nest()
+                std::cout << Schedule::from_json(*found.op, machine, nlohmann::json(*found.best.schedule)).nest()
                           << "\n";
         }
         write_json(a->json, {{"op", a->op.name},

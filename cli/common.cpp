@@ -97,7 +97,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
         if (const auto found =
                 tuned_schedule(op, machine, database, {.threads = threads, .cold = cold, .ahead = ahead})) {
             name("tuned");
-            return Schedule::from_json(op, machine, nlohmann::json(found->schedule));
+            return Schedule::from_json(op, machine, nlohmann::json(*found->schedule));
         }
         throw UserError(
             database + " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +

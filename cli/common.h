@@ -4,6 +4,7 @@
 #include "autotune/model/cost_model.h"
 #include "driver/library.h"
 #include "dsl/op.h"
+#include "schedules/schedule.h"
 #include "support/json.h"
 
 #include <CLI/CLI.hpp>

@@ -9,6 +9,7 @@
 #include "driver/machines.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
+#include "support/progress.h"
 #include "support/table.h"
 
 #include <fmt/format.h>

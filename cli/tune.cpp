@@ -8,6 +8,7 @@
 #include "ops/shared_object.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
+#include "support/progress.h"
 #include "support/table.h"
 #include "targets/chip/compile.h"
 
@@ -250,8 +251,8 @@ void run_tune(TuneArguments a) {
                           {"default_seconds", before > 0 ? Json(before) : Json(nullptr)},
                           {"best_seconds", after},
                           {"rate", rate_text(work, after)},
-                          {"parameters", best.parameters},
-                          {"schedule", Json(best.saved_schedule)}});
+                          {"parameters", *best.parameters},
+                          {"schedule", Json(*best.saved_schedule)}});
         }
         all.push_back(std::move(entry));
     }

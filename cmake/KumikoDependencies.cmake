@@ -15,12 +15,18 @@ find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/llvm)
 
 set(KUMIKO_DEPS ${CMAKE_SOURCE_DIR}/.deps CACHE PATH "Where `./run setup` put the Halide SDK and the peers")
 find_path(HALIDE_INCLUDE_DIR Halide.h HINTS ${KUMIKO_DEPS}/halide/include REQUIRED)
+# Halide.h in two parts: programs read HalideCore.h alone.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(HALIDE_SPLIT_DIR ${CMAKE_BINARY_DIR}/halide)
+execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/split_halide.py ${HALIDE_INCLUDE_DIR} ${HALIDE_SPLIT_DIR}
+                COMMAND_ERROR_IS_FATAL ANY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/split_halide.py)
 find_library(HALIDE_LIBRARY Halide HINTS ${KUMIKO_DEPS}/halide/lib64 REQUIRED)
 add_library(Halide::Halide SHARED IMPORTED GLOBAL)
 set_target_properties(Halide::Halide PROPERTIES
   IMPORTED_LOCATION ${HALIDE_LIBRARY}
-  INTERFACE_INCLUDE_DIRECTORIES ${HALIDE_INCLUDE_DIR}
-  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${HALIDE_INCLUDE_DIR})
+  INTERFACE_INCLUDE_DIRECTORIES "${HALIDE_SPLIT_DIR};${HALIDE_INCLUDE_DIR}"
+  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${HALIDE_SPLIT_DIR};${HALIDE_INCLUDE_DIR}")
 
 # Peers for the benchmarks; a missing one is a line in the report, never a failure.
 find_library(OPENBLAS_LIBRARY openblas)

@@ -1,27 +1,31 @@
 # What `cmake --install` lays down:
 #   bin/kumiko, bin/kumiko_measurer
 #   include/kumiko/            every room's headers, and kumiko.h for all of them
-#   lib/                       the rooms' static libraries
+#   lib/libkumiko.so           every room: a program of a few lines links in a tenth of a second
 #   lib/cmake/Kumiko/          find_package(Kumiko): Kumiko::kumiko, and Kumiko::ops for shared objects with ops
 #   lib/pkgconfig/             kumiko, kumiko-ops
 # Halide goes along where it is the SDK that `./run setup` unpacked, which is on no system path: its library stands in
-# lib/kumiko/, its headers in include/kumiko/halide/. LLVM, SQLite, XGBoost, hiredis, fmt, nlohmann-json and Boost are the system's.
+# lib/kumiko/. Its headers always stand in include/kumiko/halide/. LLVM, SQLite, XGBoost, hiredis, fmt, nlohmann-json and Boost are the system's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# In link order: what needs others comes first.
 set(rooms driver autotune targets/chip targets/chip/move targets/chip/micro targets/chip/layout targets/halide targets/cpu
           targets/lower schedules/library schedules ops machine dsl sim runtime support)
-set(KUMIKO_LIBRARIES)
+add_library(kumiko_shared SHARED ${CMAKE_BINARY_DIR}/pch/anchor.cpp)
+set(archives)
 foreach(room ${rooms})
   string(REPLACE "/" "_" name kumiko_${room})
-  install(TARGETS ${name} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  list(APPEND KUMIKO_LIBRARIES ${name})
+  list(APPEND archives ${name})
   if(NOT room MATCHES "/")
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko
             FILES_MATCHING PATTERN "*.h")
   endif()
 endforeach()
+target_link_libraries(kumiko_shared PRIVATE ${archives})
+list(JOIN archives "," archives)
+set_target_properties(kumiko_shared PROPERTIES OUTPUT_NAME kumiko LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${archives}"
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+install(TARGETS kumiko_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/targets DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko
         FILES_MATCHING PATTERN "*.h")
 install(FILES ${CMAKE_SOURCE_DIR}/cmake/kumiko.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko)
@@ -30,18 +34,20 @@ install(TARGETS kumiko kumiko_measurer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDI
 file(REAL_PATH ${HALIDE_LIBRARY} halide_file)
 file(REAL_PATH ${KUMIKO_DEPS} deps_folder)
 cmake_path(IS_PREFIX deps_folder ${halide_file} bundle_halide)
+# Halide.h in two parts (cmake/split_halide.py), and the SDK's headers that programs may include beside it.
+install(FILES ${HALIDE_SPLIT_DIR}/Halide.h ${HALIDE_SPLIT_DIR}/HalideCore.h ${HALIDE_INCLUDE_DIR}/HalideBuffer.h
+              ${HALIDE_INCLUDE_DIR}/HalideRuntime.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko/halide)
+set(KUMIKO_HALIDE_INCLUDE "@PACKAGE_PREFIX@/${CMAKE_INSTALL_INCLUDEDIR}/kumiko/halide")
 if(bundle_halide)
   install(FILES ${HALIDE_LIBRARY} DESTINATION ${CMAKE_INSTALL_LIBDIR}/kumiko)
-  file(GLOB halide_headers ${HALIDE_INCLUDE_DIR}/Halide*.h)
-  install(FILES ${halide_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko/halide)
   set(KUMIKO_HALIDE_LIBRARY "@PACKAGE_PREFIX@/${CMAKE_INSTALL_LIBDIR}/kumiko/libHalide.so")
-  set(KUMIKO_HALIDE_INCLUDE "@PACKAGE_PREFIX@/${CMAKE_INSTALL_INCLUDEDIR}/kumiko/halide")
   set_target_properties(kumiko PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/kumiko;${LLVM_LIBRARY_DIR}")
+  set_target_properties(kumiko_shared PROPERTIES INSTALL_RPATH "$ORIGIN/kumiko;${LLVM_LIBRARY_DIR}")
 else()
   set(KUMIKO_HALIDE_LIBRARY ${HALIDE_LIBRARY})
-  set(KUMIKO_HALIDE_INCLUDE ${HALIDE_INCLUDE_DIR})
   get_filename_component(halide_folder ${HALIDE_LIBRARY} DIRECTORY)
-  set_target_properties(kumiko PROPERTIES INSTALL_RPATH "${halide_folder};${LLVM_LIBRARY_DIR}")
+  set_target_properties(kumiko kumiko_shared PROPERTIES INSTALL_RPATH "${halide_folder};${LLVM_LIBRARY_DIR}")
 endif()
 
 # Both forms of the package name the prefix in their own way.
@@ -59,9 +65,5 @@ install(FILES ${CMAKE_BINARY_DIR}/package/KumikoConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Kumiko)
 
 string(REGEX REPLACE "[^/]+" ".." KUMIKO_UP "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-set(KUMIKO_LINK "")
-foreach(name ${KUMIKO_LIBRARIES})
-  string(APPEND KUMIKO_LINK " -l${name}")
-endforeach()
 kumiko_package_file(kumiko.pc.in "\${prefix}" kumiko.pc pkgconfig)
 kumiko_package_file(kumiko-ops.pc.in "\${prefix}" kumiko-ops.pc pkgconfig)

@@ -40,7 +40,7 @@ endfunction()
 
 # Several sources in one translation unit share what each would pay alone: reading the precompiled header, the templates that
 # headers leave to the end of the unit, and headers of ours. Names in unnamed namespaces are unique within a room for it.
-set(KUMIKO_UNITY 8 CACHE STRING "How many sources of a room are compiled together; 0: each alone")
+set(KUMIKO_UNITY 16 CACHE STRING "How many sources of a room are compiled together; 0: each alone")
 function(kumiko_unity target)
   if(KUMIKO_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${KUMIKO_UNITY})

@@ -1,5 +1,5 @@
 // The one precompiled header: what nearly every source includes, and what costs seconds to parse.
-#include "dsl/halide.h"
+#include "dsl/halide_passes.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

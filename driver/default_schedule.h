@@ -3,7 +3,8 @@
 #pragma once
 
 #include "machine/machine.h"
-#include "schedules/library/space.h"
+#include "schedules/library/packed_by.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 

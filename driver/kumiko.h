@@ -1,4 +1,8 @@
-// All that a program needs: formulas, schedules, machines, operators, kernels, tuning, libraries.
+// All that most programs need: formulas, schedules, machines, operators, kernels, tuning, libraries. Apart from it stand
+//   schedules/library/library.h   the library's schedules with typed parameters
+//   targets/chip/compile.h        programs for the simulated chip
+//   targets/cpu/emit.h            tensor instructions of one's own
+//   schedules/primitive.h         directives as data
 #pragma once
 
 #include "autotune/tune.h"
@@ -14,28 +18,13 @@
 #include "dsl/interpret.h"
 #include "dsl/math.h"
 #include "dsl/op.h"
+#include "dsl/padding.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "dsl/tuple.h"
 #include "machine/instruction.h"
 #include "machine/machine.h"
 #include "ops/ops.h"
-#include "schedules/library/attention.h"
-#include "schedules/library/chip_elementwise.h"
-#include "schedules/library/chip_matmul.h"
-#include "schedules/library/chip_packed_matmul.h"
-#include "schedules/library/conv.h"
-#include "schedules/library/conv_filters.h"
-#include "schedules/library/depthwise.h"
-#include "schedules/library/elementwise.h"
-#include "schedules/library/gemv.h"
-#include "schedules/library/matmul.h"
-#include "schedules/library/reduce.h"
-#include "schedules/library/rows.h"
-#include "schedules/library/scatter.h"
-#include "schedules/library/transpose.h"
-#include "schedules/library/winograd.h"
 #include "schedules/schedule.h"
 #include "schedules/values.h"
 #include "support/error.h"
-#include "targets/chip/compile.h"

@@ -44,7 +44,7 @@ private:
 ChosenSchedule choose(const LibraryKernel &k, const Target &target, const ScheduleSource &source) {
     if (k.schedule) return *k.schedule;
     const PackedBy who = packed_by(k.ahead);
-    if (!k.schedule_parameters.is_null()) {
+    if (!k.schedule_parameters->is_null()) {
         const auto space = library::space_of(k.op, target.machine, who);
         const Point point = space->default_with(k.schedule_parameters);
         return {Json(space->schedule(point).to_json()), space->to_json(point), 0, "", "given parameters"};
@@ -142,7 +142,7 @@ std::vector<Target> targets_of(const std::vector<std::string> &names) {
 PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol, const Target &target,
                               const ScheduleSource &source) {
     PackagedVariant v{target, target.cpu.required_features(), {}, choose(k, target, source)};
-    const Schedule schedule = Schedule::from_json(k.op, target.machine, v.schedule.schedule);
+    const Schedule schedule = Schedule::from_json(k.op, target.machine, *v.schedule.schedule);
     LowerOptions lowering;
     lowering.kernel_name = symbol;
     v.nest = lower(schedule, lowering);
@@ -235,7 +235,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     }
 
     report.manifest = library_manifest(library, targets, kernels);
-    report.manifest["warnings"] = report.warnings;
+    (*report.manifest)["warnings"] = report.warnings;
     std::vector<std::pair<std::string, std::string>> files;
     const auto add = [&](const std::string &name, const std::string &purpose, std::string bytes) {
         report.files.emplace_back(name, purpose);

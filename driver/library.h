@@ -21,8 +21,9 @@
 
 #include "driver/target.h"
 #include "dsl/buffers.h"
-#include "schedules/library/space.h"
-#include "support/json.h"
+#include "machine/machine.h"
+#include "schedules/library/packed_by.h"
+#include "support/boxed_json.h"
 
 #include <filesystem>
 #include <functional>
@@ -34,11 +35,11 @@ namespace kumiko {
 
 // A schedule for an op that somebody found to be good, and how good.
 struct ChosenSchedule {
-    Json schedule;      // Schedule::to_json
-    Json parameters;    // of the library template that made it, or null
-    double seconds = 0; // measured; 0: unknown
-    std::string rate;   // measured, for people: "112 GFLOP/s"; "" when unknown
-    std::string origin; // "tuned", "kernels.json"
+    Boxed<Json> schedule;   // Schedule::to_json
+    Boxed<Json> parameters; // of the library template that made it, or null
+    double seconds = 0;     // measured; 0: unknown
+    std::string rate;       // measured, for people: "112 GFLOP/s"; "" when unknown
+    std::string origin;     // "tuned", "kernels.json"
 };
 // Nothing when there is none for this op on this machine, of kernels that are so called.
 using ScheduleSource = std::function<std::optional<ChosenSchedule>(const Op &, const Machine &, PackedBy)>;
@@ -50,9 +51,9 @@ struct LibraryKernel {
     std::optional<ChosenSchedule> schedule = {};
     // How the op was named, for the manifest: a registry name and its parameters. May be empty.
     std::string op_name = {};
-    Json parameters = {};
-    Json schedule_parameters = nullptr; // of the library's template, in place of `schedule`
-    bool tuned = true;                  // ask the source
+    Boxed<Json> parameters = {};
+    Boxed<Json> schedule_parameters = nullptr; // of the library's template, in place of `schedule`
+    bool tuned = true;                         // ask the source
     // Weights are packed by a function of their own, ahead of all calls: of the source's schedules and of the default one those that take
     // them so. What the library's schedules cannot pack ahead is Unsupported.
     bool ahead = false;
@@ -102,7 +103,7 @@ struct LibraryOptions {
 struct LibraryReport {
     std::vector<std::pair<std::string, std::string>> files; // name, purpose
     std::vector<std::string> warnings;
-    Json manifest;
+    Boxed<Json> manifest;
     double seconds = 0;
 };
 

@@ -66,8 +66,8 @@ std::vector<EntryParameter> any_shape_parameters(const LibraryKernel &kernel, co
         all.push_back({nest.tensors[t].name, true});
         for (const std::string &s : leading[t]) add_size(s);
     }
-    if (kernel.parameters.is_object()) {
-        for (const auto &[name, value] : kernel.parameters.items()) {
+    if (kernel.parameters->is_object()) {
+        for (const auto &[name, value] : kernel.parameters->items()) {
             for (const Json &v : value.is_array() ? value : Json::array({value})) {
                 if (v.is_string()) add_size(v.get<std::string>());
             }
@@ -106,7 +106,7 @@ std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKe
     std::map<std::string, std::string> renamed; // a size of `fixed` → that of `any`
     EntryWay way{fixed.symbol, {}, {}, 0};
     for (const ops::Parameter &p : op.parameters) {
-        const Json &av = a.parameters.at(p.name), &fv = f.parameters.at(p.name);
+        const Json &av = a.parameters->at(p.name), &fv = f.parameters->at(p.name);
         if (av == fv && !av.is_string()) continue;
         const bool open = p.kind == ops::Parameter::Kind::Size && av.is_string();
         if (open && fv.is_number()) {

@@ -2,6 +2,7 @@
 
 #include "runtime/kumiko_runtime.h"
 #include "support/hash.h"
+#include "support/json.h"
 #include "targets/cpu/object.h"
 
 #include <fmt/format.h>
@@ -203,9 +204,9 @@ Json library_manifest(const LibraryDescription &library, const std::vector<Targe
                             {"assumptions", assumptions},
                             {"schedule",
                              {{"origin", v.schedule.origin},
-                              {"hash", hash_hex(v.schedule.schedule.dump())},
-                              {"parameters", v.schedule.parameters},
-                              {"directives", v.schedule.schedule}}},
+                              {"hash", hash_hex(v.schedule.schedule->dump())},
+                              {"parameters", *v.schedule.parameters},
+                              {"directives", *v.schedule.schedule}}},
                             {"measured", v.schedule.seconds > 0
                                              ? Json{{"seconds", v.schedule.seconds}, {"rate", v.schedule.rate}}
                                              : Json(nullptr)}};

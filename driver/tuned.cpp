@@ -1,6 +1,7 @@
 #include "driver/tuned.h"
 
 #include "autotune/work.h"
+#include "support/json.h"
 
 #include <memory>
 #include <tuple>
@@ -40,7 +41,7 @@ ScheduleSource tuned_schedules(const std::string &database, const BestOptions &o
         wanted.ahead = who == PackedBy::Caller;
         const auto record = find(*opened, op, machine, wanted);
         if (!record) return {};
-        return ChosenSchedule{Json(record->saved_schedule), record->parameters, record->seconds(),
+        return ChosenSchedule{Json(*record->saved_schedule), record->parameters, record->seconds(),
                               rate_text(count_work(op, record->key.sizes), record->seconds()), "tuned"};
     };
 }

@@ -2,7 +2,7 @@
 // simplifier and bounds wrap it, or take for granted that there is none. So those casts are kept from both.
 #pragma once
 
-#include "dsl/halide.h"
+#include "dsl/halide_passes.h"
 
 #include <map>
 #include <utility>

@@ -1,8 +1,9 @@
-// The one header that includes Halide. Kumiko's expressions are Halide's; what users need of them is re-exported by name,
-// never wholesale, because Halide has reductions and axes of its own whose names are ours here.
+// Halide's types, expressions and run-time buffers. Kumiko's expressions are Halide's. The names that users need are
+// re-exported one by one, because Halide has reductions and axes of its own whose names are ours here.
+// Visitors, the simplifier and passes: dsl/halide_passes.h.
 #pragma once
 
-#include <Halide.h>
+#include <HalideCore.h>
 
 namespace kumiko {
 

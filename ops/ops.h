@@ -7,7 +7,6 @@
 #include "ops/matmul.h"
 #include "ops/pool.h"
 #include "ops/quantise.h"
-#include "ops/registry.h"
 #include "ops/reorder.h"
 #include "ops/resize.h"
 #include "ops/rows.h"

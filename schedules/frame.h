@@ -4,6 +4,7 @@
 // "<prefix><loop>" for a loop that stands, an expression of those for a loop that was split or fused away.
 #pragma once
 
+#include "dsl/halide_passes.h"
 #include "schedules/state.h"
 
 namespace kumiko {

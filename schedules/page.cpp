@@ -2,6 +2,7 @@
 
 #include "machine/machine.h"
 #include "schedules/examples.h"
+#include "schedules/primitive.h"
 #include "schedules/schedule.h"
 
 #include <cstring>

@@ -5,6 +5,8 @@
 
 #include "schedules/state.h"
 
+#include <nlohmann/json.hpp>
+
 #include <source_location>
 
 namespace kumiko {

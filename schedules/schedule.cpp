@@ -7,6 +7,7 @@
 #include "schedules/condition.h"
 #include "schedules/facts.h"
 #include "schedules/nest_text.h"
+#include "schedules/primitive.h"
 #include "schedules/primitives/extern.h"
 #include "schedules/primitives/table.h"
 #include "support/atomic_file.h"
@@ -230,6 +231,11 @@ Schedule &Schedule::know(const Instruction &instruction) {
 }
 
 Schedule::Schedule(const Op &op) : Schedule(op, Machine::host()) {}
+Schedule::Schedule(const Schedule &) = default;
+Schedule::Schedule(Schedule &&) noexcept = default;
+Schedule &Schedule::operator=(const Schedule &) = default;
+Schedule &Schedule::operator=(Schedule &&) noexcept = default;
+Schedule::~Schedule() = default;
 
 Schedule::Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions)
     : state_(std::make_shared<const ScheduleState>(op, std::make_shared<const Machine>(machine),

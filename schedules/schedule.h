@@ -11,15 +11,18 @@
 #pragma once
 
 #include "schedules/nest_text.h"
-#include "schedules/primitive.h"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
+#include <source_location>
 #include <tuple>
 
 namespace kumiko {
 
 class Schedule;
 class FusedLoop;
+struct Directive;   // schedules/primitive.h
 struct Instruction; // machine/instruction.h
 
 // A loop by name, as methods return it; converts to the name.
@@ -136,6 +139,11 @@ public:
     explicit Schedule(const Op &op);
     // `instructions`: what tensorize may name; those that are built in when null.
     Schedule(const Op &op, const Machine &machine, std::shared_ptr<const InstructionSet> instructions = nullptr);
+    Schedule(const Schedule &);
+    Schedule(Schedule &&) noexcept;
+    Schedule &operator=(const Schedule &);
+    Schedule &operator=(Schedule &&) noexcept;
+    ~Schedule();
 
     const Op &op() const { return state_->op; }
     const Machine &machine() const { return *state_->machine; }

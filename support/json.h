@@ -2,6 +2,8 @@
 //   machine.json: /levels/1/bytes: expected a whole number, found "big"
 #pragma once
 
+#include "support/boxed_json.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -10,9 +12,6 @@
 #include <vector>
 
 namespace kumiko {
-
-// Keys keep the order in which they were written: files are read by people and compared by diff.
-using Json = nlohmann::ordered_json;
 
 // Throws UserError with line and column; `document` names the text in messages.
 Json parse_json(const std::string &text, const std::string &document);

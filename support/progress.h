@@ -5,6 +5,7 @@
 #pragma once
 
 #include "support/duration.h"
+#include "support/progress_style.h"
 
 #include <cstdint>
 #include <functional>
@@ -13,12 +14,6 @@
 #include <string>
 
 namespace kumiko {
-
-enum class ProgressStyle {
-    Quiet, // nothing
-    Plain, // a line at most every two seconds, and one at the end: for logs
-    Bar    // one line, redrawn up to ten times a second: for terminals
-};
 
 // Bar on a terminal, Plain otherwise. `descriptor` is a file descriptor, usually 2.
 ProgressStyle progress_style(int descriptor, bool quiet = false);

@@ -1,8 +1,10 @@
 // The entry point of every test executable: doctest's own, which takes filters and options such as `--test-case=NAME`. A filter
 // that no test case passes is an error. A test that cannot be made here says MESSAGE("left out: why"); where nothing else is wrong the exit
-// status then tells ctest that the test was skipped.
+// status then tells ctest that the test was skipped. `--level=x86-64-avx2` runs the test as on a lesser processor (level.h).
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+#include "tests/level.h"
 
 #include <cstdio>
 #include <string_view>
@@ -37,6 +39,19 @@ struct Count : doctest::IReporter {
 REGISTER_LISTENER("count", 1, Count);
 
 int main(int argc, char **argv) {
+    constexpr std::string_view option = "--level=";
+    for (int i = 1; i < argc; i++) {
+        if (!std::string_view(argv[i]).starts_with(option)) continue;
+        if (!kumiko::limit_level) {
+            std::fprintf(stderr, "%s: this test generates no code\n", argv[i]);
+            return 1;
+        }
+        const std::string missing = kumiko::limit_level(argv[i] + option.size());
+        if (!missing.empty()) {
+            std::fprintf(stderr, "skipped: %s\n", missing.c_str());
+            return skipped;
+        }
+    }
     doctest::Context context(argc, argv);
     const int result = context.run();
     if (result == 0 && left_out > 0) {

@@ -208,7 +208,7 @@ std::string best_section(const Subject &s) {
         const std::string text = saved_cpp_text(n.best->saved_schedule);
         h += "<pre>" + escaped(text) + "</pre>\n<table>\n" + table_row({"directive", "what it does", "times"}, 2, "th");
         std::vector<std::pair<std::string, int>> kinds;
-        for (const nlohmann::json &d : n.best->saved_schedule["directives"]) {
+        for (const nlohmann::json &d : n.best->saved_schedule->at("directives")) {
             const std::string name = d.at("primitive");
             const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto &k) { return k.first == name; });
             if (known == kinds.end())

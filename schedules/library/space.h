@@ -6,6 +6,7 @@
 
 #include "dsl/op.h"
 #include "machine/machine.h"
+#include "schedules/library/packed_by.h"
 #include "schedules/library/parameters.h"
 #include "schedules/schedule.h"
 
@@ -63,12 +64,6 @@ private:
     Machine machine_;
     std::vector<ParameterInfo> parameters_;
 };
-
-// Who puts an operand into the order in which a kernel reads it, where a parameter of the space leaves that open (its value "ahead"):
-// two kernels of one op that are called differently. A space of kernels that pack has all the values, and a reason against "ahead"; one of
-// kernels whose callers pack has that value alone.
-enum class PackedBy { Kernel, Caller };
-inline PackedBy packed_by(bool ahead) { return ahead ? PackedBy::Caller : PackedBy::Kernel; }
 
 // The space of a parameter struct.
 template<typename P>

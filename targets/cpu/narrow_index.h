@@ -1,7 +1,7 @@
 // Private to targets/cpu: indices for reasoning about.
 #pragma once
 
-#include "dsl/halide.h"
+#include "dsl/halide_passes.h"
 
 namespace kumiko::cpu {
 

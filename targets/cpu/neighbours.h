@@ -1,7 +1,7 @@
 // Accesses of one array at places whose distance from each other is known.
 #pragma once
 
-#include "dsl/halide.h"
+#include "dsl/halide_passes.h"
 #include "targets/cpu/narrow_index.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Loads whose lanes are zero where their predicate switches them off, as code generation makes all of them.
 #pragma once
 
-#include "dsl/halide.h"
+#include "dsl/halide_passes.h"
 
 #include <cmath>
 #include <optional>

@@ -1,4 +1,5 @@
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "support/error.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
 // Code for AMX, run: by the processor where it has AMX, elsewhere instruction by instruction by an emulator, which also counts.
+// Levels: no
 // Sanitized: --test-case=products*
 #include "driver/default_schedule.h"
 #include "driver/target.h"

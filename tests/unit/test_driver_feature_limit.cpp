@@ -1,7 +1,9 @@
 // A process under a limit of features: what it detects, compiles and refuses, and what stands in the code.
+// Levels: no
 #include "driver/default_schedule.h"
 #include "machine/instruction.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"

@@ -2,6 +2,7 @@
 // Links: ops
 #include "dsl/interpret.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
 #include "dsl/interpret.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "support/error.h"
 #include "tests/unit/op_reference.h"
 

@@ -1,0 +1,44 @@
+// JSON in headers that programs include: nlohmann's header takes a second to compile, its forward declarations nothing.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace kumiko {
+
+// Keys keep the order in which they were written: files are read by people and compared by diff.
+using Json = nlohmann::ordered_json;
+
+// A JSON value behind a pointer that copies with it. Converts to the value; `*` and `->` reach its methods, which need
+// support/json.h.
+template<typename T>
+class Boxed {
+public:
+    Boxed(); // null
+    Boxed(std::nullptr_t);
+    Boxed(const T &value);
+    Boxed(T &&value);
+    Boxed(const Boxed &other);
+    Boxed(Boxed &&other) noexcept; // leaves null in the other
+    Boxed &operator=(const Boxed &other);
+    Boxed &operator=(Boxed &&other) noexcept;
+    ~Boxed();
+
+    T &operator*();
+    const T &operator*() const;
+    T *operator->() { return &**this; }
+    const T *operator->() const { return &**this; }
+    operator const T &() const { return **this; }
+    bool operator==(const Boxed &other) const;
+
+private:
+    std::unique_ptr<T> value_; // null pointer: JSON null
+};
+
+extern template class Boxed<nlohmann::json>;
+extern template class Boxed<nlohmann::ordered_json>;
+
+} // namespace kumiko
