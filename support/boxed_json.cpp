@@ -43,6 +43,11 @@ bool Boxed<T>::operator==(const Boxed &other) const {
     return **this == *other;
 }
 
+template<typename T>
+std::string Boxed<T>::dump(int indent) const {
+    return (**this).dump(indent);
+}
+
 template class Boxed<nlohmann::json>;
 template class Boxed<nlohmann::ordered_json>;
 

@@ -33,6 +33,7 @@ public:
     const T *operator->() const { return &**this; }
     operator const T &() const { return **this; }
     bool operator==(const Boxed &other) const;
+    std::string dump(int indent = -1) const; // as text; on one line unless indented
 
 private:
     std::unique_ptr<T> value_; // null pointer: JSON null

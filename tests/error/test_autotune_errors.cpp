@@ -2,6 +2,7 @@
 #include "autotune/sqlite.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "support/json.h"
 #include "tests/database_help.h"
 
 #include <doctest/doctest.h>
@@ -136,7 +137,7 @@ TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
         Record r;
         r.key = task_key(op(), Machine::host(), {.threads = 1});
         r.parameters = {{"n", n}};
-        r.saved_schedule = {{"directives", nlohmann::json::array()}, {"n", n}};
+        r.saved_schedule = nlohmann::json{{"directives", nlohmann::json::array()}, {"n", n}};
         r.schedule_hash = std::to_string(n);
         return r;
     };

@@ -1,6 +1,7 @@
 // Wrong schedules, each with the text that its author is shown. Places in this file are written as FILE:LINE.
 #include "machine/machine.h"
 #include "schedules/examples.h"
+#include "schedules/primitive.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
 

@@ -3,6 +3,7 @@
 #include "autotune/database_lines.h"
 #include "autotune/hints.h"
 #include "ops/matmul.h"
+#include "support/json.h"
 #include "tests/database_help.h"
 
 #include <doctest/doctest.h>
@@ -185,7 +186,7 @@ TEST_CASE("a session sees what others have written since it last looked") {
     const auto seen = [&] {
         std::vector<int64_t> factors;
         for (const Record &r : ours.records_since(row, key, Machine::host()))
-            factors.push_back(r.parameters["factor"].get<int64_t>());
+            factors.push_back((*r.parameters)["factor"].get<int64_t>());
         return factors;
     };
     CHECK(seen().empty());
@@ -397,7 +398,7 @@ TEST_CASE("what other machines know is a hint") {
     near.key.machine = "near-1";
     Record newer = record_of(small(), 8, 1e-9);
     newer.key.machine = "newer-1";
-    newer.saved_schedule["version"] = 2;
+    (*newer.saved_schedule)["version"] = 2;
     for (const Record &r : {newer, far, near, record_of(small(), 16, 1e-9)}) db.add(small(), r);
     const auto all = hints(small(), Machine::host(), file, {.threads = 1});
     REQUIRE(all.size() == 3);

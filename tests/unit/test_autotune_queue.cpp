@@ -1,6 +1,7 @@
 // Candidates through a Redis server: addresses, what travels, and what becomes of candidates whose workers die. Here the
 // test is the worker; tests/e2e/test_driver_workers.cpp has real ones.
 #include "autotune/queue_judge.h"
+#include "support/json.h"
 #include "tests/e2e/redis_server.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +25,7 @@ std::string message_of(const std::function<void()> &f) {
 
 QueueTask matmul_task() {
     QueueTask task;
-    task.recipe = {"matmul", {{"m", 16}, {"n", 16}, {"k", 16}}};
+    task.recipe = {"matmul", Json{{"m", 16}, {"n", 16}, {"k", 16}}};
     task.op_hash = ops::make(task.recipe.name, task.recipe.parameters).hash();
     task.wanted = {"here-1", 1};
     task.cpu = CpuTarget::host();

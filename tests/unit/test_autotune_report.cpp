@@ -4,6 +4,7 @@
 #include "autotune/report/plot.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "support/json.h"
 
 #include <doctest/doctest.h>
 
@@ -212,7 +213,7 @@ TEST_CASE("pages of little") {
     // A schedule of a newer version is not shown as if it were understood.
     std::vector<Record> newer = records_of(op, 2);
     newer.resize(2);
-    newer[1].saved_schedule["version"] = 2;
+    (*newer[1].saved_schedule)["version"] = 2;
     html = report_page({task_of(op, newer)}, {.model = std::make_shared<CostModel>()});
     CHECK(has(html, "The schedule cannot be shown: the saved schedule has format version 2, newer than 1"));
     // Records of before there were features.

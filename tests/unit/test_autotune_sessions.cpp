@@ -4,6 +4,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "support/json.h"
 #include "support/random.h"
 #include "targets/chip/compile.h"
 #include "tests/database_help.h"
@@ -80,10 +81,11 @@ TEST_CASE("what is called best was verified, whatever ended the session") {
         const auto space = faulty(op, plain);
         options.space = space.get();
         const Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
-        CHECK(r.parameters["vector"] == false);
+        CHECK((*r.parameters)["vector"] == false);
         CHECK(report.failures["unbuildable: the nest is not right"] > 0);
         for (const Record &told : report.records) // the report tells of none as good that is not
-            CHECK((told.outcome != Outcome::Ok || told.parameters["vector"] == false || told.seconds() > r.seconds()));
+            CHECK(
+                (told.outcome != Outcome::Ok || (*told.parameters)["vector"] == false || told.seconds() > r.seconds()));
         const auto found = best(op, Machine::host(), options.database, {.threads = 1});
         REQUIRE(found);
         CHECK(found->outcome == Outcome::Ok);

@@ -4,6 +4,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "support/json.h"
 #include "targets/chip/compile.h"
 #include "targets/lower/lower.h"
 #include "tests/database_help.h"
@@ -104,7 +105,7 @@ TEST_CASE("tuning finds the vectors, keeps what it measured, and resumes") {
     CHECK(report.used_up.starts_with("nothing else in its space is legal and not known yet ("));
     CHECK(report.measured == 18); // 24 of the 32 points are legal
     CHECK(report.failures["illegal: too wide"] >= report.rejected);
-    CHECK(best_record.parameters["vector"] == true);
+    CHECK((*best_record.parameters)["vector"] == true);
     CHECK(best_record.final_seconds);
     CHECK(report.default_seconds > best_record.seconds());
     CHECK(best_record.schedule(op).directives().size() == 4);
@@ -224,7 +225,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
     for (const Record &r : report.records) {
         CHECK(packs(r) == 1);
         CHECK_EQ(r.reason, "");
-        CHECK_EQ(r.parameters.at("weights"), "ahead");
+        CHECK_EQ(r.parameters->at("weights"), "ahead");
     }
     CHECK(report.failures.empty());
     CHECK(best(op, Machine::host(), options.database, {.threads = 1})->schedule_hash == within.schedule_hash);
@@ -234,7 +235,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
     Record other = report.records[3];
     REQUIRE(other.schedule_hash != report.records[0].schedule_hash);
     other.key = within.key;
-    other.parameters["weights"] = "copied";
+    (*other.parameters)["weights"] = "copied";
     other.timing.least = other.timing.median = 1e-9;
     other.final_seconds.reset();
     options.database = fresh_file("ahead_hints.db");
@@ -269,8 +270,8 @@ TEST_CASE("a hint is taken as it is, but for who packs") {
     other.key.machine = "far-1";
     for (const int rows : {1, 2}) {
         options.database = fresh_file("whole_hints.db");
-        other.parameters["rows"] = rows;
-        other.parameters["columns"] = 32;
+        (*other.parameters)["rows"] = rows;
+        (*other.parameters)["columns"] = 32;
         Database(options.database).add(op, other);
         options.space = of_rows.get();
         tune(op, Machine::host(), CpuTarget::host(), options, &report);
@@ -287,7 +288,7 @@ TEST_CASE("names of inputs may be longer than what the measurer takes") {
     TuneOptions options = quick(2);
     options.ahead = true;
     TuneReport report;
-    CHECK_EQ(tune(op, Machine::host(), CpuTarget::host(), options, &report).parameters.at("pack_b"), "ahead");
+    CHECK_EQ(tune(op, Machine::host(), CpuTarget::host(), options, &report).parameters->at("pack_b"), "ahead");
     CHECK(report.failures.empty());
 }
 
@@ -295,8 +296,8 @@ TEST_CASE("of several tasks some take weights packed ahead") {
     const Op op = ops::matmul(Float(32), 24, 32, 16);
     const auto found = tune_all({{.op = op}, {.op = op, .ahead = true}}, Machine::host(), CpuTarget::host(), quick(2));
     REQUIRE(found.size() == 2);
-    CHECK(found[0]->parameters.at("pack_b") != "ahead");
-    CHECK(found[1]->parameters.at("pack_b") == "ahead");
+    CHECK(found[0]->parameters->at("pack_b") != "ahead");
+    CHECK(found[1]->parameters->at("pack_b") == "ahead");
 }
 
 TEST_CASE("a session ends when it is told to, with the best so far") {
@@ -310,7 +311,7 @@ TEST_CASE("a session ends when it is told to, with the best so far") {
     TuneReport report;
     Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
     CHECK(report.measured == 1);
-    CHECK(r.parameters["rows"] == 1);
+    CHECK((*r.parameters)["rows"] == 1);
     CHECK(!r.final_seconds); // no time to compare
     CHECK(report.default_seconds == r.seconds());
     options.seconds = 0;

@@ -4,6 +4,7 @@
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
+#include "schedules/primitive.h"
 #include "support/error.h"
 #include "targets/chip/compile.h"
 #include "tests/unit/chip_add.h"

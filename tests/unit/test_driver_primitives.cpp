@@ -2,6 +2,7 @@
 // Sanitized: --test-case=assume*,*whole*blocks*,*padding*,*copy*
 #include "runtime/kumiko_runtime.h"
 #include "schedules/examples.h"
+#include "schedules/primitive.h"
 #include "tests/unit/check_runs.h"
 
 #include <doctest/doctest.h>

@@ -5,6 +5,7 @@
 #include "ops/registry.h"
 #include "schedules/library/attention.h"
 #include "schedules/library/rows.h"
+#include "schedules/primitive.h"
 #include "tests/unit/check_runs.h"
 
 #include <cmath>

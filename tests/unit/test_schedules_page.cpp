@@ -1,6 +1,7 @@
 // The reference page is what the records say, and a nest becomes a page.
 #include "schedules/examples.h"
 #include "schedules/page.h"
+#include "schedules/primitive.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
 
