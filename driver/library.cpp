@@ -15,7 +15,6 @@
 #include "targets/lower/lower.h"
 
 #include <bit>
-#include <dlfcn.h>
 #include <map>
 #include <regex>
 #include <set>
@@ -55,18 +54,6 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
         if (auto found = source(k.op, target.machine, who)) return *found;
     }
     return {Json(default_schedule(k.op, target.machine, who).to_json()), nullptr, 0, "", "default"};
-}
-
-// A function of the C library or of its mathematics, as they are on this machine.
-bool in_c_library(const std::string &symbol) {
-    for (const char *file : {"libc.so.6", "libm.so.6"}) {
-        void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-        if (!library) continue;
-        const bool found = dlsym(library, symbol.c_str());
-        dlclose(library);
-        if (found) return true;
-    }
-    return false;
 }
 
 // A kernel must not take a name that the library or the C library needs.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -157,6 +158,17 @@ LibraryRuntime make_runtime(const std::string &name, const CpuTarget &target, co
     return runtime;
 }
 
+bool in_c_library(const std::string &symbol) {
+    for (const char *file : {"libc.so.6", "libm.so.6"}) {
+        void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+        if (!library) continue;
+        const bool found = dlsym(library, symbol.c_str());
+        dlclose(library);
+        if (found) return true;
+    }
+    return false;
+}
+
 void check_complete(const std::string &name, const CpuTarget &target,
                     const std::vector<std::pair<std::string, std::string>> &members,
                     const std::vector<std::string> &externs) {
@@ -164,16 +176,19 @@ void check_complete(const std::string &name, const CpuTarget &target,
     given.insert({"memcpy", "memmove", "memset"});
     for (const std::string &f : runtime_functions()) given.insert(name + "_" + f);
     for (const char *f : math_functions) given.insert(target.freestanding() ? name + "_math_" + f : f);
-    if (!target.freestanding()) // what compilers put in place of instructions that are missing
-        given.insert({"floor", "ceil", "trunc", "rint", "fma", "floorf", "ceilf", "truncf", "rintf", "fmaf"});
     std::vector<std::string> missing;
     std::vector<std::pair<std::string, std::string>> needed;
     for (const auto &[member, bytes] : members) {
         for (const std::string &s : defined_symbols(bytes)) given.insert(s);
         for (const std::string &s : undefined_symbols(bytes)) needed.emplace_back(member, s);
     }
+    // Compilers link libc, libm and their own helpers (__extendhfsf2) where there is a system.
+    const auto of_system = [&](const std::string &symbol) {
+        return symbol == "_GLOBAL_OFFSET_TABLE_" ||
+               (!target.freestanding() && (symbol.starts_with("__") || in_c_library(symbol)));
+    };
     for (const auto &[member, symbol] : needed) {
-        if (!given.count(symbol) && symbol != "_GLOBAL_OFFSET_TABLE_") missing.push_back(symbol + " (" + member + ")");
+        if (!given.count(symbol) && !of_system(symbol)) missing.push_back(symbol + " (" + member + ")");
     }
     if (!missing.empty())
         throw InternalError(fmt::format("library {}: its kernels for {} need functions that nothing gives: {}", name,

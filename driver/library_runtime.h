@@ -32,6 +32,9 @@ void check_complete(const std::string &name, const CpuTarget &target,
                     const std::vector<std::pair<std::string, std::string>> &members,
                     const std::vector<std::string> &externs);
 
+// Whether it is a function of the C library or of its mathematics, as they are on this machine.
+bool in_c_library(const std::string &symbol);
+
 // The functions of the runtime without their prefix: "malloc", "set_memory".
 const std::vector<std::string> &runtime_functions();
 

@@ -104,7 +104,6 @@ TEST_CASE("libraries for other processors with Linux pass their self-tests") {
 TEST_CASE("libraries for machines without an operating system pass theirs, with neither libc nor libm") {
     const std::string boards = KUMIKO_SOURCE_DIR "/tests/e2e/boards/";
     for (const Emulated &m : machines) {
-        if (m.target == "aarch64-dotprod") continue; // as aarch64-bf16, but for fewer instructions
         const std::string target = m.target + "-freestanding", arch = architecture(m.target),
                           cc = arch + "-linux-gnu-gcc", emulator = "qemu-system-" + arch;
         CAPTURE(target);
