@@ -12,8 +12,8 @@ namespace kumiko {
 
 struct LibraryRuntime {
     std::vector<std::pair<std::string, std::string>> members; // of the archive: name, bytes
-    std::string source;   // <name>_runtime.c, to be linked behind the archive; "" when the archive has all
-    std::string compiler; // the command that compiled the members; "" where none was needed or found
+    std::string source;   // <name>_runtime.c, to be compiled with programs; "" where there are members
+    std::string compiler; // the command that compiled the members; "" where none was needed
     std::string warning;  // why there is a source; "" where there is none
 };
 

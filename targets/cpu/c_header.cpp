@@ -276,9 +276,13 @@ uint64_t )"
 /* The bit of the feature `name` ("avx2", "avx512f"); 0 for a name that is not known, and for NULL. */
 uint64_t )"
         << p << R"(_cpu_feature(const char *name);
-/* The features are from now on hook(detected): fewer, or more where no system says what there is)"
-        << (options.freestanding ? ", as here, where all are taken to be there" : "") << R"(; NULL: what is
- * detected. Returns the hook that was set before. Set it while no kernel runs. */
+/* The features are from now on hook(detected): fewer, or more where no system says what there is; NULL: what is detected.
+ * Returns the hook that was set before. Set it while no kernel runs.)"
+        << (options.freestanding
+                ? "\n * Without an operating system all features are detected, on x86 those that CPUID "
+                  "states."
+                : "")
+        << R"( */
 uint64_t (*)"
         << p << R"(_set_cpu_features(uint64_t (*hook)(uint64_t detected)))(uint64_t);
 
