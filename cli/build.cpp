@@ -15,7 +15,7 @@ namespace kumiko::cli {
 namespace {
 
 struct BuildArguments {
-    std::string file, folder = "out", database, expected, json;
+    std::string file, folder = "out", database, expected, json, compiler;
     std::vector<std::string> targets;
     int threads = 1;
     bool self_test = true, cold = false, quiet = false;
@@ -33,6 +33,7 @@ void build(const BuildArguments &a) {
                       static_cast<int64_t>(library.kernels.size()), [] { return terminal_columns(2); });
     LibraryOptions options;
     options.self_test = a.self_test;
+    options.compiler = a.compiler;
     if (!library.database.empty())
         options.source = tuned_schedules(library.database, {.threads = a.threads, .cold = a.cold});
     options.progress = [&](size_t done, size_t, const std::string &kernel) {
@@ -52,11 +53,17 @@ void build(const BuildArguments &a) {
         std::cout << "\n"
                   << fmt::format("{} kernel{} for {} in ", library.kernels.size(),
                                  library.kernels.size() == 1 ? "" : "s", fmt::join(library.targets, ", "))
-                  << duration_text(report.seconds) << ". To use them:\n"
-                  << "  cc app.c -I" << a.folder << " " << a.folder << "/lib" << library.name << ".a -lm -lpthread\n";
+                  << duration_text(report.seconds)
+                  << (report.compiler.empty() ? "" : ", their runtime by " + report.compiler) << ". To use them:\n"
+                  << "  " << report.link << "\n";
+        if (!report.brings.empty()) std::cout << report.brings << "\n";
     }
     for (const std::string &w : report.warnings) std::cerr << "kumiko: warning: " << w << "\n";
-    Json out = {{"seconds", report.seconds}, {"files", Json::array()}, {"manifest", report.manifest}};
+    Json out = {{"seconds", report.seconds},
+                {"files", Json::array()},
+                {"link", report.link},
+                {"compiler", report.compiler},
+                {"manifest", report.manifest}};
     for (const auto &[name, purpose] : report.files) out["files"].push_back(name);
     write_json(a.json, out);
 }
@@ -82,6 +89,11 @@ void add_build(CLI::App &app) {
             "instead of the list's, one or several: x86-64-avx512,x86-64-avx2; `kumiko machine --list` lists them")
         ->delimiter(',')
         ->type_name("LEVEL");
+    command
+        ->add_option("--cc", a->compiler,
+                     "C compiler, with arguments, for the runtime of another architecture; a cross compiler in PATH is "
+                     "found by itself, as aarch64-linux-gnu-gcc")
+        ->type_name("COMMAND");
     command->add_flag("!--no-self-test", a->self_test,
                       "leave the self-test program out, which needs each formula evaluated");
     command
@@ -93,7 +105,8 @@ void add_build(CLI::App &app) {
     examples(
         *command,
         "  kumiko build kernels.json -o out\n"
-        "  cc out/mykernels_selftest.c out/libmykernels.a -lm -lpthread -o selftest && ./selftest\n\n"
+        "  cc out/mykernels_selftest.c out/libmykernels.a -lm -lpthread -o selftest && ./selftest\n"
+        "  kumiko build kernels.json --target aarch64 --cc aarch64-linux-gnu-gcc -o out\n\n"
         "kernels.json:\n"
         "  {\"name\": \"mykernels\", \"target\": \"host\", \"kernels\": [\n"
         "    {\"name\": \"sgemm_512\", \"op\": \"matmul\", \"parameters\": {\"m\": 512, \"n\": 512, \"k\": 512}},\n"

@@ -1,5 +1,6 @@
-# The runtime that goes into every generated library (driver/runtime_objects.cpp): compiled apart from ours, for any
-# processor of this architecture and without sanitizers, and carried in the binary as bytes.
+# The runtime that goes into every generated library (driver/runtime_objects.cpp), carried in the
+# binary as bytes: compiled apart from ours, for any processor of this architecture and without
+# sanitizers; and as sources, for libraries of other architectures.
 function(kumiko_embed_runtime target)
   set(objects)
   foreach(part errors cpu_features memory threads)
@@ -14,9 +15,10 @@ function(kumiko_embed_runtime target)
       VERBATIM)
     list(APPEND objects ${object})
   endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/*.c ${CMAKE_SOURCE_DIR}/runtime/*.h)
   set(source ${CMAKE_SOURCE_DIR}/driver/runtime_objects.cpp)
   set_source_files_properties(${source} PROPERTIES
-    OBJECT_DEPENDS "${objects}"
+    OBJECT_DEPENDS "${objects};${sources}"
     SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_DEFINITIONS "KUMIKO_EMBEDDED=\"${CMAKE_BINARY_DIR}/embedded\"")
+    COMPILE_DEFINITIONS "KUMIKO_EMBEDDED=\"${CMAKE_BINARY_DIR}/embedded\";KUMIKO_RUNTIME_SOURCES=\"${CMAKE_SOURCE_DIR}/runtime\"")
 endfunction()

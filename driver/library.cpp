@@ -2,18 +2,19 @@
 
 #include "driver/default_schedule.h"
 #include "driver/library_files.h"
-#include "driver/runtime_objects.h"
+#include "driver/library_runtime.h"
 #include "driver/tuned.h"
+#include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/error.h"
 #include "support/names.h"
 #include "targets/cpu/object.h"
+#include "targets/lower/extern_calls.h"
 #include "targets/lower/lower.h"
 
 #include <bit>
-#include <dlfcn.h>
 #include <map>
 #include <regex>
 #include <set>
@@ -55,40 +56,14 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
     return {Json(default_schedule(k.op, target.machine, who).to_json()), nullptr, 0, "", "default"};
 }
 
-// A function of the C library or of its mathematics, as they are on this machine.
-bool in_c_library(const std::string &symbol) {
-    for (const char *file : {"libc.so.6", "libm.so.6"}) {
-        void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-        if (!library) continue;
-        const bool found = dlsym(library, symbol.c_str());
-        dlclose(library);
-        if (found) return true;
-    }
-    return false;
-}
-
 // A kernel must not take a name that the library or the C library needs.
-void check_symbol(const LibraryDescription &library, const std::string &symbol) {
-    for (const char *taken : {"abi_version",
-                              "parallel_for",
-                              "set_parallel_for",
-                              "default_parallel_for",
-                              "set_num_threads",
-                              "num_threads",
-                              "shutdown_threads",
-                              "malloc",
-                              "free",
-                              "set_memory",
-                              "trim_memory",
-                              "cpu_features",
-                              "cpu_feature",
-                              "set_cpu_features",
-                              "request_tiles",
-                              "require_features",
-                              "fail",
-                              "error",
-                              "clear_error",
-                              "status"}) {
+void check_symbol(const LibraryDescription &library, const CpuTarget &target, const std::string &symbol) {
+    std::vector<std::string> own = runtime_functions();
+    own.push_back("status");
+    own.push_back("selftest_write");
+    if (target.freestanding() && symbol.starts_with(library.name + "_math_"))
+        own.push_back(symbol.substr(library.name.size() + 1));
+    for (const std::string &taken : own) {
         if (symbol == library.name + "_" + taken) {
             throw UserError("the function would be called " + symbol +
                             ", as one of the library's own; give the kernel another name");
@@ -138,6 +113,26 @@ std::vector<Target> targets_of(const std::vector<std::string> &names) {
     return targets;
 }
 
+// `sizes` in the order of the op's parameters, those that no parameter names behind them.
+std::vector<std::string> in_declared_order(const LibraryKernel &k, const std::vector<std::string> &sizes) {
+    std::vector<std::string> ordered;
+    const auto add = [&](const std::string &name) {
+        if (std::count(sizes.begin(), sizes.end(), name) && !std::count(ordered.begin(), ordered.end(), name))
+            ordered.push_back(name);
+    };
+    if (!k.op_name.empty() && k.parameters.is_object()) {
+        for (const ops::Parameter &p : ops::find_operator(k.op_name).parameters) {
+            if (p.kind != ops::Parameter::Kind::Size && p.kind != ops::Parameter::Kind::Sizes) continue;
+            const Json value = k.parameters.value(p.name, Json());
+            for (const Json &v : value.is_array() ? value : Json::array({value})) {
+                if (v.is_string()) add(v.get<std::string>());
+            }
+        }
+    }
+    for (const std::string &s : sizes) add(s);
+    return ordered;
+}
+
 // One kernel for one target.
 PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol, const Target &target,
                               const ScheduleSource &source) {
@@ -146,6 +141,8 @@ PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol,
     LowerOptions lowering;
     lowering.kernel_name = symbol;
     v.nest = lower(schedule, lowering);
+    v.nest.sizes = in_declared_order(k, v.nest.sizes);
+    for (Nest &pack : v.nest.packs) pack.sizes = in_declared_order(k, pack.sizes);
     return v;
 }
 
@@ -179,6 +176,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     const ScheduleSource source = options.source             ? options.source
                                   : library.database.empty() ? nullptr
                                                              : tuned_schedules(library.database);
+    const CpuTarget &cpu = targets[0].cpu;
     const OutputFolder output(folder);
 
     LibraryReport report;
@@ -187,10 +185,12 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
         if (options.progress) options.progress(0, library.kernels.size(), "lowering " + k.name);
         naming_kernel(library, k, [&] {
             PackagedKernel packaged{&k, prefix + k.name, {}, {}};
-            check_symbol(library, packaged.symbol);
+            check_symbol(library, cpu, packaged.symbol);
             const std::vector<Target> own = k.targets.empty() ? targets : targets_of(k.targets);
-            if (own[0].cpu.architecture() != targets[0].cpu.architecture())
+            if (own[0].cpu.architecture() != cpu.architecture())
                 throw UserError("its targets are of another architecture than the library's");
+            if (own[0].cpu.freestanding() != cpu.freestanding())
+                throw UserError("of its targets and the library's, only one has an operating system");
             for (const Target &target : own)
                 packaged.variants.push_back(lower_variant(k, packaged.symbol, target, source));
             kernels.push_back(std::move(packaged));
@@ -204,6 +204,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     std::vector<std::pair<std::string, std::string>> members;
     CodegenOptions codegen;
     codegen.runtime_prefix = library.name;
+    if (cpu.freestanding()) codegen.libm_prefix = library.name + "_math_";
     for (size_t n = 0; n < kernels.size(); n++) {
         const PackagedKernel &k = kernels[n];
         if (options.progress) options.progress(n, kernels.size(), k.kernel->name);
@@ -218,21 +219,24 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
         });
     }
     for (const PackagedKernel &k : kernels) {
-        ObjectFile object = compile_entries(k.entries, targets[0].cpu, library.name);
+        ObjectFile object = compile_entries(k.entries, cpu, library.name);
         members.emplace_back(k.kernel->name + ".o", std::move(object.bytes));
     }
 
-    const CpuTarget &cpu = targets[0].cpu;
-    const bool own_architecture = cpu.architecture() == runtime_architecture() && !cpu.freestanding();
-    if (own_architecture) {
-        for (const RuntimeObject &r : runtime_objects()) {
-            members.emplace_back("runtime_" + r.name,
-                                 rename_symbols(std::string(r.bytes), {{"kumiko_", library.name + "_"}}));
-        }
-    } else {
-        report.warnings.push_back("the library holds no runtime for " + cpu.triple +
-                                  ": compile runtime/*.c for it with -DKUMIKO_PREFIX=" + library.name);
+    std::vector<std::string> externs;
+    for (const PackagedKernel &k : kernels) {
+        for (const ExternUse &use : extern_uses(k.nest())) externs.push_back(use.symbol);
     }
+    check_complete(library.name, cpu, members, externs);
+    if (options.progress) options.progress(kernels.size(), kernels.size(), "the runtime");
+    const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
+    members.insert(members.end(), runtime.members.begin(), runtime.members.end());
+    if (!runtime.warning.empty()) report.warnings.push_back(runtime.warning);
+    const LibraryUse use{cpu.freestanding(), !runtime.source.empty(),
+                         runtime.compiler.empty() ? usual_compiler(cpu) : runtime.compiler};
+    report.compiler = runtime.compiler;
+    report.link = use.command(library.name, folder.string(), "app.c");
+    report.brings = use.brings(library.name);
 
     report.manifest = library_manifest(library, targets, kernels);
     (*report.manifest)["warnings"] = report.warnings;
@@ -241,15 +245,18 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
         report.files.emplace_back(name, purpose);
         files.emplace_back((folder / name).string(), std::move(bytes));
     };
-    add("lib" + library.name + ".a", "the kernels" + std::string(own_architecture ? " and their runtime" : ""),
+    add("lib" + library.name + ".a", "the kernels" + std::string(runtime.source.empty() ? " and their runtime" : ""),
         make_archive(members));
     add(library.name + ".h", "C declarations", header);
-    add(library.name + "Config.cmake", "for CMake's find_package", library_cmake(library));
+    add(library.name + "Config.cmake", "for CMake's find_package", library_cmake(library, use));
     add(library.name + "ConfigVersion.cmake", "the version, for CMake", library_cmake_version(library));
-    add(library.name + ".pc", "for pkg-config", library_pkg_config(library));
+    add(library.name + ".pc", "for pkg-config", library_pkg_config(library, use));
+    if (!runtime.source.empty())
+        add(library.name + "_runtime.c", "their runtime, to be compiled with the program", runtime.source);
     add("manifest.json", "what is inside", dump_json(report.manifest));
     if (options.self_test)
-        add(library.name + "_selftest.c", "a program that checks the library", library_self_test(library, kernels));
+        add(library.name + "_selftest.c", "a program that checks the library",
+            library_self_test(library, kernels, use));
     write_files_atomically(files);
     if (options.progress) options.progress(kernels.size(), kernels.size(), "");
     report.seconds = watch.seconds();

@@ -10,6 +10,8 @@
 //   <name>.pc            pkg-config, wherever the folder is moved to
 //   manifest.json        what is inside: formulas, shapes, schedules and their hashes, measured rates, warnings
 //   <name>_selftest.c    runs every kernel and compares samples of its outputs with values computed here
+//   <name>_runtime.c     only where no C compiler for the processor was found: the runtime, for the
+//                        library's user to compile; the CMake and pkg-config packages do it
 //
 // Every symbol begins with the library's name, so that several such libraries can be linked into one program; each has its
 // own threads, workspaces and errors. All files are written, or none.
@@ -61,7 +63,7 @@ struct LibraryKernel {
     Sizes test_sizes = {};
     std::vector<std::string> targets = {}; // in place of the description's
     // Its C parameters are, for each tensor, the pointer and then the sizes that only its strides use (lda), then the other
-    // sizes as the op's parameters are listed: sgemm(A, lda, B, ldb, C, ldc, M, N, K). Where another kernel of the library
+    // sizes in the order of the op's parameters: sgemm(A, lda, B, ldb, C, ldc, M, N, K). Where another kernel of the library
     // is the same op at fixed sizes, and those are asked for, that one runs.
     bool any_shape = false;
 
@@ -95,6 +97,9 @@ struct LibraryDescription {
 
 struct LibraryOptions {
     bool self_test = true;
+    // A C compiler for the library's processor, with arguments, that compiles the runtime. Empty: this
+    // program carries the runtime of its own architecture; for others a cross compiler in PATH.
+    std::string compiler = {};
     ScheduleSource source; // for kernels without a schedule of their own; the description's database when empty
     std::function<void(size_t done, size_t total, const std::string &kernel)>
         progress; // called as "lowering X" for each kernel X, while none is done, then before each kernel and at the end
@@ -103,6 +108,9 @@ struct LibraryOptions {
 struct LibraryReport {
     std::vector<std::pair<std::string, std::string>> files; // name, purpose
     std::vector<std::string> warnings;
+    std::string compiler; // what compiled the runtime; "" where none was needed or found
+    std::string link;     // the command that compiles app.c with the library
+    std::string brings;   // what the program must bring besides, for people; "" when nothing
     Boxed<Json> manifest;
     double seconds = 0;
 };

@@ -55,7 +55,7 @@ std::vector<EntryParameter> parameters_of(const Nest &nest) {
     return all;
 }
 
-std::vector<EntryParameter> any_shape_parameters(const LibraryKernel &kernel, const Nest &nest) {
+std::vector<EntryParameter> any_shape_parameters(const Nest &nest) {
     std::vector<EntryParameter> all;
     std::set<std::string> taken;
     const auto add_size = [&](const std::string &s) {
@@ -65,13 +65,6 @@ std::vector<EntryParameter> any_shape_parameters(const LibraryKernel &kernel, co
     for (size_t t = 0; t < nest.tensors.size(); t++) {
         all.push_back({nest.tensors[t].name, true});
         for (const std::string &s : leading[t]) add_size(s);
-    }
-    if (kernel.parameters->is_object()) {
-        for (const auto &[name, value] : kernel.parameters->items()) {
-            for (const Json &v : value.is_array() ? value : Json::array({value})) {
-                if (v.is_string()) add_size(v.get<std::string>());
-            }
-        }
     }
     for (const std::string &s : nest.sizes) add_size(s);
     return all;
@@ -181,7 +174,7 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
                               nest.packs[0].tensors[1].packed_from +
                               "): the packed array fits one kernel, so there is nothing to choose; leave out prepack, "
                               "or any_shape");
-        Entry main{k.symbol, k.kernel->any_shape ? any_shape_parameters(*k.kernel, nest) : parameters_of(nest), {}};
+        Entry main{k.symbol, k.kernel->any_shape ? any_shape_parameters(nest) : parameters_of(nest), {}};
         if (k.kernel->any_shape) {
             for (const PackagedKernel &other : kernels) {
                 if (const auto way = way_to_fixed(k, other, main.parameters)) main.ways.push_back(*way);

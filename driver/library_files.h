@@ -28,18 +28,33 @@ struct PackagedKernel {
     const Nest &nest() const { return variants.front().nest; }
 };
 
+// How programs use the library.
+struct LibraryUse {
+    bool freestanding = false;
+    bool runtime_source = false; // <name>_runtime.c stands beside the archive, which has no runtime
+    std::string compiler;        // the command's first words
+
+    // Compiles `source` with the library in `folder`.
+    std::string command(const std::string &name, const std::string &folder, const std::string &source) const;
+    // What the program must bring besides, one sentence; "" for nothing.
+    std::string brings(const std::string &name) const;
+};
+
 // Fills in the entries of all kernels. Throws UserError when the variants of one do not take the same arguments, Unsupported
 // for an any-shape kernel with packed inputs.
 void make_entries(std::vector<PackagedKernel> &kernels);
 
 std::string library_header(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels);
-std::string library_cmake(const LibraryDescription &library);
+std::string library_cmake(const LibraryDescription &library, const LibraryUse &use);
 std::string library_cmake_version(const LibraryDescription &library);
-std::string library_pkg_config(const LibraryDescription &library);
+std::string library_pkg_config(const LibraryDescription &library, const LibraryUse &use);
 Json library_manifest(const LibraryDescription &library, const std::vector<Target> &targets,
                       const std::vector<PackagedKernel> &kernels);
 // A C program that calls each kernel on inputs that it makes, and compares samples of the outputs with values that are
 // computed here: by the interpreter, or for large ops by the unscheduled kernel.
-std::string library_self_test(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels);
+// It prints how many kernels and samples it compared, and how many kernels passed and failed. For a
+// freestanding library it needs no C library: the board gives <name>_selftest_write(text).
+std::string library_self_test(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
+                              const LibraryUse &use);
 
 } // namespace kumiko

@@ -89,6 +89,10 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
     if (any_shape && op->sizes().empty())
         kernel.fail("any_shape, but no size of op \"" + op_name +
                     "\" is left open: state fewer, or give some a name in place of a number");
+    const bool own = ops::shared_name(op_name).has_value();
+    const auto stored = [](const ops::Parameter &p) { return p.storage; };
+    if (any_shape && own && std::none_of(registered.parameters.begin(), registered.parameters.end(), stored))
+        op = op->with_open_rows();
     LibraryKernel result{name, *op};
     result.any_shape = any_shape;
     if (kernel.has("targets")) result.targets = kernel["targets"].strings();

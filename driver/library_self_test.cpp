@@ -176,6 +176,19 @@ size_t output_of(const Op &op, const TensorArgument &t) {
     return o;
 }
 
+// Bytes of all arrays that a test allocates.
+int64_t bytes_of(const PackagedKernel &k) {
+    const Sizes sizes = k.kernel->sizes_for_test();
+    int64_t sum = 0;
+    for (const TensorArgument &t : k.nest().tensors)
+        sum +=
+            128 + t.type.bytes() * (t.packed_from.empty() ? storage(values(t.extents, sizes), values(t.strides, sizes))
+                                                          : evaluate_size(t.extents[0], sizes));
+    for (const Input &in : k.kernel->op.inputs())
+        sum += 128 + in.type.bytes() * storage(evaluate_extents(in.axes, sizes), values(in.strides, sizes));
+    return sum;
+}
+
 // One function test_<kernel>, which returns 0 or says what is wrong.
 std::string test_of(const LibraryDescription &library, const PackagedKernel &k) {
     const Expected e = expect(*k.kernel);
@@ -190,7 +203,7 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
     for (size_t i = 0; i < nest.tensors.size(); i++) {
         const TensorArgument &t = nest.tensors[i];
         const std::string variable = fmt::format("t{}", i), type = c_type(t.type);
-        released += fmt::format("    free({});\n", variable);
+        released += fmt::format("    release({});\n", variable);
         if (!t.packed_from.empty()) {
             const Input &from = k.kernel->op.inputs()[i];
             const int64_t plain = storage(evaluate_extents(from.axes, e.sizes), values(from.strides, e.sizes));
@@ -205,7 +218,7 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
                                     i, pack.name, sizes, type, std::max<int64_t>(plain, 1), kind(from.type),
                                     sizes.empty() ? "" : ", ", c_type(from.type));
             }
-            released += fmt::format("    free(plain{});\n", i);
+            released += fmt::format("    release(plain{});\n", i);
             continue;
         }
         const int64_t elements = storage(values(t.extents, e.sizes), values(t.strides, e.sizes));
@@ -226,7 +239,13 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
     return tables + fmt::format(R"(static int test_{0}(void) {{
     int rc = 0, wrong = 0;
 {1}    if (!rc) rc = {2}({3});
-    if (rc) printf("{2}: code %d: %s\n", rc, {4}_error());
+    if (rc) {{
+        write_text("{2}: code ");
+        write_integer(rc);
+        write_text(": ");
+        write_text({4}_error());
+        write_text("\n");
+    }}
 {5}{6}    return rc || wrong;
 }}
 
@@ -235,59 +254,147 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
                                 released);
 }
 
+// Text and memory of programs that have a C library.
+const char *hosted = R"(
+#include <stdio.h>
+#include <stdlib.h>
+
+static void write_text(const char *text) { fputs(text, stdout); }
+static void *take(size_t bytes) { return malloc(bytes); }
+static void release(void *block) { free(block); }
+)";
+
+// Of those that have none: {0} is the library's name, {1} the default size of the array.
+const char *freestanding = R"(
+/* Where the arrays of one kernel and its workspaces are. */
+#ifndef SELFTEST_ARENA
+#define SELFTEST_ARENA {1}
+#endif
+
+#if __STDC_HOSTED__
+#include <stdio.h>
+static void write_text(const char *text) {{ fputs(text, stdout); }}
+#else
+/* The board's: prints a text that ends with a zero byte. */
+void {0}_selftest_write(const char *text);
+static void write_text(const char *text) {{ {0}_selftest_write(text); }}
+#endif
+
+/* A stack of blocks, aligned to 64 bytes, each behind a head of 64 bytes. */
+typedef struct head {{
+    struct head *below;
+    int released;
+}} head;
+static char arena[SELFTEST_ARENA + 64], *next_block;
+static head *top;
+
+static void *take(size_t bytes) {{
+    size_t need = (bytes + 127) / 64 * 64, left;
+    head *h;
+    if (!next_block) next_block = arena + (64 - (size_t)arena % 64) % 64;
+    left = (size_t)(arena + sizeof arena - next_block);
+    if (need < bytes || need > left) return NULL;
+    h = (head *)(void *)next_block;
+    h->below = top;
+    h->released = 0;
+    top = h;
+    next_block += need;
+    return (char *)h + 64;
+}}
+static void release(void *block) {{
+    if (!block) return;
+    ((head *)(void *)((char *)block - 64))->released = 1;
+    while (top && top->released) {{
+        next_block = (char *)top;
+        top = top->below;
+    }}
+}}
+)";
+
 const char *helpers = R"(
 typedef struct { long long at; double value; } sample;
 
+static long long samples_compared;
+
+static void write_integer(long long v) {
+    char text[24], *p = text + sizeof text - 1;
+    unsigned long long rest = v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v;
+    *p = 0;
+    do *--p = (char)('0' + rest % 10); while (rest /= 10);
+    if (v < 0) *--p = '-';
+    write_text(p);
+}
+static double magnitude(double v) { return v < 0 ? -v : v; }
+static void write_real(double v) { /* with nine digits */
+    int exponent = 0, i;
+    if (v != v) { write_text("nan"); return; }
+    if (v < 0) write_text("-");
+    v = magnitude(v);
+    if (v == INFINITY) { write_text("inf"); return; }
+    while (v >= 10) v /= 10, exponent++;
+    while (v > 0 && v < 1) v *= 10, exponent--;
+    v += 5e-9;
+    if (v >= 10) v /= 10, exponent++;
+    for (i = 0; i < 9; i++) {
+        write_integer((int)v);
+        if (i == 0) write_text(".");
+        v = (v - (int)v) * 10;
+    }
+    if (exponent) write_text("e"), write_integer(exponent);
+}
 static void *allocate(size_t bytes) {
-    void *block = malloc(bytes);
-    if (!block) { printf("out of memory\n"); exit(2); }
+    void *block = take(bytes);
+    if (!block) write_text("out of memory for the test's arrays\n");
     return block;
 }
 static uint32_t mixed(long long i, uint32_t seed) {
     uint32_t h = (uint32_t)i * 2654435761u + seed * 40503u;
     return (h ^ (h >> 15)) >> 4;
 }
+typedef union { float f; uint32_t u; } float_bits;
 static uint16_t to_bf16(double v) {
-    float f = (float)v;
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    return (uint16_t)(u >> 16);
+    float_bits b;
+    b.f = (float)v;
+    return (uint16_t)(b.u >> 16);
 }
 static uint16_t to_f16(double v) { /* exact for the values used */
-    float f = (float)v;
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    if (f == 0) return (uint16_t)(u >> 16);
-    return (uint16_t)(((u >> 16) & 0x8000) | ((((u >> 23) & 0xff) - 112) << 10) | ((u >> 13) & 0x3ff));
+    float_bits b;
+    b.f = (float)v;
+    if (b.f == 0) return (uint16_t)(b.u >> 16);
+    return (uint16_t)(((b.u >> 16) & 0x8000) | ((((b.u >> 23) & 0xff) - 112) << 10) | ((b.u >> 13) & 0x3ff));
 }
 static double from_bf16(uint16_t h) {
-    uint32_t u = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
+    float_bits b;
+    b.u = (uint32_t)h << 16;
+    return b.f;
 }
 static double from_f16(uint16_t h) {
-    int exponent = (h >> 10) & 31, fraction = h & 1023;
-    double v = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    return h & 0x8000 ? -v : v;
+    uint32_t exponent = (h >> 10) & 31, fraction = h & 1023;
+    float_bits b;
+    b.u = (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+    if (exponent == 0) b.f = (float)fraction * 5.9604644775390625e-8f;
+    return h & 0x8000 ? -b.f : b.f;
 }
 static int differs(double actual, double expected, double tolerance) {
-    if (isnan(expected) || isnan(actual)) return !(isnan(expected) && isnan(actual));
-    if (isinf(expected)) return actual != expected;
-    return !(fabs(actual - expected) <= tolerance * (1 + fabs(expected)));
+    if (expected != expected || actual != actual) return expected == expected || actual == actual;
+    if (magnitude(expected) == INFINITY) return actual != expected;
+    return !(magnitude(actual - expected) <= tolerance * (1 + magnitude(expected)));
+}
+static int report(const char *kernel, const char *tensor, long long at, double actual, double expected) {
+    write_text(kernel), write_text(": element "), write_integer(at), write_text(" of "), write_text(tensor);
+    write_text(" is "), write_real(actual), write_text(", expected "), write_real(expected), write_text("\n");
+    return 1;
 }
 #define HELPERS(kind, type, store, load)                                                                              \
     static void fill_##kind(type *x, long long n, uint32_t seed) {                                                    \
-        for (long long i = 0; i < n; i++) { uint32_t h = mixed(i, seed); x[i] = (type)(store); }                      \
+        for (long long i = 0; x && i < n; i++) { uint32_t h = mixed(i, seed); x[i] = (type)(store); }                 \
     }                                                                                                                 \
     static int compare_##kind(const char *kernel, const char *tensor, const type *x, const sample *s, int n, double tolerance) { \
         for (int i = 0; i < n; i++) {                                                                                 \
             type v = x[s[i].at];                                                                                      \
             double actual = load;                                                                                     \
-            if (differs(actual, s[i].value, tolerance)) {                                                             \
-                printf("%s: element %lld of %s is %.9g, expected %.9g\n", kernel, s[i].at, tensor, actual, s[i].value); \
-                return 1;                                                                                             \
-            }                                                                                                         \
+            samples_compared++;                                                                                       \
+            if (differs(actual, s[i].value, tolerance)) return report(kernel, tensor, s[i].at, actual, s[i].value);   \
         }                                                                                                             \
         return 0;                                                                                                     \
     }
@@ -321,24 +428,50 @@ std::string helpers_for(const std::vector<PackagedKernel> &kernels) {
 
 } // namespace
 
-std::string library_self_test(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels) {
+std::string library_self_test(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
+                              const LibraryUse &use) {
     std::string text = fmt::format(
-        "/* Checks lib{0}.a on this machine:  cc {0}_selftest.c lib{0}.a -lm -lpthread -o selftest && ./selftest\n"
-        " * Prints a line for every kernel that is wrong; exits with 0 when none is. */\n"
-        "#include \"{0}.h\"\n\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n",
-        library.name);
+        "/* Checks lib{0}.a on this machine:\n *   {1} -o {0}_selftest\n"
+        " * Prints a line for every kernel that is wrong, then how many kernels and samples of their outputs it "
+        "compared,\n"
+        " * and how many kernels passed and failed. Exits with 0 when none failed.{2} */\n"
+        "#include \"{0}.h\"\n",
+        library.name, use.command(library.name, "", library.name + "_selftest.c"),
+        use.freestanding
+            ? "\n * Without a C library (-ffreestanding) the board brings the start, which calls main, and " +
+                  library.name + "_selftest_write."
+            : "");
+    if (use.freestanding) {
+        int64_t bytes = 0;
+        for (const PackagedKernel &k : kernels) bytes = std::max(bytes, bytes_of(k));
+        text += "\n#define NAN __builtin_nan(\"\")\n#define INFINITY __builtin_inf()\n";
+        text += fmt::format(fmt::runtime(freestanding), library.name, 3 * bytes + (1 << 20));
+    } else {
+        text += "\n#include <math.h>";
+        text += hosted;
+    }
     text += "\n/* Not every kernel set uses all helpers. */\n#if defined(__GNUC__)\n#pragma GCC diagnostic ignored "
             "\"-Wunused-function\"\n#endif\n";
     text += helpers;
     text += helpers_for(kernels) + "\n";
-    std::string calls;
+    std::string tests;
     for (const PackagedKernel &k : kernels) {
         text += test_of(library, k);
-        calls += fmt::format("    failed += test_{}();\n", k.kernel->name);
+        tests += fmt::format("{}test_{}", tests.empty() ? "" : ", ", k.kernel->name);
     }
-    return text + fmt::format("int main(void) {{\n    int failed = 0;\n{}    printf(\"%d of {} kernels are right\\n\", "
-                              "{} - failed);\n    return failed ? 1 : 0;\n}}\n",
-                              calls, kernels.size(), kernels.size());
+    return text + fmt::format(R"(int main(void) {{
+    static int (*const tests[])(void) = {{{0}}};
+    const int kernels = (int)(sizeof tests / sizeof *tests);
+    int failed = 0, i;
+{1}    for (i = 0; i < kernels; i++) failed += tests[i]() != 0;
+    write_text("{2}: "), write_integer(kernels), write_text(" kernels, "), write_integer(samples_compared);
+    write_text(" samples: "), write_integer(kernels - failed), write_text(" passed, "), write_integer(failed);
+    write_text(" failed\n");
+    return failed ? 1 : 0;
+}}
+)",
+                              tests, use.freestanding ? "    " + library.name + "_set_memory(take, release);\n" : "",
+                              library.name);
 }
 
 } // namespace kumiko

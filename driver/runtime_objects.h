@@ -1,4 +1,5 @@
-// The runtime as objects, to be put into generated libraries: what is in runtime/, compiled when Kumiko was built.
+// The runtime, to be put into generated libraries: what is in runtime/, compiled when Kumiko was
+// built, and as sources for the architectures that it was not compiled for.
 #pragma once
 
 #include <string>
@@ -15,5 +16,10 @@ struct RuntimeObject {
 const std::vector<RuntimeObject> &runtime_objects();
 // That architecture as LLVM names it: "x86_64", "aarch64".
 std::string runtime_architecture();
+
+// The runtime of the library `name` as one C11 source, which needs no other file: its symbols begin
+// with <name>_. A freestanding one needs neither libc nor libm, and has the functions
+// <name>_math_exp, … of runtime/kumiko_math.h besides.
+std::string runtime_source(const std::string &name, bool freestanding);
 
 } // namespace kumiko

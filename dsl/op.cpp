@@ -166,6 +166,46 @@ const Axis *find_axis(const Stage &stage, const std::string &name) {
     return nullptr;
 }
 
+Op Op::with_open_rows() const {
+    auto changed = std::make_shared<Contents>(*contents_);
+    std::set<std::string> taken(sizes().begin(), sizes().end());
+    for (const Input &in : inputs()) {
+        for (const Axis &a : in.axes) taken.insert(a.name());
+    }
+    for (const Stage &s : stages()) {
+        for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+            for (const Axis &a : *axes) taken.insert(a.name());
+        }
+    }
+    const auto open = [&](const std::string &tensor, const std::vector<Axis> &axes) {
+        std::string name = "ld" + tensor;
+        while (!taken.insert(name).second) name += "_";
+        changed->sizes.push_back(name);
+        std::vector<Expr> strides(axes.size());
+        Expr stride = Size(name);
+        strides.back() = 1;
+        for (size_t d = axes.size() - 1; d-- > 0;) {
+            strides[d] = simplify(stride);
+            stride = stride * axes[d].extent();
+        }
+        return strides;
+    };
+    for (Input &in : changed->inputs) {
+        if (in.stated_strides || in.axes.size() < 2) continue;
+        in.strides = open(in.name, in.axes);
+        in.stated_strides = true;
+        for (Stage &s : changed->stages) {
+            if (s.updates == in.name) s.strides = in.strides;
+        }
+    }
+    for (Stage &s : changed->stages) {
+        if (is_output(s.name) && s.strides.empty() && s.axes.size() >= 2) s.strides = open(s.name, s.axes);
+    }
+    Op result = *this;
+    result.contents_ = std::move(changed);
+    return result;
+}
+
 std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_major(axes) : strides; }
 
 const std::string &Op::name() const { return contents_->name; }

@@ -7,15 +7,15 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#if defined(__linux__)
+#if !KUMIKO_FREESTANDING && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#elif defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
+#elif !KUMIKO_FREESTANDING && defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
 #include <sys/auxv.h>
 #endif
 
-enum { TEXT_BYTES = 400 };
+enum { MISSING_BYTES = 400 };
 static const uint64_t known = (uint64_t)1 << 63; /* no feature's bit: the answer is there */
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -68,7 +68,7 @@ static uint64_t tile_features(void) { return all_with(WITH_TILES); }
 
 /* Linux keeps the tile registers of those processes only that have asked for them: ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA. */
 static int may_use_tiles(void) {
-#if defined(__linux__) && defined(SYS_arch_prctl)
+#if !KUMIKO_FREESTANDING && defined(__linux__) && defined(SYS_arch_prctl)
     return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
 #else
     return 0;
@@ -109,11 +109,10 @@ static const feature table[] = {{"", 0, 0}};
 
 static uint64_t closed(uint64_t set) { return set; }
 static uint64_t tile_features(void) { return 0; }
-static int may_use_tiles(void) { return 0; }
 
 static uint64_t detect(void) {
     uint64_t found = 0;
-#if defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
+#if !KUMIKO_FREESTANDING && defined(__linux__) && (defined(__aarch64__) || defined(__riscv))
     const unsigned long words[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
         if (words[table[i].word] >> table[i].bit & 1) found |= (uint64_t)1 << i;
@@ -128,7 +127,6 @@ static uint64_t detect(void) {
 
 static _Atomic(kumiko_features_hook) hook;
 static _Atomic uint64_t detected;
-static _Atomic uint64_t granted; /* of the features with tiles, once asked for */
 
 uint64_t kumiko_cpu_features(void) {
     const kumiko_features_hook h = atomic_load_explicit(&hook, memory_order_acquire);
@@ -140,6 +138,10 @@ uint64_t kumiko_cpu_features(void) {
     found &= ~known;
     return h ? closed(h(found)) : found;
 }
+
+#if defined(__x86_64__) || defined(__i386__)
+
+static _Atomic uint64_t granted; /* of the features with tiles, once asked for */
 
 int kumiko_request_tiles(void) {
     uint64_t got = atomic_load_explicit(&granted, memory_order_relaxed);
@@ -153,7 +155,17 @@ int kumiko_request_tiles(void) {
     return got != known;
 }
 
-kumiko_features_hook kumiko_set_cpu_features(kumiko_features_hook h) { return atomic_exchange(&hook, h); }
+#else
+
+int kumiko_request_tiles(void) { return 0; }
+
+#endif
+
+kumiko_features_hook kumiko_set_cpu_features(kumiko_features_hook h) {
+    const kumiko_features_hook before = atomic_load(&hook);
+    atomic_store(&hook, h);
+    return before;
+}
 
 static int same(const char *a, const char *b) {
     while (*a && *a == *b) a++, b++;
@@ -169,12 +181,12 @@ uint64_t kumiko_cpu_feature(const char *name) {
 
 int kumiko_require_features(uint64_t needed, const char *kernel) {
     const uint64_t missing = needed & ~kumiko_cpu_features();
-    char text[TEXT_BYTES];
+    char text[MISSING_BYTES];
     unsigned n = 0;
     const char *separator = ": this processor lacks ";
     if (!missing) return KUMIKO_OK;
 #define APPEND(part)                                                                                                   \
-    for (const char *p = (part); *p && n < TEXT_BYTES - 1; p++) text[n++] = *p
+    for (const char *p = (part); *p && n < MISSING_BYTES - 1; p++) text[n++] = *p
     APPEND(kernel);
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
         if (!(missing >> i & 1)) continue;

@@ -1,16 +1,16 @@
 /* The last error of each thread, as a code that the kernel returns and a text that is kept here. */
 #include "kumiko_runtime.h"
 
-enum { TEXT_BYTES = 512 };
+enum { ERROR_BYTES = 512 };
 
-static _Thread_local char last_text[TEXT_BYTES];
+static KUMIKO_THREAD_LOCAL char last_text[ERROR_BYTES];
 
 int kumiko_abi_version(void) { return KUMIKO_ABI_VERSION; }
 
 int kumiko_fail(int code, const char *text) {
     size_t n = 0;
     if (text == last_text) return code; /* passing the error on */
-    while (text && text[n] && n < TEXT_BYTES - 1) {
+    while (text && text[n] && n < ERROR_BYTES - 1) {
         last_text[n] = text[n];
         n++;
     }

@@ -12,7 +12,19 @@
 #include <stdint.h>
 
 /* Raised when a signature or a meaning below changes; kumiko_abi_version() gives the number that was compiled in. */
-#define KUMIKO_ABI_VERSION 1
+#define KUMIKO_ABI_VERSION 2
+
+/* 1: for machines without an operating system or a C library. Then loops are serial unless a hook
+ * is set, workspaces need kumiko_set_memory(), all threads share one error text, and the processor
+ * is taken to have every feature unless kumiko_set_cpu_features() says otherwise. */
+#ifndef KUMIKO_FREESTANDING
+#define KUMIKO_FREESTANDING 0
+#endif
+#if KUMIKO_FREESTANDING
+#define KUMIKO_THREAD_LOCAL
+#else
+#define KUMIKO_THREAD_LOCAL _Thread_local
+#endif
 
 #ifdef KUMIKO_PREFIX
 #define KUMIKO_JOIN2(a, b) a##_##b

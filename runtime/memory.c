@@ -6,13 +6,15 @@
 #include "kumiko_runtime.h"
 
 #include <stdatomic.h>
+#if !KUMIKO_FREESTANDING
 #include <stdlib.h>
+#endif
 
-#if defined(__unix__) || defined(__APPLE__)
+#if !KUMIKO_FREESTANDING && (defined(__unix__) || defined(__APPLE__))
 #define HAVE_PTHREADS 1
 #include <pthread.h>
 #endif
-#if defined(__linux__)
+#if !KUMIKO_FREESTANDING && defined(__linux__)
 #include <sys/mman.h>
 #endif
 
@@ -22,6 +24,20 @@
 #else
 #define CACHED_BLOCKS 8
 #endif
+
+#if KUMIKO_FREESTANDING
+
+/* Nobody to ask for memory: the program brings an allocator. */
+static void *default_malloc(size_t bytes) {
+    (void)bytes;
+    return NULL;
+}
+
+static void default_free(void *block) { (void)block; }
+
+void kumiko_trim_memory(void) {}
+
+#else
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 static const size_t cached_bytes_limit = (size_t)64 << 20;
@@ -125,7 +141,7 @@ static int cache_keep(void *block) {
 void kumiko_trim_memory(void) { cache_empty(&cache); }
 
 /* The main thread runs no key destructors, and a library that is unloaded must leave none behind. */
-__attribute__((destructor)) static void at_unload(void) {
+__attribute__((destructor)) static void empty_at_unload(void) {
     cache_empty(&cache);
     if (exit_key_made) pthread_key_delete(exit_key);
     exit_key_made = 0;
@@ -155,6 +171,8 @@ static void *default_malloc(size_t bytes) {
 static void default_free(void *block) {
     if (block && !cache_keep(block)) system_release(block);
 }
+
+#endif
 
 static _Atomic(kumiko_malloc_hook) allocate_hook = default_malloc;
 static _Atomic(kumiko_free_hook) release_hook = default_free;

@@ -17,7 +17,7 @@
 
 #include <stdatomic.h>
 
-#if defined(__unix__) || defined(__APPLE__)
+#if !KUMIKO_FREESTANDING && (defined(__unix__) || defined(__APPLE__))
 
 #include <pthread.h>
 #include <sched.h>
@@ -60,7 +60,7 @@ static struct {
 
 static range ranges[MAX_THREADS];
 static atomic_int wanted_threads; /* 0: as many as processors */
-static _Thread_local int in_task;
+static KUMIKO_THREAD_LOCAL int in_task;
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -333,7 +333,14 @@ int kumiko_default_parallel_for(kumiko_task task, void *closure, int64_t begin, 
 static _Atomic(kumiko_parallel_for_hook) parallel_for_hook = kumiko_default_parallel_for;
 
 kumiko_parallel_for_hook kumiko_set_parallel_for(kumiko_parallel_for_hook hook) {
-    return atomic_exchange(&parallel_for_hook, hook ? hook : kumiko_default_parallel_for);
+    if (!hook) hook = kumiko_default_parallel_for;
+#if KUMIKO_FREESTANDING /* compilers may call a library for an exchange */
+    const kumiko_parallel_for_hook before = atomic_load(&parallel_for_hook);
+    atomic_store(&parallel_for_hook, hook);
+    return before;
+#else
+    return atomic_exchange(&parallel_for_hook, hook);
+#endif
 }
 
 int kumiko_parallel_for(kumiko_task task, void *closure, int64_t begin, int64_t count) {

@@ -38,7 +38,8 @@ const Level levels[] = {
      512},
     {"aarch64", "aarch64", "generic", "+neon", 128},
     {"aarch64-dotprod", "aarch64", "cortex-a76", "+dotprod,+fullfp16,+neon", 128},
-    {"aarch64-bf16", "aarch64", "neoverse-v1", "+bf16,+dotprod,+fullfp16,+i8mm,+neon", 128},
+    // Without what this processor has besides and compilers use unasked.
+    {"aarch64-bf16", "aarch64", "neoverse-v1", "+bf16,+dotprod,+fullfp16,+i8mm,+neon,-complxnum,-sha3,-sve", 128},
     {"riscv64", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m", 128},
     {"riscv64-v", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m,+v,+zvl128b", 128},
 };

@@ -38,11 +38,12 @@ std::pair<Value *, Value *> Codegen::divide_floor(Type t, Value *a, Value *b) {
         by_minus_one = ir_.CreateICmpEQ(b, constant(t, -1));
         safe = ir_.CreateSelect(by_minus_one, one, safe);
     }
-    // Processors divide vectors of floats, not of integers. The quotient of two integers of n bits, truncated, is exact in
-    // a float of more than 2n - 1... bits only for n = 8 and 16 in f32 and n = 32 in f64: the distance of a/b from the next
+    // Most processors divide vectors of floats, not of integers: RISC-V's vector unit does both.
+    // The quotient of two integers of n bits, truncated, is exact in a float of more than 2n - 1...
+    // bits only for n = 8 and 16 in f32 and n = 32 in f64: the distance of a/b from the next
     // integer is at least 1/b, and the rounding error below 2^(n-p)/b, p the precision.
     Value *quotient;
-    if (t.is_vector() && t.bits() <= 32) {
+    if (t.is_vector() && t.bits() <= 32 && !options_.target.has("v")) {
         llvm::Type *f = with_lanes(t.bits() <= 16 ? ir_.getFloatTy() : ir_.getDoubleTy(), t.lanes());
         auto to_float = [&](Value *v) { return t.is_int() ? ir_.CreateSIToFP(v, f) : ir_.CreateUIToFP(v, f); };
         llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);

@@ -66,6 +66,28 @@ struct Compiled {
     }
 };
 
+std::unique_ptr<llvm::object::ObjectFile> parse(const std::string &object) {
+    auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
+    if (!parsed) {
+        throw UserError("not an object file: " + llvm::toString(parsed.takeError()));
+    }
+    return std::move(*parsed);
+}
+
+// Those that have the flag; undefined ones only where it is asked for these.
+std::vector<std::string> symbols_with(const std::string &object, uint32_t flag) {
+    std::set<std::string> names;
+    const uint32_t undefined = llvm::object::SymbolRef::SF_Undefined;
+    const auto parsed = parse(object);
+    for (const llvm::object::SymbolRef &symbol : parsed->symbols()) {
+        const uint32_t flags = unwrap(symbol.getFlags(), "symbol");
+        if ((flags & flag) && (flag == undefined || !(flags & undefined)))
+            names.insert(unwrap(symbol.getName(), "symbol").str());
+    }
+    names.erase("");
+    return {names.begin(), names.end()};
+}
+
 } // namespace
 
 ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options) {
@@ -112,29 +134,23 @@ std::string make_archive(const std::vector<std::pair<std::string, std::string>> 
 }
 
 std::vector<std::string> undefined_symbols(const std::string &object) {
-    auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
-    if (!parsed) {
-        throw UserError("not an object file: " + llvm::toString(parsed.takeError()));
-    }
-    std::set<std::string> names;
-    for (const llvm::object::SymbolRef &symbol : (*parsed)->symbols()) {
-        if (unwrap(symbol.getFlags(), "symbol") & llvm::object::SymbolRef::SF_Undefined) {
-            names.insert(unwrap(symbol.getName(), "symbol").str());
-        }
-    }
-    names.erase("");
-    return {names.begin(), names.end()};
+    return symbols_with(object, llvm::object::SymbolRef::SF_Undefined);
+}
+
+std::vector<std::string> defined_symbols(const std::string &object) {
+    return symbols_with(object, llvm::object::SymbolRef::SF_Global);
+}
+
+std::string object_architecture(const std::string &object) {
+    return llvm::Triple::getArchTypeName(parse(object)->getArch()).str();
 }
 
 std::string rename_symbols(const std::string &object,
                            const std::vector<std::pair<std::string, std::string>> &prefixes) {
-    auto parsed = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
-    if (!parsed) {
-        throw UserError("not an object file: " + llvm::toString(parsed.takeError()));
-    }
+    const auto parsed = parse(object);
     llvm::objcopy::ConfigManager config;
     std::map<std::string, std::string> renamed;
-    for (const llvm::object::SymbolRef &symbol : (*parsed)->symbols()) {
+    for (const llvm::object::SymbolRef &symbol : parsed->symbols()) {
         std::string name = unwrap(symbol.getName(), "symbol").str();
         for (const auto &[from, to] : prefixes) {
             if (name.starts_with(from)) {
@@ -148,7 +164,7 @@ std::string rename_symbols(const std::string &object,
     }
     llvm::SmallVector<char, 0> bytes;
     llvm::raw_svector_ostream stream(bytes);
-    if (auto error = llvm::objcopy::executeObjcopyOnBinary(config, **parsed, stream)) {
+    if (auto error = llvm::objcopy::executeObjcopyOnBinary(config, *parsed, stream)) {
         throw InternalError("renaming symbols: " + llvm::toString(std::move(error)));
     }
     return std::string(bytes.begin(), bytes.end());

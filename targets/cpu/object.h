@@ -38,6 +38,10 @@ std::string rename_symbols(const std::string &object, const std::vector<std::pai
 
 // What an object needs from elsewhere: its undefined symbols, sorted.
 std::vector<std::string> undefined_symbols(const std::string &object);
+// The symbols that it gives to other objects, sorted.
+std::vector<std::string> defined_symbols(const std::string &object);
+// The architecture of its code, as CpuTarget::architecture() names it: "aarch64".
+std::string object_architecture(const std::string &object);
 
 struct HeaderOptions {
     std::string guard = "KUMIKO_KERNELS_H"; // the include guard
@@ -47,7 +51,10 @@ struct HeaderOptions {
     // Kernels whose C parameters come in another order than tensors, then sizes: the positions of these in order.
     std::map<std::string, std::vector<size_t>> order;
     std::map<std::string, std::string> notes; // lines for a kernel's comment, above its tensors
-    std::string extra;                        // further declarations, before those of the runtime
+    // What a kernel's sizes mean: kernel, size → "rows of C".
+    std::map<std::string, std::map<std::string, std::string>> meanings;
+    bool freestanding = false; // no default allocator or threads
+    std::string extra;         // further declarations, before those of the runtime
 };
 
 // A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a comment. f16 and bf16 elements

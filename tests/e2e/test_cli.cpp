@@ -456,6 +456,60 @@ TEST_CASE("ops of a shared object are ops") {
                         .c_str()) == 0);
 }
 
+TEST_CASE("C functions of own ops take sizes as the op declares them, and any_shape takes strides") {
+    const std::string object = KUMIKO_BINARY_DIR "/tests/ops/libops_group_norm.so";
+    std::ofstream(scratch() + "/layer.json") << R"({"name": "own", "kernels": [
+            {"name": "named", "op": ")" + object + R"(:layer", "parameters": {"M": "M", "N": "N", "K": "K"}},
+            {"name": "fixed", "op": ")" + object + R"(:layer", "parameters": {"M": 4, "N": 16, "K": 8}},
+            {"name": "any", "op": ")" + object + R"(:layer", "any_shape": true}]})";
+    const Json built = json_of(run("build layer.json -o own --quiet --json -"));
+    CHECK(built["manifest"]["abi_version"] == 2);
+    CHECK(built["manifest"]["kernels"][0]["arguments"] == Json({"A", "B", "bias", "C", "M", "N", "K"}));
+    CHECK(built["manifest"]["kernels"][2]["arguments"] ==
+          Json({"A", "ldA", "B", "ldB", "bias", "C", "ldC", "M", "N", "K"}));
+    CHECK(built["manifest"]["kernels"][2]["picks"] == Json({"own_fixed"}));
+    CHECK(has(read(scratch() + "/own/own.h"),
+              " *   ldC   size, 0 to 2147483647: elements from one row of C to the next, at least N\n"));
+    std::ofstream(scratch() + "/own/main.c") << R"(
+#include "own.h"
+#include <stdio.h>
+#include <string.h>
+static float a[50 * 50], b[50 * 50], bias[50], c[50 * 50];
+static float want(int lda, int ldb, int i, int j, int k) {
+    float sum = 0;
+    for (int r = 0; r < k; r++) sum += a[i * lda + r] * b[r * ldb + j];
+    sum += bias[j];
+    return sum > 0 ? sum : 0;
+}
+static int check(int lda, int ldb, int ldc, int m, int n, int k) {
+    for (int i = 0; i < 50 * 50; i++) c[i] = -7;
+    if (own_any(a, lda, b, ldb, bias, c, ldc, m, n, k)) return puts(own_error()), 1;
+    for (int i = 0; i < 50 * 50; i++) {
+        const int row = i / ldc, column = i % ldc;
+        if (c[i] != (row < m && column < n ? want(lda, ldb, row, column, k) : -7)) return 1;
+    }
+    return 0;
+}
+int main(void) {
+    for (int i = 0; i < 50 * 50; i++) a[i] = (float)(i % 5) - 2, b[i] = (float)(i % 7) - 3, bias[i % 50] = (float)(i % 4);
+    if (own_named(a, b, bias, c, 3, 20, 9)) return 1;
+    for (int i = 0; i < 3 * 20; i++) if (c[i] != want(9, 20, i / 20, i % 20, 9)) return 2;
+    if (check(9, 20, 20, 3, 20, 9) || check(30, 41, 50, 7, 33, 12) || check(8, 16, 16, 4, 16, 8)) return 3;
+    if (own_any(NULL, 8, b, 16, bias, c, 16, 4, 16, 8) == 0 || !strstr(own_error(), "own_fixed")) return 4;
+    if (own_any(NULL, 9, b, 16, bias, c, 16, 4, 16, 8) == 0 || !strstr(own_error(), "own_any")) return 5;
+    if (own_any(a, 9, b, 20, bias, c, 19, 3, 20, 9) == 0) return 6; /* rows of C overlap */
+    return 0;
+}
+)";
+    for (const char *program : {"own_selftest", "main"}) {
+        const std::string source = program;
+        CHECK_MESSAGE(std::system(("cd " + scratch() + "/own && cc -std=c99 -Wall -Wextra -Werror " + source +
+                                   ".c libown.a -lm -lpthread -o t && ./t >/dev/null")
+                                      .c_str()) == 0,
+                      source);
+    }
+}
+
 TEST_CASE("shared objects that do not serve") {
     const std::string folder = KUMIKO_BINARY_DIR "/tests/ops/libops_";
     const auto bad = [](const std::string &arguments, const std::string &part) {

@@ -295,11 +295,12 @@ TEST_CASE("an input packed ahead of time: a function packs it, another says how 
           Json::array({{{"symbol", "pk_mm_pack_B"}, {"input", "B"}, {"sizes", Json::array()}, {"elements", 640}}}));
     CHECK(kernels[0]["tensors"][1]["packed_from"] == "B");
     CHECK(kernels[1]["packs"][0]["elements"].is_null());
-    CHECK(kernels[1]["packs"][0]["sizes"] == Json({"K", "N"}));
+    CHECK(kernels[1]["packs"][0]["sizes"] == Json({"N", "K"}));
+    CHECK(kernels[1]["arguments"] == Json({"A", "B.packed", "C", "M", "N", "K"})); // as the op declares them
     const std::string header = read(folder / "pk.h");
     contains(header, "#define PK_MM_PACK_B_ELEMENTS 640\n");
     contains(header, "int64_t pk_mm_pack_B_elements(void);");
-    contains(header, "int64_t pk_some_pack_B_elements(int64_t K, int64_t N);");
+    contains(header, "int64_t pk_some_pack_B_elements(int64_t N, int64_t K);");
     output_of(folder, "pk", R"(
 #include "pk.h"
 #include <stdlib.h>
@@ -308,11 +309,11 @@ int main(void) {
     static float a[7 * 20], b[20 * 30], c[7 * 30], d[7 * 30], packed[PK_MM_PACK_B_ELEMENTS];
     for (int i = 0; i < 7 * 20; i++) a[i] = (float)(i % 5) - 2;
     for (int i = 0; i < 20 * 30; i++) b[i] = (float)(i % 7) - 3;
-    if (pk_mm_pack_B_elements() != 640 || pk_some_pack_B_elements(20, 30) != 640) return 1;
-    if (pk_some_pack_B_elements(3, 33) != 3 * 48) return 2;
+    if (pk_mm_pack_B_elements() != 640 || pk_some_pack_B_elements(30, 20) != 640) return 1;
+    if (pk_some_pack_B_elements(33, 3) != 3 * 48) return 2;
     if (pk_mm_pack_B(b, packed) || pk_mm(a, packed, c)) return 3;
-    float *own = malloc((size_t)pk_some_pack_B_elements(20, 30) * sizeof *own);
-    if (!own || pk_some_pack_B(b, own, 20, 30) || pk_some(a, own, d, 7, 20, 30)) return 4;
+    float *own = malloc((size_t)pk_some_pack_B_elements(30, 20) * sizeof *own);
+    if (!own || pk_some_pack_B(b, own, 30, 20) || pk_some(a, own, d, 7, 30, 20)) return 4;
     for (int i = 0; i < 7; i++)
         for (int j = 0; j < 30; j++) {
             float sum = 0;

@@ -16,6 +16,13 @@ Op group_norm_silu(Expr N, Expr G, Expr C, Expr H, Expr W) {
     return Op("group_norm_silu", {X, scale}, {compute("Y", {n, g, c, y, x}, z / (1.f + exp(-z)))});
 }
 
+// Sizes are declared in another order than that of their first use.
+Op layer(Expr M, Expr N, Expr K) {
+    Axis i("i", M), j("j", N), k("k", K);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j}), bias = input("bias", f32, {j});
+    return Op("layer", {A, B, bias}, {compute("C", {i, j}, relu(sum(A(i, k) * B(k, j), k) + bias(j)))});
+}
+
 // A parameter of every kind.
 Op scaled(const Expr &n, Type type, double factor, bool shift, int by) {
     Axis i("i", n);
@@ -30,4 +37,5 @@ Op broken(Expr n) { throw std::runtime_error("the author is to blame"); }
 } // namespace
 
 KUMIKO_EXPORT_OPS(KUMIKO_OP(group_norm_silu, "group normalisation, then silu", N, G, C, H, W),
-                  KUMIKO_OP(scaled, "a factor and a shift", n, type, factor, shift, by), KUMIKO_OP(broken, "throws", n))
+                  KUMIKO_OP(scaled, "a factor and a shift", n, type, factor, shift, by), KUMIKO_OP(broken, "throws", n),
+                  KUMIKO_OP(layer, "relu(A * B + bias)", M, N, K))
