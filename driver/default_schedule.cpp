@@ -1,12 +1,97 @@
 #include "driver/default_schedule.h"
 
+#include "dsl/extern.h"
+#include "dsl/halide_passes.h"
+#include "dsl/scan.h"
+#include "schedules/library/structure.h"
 #include "schedules/library/table.h"
+#include "support/error.h"
+#include "targets/lower/lower.h"
 
 namespace kumiko {
 
+namespace {
+
+Schedule schedule_stages(const Op &op, const Machine &machine) {
+    Schedule s(op, machine);
+    for (const Stage &stage : op.stages()) {
+        if (stage.axes.empty() || is_extern(stage) || stage.is_reduction() || !scanned_axis(stage).empty()) continue;
+        const std::string last = stage.axes.back().name();
+        const int lanes = library::vector_lanes(machine, stage.type);
+        const auto extent = library::constant_extent(stage.axes.back());
+        if (lanes < 2 || (extent && *extent < lanes)) continue;
+        try {
+            s.stage(stage.name).vectorize(last, lanes);
+        } catch (const UserError &) { // its loops stay as they are
+        }
+    }
+    return s;
+}
+
+// Runs f; returns the reason and whether it is a bug when that throws one of the errors of scheduling and lowering.
+bool fails(const std::function<void()> &f, PassedOver &why) {
+    try {
+        f();
+        return false;
+    } catch (const PlacedError &e) { // without the place, which is in the library's sources
+        why.reason = e.message();
+        why.internal = false;
+    } catch (const InternalError &e) {
+        why.reason = e.what();
+        why.internal = true;
+    } catch (const Halide::Error &e) {
+        why.reason = e.what();
+        why.internal = true;
+    }
+    return true;
+}
+
+} // namespace
+
+std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine) {
+    std::vector<DefaultCandidate> all;
+    for (const LibraryTemplate &t : library::templates()) {
+        bool matches = false;
+        PassedOver ignored; // a template that cannot even say whether it matches does not
+        fails([&] { matches = t.matches(op); }, ignored);
+        if (!matches) continue;
+        all.push_back({t.name, [&t, op, machine] {
+                           const auto space = t.make_space(op, machine);
+                           return space->schedule(space->default_point());
+                       }});
+    }
+    all.push_back({"stages", [op, machine] { return schedule_stages(op, machine); }});
+    all.push_back({"plain", [op, machine] { return Schedule(op, machine); }});
+    return all;
+}
+
+std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
+                                const std::function<void(const Schedule &)> &use,
+                                std::vector<PassedOver> &passed_over) {
+    for (size_t n = 0; n + 1 < candidates.size(); n++) {
+        PassedOver why{candidates[n].name, "", false};
+        if (!fails([&] { use(candidates[n].make()); }, why)) return candidates[n].name;
+        passed_over.push_back(std::move(why));
+    }
+    use(candidates.back().make());
+    return candidates.back().name;
+}
+
 Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by) {
-    const auto space = library::space_of(op, machine, packed_by);
-    return space->schedule(space->default_point());
+    if (packed_by == PackedBy::Caller || machine.architecture == "chip") {
+        const auto space = library::space_of(op, machine, packed_by);
+        return space->schedule(space->default_point());
+    }
+    std::optional<Schedule> found;
+    std::vector<PassedOver> passed_over;
+    use_first_candidate(
+        default_candidates(op, machine),
+        [&](const Schedule &s) {
+            lower(s);
+            found = s;
+        },
+        passed_over);
+    return *found;
 }
 
 } // namespace kumiko

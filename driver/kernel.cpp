@@ -190,7 +190,10 @@ std::string Kernel::llvm_ir() const { return compile_llvm_ir(own_nests(*contents
 std::string Kernel::assembly() const { return compile_assembly(own_nests(*contents_), contents_->codegen); }
 const std::vector<std::string> &Kernel::warnings() const { return contents_->warnings; }
 
-Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
+namespace {
+
+std::shared_ptr<Kernel::Contents> compile_contents(const Schedule &schedule, const Target &target,
+                                                   const CompileOptions &options) {
     if (schedule.machine().architecture == "chip")
         throw UserError("the schedule is one for " + schedule.machine().name +
                         ", and compile makes code for processors; compile_chip makes programs for the chip");
@@ -233,11 +236,28 @@ Kernel compile(const Schedule &schedule, const Target &target, const CompileOpti
         contents->plans.push_back(std::move(plan));
     }
     contents->symbolic = contents->symbolic || !contents->nest.sizes.empty();
-    return Kernel(contents);
+    return contents;
+}
+
+} // namespace
+
+Kernel compile(const Schedule &schedule, const Target &target, const CompileOptions &options) {
+    return Kernel(compile_contents(schedule, target, options));
 }
 
 Kernel compile(const Op &op, const Target &target, const CompileOptions &options) {
-    return compile(default_schedule(op, target.machine), target, options);
+    if (target.machine.architecture == "chip") return compile(default_schedule(op, target.machine), target, options);
+    std::shared_ptr<Kernel::Contents> made;
+    std::vector<PassedOver> passed_over;
+    const std::string name = use_first_candidate(
+        default_candidates(op, target.machine), [&](const Schedule &s) { made = compile_contents(s, target, options); },
+        passed_over);
+    for (const PassedOver &other : passed_over)
+        made->warnings.push_back("the default schedule is \"" + name + "\", since \"" + other.name +
+                                 "\" does not apply: " + other.reason);
+    made->report.schedule = name;
+    made->report.passed_over = std::move(passed_over);
+    return Kernel(made);
 }
 
 } // namespace kumiko

@@ -7,6 +7,7 @@
 // reentrant and cheap to copy.
 #pragma once
 
+#include "driver/default_schedule.h"
 #include "driver/target.h"
 #include "dsl/buffers.h"
 #include "schedules/schedule.h"
@@ -34,6 +35,9 @@ struct CompileOptions {
 struct CompileReport {
     double lowering = 0, code = 0;
     std::vector<PassReport> passes;
+    // Of compile(op): the default schedule that was taken, and those that did not apply (driver/default_schedule.h).
+    std::string schedule = {};
+    std::vector<PassedOver> passed_over = {};
 };
 
 class Kernel {

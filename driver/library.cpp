@@ -120,10 +120,10 @@ std::vector<std::string> in_declared_order(const LibraryKernel &k, const std::ve
         if (std::count(sizes.begin(), sizes.end(), name) && !std::count(ordered.begin(), ordered.end(), name))
             ordered.push_back(name);
     };
-    if (!k.op_name.empty() && k.parameters.is_object()) {
+    if (!k.op_name.empty() && k.parameters->is_object()) {
         for (const ops::Parameter &p : ops::find_operator(k.op_name).parameters) {
             if (p.kind != ops::Parameter::Kind::Size && p.kind != ops::Parameter::Kind::Sizes) continue;
-            const Json value = k.parameters.value(p.name, Json());
+            const Json value = k.parameters->value(p.name, Json());
             for (const Json &v : value.is_array() ? value : Json::array({value})) {
                 if (v.is_string()) add(v.get<std::string>());
             }

@@ -18,6 +18,11 @@ void check_element_type(Type type, const std::string &what, const std::source_lo
 // the tensors and the terms of reductions inside `e` are left alone.
 void check_formula(const Expr &e, const std::string &owner, const std::source_location &where);
 
+// How deep an expression may be nested, those inside of reductions counted too: visitors recurse.
+constexpr int deepest_expression = 10000;
+// Throws UserError for an expression that is nested deeper. Does not recurse itself; linear in the number of nodes.
+void check_depth(const Expr &e, const std::string &owner, const std::source_location &where);
+
 // The same for what a reduction folds with: the combiner uses its two arguments and numbers only, the identity is a number.
 void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where);
 

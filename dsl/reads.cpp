@@ -5,12 +5,12 @@ namespace kumiko {
 using namespace Halide::Internal;
 
 std::vector<const Call *> tensor_reads(const Expr &e) {
-    struct Find : IRVisitor {
-        using IRVisitor::visit;
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
         std::vector<const Call *> reads;
         void visit(const Call *op) override {
             if (op->call_type == Call::Image) reads.push_back(op);
-            IRVisitor::visit(op);
+            IRGraphVisitor::visit(op);
         }
     } find;
     e.accept(&find);

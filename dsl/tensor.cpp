@@ -105,6 +105,7 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
     check_axes(name, axes, where);
     check_strides("tensor", name, axes, options.strides, where);
     if (!value.defined()) throw UserError(where, "the value of tensor \"" + name + "\" is undefined");
+    check_depth(value, name, where);
     check_element_type(value.type(), "tensor \"" + name + "\"", where);
     return make({TensorContents::Kind::Compute, name, value.type(), axes, options.strides, value});
 }

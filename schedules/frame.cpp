@@ -153,7 +153,7 @@ void Frame::derive() {
             const Expr f = static_cast<int>(s->factor);
             switch (modes_[r]) {
             case Mode::Whole:
-                extents_[s->outer] = simple_size((parent + f - 1) / f);
+                extents_[s->outer] = simple_size(count_blocks(parent, s->factor));
                 extents_[s->inner] = f;
                 break;
             case Mode::Main:

@@ -7,6 +7,13 @@
 
 namespace kumiko {
 
+Expr count_blocks(const Expr &extent, int64_t factor) {
+    if (const auto n = Halide::Internal::as_const_int(extent))
+        return Expr(static_cast<int>((*n + factor - 1) / factor));
+    const Expr f = static_cast<int>(factor);
+    return (extent + f - 1) / f;
+}
+
 using namespace Halide::Internal;
 
 const char *kind_name(LoopKind kind) {

@@ -5,31 +5,40 @@
 #   --threads N   that a kernel may use (1)
 #   --output DIR  what is made (out/demo)
 #   --fresh       forget what earlier demos tuned
+#   --phases TEXT what ran before and how long it took, for the last lines
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 kumiko=${KUMIKO:-build/release/kumiko}
-seconds=150 threads=1 out=out/demo fresh=
+seconds=150 threads=1 out=out/demo fresh= phases=
 while [ $# -gt 0 ]; do
   case "$1" in
     --seconds) seconds=$2; shift 2 ;;
     --threads) threads=$2; shift 2 ;;
     --output) out=$2; shift 2 ;;
     --fresh) fresh=1; shift ;;
-    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 1 ;;
+    --phases) phases=$2; shift 2 ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 1 ;;
   esac
 done
 step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+# phase NAME: the time since the last phase was this one's.
+last=$SECONDS
+phase() {
+  phases+="${phases:+, }$1 $((SECONDS - last)) s"
+  last=$SECONDS
+}
 list=scripts/demo/kernels.json
-begin=$SECONDS
 mkdir -p "$out"
 [ -n "$fresh" ] && rm -f "$out"/tuning.db*
 
 step "1. Tune $(grep -c '"op"' $list) layers, $seconds seconds in all"
 "$kumiko" tune $list --trials 2000 --budget "$seconds" --threads "$threads" --db "$out/tuning.db"
 
+phase tuning
 step "2. Write libdemo_kernels.a and demo_kernels.h, and what the formulas say"
 "$kumiko" build $list -o "$out" --db "$out/tuning.db" --threads "$threads" --expected "$out/expected"
 
+phase library
 step "3. Link a C program against them, and run it"
 compile=(cc -O2 -Wall scripts/demo/app.c -I"$out" "$out/libdemo_kernels.a" -lm -lpthread -o "$out/app")
 echo "\$ ${compile[*]}"
@@ -38,7 +47,9 @@ echo "\$ ${compile[*]}"
 cc -O1 "$out/demo_kernels_selftest.c" "$out/libdemo_kernels.a" -lm -lpthread -o "$out/selftest"
 "$out/selftest"
 
+phase program
 step "4. Before and after tuning, and beside other libraries"
 "$kumiko" bench $list --tuned "$out/tuning.db" --threads "$threads" --seconds 0.4 --json "$out/bench.json"
 
-printf '\nAll of it took %d:%02d. The library is in %s.\n' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60)) "$out"
+phase comparison
+printf '\nThe library is in %s. Time: %s.\n' "$out" "$phases"

@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/inout.h"
+#include "dsl/reads.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "schedules/library/elementwise_loops.h"
@@ -51,6 +52,56 @@ bool dense_last_axis(const Stage &s) {
     return v.dense;
 }
 
+// How many operations the stage's expressions have as trees, where a read counts as many as `sizes` has for its tensor.
+// Saturates. Linear in the number of nodes: shared ones are visited once.
+int64_t expanded_operations(const Stage &stage, const std::map<std::string, int64_t> &sizes) {
+    struct Count : Halide::Internal::IRGraphVisitor {
+        const std::map<std::string, int64_t> &sizes;
+        std::map<const Halide::Internal::IRNode *, int64_t> known;
+        int64_t sum = 0;
+        explicit Count(const std::map<std::string, int64_t> &sizes) : sizes(sizes) {}
+        void include(const Expr &e) override {
+            const auto found = known.find(e.get());
+            if (found == known.end()) {
+                const auto *call = e.as<Halide::Internal::Call>();
+                const auto size = call ? sizes.find(call->name) : sizes.end();
+                const int64_t before = sum;
+                const bool leaf = e.as<Halide::Internal::Variable>() || is_const(e) ||
+                                  (call && call->call_type == Halide::Internal::Call::Image);
+                sum = size != sizes.end() ? size->second : leaf ? 0 : 1;
+                e.accept(this);
+                known[e.get()] = sum;
+                sum += before;
+            } else {
+                sum += found->second;
+            }
+            sum = std::min(sum, int64_t(1) << 40);
+        }
+    } count(sizes);
+    for (const Expr &e : stage.expressions()) count.include(e);
+    return count.sum;
+}
+
+// Whether inlining the stage keeps its reader's expression small and computes little twice. `sizes` has the operations of
+// the stages that are inlined already, as trees; the stage is added to it when the answer is yes.
+bool inlines_cheaply(const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
+    constexpr int64_t most_operations =
+        256; // of an expression as a tree: passes and the compiler take longer than they gain
+    constexpr int64_t most_repeated = 30; // operations that each element of the reader computes more than once
+    auto with = sizes;
+    const int64_t own = with[stage.name] = expanded_operations(stage, sizes);
+    std::set<Expr, Halide::Internal::IRDeepCompare> places;
+    for (const Expr &e : reader.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            if (read->name == stage.name) places.insert(Expr(read));
+        }
+    }
+    const int64_t repeated = (static_cast<int64_t>(places.size()) - 1) * own;
+    if (repeated > most_repeated || expanded_operations(reader, with) > most_operations) return false;
+    sizes = std::move(with);
+    return true;
+}
+
 // Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
 // reader(…, y, …) and the stage's own y.
 void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &padding) {
@@ -67,6 +118,7 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
             }
         }
     }
+    shared = std::min(shared, reader.axes.size() - 1); // the last axis is divided into vectors
     if (shared > 0 && !reader.is_reduction())
         s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
 }
@@ -169,6 +221,7 @@ ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machin
 Schedule schedule_elementwise(const Op &op, const Machine &machine, const ElementwiseParameters &p) {
     Schedule s(op, machine);
     const bool in_place = reads_before_update(op);
+    std::map<std::string, int64_t> inlined; // operations of the stages that are, as trees
     // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
     // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
@@ -181,7 +234,8 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             keep_below_shared_loops(s, stage, *padding);
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
                  !is_extern(s.state().stage(consumers[0]).def) &&
-                 !divides_for_each_lane(stage, s.state().stage(consumers[0]).def))
+                 !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
+                 inlines_cheaply(stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
     for (const Stage &stage : op.stages()) {
@@ -238,7 +292,8 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             first->kind == LoopKind::Serial && !first->reduction) {
             const auto n = Halide::Internal::as_const_int(first->extent);
             const int64_t task = n ? (1 << 13) / std::max<int64_t>(1, work(stage) / *n) : 1; // iterations worth a call
-            S.parallel(!whole && task > 1 && *n >= 2 * task ? S.split(outer, task).first : outer);
+            const bool divide = !whole && task > 1 && *n >= 2 * task && !holds_stages(s, stage.name, outer);
+            S.parallel(divide ? S.split(outer, task).first : outer);
         }
     }
     stream_large_outputs(s);

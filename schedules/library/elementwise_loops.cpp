@@ -4,6 +4,7 @@
 #include "schedules/library/structure.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace kumiko::library {
 
@@ -63,6 +64,13 @@ size_t padded_reads(const Schedule &s, const Stage &stage) {
 
 } // namespace
 
+bool holds_stages(const Schedule &s, const std::string &stage, const std::string &loop) {
+    return std::any_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
+        return other.placement.kind == Placement::Kind::At && other.placement.consumer == stage &&
+               other.placement.loop == loop;
+    });
+}
+
 bool divides_for_each_lane(const Stage &stage, const Stage &reader) {
     struct Divides : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -93,6 +101,8 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
     for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
         const auto outer = constant_extent(stage.axes[d]);
         if (!outer || *outer < 1 || *extent < 1 || !one_run(op, s, stage, d)) break;
+        if (holds_stages(s, stage.name, stage.axes[d].name())) break;
+        if (*outer * *extent > std::numeric_limits<int32_t>::max()) break; // loops have 32-bit variables
         last = LoopName(S.fuse(stage.axes[d].name(), last)).name;
         extent = *outer * *extent;
     }

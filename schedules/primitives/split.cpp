@@ -42,11 +42,14 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
         refuse(state, d, "the factor " + std::to_string(factor) + " is larger than loops may be long", &stage, name,
                "a factor of 1 to 1073741824");
     }
-    if (const auto n = Halide::Internal::as_const_int(loop.extent); n && *n > INT32_MAX - (factor - 1)) {
+    const auto n = Halide::Internal::as_const_int(loop.extent);
+    if (n && *n % factor != 0 && *n > INT32_MAX - (factor - 1)) {
         refuse(state, d,
                "the last block of " + std::to_string(factor) + " in the " + std::to_string(*n) +
                    " iterations of loop " + name + " ends beyond 2147483647",
-               &stage, name, "a factor of 1 to " + std::to_string(INT32_MAX - *n + 1));
+               &stage, name,
+               "a factor of 1 to " + std::to_string(INT32_MAX - *n + 1) + ", or one that divides " +
+                   std::to_string(*n));
     }
     if (loop.kind != LoopKind::Serial) {
         refuse(state, d, "loop " + name + " is already " + kind_name(loop.kind), &stage, name,
@@ -96,7 +99,7 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     for (const std::string &fresh : {outer, inner}) check_loop_name(state, d, stage, name, fresh);
     using Halide::Internal::simplify;
     const Expr f = static_cast<int>(factor);
-    stage.loops.push_back({outer, simplify((loop.extent + f - 1) / f), loop.reduction, LoopKind::Serial});
+    stage.loops.push_back({outer, simplify(count_blocks(loop.extent, factor)), loop.reduction, LoopKind::Serial});
     stage.loops.push_back({inner, f, loop.reduction, LoopKind::Serial});
     stage.relations.push_back(SplitRelation{name, outer, inner, factor, tail});
     const size_t at = stage.position(name);

@@ -183,10 +183,9 @@ class Unroll : public IRMutator {
     std::set<std::string> in_registers_; // the arrays that hold them
 
     Stmt visit(const Allocate *op) override {
-        const auto n = op->constant_allocation_size();
         const int64_t before = accumulators_;
-        if (op->memory_type == Halide::MemoryType::Register) {
-            accumulators_ += n * op->type.bits() / std::max(1, machine_.vector_bits);
+        if (op->memory_type == Halide::MemoryType::Register) { // of others the size may exceed Halide's 2^31 - 1
+            accumulators_ += op->constant_allocation_size() * op->type.bits() / std::max(1, machine_.vector_bits);
             in_registers_.insert(op->name);
         }
         const Stmt s = IRMutator::visit(op);

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace fs = std::filesystem;
@@ -49,6 +50,17 @@ int main() {
     k(x, s, y);
     check_close(y, interpret(op, x, s));
     std::cout << "right\n";
+
+    // Tuning, in the measurer that is installed, and a library for C.
+    Op small = group_norm_silu(1, 2, 2, 4, 16);
+    TuneOptions options;
+    options.trials = 2, options.final_seconds = 0, options.database = "tuned.db";
+    std::cout << "tuned: " << (tune(small, Target::host(), options).seconds() > 0) << "\n";
+    LibraryDescription library;
+    library.name = "norms";
+    library.database = "tuned.db";
+    library.kernels.push_back({.name = "small", .op = small});
+    build_library(library, "norms");
 }
 )");
     kumiko::write_file_atomically(at + "/CMakeLists.txt",
@@ -62,7 +74,18 @@ int main() {
                                       "H, W))\n");
     must_run("cmake -S " + at + " -B " + at + "/build -DCMAKE_PREFIX_PATH=" + moved + " && cmake --build " + at +
              "/build");
-    const std::string said = must_run(at + "/build/story");
+    const std::string said = must_run("cd " + at + " && build/story");
+    CHECK(said.find("tuned: 1\n") != std::string::npos);
+    kumiko::write_file_atomically(at + "/app.c", "#include \"norms.h\"\n#include <stdio.h>\n"
+                                                 R"(static float x[1 * 2 * 2 * 4 * 16], s[2 * 2], y[1 * 2 * 2 * 4 * 16];
+int main(void) {
+    if (norms_small(x, s, y)) fprintf(stderr, "%s\n", norms_error());
+    printf("norm of zeros: %g\n", y[0]);
+    return 0;
+}
+)");
+    CHECK(must_run("cd " + at + " && cc app.c -Inorms norms/libnorms.a -lm -lpthread -o app && ./app") ==
+          "norm of zeros: 0\n");
     CHECK(said.find("group_norm_silu(X, scale) -> Y") == 0);
     CHECK(said.find("right\n") != std::string::npos);
 
@@ -77,9 +100,28 @@ int main() {
     if (run("pkg-config --version", text) != 0) return;
     const std::string ask = "PKG_CONFIG_PATH=" + moved + "/lib/pkgconfig pkg-config ";
     CHECK(must_run(ask + "--cflags kumiko-ops").find("-std=c++20") != std::string::npos);
-    kumiko::write_file_atomically(at + "/small.cpp", "#include <kumiko/targets/cpu/cpu_target.h>\n#include <cstdio>\n"
-                                                     "int main() { puts(kumiko::CpuTarget::host().cpu.c_str()); }\n");
-    must_run("c++ $(" + ask + "--cflags kumiko) " + at + "/small.cpp $(" + ask + "--libs kumiko) -o " + at +
-             "/small && " + at + "/small");
+    // README's program, as it stands there.
+    std::ifstream readme(KUMIKO_SOURCE_DIR "/README.md");
+    std::string program;
+    bool inside = false;
+    for (std::string line; std::getline(readme, line);) {
+        if (inside && line == "```") break;
+        if (inside) program += line + "\n";
+        inside = inside || line == "```cpp";
+    }
+    REQUIRE(program.find("<kumiko/kumiko.h>") != std::string::npos);
+    kumiko::write_file_atomically(at + "/small.cpp", program);
+    must_run("c++ " + at + "/small.cpp $(" + ask + "--cflags --libs kumiko) -o " + at + "/small && " + at + "/small");
+    // Halide's own header goes along, before and after ours; so do the headers that kumiko.h leaves out.
+    std::string headers;
+    for (const char *name : {"kumiko/kumiko.h", "Halide.h", "kumiko/ops/registry.h",
+                             "kumiko/schedules/library/library.h", "kumiko/schedules/primitive.h",
+                             "kumiko/support/json.h", "kumiko/targets/chip/compile.h", "kumiko/targets/cpu/emit.h"})
+        headers += std::string("#include <") + name + ">\n";
+    kumiko::write_file_atomically(
+        at + "/headers.cpp", headers + "int main() {\n    Halide::Var x;\n    return kumiko::primitives().empty() || "
+                                       "kumiko::ops::registry().empty();\n}\n");
+    must_run("c++ -O0 " + at + "/headers.cpp $(" + ask + "--cflags --libs kumiko) -o " + at + "/headers && " + at +
+             "/headers");
     fs::remove_all(folder); // a Halide is 160 MB
 }

@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "support/atomic_file.h"
+#include "support/json.h"
 #include "tests/e2e/shell.h"
 
 #include <doctest/doctest.h>
@@ -73,7 +74,7 @@ TEST_CASE("one pointer for an array that is updated, and a function that the pro
     d.kernels = {{"axpy", axpy}, {"sorted", sorted}};
     const fs::path folder = scratch("test_driver_library_inplace", "ip");
     const LibraryReport report = build_library(d, folder);
-    CHECK(report.manifest["kernels"][0]["tensors"][2]["inout"] == true);
+    CHECK((*report.manifest)["kernels"][0]["tensors"][2]["inout"] == true);
     CHECK(read(folder / "ip.h").find("int ip_axpy(const float *a, const float *X, float *Y);") != std::string::npos);
 
     write_file_atomically((folder / "sort.c").string(), program_sort);

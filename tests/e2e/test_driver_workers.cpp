@@ -5,7 +5,9 @@
 #include "autotune/worker.h"
 #include "driver/target.h"
 #include "ops/registry.h"
+#include "schedules/primitive.h"
 #include "support/duration.h"
+#include "support/json.h"
 #include "tests/e2e/redis_server.h"
 #include "tests/e2e/shell.h"
 
@@ -62,7 +64,7 @@ TuneOptions options_for(const RedisServer &server, int trials) {
     TuneOptions o;
     o.workers = server.url();
     o.cost_model = "none";
-    o.recipe = {"matmul", {{"m", 96}, {"n", 96}, {"k", 96}}};
+    o.recipe = {"matmul", Json{{"m", 96}, {"n", 96}, {"k", 96}}};
     o.trials = trials;
     o.threads = 1;
     o.trial_seconds = 0.02;

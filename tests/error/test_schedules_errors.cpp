@@ -693,7 +693,7 @@ TEST_CASE("a last block beyond 32 bits") {
     CHECK(told([&] { s.stage("Y").split("i", 4); }) == R"(
 FILE:LINE: error: split("i", 4): the last block of 4 in the 2147483645 iterations of loop i ends beyond 2147483647
   stage Y   for i in 0..2147483645  ← split asked here
-  legal here: a factor of 1 to 3
+  legal here: a factor of 1 to 3, or one that divides 2147483645
 )");
     s.stage("Y").split("i", 3);
 }

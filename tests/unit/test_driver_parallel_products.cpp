@@ -28,6 +28,14 @@ Schedule spread(const Op &op, const Machine &machine, const std::string &paralle
     return space->schedule(space->from_json(point));
 }
 
+bool offers(const Op &op, const Machine &machine, const std::string &parallel) {
+    const auto space = library::find_template(op)->make_space(op, machine);
+    for (const ParameterInfo &p : space->parameters()) {
+        if (p.name == "parallel") return std::find(p.values.begin(), p.values.end(), parallel) != p.values.end();
+    }
+    return false;
+}
+
 void check(const Op &op, const Schedule &s) {
     CAPTURE(s.to_cpp());
     const Kernel kernel = compile(s);
@@ -98,8 +106,9 @@ TEST_CASE("products spread over cores in every way") {
         }
     }
     const Machine machine = host_of(6);
-    for (const Op &op : {ops::matmul(u8, 7, 33, 96, {.b_type = i8}), ops::matmul(bf16, 7, 33, 96, {.output = f32})})
-        check(op, spread(op, machine, "depth"));
+    for (const Op &op : {ops::matmul(u8, 7, 33, 96, {.b_type = i8}), ops::matmul(bf16, 7, 33, 96, {.output = f32})}) {
+        if (offers(op, machine, "depth")) check(op, spread(op, machine, "depth"));
+    }
     o.transpose_a = o.transpose_b = true, o.batch = 2;
     for (const char *parallel : {"grid", "depth"}) {
         const Op op = ops::matmul(f32, 40, 50, 60, o);
@@ -107,6 +116,7 @@ TEST_CASE("products spread over cores in every way") {
     }
     for (const int rows : {5, 40, 41, 42, 100}) {
         const Op narrow = ops::matmul(u8, rows, 96, 64, {.b_type = i8});
+        if (!offers(narrow, machine, "grid")) continue;                   // products of tiles, on machines with AMX
         check(narrow, spread(narrow, machine, "grid", {{"vectors", 1}})); // blocks of columns that divide
     }
 }
@@ -140,5 +150,10 @@ TEST_CASE("what takes a few microseconds stays on one core, what takes longer do
 
 TEST_CASE("what cannot be spread so is refused") {
     const Op bytes = ops::matmul(u8, 8, 16, 4098, {.b_type = i8}); // halves are no whole groups of four steps
-    CHECK_THROWS_WITH_AS(spread(bytes, host_of(4), "depth"), doctest::Contains("parallel"), UserError);
+    const Machine machine = with_cores(Machine::named("x86-64-avx512-vnni"), 4);
+    CHECK_THROWS_WITH_AS(spread(bytes, machine, "depth"), doctest::Contains("parallel"), UserError);
+    // Tiles are shared by rows or columns.
+    const Op tiles = ops::matmul(u8, 64, 64, 64, {.b_type = i8});
+    const Machine amx = with_cores(Machine::named("x86-64-amx"), 4);
+    CHECK_THROWS_WITH_AS(spread(tiles, amx, "grid"), doctest::Contains("parallel"), UserError);
 }

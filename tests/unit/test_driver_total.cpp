@@ -1,0 +1,149 @@
+// compile(op) gives a kernel for every legal op: long chains, nested expressions, extents near 2^31.
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "dsl/math.h"
+#include "ops/registry.h"
+#include "schedules/library/table.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+// n stages, each made of the one before by f.
+Op chain(int n, const std::function<Expr(const Tensor &, const Axis &)> &f) {
+    Axis j("j", 200 + n);
+    Tensor X = input("X", f32, {j}), T = X;
+    for (int k = 1; k <= n; k++) {
+        Axis i("i", 200 + n - k);
+        T = compute("T" + std::to_string(k), {i}, f(T, i));
+    }
+    return Op("chain", {X}, {T});
+}
+
+void check_default(const Op &op, const std::string &schedule) {
+    const Kernel kernel = compile(op);
+    CHECK_EQ(kernel.report().schedule, schedule);
+    CHECK(kernel.report().passed_over.empty());
+    Buffer<> x = make_input(op.inputs()[0], {}), y = make_output(op, op.outputs()[0], {});
+    fill_random(x, 1, 0, 1);
+    fill_unwritten(y);
+    kernel(std::vector<Buffer<>>{x, y});
+    CHECK_NOTHROW(
+        check_close(y, interpret(op, std::vector<Buffer<>>{x}).front(), {.relative = 1e-5, .absolute = 1e-6}));
+}
+
+// Two-fold upsampling along both axes.
+Tensor upsampled(const std::string &name, const Tensor &X, int H, int W) {
+    Axis y("y", H), x("x", W), ys("ys", X.axes()[0].extent());
+    Tensor P = clamped(X);
+    Tensor U = compute(name + "h", {ys, x}, P(ys, x / 2) * 0.75f + P(ys, x / 2 - 1 + 2 * (x % 2)) * 0.25f);
+    Tensor PU = clamped(U);
+    return compute(name, {y, x}, PU(y / 2, x) * 0.75f + PU(y / 2 - 1 + 2 * (y % 2), x) * 0.25f);
+}
+
+} // namespace
+
+TEST_CASE("chains of stages that are read more than once") {
+    check_default(chain(30, [](const Tensor &T, const Axis &i) { return (T(i) + T(i + 1)) * 0.5f; }), "elementwise");
+    check_default(chain(18, [](const Tensor &T, const Axis &i) { return T(i) / (1.f + exp(-T(i))); }), "elementwise");
+    check_default(chain(20, [](const Tensor &T, const Axis &i) { return T(i) / 2.f + T(i) * T(i) / 100.f; }),
+                  "elementwise");
+}
+
+TEST_CASE("a stage computed at a loop that the default would divide") {
+    Axis y("y", 128), x("x", 128);
+    Tensor X = input("X", f32, {y, x});
+    check_default(Op("up", {X}, {upsampled("U2", upsampled("U1", X, 256, 256), 512, 512)}), "elementwise");
+}
+
+TEST_CASE("hundreds of stages") {
+    Axis i("i", 8);
+    Tensor X = input("X", f32, {i}), T = X;
+    for (int k = 0; k < 300; k++) T = compute("T" + std::to_string(k), {i}, T(i) + 1.f);
+    check_default(Op("many", {X}, {T}), "elementwise");
+}
+
+TEST_CASE("expressions are nested to a limit") {
+    Axis i("i", 8);
+    Tensor X = input("X", f32, {i});
+    const auto nested = [&](int n) {
+        Expr e = X(i);
+        for (int k = 0; k < n; k++) e = e * 0.5f + 1.f;
+        return compute("Y", {i}, e);
+    };
+    check_default(Op("deep", {X}, {nested(2000)}), "elementwise");
+    for (const int n : {5001, 40000, 200000})
+        CHECK_THROWS_WITH_AS(
+            nested(n), doctest::Contains("is nested more than 10000 deep; divide it into several stages"), UserError);
+}
+
+TEST_CASE("a kept stage of more than 2^31 elements") {
+    Axis i("i", 46341), j("j", 46341);
+    Tensor X = input("X", u8, {i, j}, {.strides = {0, 1}});
+    Tensor T = compute("T", {i, j}, X(i, j) + cast<uint8_t>(1));
+    Op op("wide", {X}, {compute("Y", {j}, sum(cast<int>(T(i, j)), i))});
+    Schedule s(op);
+    s.stage("T").compute_root();
+    CHECK_NOTHROW(compile(s));
+    CHECK_NOTHROW(compile(op));
+}
+
+TEST_CASE("extents near 2^31") {
+    for (const int n : {2147483632, 2147483640, 2147483646, 2147483647}) {
+        Axis i("i", n);
+        Tensor X = input("X", u8, {i}, {.strides = {0}});
+        Op op("ones", {X}, {compute("s", {}, sum(cast<int64_t>(X(i)), i))});
+        CAPTURE(n);
+        CHECK_NOTHROW(compile(op));
+    }
+    for (const auto &[n, factor] : {std::pair(2147483632, 16), std::pair(2147483640, 8), std::pair(2147483646, 2)}) {
+        Axis i("i", n);
+        Tensor X = input("X", u8, {i}, {.strides = {0}});
+        Schedule s(Op("ones", {X}, {compute("s", {}, sum(cast<int64_t>(X(i)), i))}));
+        s.stage("s").split("i", factor);
+        const std::string nest = s.nest();
+        CHECK(nest.find("overflow") == std::string::npos);
+        CHECK(nest.find("for i.o in 0.." + std::to_string(n / factor)) != std::string::npos);
+        CHECK_NOTHROW(compile(s));
+    }
+}
+
+TEST_CASE("the report says which schedule was taken and why others were not") {
+    Axis i("i", 2147483647);
+    Tensor X = input("X", u8, {i}, {.strides = {0}});
+    const Kernel kernel = compile(Op("ones", {X}, {compute("s", {}, sum(cast<int64_t>(X(i)), i))}));
+    CHECK_EQ(kernel.report().schedule, "elementwise");
+    REQUIRE_EQ(kernel.report().passed_over.size(), 1);
+    const PassedOver &reduce = kernel.report().passed_over[0];
+    CHECK_EQ(reduce.name, "reduce");
+    CHECK(reduce.reason.starts_with("split(\"i\", "));
+    CHECK(!reduce.internal);
+    CHECK(kernel.warnings().back().starts_with(
+        "the default schedule is \"elementwise\", since \"reduce\" does not apply: split"));
+}
+
+TEST_CASE("the last candidates apply to ops of the library") {
+    for (const char *name : {"matmul", "softmax"}) {
+        const Op op = ops::make(name, std::string(name) == "matmul" ? Json{{"m", 20}, {"n", 30}, {"k", 40}}
+                                                                    : Json{{"m", 20}, {"n", 30}});
+        const auto candidates = default_candidates(op, Machine::host());
+        REQUIRE(candidates.size() >= 3);
+        CHECK_EQ(candidates.back().name, "plain");
+        CHECK_EQ(candidates[candidates.size() - 2].name, "stages");
+        for (size_t n = candidates.size() - 2; n < candidates.size(); n++) {
+            const Kernel kernel = compile(candidates[n].make());
+            std::vector<Buffer<>> arguments;
+            for (const Input &in : op.inputs()) {
+                arguments.push_back(make_input(in, {}));
+                fill_random(arguments.back(), arguments.size(), -1, 1);
+            }
+            const auto expected = interpret(op, arguments);
+            arguments.push_back(make_output(op, op.outputs()[0], {}));
+            kernel(arguments);
+            CHECK_NOTHROW(check_close(arguments.back(), expected.front()));
+        }
+    }
+}
