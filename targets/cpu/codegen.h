@@ -85,6 +85,7 @@ struct Array {
     std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
     bool in_turn = false;                                  // lanes stand in the order of strided loads (lane_order.cpp)
     bool streamed = false;                                 // stores of aligned vectors pass the caches by
+    bool on_stack = false; // LLVM sees how large it is, and so that loads beyond a mask are no fault
 };
 
 class Codegen {
@@ -156,6 +157,7 @@ private:
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);
+    Value *of_unknown_size(Value *pointer);
     Value *load_dense(const Array &array, const std::string &name, Type type, Value *base, Value *mask, unsigned align);
     void store_dense(const Array &array, const std::string &name, Type type, Value *base, Value *v, Value *mask,
                      unsigned align);
