@@ -115,7 +115,8 @@ Value *Codegen::widened(Value *v, int width) {
 }
 
 // LLVM makes a masked load from an array whose size it sees a load of all lanes and, where nobody asks for the lanes that are
-// off, computes on what these hold: nobody may have written that.
+// off, computes on what these hold; and it takes short branches that only load and compute whether or not their condition holds.
+// Nobody may have written what is loaded then.
 Value *Codegen::of_unknown_size(Value *pointer) {
     auto *type = llvm::FunctionType::get(pointer->getType(), {pointer->getType()}, false);
     llvm::CallInst *same = ir_.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", false), {pointer});
@@ -144,7 +145,11 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
         });
         return from_memory(concat(parts), t);
     }
-    Value *v = ir_.CreateAlignedLoad(memory_type(t), element(array.pointer, t, base), llvm::Align(align));
+    Value *const pointer =
+        array.on_stack && branch_ && branch_ != array.branch ? of_unknown_size(array.pointer) : array.pointer;
+    // LLVM loads four bytes for two where the alignment allows it, and converts the neighbour too.
+    if (t == Halide::Float(16)) align = 2;
+    Value *v = ir_.CreateAlignedLoad(memory_type(t), element(pointer, t, base), llvm::Align(align));
     tag(v, name);
     return from_memory(v, t);
 }

@@ -226,6 +226,11 @@ private:
             any = any || beyond[d] || before[d];
         }
         std::vector<Stmt> boxes;
+        if (any &&
+            in_registers(pad)) { // whose accesses need constants: all of it, of which code generation leaves little
+            for (size_t d = 0; d < rank; d++) all[d] = {0, s.region.extent[d]};
+            return store_box(pad, s, all, rank);
+        }
         for (size_t d = 0; any && d < rank; d++) {
             std::vector<Range> box = all;
             if (beyond[d]) {
@@ -258,7 +263,6 @@ private:
         const auto axis_of = [&](const LayoutTerm &t) {
             return size_t(std::find(s.axes.begin(), s.axes.end(), t.axis) - s.axes.begin());
         };
-        const bool registers = memory_.count(base(pad)) && memory_.at(base(pad)) == MemoryType::Register;
         const size_t inner = terms.empty() ? 0 : axis_of(terms.back());
         std::vector<size_t> order;
         for (const LayoutTerm &t : terms) {
@@ -278,7 +282,7 @@ private:
             ForType type;
         };
         std::vector<Loop> loops;
-        const ForType serial = registers ? ForType::Unrolled : ForType::Serial;
+        const ForType serial = in_registers(pad) ? ForType::Unrolled : ForType::Serial;
         const auto over = [&](const Expr &v, const Range &r) {
             Expr n = simple(r.end - r.first);
             if (!proves(n >= 0, bounds_)) n = simple(max(n, 0));
@@ -324,6 +328,10 @@ private:
         return 1;
     }
 
+    bool in_registers(const Pad &pad) const {
+        const auto found = memory_.find(base(pad));
+        return found != memory_.end() && found->second == MemoryType::Register;
+    }
     const std::string &base(const Pad &pad) const {
         const Storage &s = l_.storage.at(pad.buffer);
         return s.buffer.empty() ? pad.buffer : s.buffer;

@@ -127,7 +127,7 @@ TEST_CASE("packed arrays have zeros for elements that are not there") {
         mallopt(M_PERTURB, 0x5a);         // new blocks hold 0xa5 in every byte
         const Buffer<> packed = k.pack(in.name, b, {});
         mallopt(M_PERTURB, 0);
-        const size_t size = in.type.bytes(), elements = packed.number_of_elements();
+        const size_t size = packed.type().bytes(), elements = packed.number_of_elements();
         REQUIRE(elements > 45 * 37);
         size_t zero = 0;
         for (size_t at = 0; at < elements; at++) {
