@@ -236,6 +236,8 @@ void Codegen::allocate(const Allocate *op) {
             llvm::Type *t =
                 llvm::ArrayType::get(memory_type(op->type.element_of()), size * op->type.lanes() + op->padding);
             array.pointer = stack_slot(t, 64, (wants_registers ? "registers." : "stack.") + op->name);
+            array.on_stack = true;
+            array.branch = branch_;
         }
         ScopedBinding<Array> bound(arrays_, op->name, array);
         statement(op->body);

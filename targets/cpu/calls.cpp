@@ -21,14 +21,17 @@ Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
     }
     llvm::BasicBlock *then = block("then"), *otherwise = block("else"), *after = block("after");
     ir_.CreateCondBr(test, then, otherwise);
+    const int around = std::exchange(branch_, ++branches_);
     ir_.SetInsertPoint(then);
     Value *x = value(a);
     then = ir_.GetInsertBlock();
     ir_.CreateBr(after);
+    branch_ = ++branches_;
     ir_.SetInsertPoint(otherwise);
     Value *y = b.defined() ? value(b) : llvm::Constant::getNullValue(x->getType());
     otherwise = ir_.GetInsertBlock();
     ir_.CreateBr(after);
+    branch_ = around;
     ir_.SetInsertPoint(after);
     llvm::PHINode *result = ir_.CreatePHI(x->getType(), 2);
     result->addIncoming(x, then);

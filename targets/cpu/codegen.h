@@ -85,6 +85,8 @@ struct Array {
     std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
     bool in_turn = false;                                  // lanes stand in the order of strided loads (lane_order.cpp)
     bool streamed = false;                                 // stores of aligned vectors pass the caches by
+    int branch = 0;                                        // around the allocation
+    bool on_stack = false; // LLVM sees how large it is, and so that loads beyond a mask are no fault
 };
 
 class Codegen {
@@ -156,6 +158,9 @@ private:
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);
+    // The innermost branch around what is generated, each by a number of its own; 0 where there is none inside the innermost loop.
+    int branch_ = 0, branches_ = 0;
+    Value *of_unknown_size(Value *pointer);
     Value *load_dense(const Array &array, const std::string &name, Type type, Value *base, Value *mask, unsigned align);
     void store_dense(const Array &array, const std::string &name, Type type, Value *base, Value *v, Value *mask,
                      unsigned align);

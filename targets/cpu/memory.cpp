@@ -7,6 +7,7 @@
 #include "support/error.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/PatternMatch.h>
 
 #include <numeric>
@@ -113,9 +114,22 @@ Value *Codegen::widened(Value *v, int width) {
     return ir_.CreateShuffleVector(v, llvm::Constant::getNullValue(v->getType()), taken);
 }
 
+// LLVM makes a masked load from an array whose size it sees a load of all lanes and, where nobody asks for the lanes that are
+// off, computes on what these hold; and it takes short branches that only load and compute whether or not their condition holds.
+// Nobody may have written what is loaded then.
+Value *Codegen::of_unknown_size(Value *pointer) {
+    auto *type = llvm::FunctionType::get(pointer->getType(), {pointer->getType()}, false);
+    llvm::CallInst *same = ir_.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", false), {pointer});
+    same->setDoesNotAccessMemory();
+    same->setDoesNotThrow();
+    same->addFnAttr(llvm::Attribute::WillReturn);
+    return same;
+}
+
 Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
                            unsigned align) {
     if (mask) {
+        Value *const pointer = array.on_stack ? of_unknown_size(array.pointer) : array.pointer;
         std::vector<Value *> parts;
         for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
             llvm::Type *part = memory_type(t.with_lanes(width));
@@ -123,7 +137,7 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
                 parts.push_back(slice(llvm::Constant::getNullValue(part), 0, count));
                 return;
             }
-            Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
+            Value *address = element(pointer, t, ir_.CreateNSWAdd(base, i64(first)));
             Value *v = ir_.CreateMaskedLoad(part, address, alignment_at(align, first, t), part_of_mask,
                                             llvm::Constant::getNullValue(part));
             tag(v, name);
@@ -131,7 +145,11 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
         });
         return from_memory(concat(parts), t);
     }
-    Value *v = ir_.CreateAlignedLoad(memory_type(t), element(array.pointer, t, base), llvm::Align(align));
+    Value *const pointer =
+        array.on_stack && branch_ && branch_ != array.branch ? of_unknown_size(array.pointer) : array.pointer;
+    // LLVM loads four bytes for two where the alignment allows it, and converts the neighbour too.
+    if (t == Halide::Float(16)) align = 2;
+    Value *v = ir_.CreateAlignedLoad(memory_type(t), element(pointer, t, base), llvm::Align(align));
     tag(v, name);
     return from_memory(v, t);
 }

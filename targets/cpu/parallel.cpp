@@ -101,6 +101,7 @@ void Codegen::parallel_loop(const For *op) {
             if (c.is_array) {
                 Array array = *arrays_.find(c.name);
                 array.pointer = v;
+                array.on_stack = false;
                 arrays.push_back(std::make_unique<ScopedBinding<Array>>(arrays_, c.name, array));
             } else {
                 Symbol symbol = *symbols_.find(c.name);

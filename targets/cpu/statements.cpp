@@ -68,14 +68,17 @@ void Codegen::if_else(const IfThenElse *op) {
     llvm::BasicBlock *then = block("if"), *after = block("end_if");
     llvm::BasicBlock *otherwise = op->else_case.defined() ? block("else") : after;
     ir_.CreateCondBr(test, then, otherwise);
+    const int around = std::exchange(branch_, ++branches_);
     ir_.SetInsertPoint(then);
     statement(op->then_case);
     ir_.CreateBr(after);
     if (op->else_case.defined()) {
+        branch_ = ++branches_;
         ir_.SetInsertPoint(otherwise);
         statement(op->else_case);
         ir_.CreateBr(after);
     }
+    branch_ = around;
     after->moveAfter(ir_.GetInsertBlock());
     ir_.SetInsertPoint(after);
 }
@@ -121,7 +124,9 @@ Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::functi
     {
         ScopedBinding<Symbol> bound(symbols_, op->name, bind_index(i, Int(32), nonnegative, {}));
         ScopedBinding<ModulusRemainder> aligned(alignments_, op->name, ModulusRemainder());
+        const int around = std::exchange(branch_, 0);
         next = body(here);
+        branch_ = around;
     }
     Value *step = ir_.CreateAdd(i, i64(1), "", nonnegative, true);
     llvm::BasicBlock *last = ir_.GetInsertBlock();

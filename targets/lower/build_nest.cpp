@@ -57,6 +57,7 @@ Stmt NestBuilder::run() {
             const StageState &packed = state_.stage(t.name);
             s.region = whole_region(packed.def);
             s.layout = packed.layout;
+            s.written = {s.region.min, s.region.extent};
         }
         for (const Axis &a : state_.axes_of(t.name)) s.axes.push_back(a.name());
         l_.storage[t.name] = s;
@@ -99,6 +100,7 @@ Stmt NestBuilder::root(size_t i) {
         const bool divided = s.part || !regions_of(state_, s.name()).empty();
         for (const Region &box : divided ? own_boxes(state_, s) : std::vector<Region>{region})
             parts.push_back(stage(by ? *by : s, box));
+        if (s.prepacked) parts.insert(parts.begin(), pad_mark(l_, {.buffer = s.name(), .whole = true}));
         Stmt compute = Block::make(parts);
         Stmt rest = root(i + 1);
         return is_no_op(rest) ? compute : Block::make(compute, rest);

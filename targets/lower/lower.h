@@ -2,6 +2,7 @@
 //
 // The road is one table of passes; each can be printed and timed, and a verifier may run between them:
 //   build      stages become loops over regions, with their tails; reads and writes still by index
+//   pads       what lanes beyond the end of a buffer's elements load becomes zero
 //   flatten    indices become offsets into storage
 //   tensorize  blocks that are a tensor instruction become a call of it
 //   partition  loops are split into border and interior, where padding is not tested

@@ -18,6 +18,9 @@ struct Storage {
     bool external = false;
     bool covers_reads = false; // loads beyond a vector's tail stay inside it, so they need no predicate
     bool covers_lanes = false; // and so do stores beyond it
+    struct {
+        std::vector<Expr> first, end; // of each axis: the indices in [first, end)
+    } written;                        // with covers_reads: the elements that the stage's own loops write
     bool is_output = false;
     // Several copies behind each other: which one is meant here, and, when this is a view of it, the buffer that holds them.
     int copies = 1;
@@ -32,6 +35,14 @@ struct TensorUse {
     std::set<std::string> reductions; // loops of the block that reduce
 };
 
+// Where the elements of a buffer that lanes reach beyond what is written are to become zero (pads.cpp).
+struct Pad {
+    std::string buffer;   // or a view of one of several copies,
+    std::string variable; // which is the copy of another iteration of this loop,
+    Expr at;              // this one
+    bool whole = false;   // all that the storage order rounds up, whoever reads it
+};
+
 // One schedule on its way; a specialised one has a Lowering of its own until the bodies are joined.
 struct Lowering {
     Facts facts;              // what holds of the sizes
@@ -41,7 +52,9 @@ struct Lowering {
     bool copied = false;      // by unroll: there are copies whose indices are not simplified yet
     bool packing = false;     // of the entry that packs an input: the copies that prepack made are computed
     Nest nest;
-    std::map<std::string, Storage> storage; // by buffer name
+    std::map<std::string, Storage> storage;       // by buffer name
+    std::vector<Pad> pads;                        // by the marks in the body
+    std::map<std::string, std::string> copies_by; // buffers of several copies, by the loop that takes them in turn
     std::map<std::string, TensorUse> tensorized;
     std::set<std::string> joined; // vectorized loops that reduce: their lanes are joined
 };
@@ -54,6 +67,7 @@ struct Pass {
 };
 
 void build_nest(Lowering &);        // build_nest.cpp
+void fill_pads(Lowering &);         // pads.cpp
 void flatten_storage(Lowering &);   // flatten.cpp
 void tensorize_blocks(Lowering &);  // tensorize.cpp
 void partition_loops(Lowering &);   // partition.cpp
@@ -62,6 +76,9 @@ void unroll_loops(Lowering &);      // unroll.cpp
 void interleave_stores(Lowering &); // interleave.cpp
 void simplify_indices(Lowering &);  // simplify.cpp
 void rename_loops(Lowering &);      // rename.cpp
+
+// A mark in the body for `fill_pads`.
+Halide::Internal::Stmt pad_mark(Lowering &l, const Pad &pad); // pads.cpp
 
 // The bounds in a conjunction: a <= b or a < b, of int32. And where one holds, as something that is to be at least zero.
 std::vector<Expr> bounds_in(const Expr &condition); // partition.cpp

@@ -38,8 +38,11 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
                                               "; split the loop so that blocks are of one size");
                         }
                     }
-                    for (Expr &e : s.region.min) e = simplify_index(substitute(variable, at, e), bounds_);
+                    for (auto *ends : {&s.region.min, &s.written.first, &s.written.end}) {
+                        for (Expr &e : *ends) e = simplify_index(substitute(variable, at, e), bounds_);
+                    }
                     s.buffer = name;
+                    l_.copies_by[name] = variable;
                     s.copy = simplify_index((at - min) % p.buffers, bounds_);
                     l_.storage[name + suffix] = s;
                     buffers_[t] = name + suffix;
@@ -49,7 +52,10 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
                 Region r = region;
                 for (Expr &e : r.min) e = simplify_index(substitute(variable, at, e), bounds_);
                 for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
-                return stage(p, r);
+                std::vector<Stmt> all;
+                for (const std::string &t : names_of(p)) all.push_back(pad_mark(l_, {buffers_.at(t), variable, at}));
+                all.push_back(stage(p, r));
+                return Block::make(all);
             };
             // In a loop of its own where there are several.
             const std::string early = ahead > 1 ? fresh_instance("first." + variable) : "";

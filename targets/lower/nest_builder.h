@@ -71,10 +71,11 @@ private:
 
     std::string fresh_instance(const std::string &name);
     Region rounded_up(const StageState &s, const Region &region) const;
+    void set_written(Storage &storage, const StageState &s, const Region &region);
     Stmt with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body, int copies = 1);
     Stmt with_components(const Stage &def, size_t c, const std::vector<std::string> &axes, const Region &region,
                          const std::vector<LayoutTerm> &layout, const std::string &level, const std::string &suffix,
-                         bool covers_lanes, const std::function<Stmt()> &body, int copies = 1);
+                         bool covers_lanes, const Region &computed, const std::function<Stmt()> &body, int copies = 1);
 
     // ---- nest_reads.cpp
 

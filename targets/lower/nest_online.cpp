@@ -123,8 +123,8 @@ Stmt NestBuilder::online_block(const StageState &p, const Frame &f, size_t depth
     std::vector<std::string> axes;
     for (const Axis &a : p.def.axes) axes.push_back(a.name());
     const Region region = rounded_up(p, g.region());
-    return with_components(used, 0, axes, region, p.layout, p.level, ".used", false, [&] {
-        return with_components(factor, 0, axes, region, p.layout, p.level, "", false, [&] {
+    return with_components(used, 0, axes, region, p.layout, p.level, ".used", false, g.region(), [&] {
+        return with_components(factor, 0, axes, region, p.layout, p.level, "", false, g.region(), [&] {
             w.leaf = [&](Frame &h) { return maximum_of_block(h, home); };
             const Stmt update = walk(g, 0, w);
             return Block::make(update, rest());

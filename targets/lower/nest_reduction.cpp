@@ -164,7 +164,7 @@ Stmt NestBuilder::with_partial_results(Frame &f, size_t depth, const std::string
             region.extent.push_back(f.extent(l));
         }
     }
-    return with_components(s.def, 0, axes, region, layout, level, suffix, true, [&] {
+    return with_components(s.def, 0, axes, region, layout, level, suffix, true, region, [&] {
         if (!loops.empty()) {
             for (const std::string &t : names_of(s)) by_loops_[buffers_.at(t)] = loops;
         }

@@ -1,6 +1,7 @@
 // Buffers: where each is allocated, how large it is, and in what memory.
 #include "targets/lower/nest_builder.h"
 
+#include "dsl/reach.h"
 #include "schedules/storage.h"
 #include "support/error.h"
 
@@ -44,20 +45,38 @@ Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const 
                                int copies) {
     std::vector<std::string> axes;
     for (const Axis &a : s.def.axes) axes.push_back(a.name());
-    return with_components(s.def, 0, axes, rounded_up(s, region), s.layout, s.level, "", false, body, copies);
+    return with_components(s.def, 0, axes, rounded_up(s, region), s.layout, s.level, "", false, region, body, copies);
 }
 
-// Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it.
+// Of the elements that a region asks for, those that exist are written.
+void NestBuilder::set_written(Storage &storage, const StageState &s, const Region &region) {
+    const Region all = clipped(s, region);
+    const StageState *origin = &s; // what a copy of a copy holds
+    while (origin->is_copy && state_.find(origin->copied)) origin = state_.find(origin->copied);
+    for (size_t d = 0; d < s.def.axes.size(); d++) {
+        Expr first = all.min[d], end = all.end(d);
+        if (origin->def.kind != Stage::Kind::Padding || !pads(origin->def, d)) {
+            const Expr extent = s.def.axes[d].extent();
+            if (!proves(end <= extent, bounds_)) end = simplify_index(min(end, extent), bounds_);
+            if (!proves(first >= 0, bounds_)) first = simplify_index(max(first, 0), bounds_);
+        }
+        storage.written.first.push_back(first);
+        storage.written.end.push_back(end);
+    }
+}
+
+// Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it. `computed`: the region
+// that the stage's loops are given; of an accumulator, all of whose lanes are written, any.
 Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<std::string> &axes,
                                   const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
-                                  const std::string &suffix, bool covers_lanes, const std::function<Stmt()> &body,
-                                  int copies) {
+                                  const std::string &suffix, bool covers_lanes, const Region &computed,
+                                  const std::function<Stmt()> &body, int copies) {
     const size_t n = std::max<size_t>(def.components.size(), 1);
     if (c == n) return body();
     const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;
     const Type type = def.components.empty() ? def.type : def.components[c].type;
     const auto next = [&] {
-        return with_components(def, c + 1, axes, region, layout, level, suffix, covers_lanes, body, copies);
+        return with_components(def, c + 1, axes, region, layout, level, suffix, covers_lanes, computed, body, copies);
     };
     if (suffix.empty() && is_argument(tensor)) return next();
     const std::string name = fresh_instance(tensor + suffix);
@@ -68,6 +87,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     s.layout = layout;
     s.covers_lanes = covers_lanes;
     s.covers_reads = covers_lanes || covers_reads(state_.stage(def.name));
+    if (s.covers_reads && !covers_lanes) set_written(s, state_.stage(def.name), computed);
     s.axes = axes;
     s.copies = copies;
     int64_t bytes = type.bytes() * copies;
@@ -107,6 +127,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     const std::optional<std::string> outer = buffers_.count(tensor) ? std::optional(buffers_[tensor]) : std::nullopt;
     buffers_[tensor] = name;
     Stmt inner = next();
+    if (s.covers_reads && !covers_lanes && copies == 1) inner = Block::make(pad_mark(l_, {.buffer = name}), inner);
     if (outer)
         buffers_[tensor] = *outer;
     else

@@ -8,6 +8,7 @@
 #include "tests/property/guarded.h"
 #include "tests/property/random_op.h"
 #include "tests/property/random_schedule.h"
+#include "tests/stale_memory.h"
 
 #include <cmath>
 #include <sstream>
@@ -277,6 +278,12 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
             const std::string why = run_guarded(r, *kernel, inputs, expected, at_end);
             if (!why.empty()) return failed(why);
         }
+        std::vector<Buffer<>> taken;
+        for (size_t i = 0; i < inputs.size(); i++) {
+            const std::string &packed = kernel->nest().tensors[i].packed_from;
+            taken.push_back(packed.empty() ? inputs[i] : kernel->pack(packed, inputs[i], r.sizes));
+        }
+        if (const std::string why = stale::dependence(*kernel, taken, r.sizes); !why.empty()) return failed(why);
         if (!r.sizes.empty()) {
             const auto why = run_resized(r, s, *kernel, seed + 1);
             if (why && !why->empty()) return failed(*why);

@@ -1,0 +1,370 @@
+// Zeros in what kernels read of their buffers and no stage writes.
+//
+// The last vector of a loop that its length does not divide, and the last block of a tensor instruction, load whole registers
+// from buffers that are stored rounded up (Storage::covers_reads), and compute on all lanes; the stores leave the lanes beyond
+// the end out. What those lanes load has to be written as well, since a workspace holds what was there before: with
+// denormal numbers in it, each multiply-add takes a hundred cycles.
+//
+//   allocate W.L2[24 stored as 32]                allocate W.L2[24 stored as 32]
+//   for o in 0..24: W.L2(o) = W(o)           →    vectorized o in 16..32: W.L2(o) = 0
+//   vectorized v in 0..32: … W.L2(v) …            for o in 0..24: W.L2(o) = W(o)
+//                                                 vectorized v in 0..32: … W.L2(v) …
+//
+// This pass finds how far the lanes reach, and replaces each mark that `build` has left before the loops that fill a buffer by
+// loops that store zeros from the end of what these write to there. Zeros are stored in whole vectors, so that they may
+// overlap what is written next. A buffer without a mark is read with predicates where its lanes may reach too far.
+#include "dsl/reach.h"
+#include "schedules/storage.h"
+#include "targets/lower/lowering.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+using Halide::DeviceAPI;
+using Halide::MemoryType;
+using Halide::Partition;
+
+namespace {
+
+const std::string mark = "kumiko.pad";
+
+// What lanes read of one buffer, along each dimension: indices in [first, end), undefined where not beyond what is written.
+struct Reached {
+    std::vector<Expr> first, end;
+};
+
+bool uses_any(const Expr &e, const std::set<std::string> &names) {
+    struct Uses : IRVisitor {
+        using IRVisitor::visit;
+        const std::set<std::string> *names;
+        bool found = false;
+        void visit(const Variable *op) override { found = found || names->count(op->name); }
+    } uses;
+    uses.names = &names;
+    e.accept(&uses);
+    return uses.found;
+}
+
+// The reads of all buffers, each by the loops between its allocation and the read.
+class FindReads : public IRVisitor {
+public:
+    explicit FindReads(const Lowering &l) : l_(l), bounds_(l.facts.bounds()) {}
+    std::map<std::string, Reached> reached;
+
+private:
+    using IRVisitor::visit;
+    struct Loop { // or a let
+        std::string name;
+        Interval range;
+    };
+    const Lowering &l_;
+    Bounds bounds_; // of all loops around
+    std::vector<Loop> loops_;
+    std::map<std::string, size_t> allocated_; // buffers in scope, by the number of loops around their allocation
+    std::set<std::string> lanes_;             // variables that differ by lane
+
+    void visit(const For *op) override {
+        const Interval range(op->min, simplify_index(op->min + op->extent - 1, bounds_));
+        const bool lanes = op->for_type == ForType::Vectorized || l_.tensorized.count(op->name);
+        loops_.push_back({op->name, range});
+        bounds_.push(op->name, range);
+        if (lanes) lanes_.insert(op->name);
+        op->body.accept(this);
+        if (lanes) lanes_.erase(op->name);
+        bounds_.pop(op->name);
+        loops_.pop_back();
+    }
+    void visit(const LetStmt *op) override {
+        op->value.accept(this);
+        const bool lanes = uses_any(op->value, lanes_);
+        if (lanes) lanes_.insert(op->name);
+        loops_.push_back({op->name, Interval::single_point(op->value)});
+        op->body.accept(this);
+        loops_.pop_back();
+        if (lanes) lanes_.erase(op->name);
+    }
+    void visit(const Allocate *op) override {
+        allocated_[op->name] = loops_.size();
+        op->body.accept(this);
+        allocated_.erase(op->name);
+    }
+    // `if (x < 3) … else …` cuts the range of loop x.
+    void visit(const IfThenElse *op) override {
+        op->condition.accept(this);
+        narrowed(bounds_in(op->condition), false, op->then_case);
+        if (!op->else_case.defined()) return;
+        const auto all = bounds_in(op->condition);
+        narrowed(all.size() == 1 && all[0].same_as(op->condition) ? all : std::vector<Expr>{}, true, op->else_case);
+    }
+    void narrowed(const std::vector<Expr> &conditions, bool fails, const Stmt &body) {
+        const std::vector<Loop> before = loops_;
+        for (const Expr &c : conditions) {
+            const bool strict = c.as<LT>();
+            const Expr a = strict ? c.as<LT>()->a : c.as<LE>()->a, b = strict ? c.as<LT>()->b : c.as<LE>()->b;
+            const auto *v = a.as<Variable>();
+            const auto loop =
+                std::find_if(loops_.begin(), loops_.end(), [&](const Loop &l) { return v && l.name == v->name; });
+            if (loop == loops_.end() || lanes_.count(loop->name)) continue; // lanes that are switched off load, too
+            Expr &min = loop->range.min, &max = loop->range.max;
+            if (fails)
+                min = simplify_index(Halide::max(min, strict ? b : b + 1), bounds_);
+            else
+                max = simplify_index(Halide::min(max, strict ? b - 1 : b), bounds_);
+        }
+        body.accept(this);
+        loops_ = before;
+    }
+
+    void visit(const Call *op) override {
+        if (op->name == "kumiko.prefetch") return; // reads no values
+        IRVisitor::visit(op);
+        if (op->call_type != Call::Image || lanes_.empty()) return;
+        const Storage &s = l_.storage.at(op->name);
+        const std::string &buffer = s.buffer.empty() ? op->name : s.buffer;
+        const auto scope = allocated_.find(buffer);
+        if (scope == allocated_.end() || !s.covers_reads || s.covers_lanes) return;
+        size_t outside = scope->second;
+        if (!s.buffer.empty()) outside = inside_of(l_.copies_by.at(buffer), outside);
+        Reached &r = reached[buffer];
+        r.first.resize(op->args.size()), r.end.resize(op->args.size());
+        for (size_t d = 0; d < op->args.size(); d++) {
+            // Lanes that do not differ in an index have one that is read by all iterations that run.
+            if (!uses_any(op->args[d], lanes_)) continue;
+            const Expr end = simplify_index(most(op->args[d], outside, true) + 1, bounds_);
+            const Expr first = most(op->args[d], outside, false);
+            if (!proves(end <= s.written.end[d], bounds_))
+                r.end[d] = r.end[d].defined() ? simplify_index(max(r.end[d], end), bounds_) : end;
+            if (!proves(first >= s.written.first[d], bounds_))
+                r.first[d] = r.first[d].defined() ? simplify_index(min(r.first[d], first), bounds_) : first;
+        }
+    }
+    // How many loops stand around the body of a loop, which is one of those inside `outside` ones.
+    size_t inside_of(const std::string &loop, size_t outside) const {
+        for (size_t l = loops_.size(); l-- > outside;) {
+            if (loops_[l].name == loop) return l + 1;
+        }
+        return outside;
+    }
+    // The greatest, or the least, that an index can be, by what is known where the buffer is allocated. Nothing, where
+    // data say it.
+    Expr most(Expr index, size_t outside, bool greatest) const {
+        for (size_t l = loops_.size(); l-- > outside;) {
+            if (!expr_uses_var(index, loops_[l].name)) continue;
+            if (!tensors_read(loops_[l].range.min).empty()) return limit(greatest);
+            Bounds one;
+            one.push(loops_[l].name, loops_[l].range);
+            const auto range = index_range(index, one);
+            if (!range) return limit(greatest);
+            index = simplify_index(greatest ? range->max : range->min, bounds_);
+        }
+        return index;
+    }
+    static Expr limit(bool greatest) { return greatest ? Int(32).max() / 2 : Int(32).min() / 2; }
+};
+
+class StoreZeros : public IRMutator {
+public:
+    StoreZeros(Lowering &l, const std::map<std::string, Reached> &reached)
+        : l_(l), reached_(reached), bounds_(l.facts.bounds()) {}
+
+private:
+    using IRMutator::visit;
+    Lowering &l_;
+    const std::map<std::string, Reached> &reached_;
+    Bounds bounds_;
+    std::map<std::string, MemoryType> memory_;
+
+    struct Range {
+        Expr first, end; // counted from the first element that is stored
+    };
+
+    Stmt visit(const For *op) override {
+        bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
+        Stmt s = IRMutator::visit(op);
+        bounds_.pop(op->name);
+        return s;
+    }
+    Stmt visit(const Allocate *op) override {
+        memory_[op->name] = op->memory_type;
+        return IRMutator::visit(op);
+    }
+    Stmt visit(const Evaluate *op) override {
+        const auto *call = op->value.as<Call>();
+        return call && call->name == mark ? zeros(l_.pads.at(*as_const_int(call->args[0]))) : Stmt(op);
+    }
+
+    Expr simple(const Expr &e) const { return simplify_index(e, bounds_); }
+
+    Stmt zeros(const Pad &pad) {
+        const Storage &s = l_.storage.at(pad.buffer);
+        const size_t rank = s.axes.size();
+        std::vector<Range> all(rank), inside(rank); // what is reached, and what of it is written
+        std::vector<bool> beyond(rank), before(rank);
+        const auto found = reached_.find(s.buffer.empty() ? pad.buffer : s.buffer);
+        if (found == reached_.end() && !pad.whole) return Evaluate::make(0);
+        bool any = false;
+        for (size_t d = 0; d < rank; d++) {
+            const int step = s.region.step_of(d);
+            const auto stored = [&](const Expr &index) { // the first element from there on
+                return simple((index - s.region.min[d] + (step - 1)) / step);
+            };
+            const Expr room = simple(capacity(s, d, 1)), extent = s.region.extent[d];
+            inside[d] = {stored(s.written.first[d]), stored(s.written.end[d])};
+            Expr first = pad.whole ? Expr() : found->second.first[d], end = pad.whole ? Expr() : found->second.end[d];
+            if (pad.whole) {
+                all[d] = {inside[d].first, room};
+            } else {
+                const auto there = [&](const Expr &e) {
+                    return pad.variable.empty() ? e : substitute(pad.variable, pad.at, e);
+                };
+                all[d] = inside[d];
+                if (first.defined()) all[d].first = simple(max(min(stored(there(first)), inside[d].first), 0));
+                if (end.defined()) all[d].end = simple(min(max(stored(there(end)), inside[d].end), extent));
+            }
+            beyond[d] = !proves(all[d].end <= inside[d].end, bounds_);
+            before[d] = !proves(all[d].first >= inside[d].first, bounds_);
+            any = any || beyond[d] || before[d];
+        }
+        std::vector<Stmt> boxes;
+        if (any &&
+            in_registers(pad)) { // whose accesses need constants: all of it, of which code generation leaves little
+            for (size_t d = 0; d < rank; d++) all[d] = {0, s.region.extent[d]};
+            return store_box(pad, s, all, rank);
+        }
+        for (size_t d = 0; any && d < rank; d++) {
+            std::vector<Range> box = all;
+            if (beyond[d]) {
+                box[d].first = simple(max(inside[d].end, 0));
+                boxes.push_back(store_box(pad, s, box, d));
+            }
+            if (before[d]) {
+                box[d] = {all[d].first, inside[d].first};
+                boxes.push_back(store_box(pad, s, box, rank));
+            }
+        }
+        return boxes.empty() ? Evaluate::make(0) : Block::make(boxes);
+    }
+
+    // Elements along an axis for which there is room, in multiples of `lanes`; nothing where vectors of so many would leave the axis.
+    static Expr capacity(const Storage &s, size_t d, int lanes) {
+        Expr n = s.region.extent[d];
+        for (const LayoutTerm &t : storage_terms(s.layout, s.axes)) {
+            if (t.axis != s.axes[d] || t.part != LayoutTerm::Part::Inner) continue;
+            if (t.block % lanes != 0) return Expr();
+            const int block = static_cast<int>(t.block);
+            n = (n + (block - 1)) / block * block;
+        }
+        return n;
+    }
+
+    // Zeros in a box. `padded`: the axis along which vectors may begin before the box.
+    Stmt store_box(const Pad &pad, const Storage &s, const std::vector<Range> &box, size_t padded) {
+        const auto terms = storage_terms(s.layout, s.axes);
+        const auto axis_of = [&](const LayoutTerm &t) {
+            return size_t(std::find(s.axes.begin(), s.axes.end(), t.axis) - s.axes.begin());
+        };
+        const size_t inner = terms.empty() ? 0 : axis_of(terms.back());
+        std::vector<size_t> order;
+        for (const LayoutTerm &t : terms) {
+            const size_t d = axis_of(t);
+            if (d != inner && std::find(order.begin(), order.end(), d) == order.end()) order.push_back(d);
+        }
+        std::vector<Expr> index(s.axes.size());
+        const std::string prefix = "pad" + std::to_string(count_++) + "." + pad.buffer + ".";
+        const auto variable = [&](size_t d, const char *suffix) {
+            return Variable::make(Int(32), prefix + s.axes[d] + suffix);
+        };
+        const auto at = [&](size_t d, const Expr &element) {
+            index[d] = s.region.min[d] + element * s.region.step_of(d);
+        };
+        struct Loop {
+            Expr variable, min, extent;
+            ForType type;
+        };
+        std::vector<Loop> loops;
+        const ForType serial = in_registers(pad) ? ForType::Unrolled : ForType::Serial;
+        const auto over = [&](const Expr &v, const Range &r) {
+            Expr n = simple(r.end - r.first);
+            if (!proves(n >= 0, bounds_)) n = simple(max(n, 0));
+            loops.push_back({v, r.first, n, serial});
+        };
+        for (const size_t d : order) {
+            over(variable(d, ""), box[d]);
+            at(d, loops.back().variable);
+        }
+        if (!s.axes.empty()) {
+            const Range &r = box[inner];
+            const int lanes = vector_lanes(s, r, inner, inner == padded || is_const_zero(r.first));
+            if (lanes == 1) {
+                over(variable(inner, ""), r);
+                at(inner, loops.back().variable);
+            } else {
+                over(variable(inner, ".o"), {simple(r.first / lanes), simple((r.end + (lanes - 1)) / lanes)});
+                const Expr block = loops.back().variable, lane = variable(inner, ".v");
+                loops.push_back({lane, 0, lanes, ForType::Vectorized});
+                at(inner, block * lanes + lane);
+            }
+        }
+        Stmt body = Provide::make(pad.buffer, {make_zero(s.type)}, index, const_true());
+        for (size_t n = loops.size(); n-- > 0;) {
+            const Loop &l = loops[n];
+            const std::string &name = l.variable.as<Variable>()->name;
+            if (is_const_one(l.extent))
+                body = substitute(name, l.min, body);
+            else
+                body = For::make(name, l.min, l.extent, l.type, Partition::Never, DeviceAPI::None, body);
+        }
+        return body;
+    }
+
+    // The widest vector of which multiples cover a range of an axis and stay in the buffer.
+    int vector_lanes(const Storage &s, const Range &r, size_t d, bool may_begin_before) const {
+        const int most = std::max(1, l_.state.machine->vector_bits / 8 / s.type.bytes());
+        for (int lanes = most; lanes > 1; lanes /= 2) {
+            const Expr room = capacity(s, d, lanes);
+            if (!room.defined() || !proves((r.end + (lanes - 1)) / lanes * lanes <= room, bounds_)) continue;
+            if (may_begin_before || proves(r.first % lanes == 0, bounds_)) return lanes;
+        }
+        return 1;
+    }
+
+    bool in_registers(const Pad &pad) const {
+        const auto found = memory_.find(base(pad));
+        return found != memory_.end() && found->second == MemoryType::Register;
+    }
+    const std::string &base(const Pad &pad) const {
+        const Storage &s = l_.storage.at(pad.buffer);
+        return s.buffer.empty() ? pad.buffer : s.buffer;
+    }
+
+    int count_ = 0;
+};
+
+} // namespace
+
+Stmt pad_mark(Lowering &l, const Pad &pad) {
+    l.pads.push_back(pad);
+    return Evaluate::make(Call::make(Int(32), mark, {static_cast<int>(l.pads.size() - 1)}, Call::Intrinsic));
+}
+
+void fill_pads(Lowering &l) {
+    FindReads reads(l);
+    l.nest.body.accept(&reads);
+    std::set<std::string> filled;
+    for (const Pad &pad : l.pads) {
+        const Storage &s = l.storage.at(pad.buffer);
+        filled.insert(s.buffer.empty() ? pad.buffer : s.buffer);
+    }
+    for (auto &[name, s] : l.storage) {
+        const std::string &buffer = s.buffer.empty() ? name : s.buffer;
+        const auto found = reads.reached.find(buffer);
+        if (found == reads.reached.end() || filled.count(buffer)) continue;
+        const auto defined = [](const Expr &e) { return e.defined(); };
+        const Reached &r = found->second;
+        if (std::any_of(r.end.begin(), r.end.end(), defined) || std::any_of(r.first.begin(), r.first.end(), defined))
+            s.covers_reads = false;
+    }
+    l.nest.body = StoreZeros(l, reads.reached).mutate(l.nest.body);
+}
+
+} // namespace kumiko

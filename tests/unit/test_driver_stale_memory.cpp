@@ -1,0 +1,140 @@
+// Kernels compute on nothing that they have not written: the same bits and the same floating-point exceptions whether workspaces
+// and stack hold zeros, denormal numbers or signalling NaN.
+// Cost: 60
+// Sanitized: --test-case=padded*
+#include "bench/stale_cases.h"
+#include "driver/default_schedule.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "schedules/library/table.h"
+#include "targets/cpu/cpu_target.h"
+#include "tests/stale_memory.h"
+#include "tests/unit/space_points.h"
+
+#include <malloc.h>
+
+using namespace kumiko;
+
+namespace {
+
+struct Limit {
+    explicit Limit(const std::string &level) { limit_features(level); }
+    ~Limit() { limit_features("host"); }
+    Limit(const Limit &) = delete;
+};
+
+std::vector<std::string> levels() {
+    std::vector<std::string> all;
+    for (const char *level : {"x86-64-sse4.2", "x86-64-avx2", "x86-64-avx512"}) {
+        if (CpuTarget::level(level).missing_on(CpuTarget::host()).empty()) all.push_back(level);
+    }
+    all.push_back("host");
+    return all;
+}
+
+void check(const Schedule &s, const Sizes &sizes = {}) {
+    const Kernel k = compile(s);
+    std::vector<Buffer<>> inputs;
+    for (const Input &in : s.op().inputs()) {
+        Buffer<> b = make_input(in, sizes);
+        fill_random_integers(b, inputs.size() + 1, in.type.is_uint() ? 0 : -3, 3);
+        const std::string &packed = k.nest().tensors[inputs.size()].packed_from;
+        inputs.push_back(packed.empty() ? b : k.pack(packed, b, sizes));
+    }
+    const std::string why = stale::dependence(k, inputs, sizes);
+    if (!why.empty()) {
+        CAPTURE(s.nest());
+        CHECK_EQ(why, "");
+    }
+}
+
+} // namespace
+
+TEST_CASE("default schedules") {
+    for (const std::string &level : levels()) {
+        CAPTURE(level);
+        const Limit limit(level);
+        for (const StaleCase &c : stale_cases()) {
+            const std::string title = c.title();
+            CAPTURE(title);
+            check(default_schedule(ops::make(c.op, c.parameters), Machine::host()));
+        }
+    }
+}
+
+TEST_CASE("random schedules of the library") {
+    int number = 0;
+    for (const StaleCase &c : stale_cases()) {
+        const std::string title = c.title();
+        CAPTURE(title);
+        const Op op = ops::make(c.op, c.parameters);
+        const LibraryTemplate *t = library::find_template(op);
+        REQUIRE(t);
+        const auto space = t->make_space(op, Machine::host());
+        Random random(++number);
+        for (int point = 0; point < 3; point++) {
+            std::optional<Schedule> s;
+            try {
+                s = space->schedule(space->sample(random));
+            } catch (const UserError &) {
+                continue; // not legal here
+            } catch (const Unsupported &) {
+                continue;
+            }
+            check(*s);
+        }
+    }
+}
+
+TEST_CASE("padded copies of odd sizes known at run time") {
+    for (const int n : {1, 7, 24, 41, 64}) {
+        const Op product = ops::matmul(f32, Size("M"), Size("N"), Size("K"));
+        check(default_schedule(product, Machine::host()), {{"M", n + 3}, {"N", n}, {"K", n + 9}});
+    }
+    const Op conv = ops::make("conv2d", {{"c", "C"}, {"h", 19}, {"w", "W"}, {"o", "O"}, {"padding", 1}});
+    const Kernel k = compile(default_schedule(conv, Machine::host()));
+    for (const int n : {3, 20, 24}) {
+        std::vector<Buffer<>> inputs;
+        const Sizes sizes = {{"C", 5}, {"W", 23}, {"O", n}};
+        for (const Input &in : conv.inputs()) {
+            inputs.push_back(make_input(in, sizes));
+            fill_random_integers(inputs.back(), inputs.size(), -3, 3);
+        }
+        CHECK_EQ(stale::dependence(k, inputs, sizes), "");
+    }
+}
+
+TEST_CASE("a grouped convolution of one's own whose filters vectors do not divide") {
+    const int groups = 4, filters = 24, channels = 16, width = 100, taps = 3;
+    Axis g("g", groups), o("o", filters), w("w", width), c("c", channels), t("t", taps);
+    Axis x("x", width + taps - 1);
+    Tensor X = input("X", f32, {g, c, x}), W = input("W", f32, {g, o, c, t});
+    check(default_schedule(Op("conv", {X, W}, {compute("Y", {g, o, w}, sum(X(g, c, w + t) * W(g, o, c, t), {c, t}))}),
+                           Machine::host()));
+}
+
+// The array that a caller packs ahead of time is written whole: what its order rounds up is zero.
+TEST_CASE("packed arrays have zeros for elements that are not there") {
+    for (const Json &parameters :
+         {Json{{"m", 9}, {"n", 45}, {"k", 37}}, Json{{"m", 9}, {"n", 45}, {"k", 37}, {"type", "bf16"}},
+          Json{{"m", 9}, {"n", 45}, {"k", 37}, {"type", "u8"}, {"b_type", "i8"}, {"output", "i32"}}}) {
+        const Op op = ops::make("matmul", parameters);
+        const Schedule s = default_schedule(op, Machine::host(), PackedBy::Caller);
+        const Kernel k = compile(s);
+        const Input &in = op.inputs()[1];
+        Buffer<> b = make_input(in, {});
+        fill_random_integers(b, 1, 1, 3); // none is zero
+        mallopt(M_PERTURB, 0x5a);         // new blocks hold 0xa5 in every byte
+        const Buffer<> packed = k.pack(in.name, b, {});
+        mallopt(M_PERTURB, 0);
+        const size_t size = packed.type().bytes(), elements = packed.number_of_elements();
+        REQUIRE(elements > 45 * 37);
+        size_t zero = 0;
+        for (size_t at = 0; at < elements; at++) {
+            const auto *p = static_cast<const unsigned char *>(packed.data()) + at * size;
+            zero += std::all_of(p, p + size, [](unsigned char byte) { return byte == 0; });
+        }
+        CHECK_EQ(zero, elements - 45 * 37);
+        check(s);
+    }
+}
