@@ -138,6 +138,15 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                 if (seen.insert(v).second) contents->sizes.push_back(v);
             }
         };
+        const auto check_extent = [&](const Stage &s, const Axis &a, const std::set<std::string> &axes) {
+            for (const std::string &v : variables_of(a.extent())) {
+                if (!axes.count(v)) continue;
+                throw UserError(
+                    where, "the extent of axis \"" + a.name() + "\" of tensor \"" + s.name + "\" uses \"" + v +
+                               "\", which is an axis of it: extents cannot depend on axes, and a size needs another "
+                               "name. For a part of the terms write select(condition, term, identity)");
+            }
+        };
         for (const Input &in : contents->inputs) {
             for (const Axis &a : in.axes) note_sizes(a.extent(), {});
             for (const Expr &s : in.strides) note_sizes(s, {});
@@ -146,8 +155,9 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
             std::set<std::string> axes;
             for (const Axis &a : s.axes) axes.insert(a.name());
             for (const Axis &a : s.reduction_axes) axes.insert(a.name());
-            for (const Axis &a : s.axes) note_sizes(a.extent(), {});
-            for (const Axis &a : s.reduction_axes) note_sizes(a.extent(), {});
+            for (const auto *of_stage : {&s.axes, &s.reduction_axes}) {
+                for (const Axis &a : *of_stage) check_extent(s, a, axes), note_sizes(a.extent(), {});
+            }
             for (const Expr &e : s.strides) note_sizes(e, {});
             for (const Expr &e : s.expressions()) note_sizes(e, axes);
         }

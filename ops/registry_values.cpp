@@ -114,7 +114,8 @@ Json complete_parameters(const Operator &op, const Json &parameters) {
     for (const Parameter &p : op.parameters) {
         const bool given = parameters.is_object() && parameters.contains(p.name);
         if (!given && p.required()) {
-            throw UserError("op \"" + op.name + "\" needs the parameter \"" + p.name + "\": " + p.summary);
+            throw UserError("op \"" + op.name + "\" needs the parameter \"" + p.name + "\"" +
+                            (p.summary.empty() ? "" : ": " + p.summary));
         }
         complete[p.name] = given ? typed(op, p, parameters.at(p.name)) : p.otherwise;
     }

@@ -3,6 +3,7 @@
 // A directive that is not legal is an error at the line that gives it: the cause, the loops with the spot marked, and what
 // would be legal. The schedule is then as it was before, so a program may catch the error and try something else.
 #include "driver/kumiko.h"
+#include "schedules/primitive.h"
 
 #include <iostream>
 

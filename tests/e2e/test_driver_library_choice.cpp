@@ -2,8 +2,10 @@
 #include "driver/library.h"
 #include "driver/runtime_objects.h"
 #include "ops/registry.h"
+#include "schedules/schedule.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/json.h"
 #include "tests/e2e/shell.h"
 
 #include <doctest/doctest.h>
@@ -68,12 +70,12 @@ TEST_CASE("a function runs the best kernel that the processor can, and refuses w
             {"name": "wide", "op": "relu", "parameters": {"n": 100}, "targets": ["x86-64-avx512", "x86-64-avx2"]}]})"),
         folder);
     // The most demanding comes first; each kernel says for what it is there.
-    const Json &kernels = report.manifest["kernels"];
+    const Json &kernels = (*report.manifest)["kernels"];
     REQUIRE(kernels[0]["targets"].size() == 3);
     CHECK(kernels[0]["targets"][0]["target"] == "x86-64-avx512");
     CHECK(kernels[0]["targets"][2]["target"] == "x86-64-sse4.2");
     CHECK(kernels[1]["targets"].size() == 2);
-    CHECK(report.manifest["targets"].size() == 3);
+    CHECK((*report.manifest)["targets"].size() == 3);
     contains(read(folder / "lv.h"), "for x86-64-avx512, x86-64-avx2, x86-64-sse4.2");
 
     const std::string text = output_of(folder, "lv", R"(
@@ -207,7 +209,7 @@ TEST_CASE("one function for any shape hands sizes on to the kernel made for them
             {"name": "image", "op": "conv2d", "any_shape": true, "test_sizes": {"C": 4, "H": 9, "W": 8, "O": 5}},
             {"name": "rows_5", "op": "softmax", "parameters": {"m": 5, "n": 7}}]})"),
                                                folder);
-    const Json &sgemm = report.manifest["kernels"][5];
+    const Json &sgemm = (*report.manifest)["kernels"][5];
     CHECK(sgemm["arguments"] == Json({"A", "lda", "B", "ldb", "C", "ldc", "M", "N", "K"}));
     CHECK(sgemm["picks"] == Json({"sgemm_32", "sgemm_8_64", "sgemm_8_wide"}));
     contains(read(folder / "any.h"), "int sgemm(const float *A, int64_t lda, const float *B, int64_t ldb, float *C, "
@@ -290,7 +292,7 @@ TEST_CASE("an input packed ahead of time: a function packs it, another says how 
             {"name": "some", "op": "matmul", "parameters": {"m": "M", "n": "N", "k": "K"}, "schedule": )" +
                                   saved(open) + R"(, "test_sizes": {"M": 5, "N": 37, "K": 9}}]})"),
                       folder);
-    const Json &kernels = report.manifest["kernels"];
+    const Json &kernels = (*report.manifest)["kernels"];
     CHECK(kernels[0]["packs"] ==
           Json::array({{{"symbol", "pk_mm_pack_B"}, {"input", "B"}, {"sizes", Json::array()}, {"elements", 640}}}));
     CHECK(kernels[0]["tensors"][1]["packed_from"] == "B");
@@ -334,8 +336,8 @@ TEST_CASE("a convolution whose weights are packed ahead, with the default schedu
         {"name": "mm", "op": "matmul", "parameters": {"m": 8, "n": 64, "k": 32}, "ahead": true,
          "schedule_parameters": {"rows": 1}}]})"),
                                                folder);
-    CHECK_EQ(report.manifest["kernels"][0]["packs"][0]["symbol"], "ah_conv_pack_W");
-    CHECK_EQ(report.manifest["kernels"][1]["packs"][0]["symbol"], "ah_mm_pack_B");
+    CHECK_EQ((*report.manifest)["kernels"][0]["packs"][0]["symbol"], "ah_conv_pack_W");
+    CHECK_EQ((*report.manifest)["kernels"][1]["packs"][0]["symbol"], "ah_mm_pack_B");
     contains(read(folder / "ah.h"), "int ah_conv_pack_W(");
     // Packed, bytes may be wider; where targets hold them differently, no one function packs for both.
     const std::string bytes = R"( "kernels": [{"name": "mm", "op": "matmul", "type": "u8", "ahead": true,

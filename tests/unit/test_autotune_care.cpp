@@ -3,6 +3,7 @@
 #include "autotune/database_lines.h"
 #include "autotune/hints.h"
 #include "ops/matmul.h"
+#include "schedules/primitive.h"
 #include "support/json.h"
 #include "tests/database_help.h"
 

@@ -1,6 +1,7 @@
 // Parameters by reflection: JSON, text, space, samples, neighbours.
 #include "ops/matmul.h"
 #include "schedules/library/table.h"
+#include "schedules/primitive.h"
 
 #include <doctest/doctest.h>
 
