@@ -80,6 +80,7 @@ void check_symbol(const LibraryDescription &library, const std::string &symbol) 
                               "free",
                               "set_memory",
                               "trim_memory",
+                              "fill_workspaces",
                               "cpu_features",
                               "cpu_feature",
                               "set_cpu_features",
