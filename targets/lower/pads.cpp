@@ -31,6 +31,12 @@ const std::string mark = "kumiko.pad";
 // What lanes read of one buffer, along each dimension: indices in [first, end), undefined where not beyond what is written.
 struct Reached {
     std::vector<Expr> first, end;
+    std::vector<bool> blocks; // or to the end of the last block of the storage order
+    explicit Reached(size_t rank = 0) : first(rank), end(rank), blocks(rank) {}
+    bool beyond() const {
+        const auto defined = [](const Expr &e) { return e.defined(); };
+        return std::any_of(first.begin(), first.end(), defined) || std::any_of(end.begin(), end.end(), defined);
+    }
 };
 
 bool uses_any(const Expr &e, const std::set<std::string> &names) {
@@ -62,6 +68,7 @@ private:
     std::vector<Loop> loops_;
     std::map<std::string, size_t> allocated_; // buffers in scope, by the number of loops around their allocation
     std::set<std::string> lanes_;             // variables that differ by lane
+    std::set<std::string> short_;             // of these, of blocks that a tensor instruction takes with all its lanes
 
     void visit(const For *op) override {
         const Interval range(op->min, simplify_index(op->min + op->extent - 1, bounds_));
@@ -69,10 +76,19 @@ private:
         loops_.push_back({op->name, range});
         bounds_.push(op->name, range);
         if (lanes) lanes_.insert(op->name);
+        if (lanes && is_short(op)) short_.insert(op->name);
         op->body.accept(this);
-        if (lanes) lanes_.erase(op->name);
+        lanes_.erase(op->name), short_.erase(op->name);
         bounds_.pop(op->name);
         loops_.pop_back();
+    }
+    bool is_short(const For *op) const {
+        const auto use = l_.tensorized.find(op->name);
+        const auto extent = as_const_int(op->extent);
+        if (use == l_.tensorized.end() || use->second.reductions.count(op->name) || !extent) return false;
+        const auto &operands = use->second.instruction.operands;
+        return std::any_of(operands.begin(), operands.end(),
+                           [&](const InstructionOperand &o) { return o.accumulator && *extent < o.lanes; });
     }
     void visit(const LetStmt *op) override {
         op->value.accept(this);
@@ -122,14 +138,15 @@ private:
         const Storage &s = l_.storage.at(op->name);
         const std::string &buffer = s.buffer.empty() ? op->name : s.buffer;
         const auto scope = allocated_.find(buffer);
-        if (scope == allocated_.end() || !s.covers_reads || s.covers_lanes) return;
+        if (scope == allocated_.end() || s.covers_lanes || s.written.end.empty()) return;
         size_t outside = scope->second;
         if (!s.buffer.empty()) outside = inside_of(l_.copies_by.at(buffer), outside);
-        Reached &r = reached[buffer];
-        r.first.resize(op->args.size()), r.end.resize(op->args.size());
+        Reached &r = reached.try_emplace(buffer, op->args.size()).first->second;
         for (size_t d = 0; d < op->args.size(); d++) {
             // Lanes that do not differ in an index have one that is read by all iterations that run.
             if (!uses_any(op->args[d], lanes_)) continue;
+            r.blocks[d] = r.blocks[d] || uses_any(op->args[d], short_);
+            if (!s.covers_reads) continue; // predicates switch the others off
             const Expr end = simplify_index(most(op->args[d], outside, true) + 1, bounds_);
             const Expr first = most(op->args[d], outside, false);
             if (!proves(end <= s.written.end[d], bounds_))
@@ -220,6 +237,7 @@ private:
                 all[d] = inside[d];
                 if (first.defined()) all[d].first = simple(max(min(stored(there(first)), inside[d].first), 0));
                 if (end.defined()) all[d].end = simple(min(max(stored(there(end)), inside[d].end), extent));
+                if (found->second.blocks[d]) all[d].end = room;
             }
             beyond[d] = !proves(all[d].end <= inside[d].end, bounds_);
             before[d] = !proves(all[d].first >= inside[d].first, bounds_);
@@ -359,10 +377,7 @@ void fill_pads(Lowering &l) {
         const std::string &buffer = s.buffer.empty() ? name : s.buffer;
         const auto found = reads.reached.find(buffer);
         if (found == reads.reached.end() || filled.count(buffer)) continue;
-        const auto defined = [](const Expr &e) { return e.defined(); };
-        const Reached &r = found->second;
-        if (std::any_of(r.end.begin(), r.end.end(), defined) || std::any_of(r.first.begin(), r.first.end(), defined))
-            s.covers_reads = false;
+        if (found->second.beyond()) s.covers_reads = false;
     }
     l.nest.body = StoreZeros(l, reads.reached).mutate(l.nest.body);
 }
