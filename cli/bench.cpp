@@ -1,5 +1,6 @@
 // kumiko bench SUITE...
 #include "bench/page.h"
+#include "bench/stale_suite.h"
 #include "bench/suite.h"
 #include "bench/tune_suite.h"
 
@@ -53,8 +54,28 @@ void run_tune_chip(const BenchArguments &a) {
     write_json(a.json, all);
 }
 
+void run_stale(const BenchArguments &a, const Target &target) {
+    if (!a.page.empty() || !a.shape.empty() || a.threads != std::vector<int>{1})
+        throw UserError(
+            "the suite stale has cases of its own, of one thread, and takes no --page, --shape and --threads; "
+            "--only names its cases");
+    std::vector<bench::StaleRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
+        rows = bench::run_stale_suite(target, a.options, a.tune.only, [&](const std::string &c) { progress.line(c); });
+    }
+    Json all = Json::array();
+    for (const bench::StaleRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") std::cout << bench::stale_suite_text(rows);
+    write_json(a.json, all);
+}
+
 void run(BenchArguments a) {
     const Target target = Target::host();
+    if (std::count(a.suites.begin(), a.suites.end(), "stale")) {
+        if (a.suites.size() != 1) throw UserError("the suite stale runs alone: kumiko bench stale");
+        return run_stale(a, target);
+    }
     if (a.suites == std::vector<std::string>{"tune-chip"}) return run_tune_chip(a);
     if (std::count(a.suites.begin(), a.suites.end(), "tune") ||
         std::count(a.suites.begin(), a.suites.end(), "tune-chip")) {
@@ -171,7 +192,8 @@ void add_bench(CLI::App &app) {
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
     names += "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\""
-             "\n  tune-chip: what tuning gains on the simulated chip; nor is this";
+             "\n  tune-chip: what tuning gains on the simulated chip; nor is this"
+             "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option("--shape", a->shape,

@@ -11,7 +11,7 @@ function(kumiko_embed_runtime target)
               -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -I${CMAKE_SOURCE_DIR}/runtime
               -c ${CMAKE_SOURCE_DIR}/runtime/${part}.c -o ${object}
       DEPENDS ${CMAKE_SOURCE_DIR}/runtime/${part}.c ${CMAKE_SOURCE_DIR}/runtime/kumiko_runtime.h
-              ${CMAKE_SOURCE_DIR}/runtime/cpu_features.h
+              ${CMAKE_SOURCE_DIR}/runtime/cpu_features.h ${CMAKE_SOURCE_DIR}/runtime/fill_workspaces.h
       VERBATIM)
     list(APPEND objects ${object})
   endforeach()

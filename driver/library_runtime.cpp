@@ -112,6 +112,7 @@ const std::vector<std::string> &runtime_functions() {
                                                    "free",
                                                    "set_memory",
                                                    "trim_memory",
+                                                   "fill_workspaces",
                                                    "cpu_features",
                                                    "cpu_feature",
                                                    "set_cpu_features",

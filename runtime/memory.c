@@ -3,6 +3,7 @@
  * A kernel takes its packing buffers at every call. Asking the system each time would map and fault the pages anew (about
  * 0.1 us a page, more than packing costs), so a thread keeps the last few blocks that it freed. */
 #define _GNU_SOURCE
+#include "fill_workspaces.h"
 #include "kumiko_runtime.h"
 
 #include <stdatomic.h>
@@ -45,6 +46,7 @@ static const size_t cached_bytes_limit = (size_t)64 << 20;
 /* Stands in the 64 bytes before the block that the caller sees. */
 typedef struct {
     size_t capacity; /* bytes that the caller may use */
+    unsigned filled; /* by which call of kumiko_fill_workspaces; 0: by none */
 } header;
 
 _Static_assert(sizeof(header) <= ALIGNMENT, "the header fits before an aligned block");
@@ -66,6 +68,7 @@ static void *system_allocate(size_t bytes) {
 #endif
     void *block = raw + ALIGNMENT;
     header_of(block)->capacity = total - ALIGNMENT;
+    header_of(block)->filled = 0;
     return block;
 }
 
@@ -163,9 +166,29 @@ void kumiko_trim_memory(void) {}
 
 #endif
 
+static _Atomic unsigned fills; /* calls of kumiko_fill_workspaces */
+static _Atomic uint64_t fill_pattern;
+
+static void fill_once(void *block, unsigned call) {
+    header *h = header_of(block);
+    if (h->filled == call) return;
+    h->filled = call;
+    const uint64_t pattern = atomic_load_explicit(&fill_pattern, memory_order_relaxed);
+    uint64_t *words = block;
+    for (size_t i = 0; i < h->capacity / sizeof pattern; i++) words[i] = pattern;
+}
+
+void kumiko_fill_workspaces(uint64_t pattern) {
+    atomic_store_explicit(&fill_pattern, pattern, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fills, 1, memory_order_release);
+}
+
 static void *default_malloc(size_t bytes) {
     void *block = cache_take(bytes);
-    return block ? block : system_allocate(bytes);
+    if (!block) block = system_allocate(bytes);
+    const unsigned call = atomic_load_explicit(&fills, memory_order_acquire);
+    if (call && block) fill_once(block, call);
+    return block;
 }
 
 static void default_free(void *block) {

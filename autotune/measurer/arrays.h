@@ -31,6 +31,8 @@ void evict_arrays(const measurer_arrays *arrays);
 void evict_guarded(const guarded_array *array);
 /* Outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
 void clear_outputs(const measurer_arrays *arrays);
+/* Of all bytes of the outputs; equal for equal bytes. */
+uint64_t hash_outputs(const measurer_arrays *arrays);
 /* Returns 0 when the outputs are what they must be and the inputs what they were; else 1 with the first difference. */
 int check_arrays(const measurer_arrays *arrays, char *text, size_t text_bytes);
 

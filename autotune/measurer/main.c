@@ -8,12 +8,16 @@
  * sure (the median comes within `tight` of it) or the budget is spent, and at least five. With several kernels, sample
  * after sample goes round, so that a machine that slows down slows all of them.
  *
+ * Kernels must not depend on what their workspaces and stack held before: each is called with these full of denormal numbers, of
+ * signalling NaN and of zeros, and must give the same bits. It is timed with the first, as a program may see it.
+ *
  * A kernel of one thread is timed by the processor time of that thread, which leaves out when others had the
  * processor; one of several threads by the clock on the wall. */
 #define _GNU_SOURCE
 #include "autotune/measurer/arrays.h"
 #include "autotune/measurer/link.h"
 #include "autotune/measurer/protocol.h"
+#include "runtime/fill_workspaces.h"
 #include "runtime/kumiko_runtime.h"
 
 #include <errno.h>
@@ -148,6 +152,31 @@ static int call_and_check(uint32_t slot, measurer_reply *reply) {
     return call(slot, reply) || check(slot, reply);
 }
 
+/* In each of these, eight bytes are denormal numbers, or signalling NaN, of all or most float types. */
+static const uint64_t denormals = 0x0001000100010001u, signalling = 0x7fa17fa17fa17fa1u, zeros = 0;
+
+/* The stack that later calls will use, of this thread, and each thread's workspaces. */
+__attribute__((noinline)) static void fill_memory(uint64_t pattern) {
+    uint64_t stack[(256 << 10) / 8];
+    for (size_t i = 0; i < sizeof stack / sizeof *stack; i++) stack[i] = pattern;
+    __asm__ volatile("" : : "r"(stack) : "memory");
+    kumiko_fill_workspaces(pattern);
+}
+
+static int call_with_memory_of(uint64_t pattern, uint32_t slot, uint64_t expected, const char *what,
+                               measurer_reply *reply) {
+    fill_memory(pattern);
+    clear_outputs(&arrays);
+    if (call(slot, reply)) return 1;
+    if (hash_outputs(&arrays) == expected) return 0;
+    reply->status = MEASURER_WRONG;
+    reply->slot = slot;
+    snprintf(reply->text, sizeof reply->text,
+             "computes other results where its workspaces and stack hold %s than where they hold denormal numbers",
+             what);
+    return 1;
+}
+
 static void unload(uint32_t slot) {
     unlink_image(&slots[slot].image);
     for (int p = 0; p < MEASURER_PACKS; p++) free_guarded(&slots[slot].packed[p]);
@@ -199,12 +228,16 @@ static void load(const measurer_request *request, const void *object, measurer_r
     reply->slot = slot;
     int failed = link_request(request, object, reply) || pack(request, reply);
     if (!failed) {
+        fill_memory(denormals);
         clear_outputs(&arrays);
         const double start = stopwatch();
         failed = call(slot, reply);
         reply->times[0].least = reply->times[0].median = stopwatch() - start; /* cold, so an upper bound */
         reply->times[0].samples = reply->times[0].calls = 1;
         failed = failed || check(slot, reply);
+        const uint64_t expected = failed ? 0 : hash_outputs(&arrays);
+        failed = failed || call_with_memory_of(signalling, slot, expected, "signalling NaN", reply) ||
+                 call_with_memory_of(zeros, slot, expected, "zeros", reply);
     }
     if (failed) unload(slot);
 }
@@ -246,6 +279,7 @@ static void relate(uint32_t slot, uint32_t last, uint32_t n, measurer_time *time
 static void run(const measurer_request *request, measurer_reply *reply) {
     uint32_t calls[MEASURER_SLOTS], taken = 0;
     const double begin = now();
+    fill_memory(denormals);
     for (uint32_t i = 0; i < request->count; i++) {
         /* The second call after the check, which had only just warmed up. */
         double start = stopwatch(), once;

@@ -145,10 +145,12 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
         });
         return from_memory(concat(parts), t);
     }
-    Value *const pointer =
-        array.on_stack && branch_ && branch_ != array.branch ? of_unknown_size(array.pointer) : array.pointer;
-    // LLVM loads four bytes for two where the alignment allows it, and converts the neighbour too.
-    if (t == Halide::Float(16)) align = 2;
+    // Where the alignment allows it, LLVM loads four bytes for an f16 and whole registers for a vector of 31, and computes on what
+    // lies beyond.
+    const bool odd = t == Halide::Float(16) || !is_power_of_two(t.lanes());
+    if (odd) align = bytes_of(t);
+    const bool elsewhere = branch_ && branch_ != array.branch;
+    Value *const pointer = array.on_stack && (odd || elsewhere) ? of_unknown_size(array.pointer) : array.pointer;
     Value *v = ir_.CreateAlignedLoad(memory_type(t), element(pointer, t, base), llvm::Align(align));
     tag(v, name);
     return from_memory(v, t);

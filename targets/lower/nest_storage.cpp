@@ -15,6 +15,12 @@ namespace {
 constexpr int64_t bound_limit = 1 << 22; // bytes of an array of varying size that is made as large as it can get
 constexpr int64_t stack_limit = 8192;    // bytes of one array on the stack; more goes to a workspace
 
+// Whether an order stores an axis in blocks, the last of which may hold more than there is.
+bool has_blocks(const std::vector<LayoutTerm> &layout) {
+    return std::any_of(layout.begin(), layout.end(),
+                       [](const LayoutTerm &t) { return t.part == LayoutTerm::Part::Inner; });
+}
+
 } // namespace
 
 std::string NestBuilder::fresh_instance(const std::string &name) {
@@ -87,7 +93,8 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     s.layout = layout;
     s.covers_lanes = covers_lanes;
     s.covers_reads = covers_lanes || covers_reads(state_.stage(def.name));
-    if (s.covers_reads && !covers_lanes) set_written(s, state_.stage(def.name), computed);
+    const bool padded = !covers_lanes && (s.covers_reads || has_blocks(layout));
+    if (padded) set_written(s, state_.stage(def.name), computed);
     s.axes = axes;
     s.copies = copies;
     int64_t bytes = type.bytes() * copies;
@@ -127,7 +134,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     const std::optional<std::string> outer = buffers_.count(tensor) ? std::optional(buffers_[tensor]) : std::nullopt;
     buffers_[tensor] = name;
     Stmt inner = next();
-    if (s.covers_reads && !covers_lanes && copies == 1) inner = Block::make(pad_mark(l_, {.buffer = name}), inner);
+    if (padded && copies == 1) inner = Block::make(pad_mark(l_, {.buffer = name}), inner);
     if (outer)
         buffers_[tensor] = *outer;
     else

@@ -31,6 +31,12 @@ const std::string mark = "kumiko.pad";
 // What lanes read of one buffer, along each dimension: indices in [first, end), undefined where not beyond what is written.
 struct Reached {
     std::vector<Expr> first, end;
+    std::vector<bool> blocks; // or to the end of the last block of the storage order
+    explicit Reached(size_t rank = 0) : first(rank), end(rank), blocks(rank) {}
+    bool beyond() const {
+        const auto defined = [](const Expr &e) { return e.defined(); };
+        return std::any_of(first.begin(), first.end(), defined) || std::any_of(end.begin(), end.end(), defined);
+    }
 };
 
 bool uses_any(const Expr &e, const std::set<std::string> &names) {
@@ -60,8 +66,13 @@ private:
     const Lowering &l_;
     Bounds bounds_; // of all loops around
     std::vector<Loop> loops_;
-    std::map<std::string, size_t> allocated_; // buffers in scope, by the number of loops around their allocation
-    std::set<std::string> lanes_;             // variables that differ by lane
+    struct Scope {
+        size_t loops, conditions; // around the allocation
+    };
+    std::map<std::string, Scope> allocated_; // buffers in scope
+    std::vector<Expr> conditions_;           // under which the statement at hand runs
+    std::set<std::string> lanes_;            // variables that differ by lane
+    std::set<std::string> short_;            // of these, of blocks that a tensor instruction takes with all its lanes
 
     void visit(const For *op) override {
         const Interval range(op->min, simplify_index(op->min + op->extent - 1, bounds_));
@@ -69,10 +80,19 @@ private:
         loops_.push_back({op->name, range});
         bounds_.push(op->name, range);
         if (lanes) lanes_.insert(op->name);
+        if (lanes && is_short(op)) short_.insert(op->name);
         op->body.accept(this);
-        if (lanes) lanes_.erase(op->name);
+        lanes_.erase(op->name), short_.erase(op->name);
         bounds_.pop(op->name);
         loops_.pop_back();
+    }
+    bool is_short(const For *op) const {
+        const auto use = l_.tensorized.find(op->name);
+        const auto extent = as_const_int(op->extent);
+        if (use == l_.tensorized.end() || use->second.reductions.count(op->name) || !extent) return false;
+        const auto &operands = use->second.instruction.operands;
+        return std::any_of(operands.begin(), operands.end(),
+                           [&](const InstructionOperand &o) { return o.accumulator && *extent < o.lanes; });
     }
     void visit(const LetStmt *op) override {
         op->value.accept(this);
@@ -84,17 +104,21 @@ private:
         if (lanes) lanes_.erase(op->name);
     }
     void visit(const Allocate *op) override {
-        allocated_[op->name] = loops_.size();
+        allocated_[op->name] = {loops_.size(), conditions_.size()};
         op->body.accept(this);
         allocated_.erase(op->name);
     }
     // `if (x < 3) … else …` cuts the range of loop x.
     void visit(const IfThenElse *op) override {
         op->condition.accept(this);
+        conditions_.push_back(op->condition);
         narrowed(bounds_in(op->condition), false, op->then_case);
+        conditions_.pop_back();
         if (!op->else_case.defined()) return;
         const auto all = bounds_in(op->condition);
+        conditions_.push_back(!op->condition);
         narrowed(all.size() == 1 && all[0].same_as(op->condition) ? all : std::vector<Expr>{}, true, op->else_case);
+        conditions_.pop_back();
     }
     void narrowed(const std::vector<Expr> &conditions, bool fails, const Stmt &body) {
         const std::vector<Loop> before = loops_;
@@ -122,20 +146,25 @@ private:
         const Storage &s = l_.storage.at(op->name);
         const std::string &buffer = s.buffer.empty() ? op->name : s.buffer;
         const auto scope = allocated_.find(buffer);
-        if (scope == allocated_.end() || !s.covers_reads || s.covers_lanes) return;
-        size_t outside = scope->second;
+        if (scope == allocated_.end() || s.covers_lanes || s.written.end.empty()) return;
+        size_t outside = scope->second.loops;
         if (!s.buffer.empty()) outside = inside_of(l_.copies_by.at(buffer), outside);
-        Reached &r = reached[buffer];
-        r.first.resize(op->args.size()), r.end.resize(op->args.size());
+        Reached &r = reached.try_emplace(buffer, op->args.size()).first->second;
         for (size_t d = 0; d < op->args.size(); d++) {
             // Lanes that do not differ in an index have one that is read by all iterations that run.
             if (!uses_any(op->args[d], lanes_)) continue;
-            const Expr end = simplify_index(most(op->args[d], outside, true) + 1, bounds_);
-            const Expr first = most(op->args[d], outside, false);
-            if (!proves(end <= s.written.end[d], bounds_))
-                r.end[d] = r.end[d].defined() ? simplify_index(max(r.end[d], end), bounds_) : end;
-            if (!proves(first >= s.written.first[d], bounds_))
-                r.first[d] = r.first[d].defined() ? simplify_index(min(r.first[d], first), bounds_) : first;
+            r.blocks[d] = r.blocks[d] || uses_any(op->args[d], short_);
+            if (!s.covers_reads) continue; // predicates switch the others off
+            Expr end = simplify_index(most(op->args[d], outside, true) + 1, bounds_);
+            Expr first = most(op->args[d], outside, false);
+            const bool ends = proves(end <= s.written.end[d], bounds_),
+                       begins = proves(first >= s.written.first[d], bounds_);
+            if (const Expr c = runs_if(scope->second, outside); c.defined()) {
+                end = Select::make(c, end, s.written.end[d]);
+                first = Select::make(c, first, s.written.first[d]);
+            }
+            if (!ends) r.end[d] = r.end[d].defined() ? simplify_index(max(r.end[d], end), bounds_) : end;
+            if (!begins) r.first[d] = r.first[d].defined() ? simplify_index(min(r.first[d], first), bounds_) : first;
         }
     }
     // How many loops stand around the body of a loop, which is one of those inside `outside` ones.
@@ -144,6 +173,17 @@ private:
             if (loops_[l].name == loop) return l + 1;
         }
         return outside;
+    }
+    // What is known where the buffer is allocated of whether the statement at hand runs; undefined: nothing.
+    Expr runs_if(const Scope &scope, size_t outside) const {
+        Expr all;
+        for (size_t n = scope.conditions; n < conditions_.size(); n++) {
+            bool known = tensors_read(conditions_[n]).empty();
+            for (size_t l = outside; l < loops_.size(); l++)
+                known = known && !expr_uses_var(conditions_[n], loops_[l].name);
+            if (known) all = all.defined() ? all && conditions_[n] : conditions_[n];
+        }
+        return all;
     }
     // The greatest, or the least, that an index can be, by what is known where the buffer is allocated. Nothing, where
     // data say it.
@@ -220,6 +260,10 @@ private:
                 all[d] = inside[d];
                 if (first.defined()) all[d].first = simple(max(min(stored(there(first)), inside[d].first), 0));
                 if (end.defined()) all[d].end = simple(min(max(stored(there(end)), inside[d].end), extent));
+                if (found->second.blocks[d]) {
+                    const Expr block = block_of(s, d);
+                    all[d].end = simple(max(all[d].end, min((inside[d].end + (block - 1)) / block * block, room)));
+                }
             }
             beyond[d] = !proves(all[d].end <= inside[d].end, bounds_);
             before[d] = !proves(all[d].first >= inside[d].first, bounds_);
@@ -243,6 +287,14 @@ private:
             }
         }
         return boxes.empty() ? Evaluate::make(0) : Block::make(boxes);
+    }
+
+    // How many elements of an axis the storage order keeps together.
+    static Expr block_of(const Storage &s, size_t d) {
+        for (const LayoutTerm &t : s.layout) {
+            if (t.axis == s.axes[d] && t.part == LayoutTerm::Part::Inner) return static_cast<int>(t.block);
+        }
+        return 1;
     }
 
     // Elements along an axis for which there is room, in multiples of `lanes`; nothing where vectors of so many would leave the axis.
@@ -359,10 +411,7 @@ void fill_pads(Lowering &l) {
         const std::string &buffer = s.buffer.empty() ? name : s.buffer;
         const auto found = reads.reached.find(buffer);
         if (found == reads.reached.end() || filled.count(buffer)) continue;
-        const auto defined = [](const Expr &e) { return e.defined(); };
-        const Reached &r = found->second;
-        if (std::any_of(r.end.begin(), r.end.end(), defined) || std::any_of(r.first.begin(), r.first.end(), defined))
-            s.covers_reads = false;
+        if (found->second.beyond()) s.covers_reads = false;
     }
     l.nest.body = StoreZeros(l, reads.reached).mutate(l.nest.body);
 }

@@ -8,7 +8,7 @@
 #include "tests/property/guarded.h"
 #include "tests/property/random_op.h"
 #include "tests/property/random_schedule.h"
-#include "tests/stale_memory.h"
+#include "bench/stale_memory.h"
 
 #include <cmath>
 #include <sstream>

@@ -106,6 +106,23 @@ TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere
     CHECK(load("right", right).outcome == Outcome::Ok);
 }
 
+TEST_CASE_FIXTURE(Fixture, "results that depend on memory which the kernel has not written are found") {
+    // Right where the workspace holds denormal numbers, or the stack does.
+    Measured m =
+        load("workspace", "float *t = kumiko_malloc(64); int wrong = t[3] != t[3] || t[3] == 0; kumiko_free(t);\n"
+                          "for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (float)wrong;");
+    CHECK(m.outcome == Outcome::Wrong);
+    CHECK(m.reason == "computes other results where its workspaces and stack hold signalling NaN than where they hold "
+                      "denormal numbers");
+    m = load("stack", "volatile float t[999]; int wrong = t[400] == 0;\n"
+                      "for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (float)wrong;");
+    CHECK(m.outcome == Outcome::Wrong);
+    CHECK(m.reason.find("hold zeros than where they hold denormal numbers") != std::string::npos);
+    CHECK(load("unused", "float *t = kumiko_malloc(64); t[2] = 1; kumiko_free(t);" + std::string(right)).outcome ==
+          Outcome::Ok);
+    CHECK(measurer.restarts() == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "an input that the kernel takes packed is packed once, ahead of its calls") {
     // Twice the elements of B, the second half backwards.
     const std::string pack = "static int packed;\n"
@@ -283,7 +300,7 @@ TEST_CASE_FIXTURE(Fixture, "kernels are timed in turns") {
 
 TEST_CASE_FIXTURE(
     Fixture, "of several the one that does not end its call has failed, and of those that take long together none") {
-    const std::string hangs = "static int calls; if (calls++) for (volatile int n = 0;; n++) {}\n" + std::string(right),
+    const std::string hangs = "static int calls; if (calls++ > 2) for (volatile int n = 0;; n++) {}\n" + std::string(right),
                       waits = "extern int usleep(unsigned); usleep(20000);\n" + std::string(right);
     REQUIRE(measurer.load(0, object_of("waits", waits), "k_packed", 10).outcome == Outcome::Ok);
     REQUIRE(measurer.load(1, object_of("hangs", hangs), "k_packed", 10).outcome == Outcome::Ok);

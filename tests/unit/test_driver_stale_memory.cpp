@@ -8,7 +8,7 @@
 #include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "targets/cpu/cpu_target.h"
-#include "tests/stale_memory.h"
+#include "bench/stale_memory.h"
 #include "tests/unit/space_points.h"
 
 #include <malloc.h>

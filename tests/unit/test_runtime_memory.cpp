@@ -1,4 +1,5 @@
 // Labels: threads
+#include "runtime/fill_workspaces.h"
 #include "runtime/kumiko_runtime.h"
 
 #include <doctest/doctest.h>
@@ -22,6 +23,38 @@ TEST_CASE("blocks are aligned, distinct and wholly usable") {
     }
     for (void *block : blocks) kumiko_free(block);
     kumiko_free(nullptr);
+    kumiko_trim_memory();
+}
+
+TEST_CASE("workspaces are filled once after each request") {
+    constexpr size_t words = 1000;
+    const auto holds = [](const void *block, uint64_t pattern) {
+        const auto *w = static_cast<const uint64_t *>(block);
+        for (size_t i = 0; i < words; i++) {
+            if (w[i] != pattern) return false;
+        }
+        return true;
+    };
+    void *kept = kumiko_malloc(words * 8);
+    memset(kept, 0x5a, words * 8);
+    kumiko_free(kept);
+    for (const uint64_t pattern : {uint64_t(0x0001000100010001), uint64_t(0)}) {
+        kumiko_fill_workspaces(pattern);
+        void *block = kumiko_malloc(words * 8), *other = kumiko_malloc(words * 8);
+        CHECK(holds(block, pattern));
+        CHECK(holds(other, pattern));
+        kumiko_free(other);
+        memset(block, 0x77, words * 8);
+        kumiko_free(block);
+        block = kumiko_malloc(words * 8);
+        CHECK((holds(block, 0x7777777777777777) || holds(block, pattern))); // kept, or new
+        kumiko_free(block);
+    }
+    std::thread([&] {
+        void *block = kumiko_malloc(words * 8);
+        CHECK(holds(block, 0));
+        kumiko_free(block);
+    }).join();
     kumiko_trim_memory();
 }
 
