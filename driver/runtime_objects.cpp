@@ -62,8 +62,9 @@ std::string runtime_source(const std::string &name, bool freestanding) {
                        "#define _GNU_SOURCE\n#define KUMIKO_PREFIX " +
                        name + "\n";
     if (freestanding) text += "#define KUMIKO_FREESTANDING 1\n";
-    std::vector<std::string_view> parts = {BYTES(source_runtime_h),    BYTES(source_features_h), BYTES(source_fill_h), BYTES(source_errors),
-                                           BYTES(source_cpu_features), BYTES(source_memory),     BYTES(source_threads)};
+    std::vector<std::string_view> parts = {BYTES(source_runtime_h), BYTES(source_features_h),   BYTES(source_fill_h),
+                                           BYTES(source_errors),    BYTES(source_cpu_features), BYTES(source_memory),
+                                           BYTES(source_threads)};
     if (freestanding) parts.insert(parts.end(), {BYTES(source_math_h), BYTES(source_math), BYTES(source_math_angles)});
     for (const std::string_view part : parts) text += "\n" + one_of_many(part);
     return text;

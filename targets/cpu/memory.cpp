@@ -150,7 +150,12 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
     const bool odd = t == Halide::Float(16) || !is_power_of_two(t.lanes());
     if (odd) align = bytes_of(t);
     const bool elsewhere = branch_ && branch_ != array.branch;
-    Value *const pointer = array.on_stack && (odd || elsewhere) ? of_unknown_size(array.pointer) : array.pointer;
+    // Where no instruction broadcasts, LLVM 19 makes a load of four bytes from the stack that fills a vector a load of 16, whose
+    // memory operand names a wrong offset, so that it passes stores to the same array.
+    const bool widened =
+        t.is_scalar() && t.bits() == 32 && options_.target.architecture() == "x86_64" && !options_.target.has("avx");
+    Value *const pointer =
+        array.on_stack && (odd || elsewhere || widened) ? of_unknown_size(array.pointer) : array.pointer;
     Value *v = ir_.CreateAlignedLoad(memory_type(t), element(pointer, t, base), llvm::Align(align));
     tag(v, name);
     return from_memory(v, t);

@@ -1,5 +1,6 @@
 // Where accumulators stand: lanes of any axis are neighbours, loops over several axes are their own index, and what unrolled
 // copies share does not crowd them out of the registers.
+// Levels: no
 #include "ops/ops.h"
 #include "tests/unit/check_runs.h"
 

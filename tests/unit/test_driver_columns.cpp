@@ -1,4 +1,5 @@
 // Stores with a stride that fill neighbouring columns leave by rows.
+// Levels: no
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "ops/ops.h"
