@@ -1,6 +1,7 @@
 // One pair: a random formula under a list of directives. Everything that must hold of it is checked here.
 #pragma once
 
+#include "bench/stale_memory.h"
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
@@ -8,7 +9,6 @@
 #include "tests/property/guarded.h"
 #include "tests/property/random_op.h"
 #include "tests/property/random_schedule.h"
-#include "bench/stale_memory.h"
 
 #include <cmath>
 #include <sstream>

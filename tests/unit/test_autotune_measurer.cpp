@@ -300,7 +300,8 @@ TEST_CASE_FIXTURE(Fixture, "kernels are timed in turns") {
 
 TEST_CASE_FIXTURE(
     Fixture, "of several the one that does not end its call has failed, and of those that take long together none") {
-    const std::string hangs = "static int calls; if (calls++ > 2) for (volatile int n = 0;; n++) {}\n" + std::string(right),
+    const std::string hangs =
+                          "static int calls; if (calls++ > 2) for (volatile int n = 0;; n++) {}\n" + std::string(right),
                       waits = "extern int usleep(unsigned); usleep(20000);\n" + std::string(right);
     REQUIRE(measurer.load(0, object_of("waits", waits), "k_packed", 10).outcome == Outcome::Ok);
     REQUIRE(measurer.load(1, object_of("hangs", hangs), "k_packed", 10).outcome == Outcome::Ok);

@@ -3,12 +3,12 @@
 // Cost: 60
 // Sanitized: --test-case=padded*
 #include "bench/stale_cases.h"
+#include "bench/stale_memory.h"
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "targets/cpu/cpu_target.h"
-#include "bench/stale_memory.h"
 #include "tests/unit/space_points.h"
 
 #include <malloc.h>
