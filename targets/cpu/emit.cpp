@@ -61,6 +61,9 @@ TileEmitter amx(llvm::Intrinsic::ID product) {
     const auto bytes = [](IRBuilder<> &ir) { return ir.getInt16(64); };
     TileEmitter e;
     e.registers = 8;
+    e.zero = [=](IRBuilder<> &ir) {
+        return ir.CreateIntrinsic(llvm::Intrinsic::x86_tilezero_internal, {}, {rows(ir), bytes(ir)});
+    };
     e.load = [=](IRBuilder<> &ir, Value *address, Value *row) {
         return ir.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64_internal, {}, {rows(ir), bytes(ir), address, row});
     };

@@ -84,7 +84,7 @@ void Codegen::if_else(const IfThenElse *op) {
 }
 
 void Codegen::serial_loop(const For *op) {
-    if (tile_loop(op)) return;
+    if (const TileGroup g = tile_loop(op); !g.products.empty()) return multiply_in_loop(op, g, load_sums(g));
     loop(op, {}, [&](const Carried &) {
         statement(op->body);
         return Carried();
@@ -148,6 +148,10 @@ Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::functi
 // One after the other; stores that follow each other may share the rows that they read, and products of tiles their operands.
 void Codegen::statements(const std::vector<Stmt> &all) {
     for (size_t i = 0; i < all.size();) {
+        if (const size_t done = cleared_tiles(all, i)) {
+            i += done;
+            continue;
+        }
         if (const TileGroup tiles = tile_group(all, i); tiles.products.size() > 1) {
             store_sums(tiles, multiply_tiles(tiles, load_sums(tiles)));
             i += tiles.products.size();
@@ -178,11 +182,14 @@ void Codegen::statements(const std::vector<Stmt> &all) {
 }
 
 std::vector<Stmt> Codegen::statements_of(const Stmt &s) {
-    std::vector<Stmt> all = {s};
-    while (const auto *op = all.back().as<Block>()) { // a long list is nested to the right
-        const Stmt block = all.back();                // keeps it
-        all.back() = op->first;
-        all.push_back(op->rest);
+    std::vector<Stmt> all, waiting = {s};
+    while (!waiting.empty()) {
+        const Stmt next = waiting.back();
+        waiting.pop_back();
+        if (const auto *op = next.as<Block>())
+            waiting.insert(waiting.end(), {op->rest, op->first});
+        else
+            all.push_back(next);
     }
     return all;
 }

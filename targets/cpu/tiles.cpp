@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
 
 namespace kumiko::cpu {
@@ -55,6 +56,15 @@ public:
         return sum;
     }
     bool is_zero() const { return terms_.empty(); }
+    // The number n for which this is n times the other, where there is one.
+    std::optional<int64_t> times(const Polynomial &other) const {
+        if (is_zero()) return 0;
+        const auto &[factors, n] = *terms_.begin();
+        const auto same = other.terms_.find(factors);
+        if (same == other.terms_.end() || n % same->second || !plus(other, -(n / same->second)).is_zero())
+            return std::nullopt;
+        return n / same->second;
+    }
     bool is_number() const { return terms_.empty() || (terms_.size() == 1 && terms_.begin()->first.empty()); }
 
 private:
@@ -158,16 +168,65 @@ void Codegen::store_sums(const TileGroup &g, const std::vector<Value *> &sums) {
         g.products[0].emitter->store(ir_, address_of(g.sums[n].element), value(g.sums[n].row), sums[n]);
 }
 
-// True when the loop was nothing else.
-bool Codegen::tile_loop(const For *op) {
+// The products of a loop that is nothing else and whose sums stay in their registers meanwhile; none of another loop.
+TileGroup Codegen::tile_loop(const For *op) const {
     const std::vector<Stmt> all = statements_of(op->body);
     const TileGroup g = tile_group(all, 0);
-    if (g.products.empty() || g.products.size() != all.size()) return false;
+    if (g.products.size() != all.size()) return {};
     for (const TileOperand &c : g.sums) {
-        if (expr_uses_var(c.element->index, op->name) || expr_uses_var(c.row, op->name)) return false;
+        if (expr_uses_var(c.element->index, op->name) || expr_uses_var(c.row, op->name)) return {};
     }
-    store_sums(g, loop(op, load_sums(g), [&](const std::vector<Value *> &sums) { return multiply_tiles(g, sums); }));
+    return g;
+}
+
+void Codegen::multiply_in_loop(const For *op, const TileGroup &g, const std::vector<Value *> &sums) {
+    store_sums(g, loop(op, sums, [&](const std::vector<Value *> &before) { return multiply_tiles(g, before); }));
+}
+
+// True when the stores write zeros to all rows of all sums, and nothing else.
+bool Codegen::clears(const std::vector<const Store *> &stores, const TileGroup &g) const {
+    if (stores.size() != g.sums.size() * TileProduct::rows) return false;
+    std::set<std::pair<size_t, int64_t>> cleared; // sums and their rows
+    for (const Store *store : stores) {
+        const auto *at = store->index.as<Ramp>();
+        const Type type = store->value.type();
+        if (!at || !is_const_one(at->stride) || type.bytes() * type.lanes() != TileProduct::row_bytes ||
+            !is_const_one(store->predicate))
+            return false;
+        const Expr element_bytes = type.bytes();
+        const Polynomial place(at->base * element_bytes);
+        const auto found = std::find_if(g.sums.begin(), g.sums.end(), [&](const TileOperand &c) {
+            if (c.element->name != store->name) return false;
+            const auto row = place.plus(Polynomial(c.element->index * element_bytes), -1).times(Polynomial(c.row));
+            return row && *row >= 0 && *row < TileProduct::rows && cleared.emplace(&c - g.sums.data(), *row).second;
+        });
+        if (found == g.sums.end()) return false;
+    }
     return true;
+}
+
+// Sums that stores of zeros begin and products follow: their tiles are zero from the start, and memory is written once, at the end. The
+// number of statements that this was; 0 where the first ones are something else.
+size_t Codegen::cleared_tiles(const std::vector<Stmt> &all, size_t first) {
+    std::vector<const Store *> stores;
+    size_t next = first;
+    for (; next < all.size(); next++) {
+        const auto *store = all[next].as<Store>();
+        if (!store || store->value.type().is_scalar() || !is_const_zero(store->value)) break;
+        stores.push_back(store);
+    }
+    if (stores.empty() || next == all.size()) return 0;
+    const auto *op = all[next].as<For>();
+    if (op && op->for_type != ForType::Serial) return 0;
+    const TileGroup g = op ? tile_loop(op) : tile_group(all, next);
+    if (g.products.empty() || !g.products[0].emitter->zero || !clears(stores, g)) return 0;
+    std::vector<Value *> sums;
+    for (size_t n = 0; n < g.sums.size(); n++) sums.push_back(g.products[0].emitter->zero(ir_));
+    if (op)
+        multiply_in_loop(op, g, sums);
+    else
+        store_sums(g, multiply_tiles(g, sums));
+    return next - first + (op ? 1 : g.products.size());
 }
 
 } // namespace kumiko::cpu
