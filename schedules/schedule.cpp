@@ -154,8 +154,11 @@ StageHandle StageHandle::offset(const std::string &tensor, int64_t by, const std
     return StageHandle(*schedule_, stage_ + ".raw");
 }
 
-StageHandle StageHandle::extend(const std::string &tensor, const std::string &axis, int64_t steps, Place where) {
-    apply("extend", {{"tensor", tensor}, {"axis", axis}, {"steps", steps}}, where);
+StageHandle StageHandle::extend(const std::string &tensor, const std::string &axis, int64_t steps,
+                                const std::string &with, Place where) {
+    json args = {{"tensor", tensor}, {"axis", axis}, {"steps", steps}};
+    if (!with.empty()) args["with"] = with;
+    apply("extend", args, where);
     return StageHandle(*schedule_, tensor + ".extended");
 }
 

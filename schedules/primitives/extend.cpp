@@ -47,12 +47,31 @@ void check_reads(const ScheduleState &state, const StageState &stage, const Expr
     }
 }
 
+// A copy of the tensor, with its padding, that has `steps` elements along the axis that the read's
+// index `at` is: zero beyond `extent`.
+Stage zeros_beyond(const ScheduleState &state, const std::string &tensor, size_t at, int64_t extent, int64_t steps) {
+    Stage zeros = copy_of(state, tensor, tensor + ".extended").def;
+    if (zeros.kind == Stage::Kind::Padding) zeros.value = state.producer(tensor)->def.value;
+    zeros.axes[at] = Axis(zeros.axes[at].name(), static_cast<int>(steps));
+    const Expr inside = Expr(zeros.axes[at]) < static_cast<int>(extent); // the tensor may have more
+    zeros.value =
+        Call::make(zeros.type, Call::if_then_else, {inside, zeros.value, make_zero(zeros.type)}, Call::PureIntrinsic);
+    return zeros;
+}
+
 void apply_extend(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
-    const std::string name = stage.name(), tensor = text_argument(d, "tensor"), axis = text_argument(d, "axis");
+    const std::string name = stage.name(), axis = text_argument(d, "axis"), with = text_argument(d, "with");
+    std::vector<std::string> tensors = {text_argument(d, "tensor")};
     tensor_argument(state, d);
+    if (!with.empty()) tensors.push_back(with);
     const int64_t steps = integer_argument(d, "steps");
-    const Factors factors = factors_of(state, stage, tensor, d);
+    std::vector<Factors> factors;
+    for (const std::string &tensor : tensors) factors.push_back(factors_of(state, stage, tensor, d));
+    const bool exact = !stage.def.type.is_float() && !stage.def.type.is_bfloat();
+    if (!exact && with.empty())
+        refuse(state, d, "zero times a number that is not finite is not zero", &stage, axis,
+               "the other factor as \"with\", so that both are zero");
     refuse_touched(state, stage, d);
     std::string names;
     Axis *reduced = nullptr;
@@ -68,29 +87,26 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
     if (steps <= *extent || steps > INT32_MAX)
         refuse(state, d, fmt::format("axis {} has {} steps already", axis, *extent), &stage, axis,
                fmt::format("more than {}", *extent));
-    const size_t at = index_of(state, stage, factors.read, axis, d);
-    const std::string longer = tensor + ".extended";
-    if (state.find(longer)) refuse(state, d, "there is a stage " + longer + " already", &stage, "", "one extend");
-
-    check_reads(state, stage, factors.other, axis, d);
-    const Expr other = factors.other;
-    Stage zeros = copy_of(state, tensor, longer).def; // of padding, with what it chooses
-    if (zeros.kind == Stage::Kind::Padding) zeros.value = state.producer(tensor)->def.value;
-    zeros.axes[at] = Axis(zeros.axes[at].name(), static_cast<int>(steps));
-    const Expr inside = Expr(zeros.axes[at]) < static_cast<int>(*extent); // the tensor may have more
-    zeros.value =
-        Call::make(zeros.type, Call::if_then_else, {inside, zeros.value, make_zero(zeros.type)}, Call::PureIntrinsic);
-    StageState made = stage_of(zeros);
-    made.placement.kind = Placement::Kind::Inline;
 
     Stage def = stage.def;
-    const Expr factor = cast(def.type, read_tensor(zeros.type, longer, factors.read->args));
-    def.components[0].term = factors.first ? factor * other : other * factor;
+    std::vector<StageState> made;
+    std::vector<Expr> product = {factors[0].other, factors[0].other}; // in their order
+    for (size_t n = 0; n < tensors.size(); n++) {
+        const size_t at = index_of(state, stage, factors[n].read, axis, d);
+        const std::string longer = tensors[n] + ".extended";
+        if (state.find(longer)) refuse(state, d, "there is a stage " + longer + " already", &stage, "", "one extend");
+        if (with.empty()) check_reads(state, stage, factors[n].other, axis, d);
+        made.push_back(stage_of(zeros_beyond(state, tensors[n], at, *extent, steps)));
+        made.back().placement.kind = Placement::Kind::Inline;
+        product[factors[n].first ? 0 : 1] =
+            cast(def.type, read_tensor(made.back().def.type, longer, factors[n].read->args));
+    }
+    def.components[0].term = product[0] * product[1];
     for (Axis &a : def.reduction_axes) {
         if (a.name() == axis) a = Axis(axis, static_cast<int>(steps));
     }
     stage = stage_of(def);
-    insert_before(state, name, {made});
+    insert_before(state, name, std::move(made));
 }
 
 } // namespace
@@ -99,18 +115,13 @@ const Primitive &extend_primitive() {
     static const Primitive record = {
         "extend",
         "stages",
-        "Gives a sum of products of integers more steps, in which one factor is zero: for instructions that take "
-        "several steps at once, more than there are. The factor is read through a new inlined stage, "
-        "<tensor>.extended, which place_in and prepack put into memory with its zeros; the other one is read as far "
-        "as the steps go.",
-        "The stage is a sum of integers whose terms are products of the tensor and something else; no directive of it "
-        "yet, and no extend of the same tensor; the axis reduces, its extent is a number, and it is one index of the "
-        "tensor; what else is read in the "
-        "new steps is padded.",
+        R"(Gives a sum of products more steps, in which a factor is zero, or both are: for instructions that take several steps at once. The factor is read through a new inlined stage, <tensor>.extended, which place_in, compute_root and prepack put into memory with its zeros. The other factor is read as far as the steps go, unless it is named too.)",
+        R"(The stage is a sum whose terms are products of the tensor and something else, of floats only where both are named; no directive of it yet, and no extend of the same tensors; the axis reduces, its extent is a number, and it is one index of the tensors; what else is read in the new steps is padded.)",
         {{"stage", ArgumentKind::Stage, "the sum"},
          {"tensor", ArgumentKind::Tensor, "the factor that is zero"},
          {"axis", ArgumentKind::Text, "the reduction axis"},
-         {"steps", ArgumentKind::Integer, "its extent then"}},
+         {"steps", ArgumentKind::Integer, "its extent then"},
+         {"with", ArgumentKind::Text, "the other factor, which is zero there too", true}},
         apply_extend,
         {"conv_i8", {}, {"extend", {{"stage", "Y"}, {"tensor", "W"}, {"axis", "kx"}, {"steps", 4}}, {}}},
     };

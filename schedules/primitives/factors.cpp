@@ -34,8 +34,8 @@ bool is_untouched(const ScheduleState &state, const StageState &s) {
 
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d) {
     const Stage &def = stage.def;
-    if (!def.is_reduction() || def.reduction_kind != "sum" || def.type.is_float() || def.type.is_bfloat())
-        refuse(state, d, stage.name() + " is no sum of integers", &stage, "", "sums of products of integers");
+    if (!def.is_reduction() || def.reduction_kind != "sum")
+        refuse(state, d, stage.name() + " is no sum", &stage, "", "sums of products");
     const Mul *product = def.components[0].term.as<Mul>();
     for (const bool first : {true, false}) {
         if (!product) break;

@@ -30,6 +30,39 @@ void check_loop_name(const ScheduleState &state, const Directive &d, const Stage
            "letters, digits, _ and ., not starting with a digit or a .");
 }
 
+namespace {
+
+// Why the sums of elements that a shifted tail repeats are not all computed from the start; "" when
+// they are.
+std::string repeats_steps(const StageState &s, const std::string &blocks) {
+    if (!s.def.is_reduction()) return "";
+    if (!s.scattered.empty() || s.waiting || s.online) return s.name() + " keeps its sums between blocks";
+    size_t begin = s.first_reduction(); // where sums begin
+    if (s.accumulate && s.has_loop(s.accumulate->loop)) begin = std::min(begin, s.position(s.accumulate->loop) + 1);
+    if (s.tensorize && s.has_loop(s.tensorize->loop)) begin = std::min(begin, s.position(s.tensorize->loop));
+    for (const std::string &l : s.order) {
+        if (!s.derived_from(l, blocks)) continue;
+        if (s.position(l) >= begin)
+            return "the sums of " + s.name() + " begin outside of loop " + l + ", and would have terms added twice";
+        if (s.loop(l).kind == LoopKind::Parallel)
+            return "loop " + l + " is parallel, and two threads would add to the same sums";
+    }
+    return "";
+}
+
+} // namespace
+
+void check_repeated_sums(ScheduleState &state, const StageState &stage, const Directive &d, size_t index,
+                         const std::string &loop, const std::string &blocks) {
+    if (!stage.def.is_reduction()) return;
+    if (const std::string why = repeats_steps(stage, blocks); !why.empty())
+        refuse(state, d, "a shifted tail repeats elements: " + why, &stage, loop,
+               "the tails guard and mask, or a loop outside of all that reduce");
+    state.obligations.push_back({index, [name = stage.name(), blocks](const ScheduleState &s) {
+                                     return repeats_steps(*s.find(name), blocks);
+                                 }});
+}
+
 // The order keeps its place: outer then inner stand where the loop stood.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &name, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail) {
@@ -58,10 +91,6 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     if (tail == Tail::Shift && loop.reduction) {
         refuse(state, d, "a shifted tail would add some elements of the reduction twice", &stage, name,
                "the tails guard, or a factor that divides the extent");
-    }
-    if (tail == Tail::Shift && stage.def.is_reduction()) {
-        refuse(state, d, "a shifted tail repeats elements, and stage " + stage.name() + " accumulates into them",
-               &stage, name, "the tails guard and mask, or shift on a stage that is not a reduction");
     }
     if (tail == Tail::Pad && loop.reduction) {
         refuse(state, d, "a padded tail would add what lies beyond the end of the reduction", &stage, name,
@@ -109,12 +138,14 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
 
 namespace {
 
-void apply_split(ScheduleState &state, const Directive &d, size_t) {
+void apply_split(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
     const Tail tail = tail_from_name(text_argument(d, "tail", "auto"));
-    split_loop(state, stage, d, loop.name, integer_argument(d, "factor"), text_argument(d, "outer", loop.name + ".o"),
+    const std::string outer = text_argument(d, "outer", loop.name + ".o");
+    split_loop(state, stage, d, loop.name, integer_argument(d, "factor"), outer,
                text_argument(d, "inner", loop.name + ".i"), tail);
+    if (tail == Tail::Shift) check_repeated_sums(state, stage, d, index, loop.name, outer);
 }
 
 } // namespace
@@ -132,7 +163,8 @@ const Primitive &split_primitive() {
         "that is rounded up. Without "
         "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard "
         "elsewhere.",
-        "The loop stands and is serial; the factor is at least 1. shift: the stage is not a reduction. pad: the loop "
+        "The loop stands and is serial; the factor is at least 1. shift: of a reduction the outer loop stands outside "
+        "of all loops that reduce, and is not parallel. pad: the loop "
         "does "
         "not reduce and ends where its axis does, and the stage is not an output.",
         {{"stage", ArgumentKind::Stage, "the stage"},

@@ -107,6 +107,7 @@ void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
                    loop.name, "no tail, or the tails mask, shift and pad");
         }
         split_loop(state, stage, d, loop.name, width, loop.name + ".o", loop.name + ".v", tail);
+        if (tail == Tail::Shift) check_repeated_sums(state, stage, d, index, loop.name, loop.name + ".o");
         lanes = loop.name + ".v";
     }
     stage.loop(lanes).kind = LoopKind::Vectorized;

@@ -146,6 +146,16 @@ TEST_CASE("extend: of a factor that has more elements than there are steps, and 
     }
 }
 
+TEST_CASE("extend: of both factors of a sum of floats, one of them not finite beyond the end") {
+    Schedule s(ops::matmul(Float(32), 6, 9, 13));
+    s.stage("C").extend("A", "k", 16, "B");
+    check_runs(s);
+    s.stage("A.extended").compute_root().vectorize("k", 8);
+    s.place_in("B.extended", "L2", "C", "i");
+    check_runs(s);
+    CHECK(Schedule::from_json(s.op(), s.to_json()).to_json() == s.to_json());
+}
+
 TEST_CASE("what extend refuses") {
     const Schedule s(example_op("conv_i8"));
     const auto refused = [&](const char *tensor, const char *axis, int64_t steps, const char *why) {
@@ -161,5 +171,7 @@ TEST_CASE("what extend refuses") {
     split.stage("Y").split("x", 4);
     CHECK_THROWS_WITH(split.stage("Y").extend("W", "kx", 4), doctest::Contains("other directives rely on Y"));
     CHECK_THROWS_WITH(Schedule(example_op("conv")).stage("Y").extend("W", "kx", 4),
-                      doctest::Contains("Y is no sum of integers"));
+                      doctest::Contains("zero times a number that is not finite is not zero"));
+    CHECK_THROWS_WITH(Schedule(example_op("conv")).stage("Y").extend("W", "kx", 4, "X.padded"),
+                      doctest::Contains("X.padded is not read at axis kx itself"));
 }
