@@ -54,7 +54,7 @@ struct TileOperand {
 
 // c + a · b of tiles.
 struct TileProduct {
-    static constexpr int rows = 16; // of a tile
+    static constexpr int rows = 16, row_bytes = 64; // of a tile
     const TileEmitter *emitter;
     TileOperand c, a, b;
 };
@@ -125,6 +125,8 @@ private:
     Value *float_to_int(Value *v, Type from, Type to);
     Value *rounded_to_int(const Halide::Internal::Cast *op); // null where it does not round to a narrow type
     Value *widen_half(Value *v, Type from);                  // f16, bf16 → f32
+    Value *narrow_to_bfloat(Value *v);
+    Value *narrow_by_instruction(Value *v);
     Value *narrow_to_half(Value *v, Type to);                // f32 → f16, bf16, to nearest even
     Value *round_to_odd(Value *f64);                         // f64 → f32 so that a second rounding is harmless
     Value *int_to_half(Value *v, Type from, Type to);
@@ -158,7 +160,8 @@ private:
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);
-    // The innermost branch around what is generated, each by a number of its own; 0 where there is none inside the innermost loop.
+    // Number of the innermost branch that encloses the current statement inside its innermost loop;
+    // 0 if there is none. branches_: how many numbers are taken.
     int branch_ = 0, branches_ = 0;
     Value *of_unknown_size(Value *pointer);
     Value *load_dense(const Array &array, const std::string &name, Type type, Value *base, Value *mask, unsigned align);
@@ -222,7 +225,10 @@ private:
     std::vector<Value *> load_sums(const TileGroup &g);
     std::vector<Value *> multiply_tiles(const TileGroup &g, std::vector<Value *> sums);
     void store_sums(const TileGroup &g, const std::vector<Value *> &sums);
-    bool tile_loop(const Halide::Internal::For *op);
+    TileGroup tile_loop(const Halide::Internal::For *op) const;
+    void multiply_in_loop(const Halide::Internal::For *op, const TileGroup &g, const std::vector<Value *> &sums);
+    bool clears(const std::vector<const Halide::Internal::Store *> &stores, const TileGroup &g) const;
+    size_t cleared_tiles(const std::vector<Stmt> &all, size_t first);
 
     // ---- Streams (stream.cpp)
     void body(const Nest &nest);

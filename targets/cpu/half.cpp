@@ -4,6 +4,8 @@
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
 
 namespace kumiko::cpu {
 
@@ -31,6 +33,57 @@ Value *Codegen::widen_half(Value *v, Type from) {
     return ir_.CreateBitCast(result, f32);
 }
 
+// Adds just under half of the last kept place, or exactly half when that place is odd.
+Value *Codegen::narrow_to_bfloat(Value *v) {
+    int n = lanes(v);
+    llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *i16 = with_lanes(ir_.getInt16Ty(), n);
+    auto c = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
+    Value *bits = ir_.CreateBitCast(v, i32);
+    Value *high = ir_.CreateLShr(bits, c(16));
+    Value *rounded = ir_.CreateAdd(bits, ir_.CreateAdd(c(0x7fff), ir_.CreateAnd(high, c(1))));
+    rounded = ir_.CreateLShr(rounded, c(16));
+    Value *nan = ir_.CreateOr(high, c(0x40));
+    return ir_.CreateTrunc(ir_.CreateSelect(ir_.CreateFCmpUNO(v, v), nan, rounded), i16);
+}
+
+// AVX-512's conversion of 16 or 32 lanes rounds to nearest whatever the mode is, but takes subnormal
+// numbers for zeros: where there is one, narrow_to_bfloat does all lanes.
+Value *Codegen::narrow_by_instruction(Value *v) {
+    const int n = lanes(v);
+    constexpr int subnormal = 0x20;
+    Value *any = nullptr;
+    std::vector<Value *> parts;
+    for (int first = 0; first < n;) {
+        const int together = n - first >= 32 ? 32 : 16;
+        std::vector<Value *> halves;
+        for (int at = first; at < first + together; at += 16) {
+            halves.push_back(slice(v, at, 16));
+            Value *found = ir_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_fpclass_ps_512, {},
+                                               {halves.back(), ir_.getInt32(subnormal)});
+            any = any ? ir_.CreateOr(any, found) : found;
+        }
+        Value *part =
+            together == 32
+                ? ir_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, {}, {halves[1], halves[0]})
+                : ir_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {halves[0]});
+        parts.push_back(ir_.CreateBitCast(part, with_lanes(ir_.getInt16Ty(), together)));
+        first += together;
+    }
+    Value *fast = concat(parts);
+    llvm::BasicBlock *exact = block("subnormal"), *after = block("narrowed"), *before = ir_.GetInsertBlock();
+    Value *none = ir_.CreateICmpEQ(ir_.CreateBitCast(any, ir_.getInt16Ty()), ir_.getInt16(0));
+    ir_.CreateCondBr(none, after, exact, llvm::MDBuilder(context_).createLikelyBranchWeights());
+    ir_.SetInsertPoint(exact);
+    Value *slow = narrow_to_bfloat(v);
+    ir_.CreateBr(after);
+    after->moveAfter(exact);
+    ir_.SetInsertPoint(after);
+    llvm::PHINode *result = ir_.CreatePHI(fast->getType(), 2);
+    result->addIncoming(fast, before);
+    result->addIncoming(slow, exact);
+    return result;
+}
+
 Value *Codegen::narrow_to_half(Value *v, Type to) {
     int n = lanes(v);
     llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *i16 = with_lanes(ir_.getInt16Ty(), n);
@@ -39,14 +92,9 @@ Value *Codegen::narrow_to_half(Value *v, Type to) {
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
     ir_.clearFastMathFlags();
     if (to.is_bfloat()) {
-        // Add just under half of the last kept place, or exactly half when that place is odd. (AVX-512's own conversion
-        // flushes subnormal numbers, so it is not used.)
-        Value *bits = ir_.CreateBitCast(v, i32);
-        Value *high = ir_.CreateLShr(bits, c(16));
-        Value *rounded = ir_.CreateAdd(bits, ir_.CreateAdd(c(0x7fff), ir_.CreateAnd(high, c(1))));
-        rounded = ir_.CreateLShr(rounded, c(16));
-        Value *nan = ir_.CreateOr(high, c(0x40));
-        return ir_.CreateTrunc(ir_.CreateSelect(ir_.CreateFCmpUNO(v, v), nan, rounded), i16);
+        if (n % 16 == 0 && n <= 64 && options_.target.has("avx512bf16") && options_.target.has("avx512dq"))
+            return narrow_by_instruction(v);
+        return narrow_to_bfloat(v);
     }
     if (has_f16_conversion()) {
         return ir_.CreateBitCast(ir_.CreateFPTrunc(v, with_lanes(ir_.getHalfTy(), n)), i16);

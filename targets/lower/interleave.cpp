@@ -1,6 +1,11 @@
 // Stores to every n-th element that fill each other's gaps become one dense store of their values, lane by lane in turn: what is
-// left of an unrolled loop whose steps are neighbours in memory where those of the lanes are not.
+// left of an unrolled loop whose steps are neighbours in memory where those of the lanes are not. Stores of
+// less than a vector whose elements are neighbours become one too: the halves of a row that two unrolled
+// copies of a block store apart.
 #include "targets/lower/lowering.h"
+
+#include <map>
+#include <sstream>
 
 namespace kumiko {
 
@@ -87,8 +92,106 @@ class Interleave : public IRMutator {
     }
 };
 
+// A store of dense lanes to <place> + <offset>.
+struct Dense {
+    const Store *store;
+    std::string place;
+    int64_t offset;
+    int lanes() const { return store->value.type().lanes(); }
+};
+
+std::optional<Dense> dense(const Stmt &s) {
+    const Store *store = s.as<Store>();
+    if (!store || !is_const_one(store->predicate)) return std::nullopt;
+    const Ramp *r = store->index.as<Ramp>();
+    if (!r || !r->base.type().is_scalar() || !is_const_one(r->stride)) return std::nullopt;
+    Expr rest = r->base;
+    int64_t offset = 0;
+    if (const auto n = as_const_int(rest)) {
+        rest = 0, offset = *n;
+    } else if (const Add *sum = rest.as<Add>()) {
+        if (const auto n = as_const_int(sum->b)) rest = sum->a, offset = *n;
+    }
+    std::ostringstream place;
+    place << rest;
+    return Dense{store, place.str(), offset};
+}
+
+class JoinStores : public IRMutator {
+public:
+    explicit JoinStores(int vector_bits) : vector_bits_(vector_bits) {}
+
+private:
+    using IRMutator::visit;
+    int vector_bits_;
+
+    bool is_narrow(const Dense &d) const { return 2 * d.store->value.type().bits() * d.lanes() <= vector_bits_; }
+
+    // Stores to one array, at places that are numbers apart, none of which reads it: their order is free
+    // where they do not overlap.
+    std::vector<Stmt> joined(const std::vector<Dense> &run) const {
+        std::map<int64_t, Dense> by_offset;
+        for (const Dense &d : run) by_offset.emplace(d.offset, d);
+        std::vector<Stmt> made;
+        if (by_offset.size() < run.size()) return made;
+        for (auto at = by_offset.begin(); at != by_offset.end(); ++at) {
+            const Dense &d = at->second;
+            const auto next = std::next(at);
+            if (next != by_offset.end() && next->first < d.offset + d.lanes()) return {};
+            if (next == by_offset.end() || next->first != d.offset + d.lanes() || next->second.lanes() != d.lanes()) {
+                made.push_back(d.store);
+                continue;
+            }
+            const Ramp *r = d.store->index.as<Ramp>();
+            made.push_back(Store::make(d.store->name, concatenated(d.store->value, next->second.store->value),
+                                       Ramp::make(r->base, r->stride, 2 * r->lanes), d.store->param,
+                                       const_true(2 * r->lanes), ModulusRemainder()));
+            at = next;
+        }
+        return made.size() < run.size() ? made : std::vector<Stmt>();
+    }
+
+    // What is computed of lanes alone is computed of all of them.
+    static Expr concatenated(const Expr &a, const Expr &b) {
+        const Cast *x = a.as<Cast>(), *y = b.as<Cast>();
+        if (x && y && x->value.type() == y->value.type())
+            return Cast::make(a.type().with_lanes(2 * a.type().lanes()), concatenated(x->value, y->value));
+        return Shuffle::make_concat({a, b});
+    }
+
+    Stmt visit(const Block *op) override {
+        std::vector<Stmt> all, made;
+        flatten(op, all);
+        for (Stmt &s : all) s = mutate(s);
+        for (size_t i = 0; i < all.size();) {
+            std::vector<Dense> run;
+            for (size_t n = i; n < all.size(); n++) {
+                const auto d = dense(all[n]);
+                if (!d || !is_narrow(*d) || reads(d->store->value, d->store->name)) break;
+                if (!run.empty() && (d->store->name != run[0].store->name || d->place != run[0].place ||
+                                     d->store->value.type() != run[0].store->value.type()))
+                    break;
+                run.push_back(*d);
+            }
+            const std::vector<Stmt> together = run.size() > 1 ? joined(run) : std::vector<Stmt>();
+            if (together.empty()) {
+                made.push_back(all[i++]);
+            } else {
+                made.insert(made.end(), together.begin(), together.end());
+                i += run.size();
+            }
+        }
+        return Block::make(made);
+    }
+};
+
 } // namespace
 
 void interleave_stores(Lowering &l) { l.nest.body = Interleave().mutate(l.nest.body); }
+
+void join_stores(Lowering &l) {
+    if (l.state.machine && l.state.machine->vector_bits > 0)
+        l.nest.body = JoinStores(l.state.machine->vector_bits).mutate(l.nest.body);
+}
 
 } // namespace kumiko

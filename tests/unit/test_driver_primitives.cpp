@@ -267,6 +267,59 @@ TEST_CASE("a parallel loop of whole blocks runs what is left as one of its itera
     CHECK(body.find("Y.i.o < 3") != std::string::npos);
 }
 
+TEST_CASE("halves of a vector that unrolled copies store are one store") {
+    Axis i("i", 4), j("j", 32);
+    Tensor x = input("x", f32, {i, j});
+    Schedule s(Op("halves", {x}, {compute("y", {i, j}, cast(bf16, x(i, j) * 2.f))}), Machine::named("x86-64-avx2"));
+    s.stage("y").split("j", 8);
+    s.stage("y").reorder({"j.o", "i", "j.i"}).vectorize("j.i").unroll("i").unroll("j.o");
+    check_runs(s);
+    const std::string body = body_of(s);
+    CHECK(body.find("y[ramp(0, 1, 16)]") != std::string::npos);
+    CHECK(body.find("y[ramp(112, 1, 16)]") != std::string::npos);
+    CHECK(body.find(", 1, 8)] =") == std::string::npos);
+}
+
+TEST_CASE("a workspace of each iteration of a serial loop is allocated once") {
+    Schedule s(ops::matmul(Float(32), 3, 64, 4096)); // too large for the stack
+    s.stage("C").split("j", 8);
+    s.stage("C").reorder({"j.o", "i", "k", "j.i"});
+    s.place_in("B", "L2", "C", "j.o");
+    check_runs(s);
+    const std::string body = body_of(s);
+    CHECK(body.find("allocate") < body.find("for ("));
+    s.stage("C").parallel("j.o"); // one for each thread
+    check_runs(s);
+    const std::string shared = body_of(s);
+    CHECK(shared.find("allocate") > shared.find("parallel ("));
+}
+
+TEST_CASE("a tail that moves inwards repeats whole sums") {
+    for (const auto &[m, n] : {std::pair(21, 50), std::pair(8, 16), std::pair(5, 17), std::pair(9, 15)}) {
+        Schedule s(ops::matmul(Float(32), m, n, 11, {.bias = true}));
+        s.stage("C.sum").split("i", 8, {.tail = Tail::Shift});
+        s.stage("C.sum").split("j", 16, {.tail = Tail::Shift});
+        s.stage("C.sum").reorder({"j.o", "i.o", "k", "i.i", "j.i"}).vectorize("j.i").unroll("i.i");
+        check_runs(s);
+        s.stage("C.sum").finish_in("C");
+        check_runs(s);
+    }
+    Schedule s(ops::matmul(Float(32), 21, 50, 11));
+    StageHandle C = s.stage("C");
+    C.split("i", 8, {.tail = Tail::Shift});
+    CHECK_THROWS_WITH(C.reorder({"k", "i.o", "i.i", "j"}), doctest::Contains("the sums of C begin outside of loop i.o"));
+    CHECK_THROWS_WITH(C.parallel("i.o"), doctest::Contains("loop i.o is parallel"));
+    CHECK_THROWS_WITH(C.split("k", 4, {.tail = Tail::Shift}), doctest::Contains("twice"));
+    Schedule rounds(ops::matmul(Float(32), 21, 50, 11));
+    StageHandle R = rounds.stage("C");
+    R.split("j", 25);
+    R.split("i", 8, {.tail = Tail::Shift});
+    R.reorder({"j.o", "i.o", "i.i", "j.i", "k"});
+    CHECK_THROWS_WITH(R.accumulate_in("L1", "j.o"), doctest::Contains("the sums of C begin outside of loop i.o"));
+    R.accumulate_in("L1", "i.o");
+    check_runs(rounds);
+}
+
 TEST_CASE("lanes beyond a tail do not read beyond what another reader needs") {
     Axis i("i", 20);
     Tensor X = input("X", i32, {i});
