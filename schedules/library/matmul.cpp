@@ -32,45 +32,6 @@ StageHandle parts_of_sums(Schedule &s, StageHandle C, const MatmulPlan &plan, in
     return parts;
 }
 
-// By products of tiles, two of A by two of B at a time, whose four sums stay in tile registers while k goes on. A panel of B, as deep as
-// the reduction, is copied into the order that the tiles take; A serves as it lies where its rows follow the reduction.
-Schedule schedule_tiles(const Op &op, const Machine &machine, MatmulPlan plan) {
-    const MatmulRoles &r = plan.r;
-    const Product &t = plan.product;
-    const std::string i = r.i, j = r.j, k = r.k;
-    constexpr int together = 2; // tiles, down and across
-    Schedule s(op, machine);
-    StageHandle C = s.stage(r.contraction.sum->name);
-    std::vector<LoopName> order;
-    for (const std::string &b : r.batches) order.push_back(b);
-    LoopName rows = i;
-    if (plan.p.parallel.is("rows")) {
-        const int64_t block = (plan.p.row_block + t.rows - 1) / t.rows * t.rows;
-        auto [outer, inner] = C.split(i, block, {i + ".c", i + ".t"});
-        order.push_back(outer);
-        C.parallel(outer);
-        rows = inner;
-    }
-    auto [io, ib] = C.split(rows, together * t.rows, {i + ".o", i + ".b"});
-    auto [iv, ii] = C.split(ib, t.rows, {i + ".v", i + ".i"});
-    auto [jo, jt] = C.split(j, plan.columns, {j + ".o", j + ".t"});
-    auto [jb, jw] = C.split(jt, together * t.lanes, {j + ".b", j + ".w"});
-    auto [jv, jl] = C.split(jw, t.lanes, {j + ".v", j + ".l"});
-    auto [ko, ks] = C.split(k, int64_t(t.groups) * t.group, {k + ".o", k + ".s"});
-    auto [kp, kg] = C.split(ks, t.group, {k + ".p", k + ".g"});
-    order.insert(order.end(), {jo, io, jb, ko, iv, jv, ii, jl, kp, kg});
-    C.reorder(order).unroll(iv).unroll(jv);
-    if (plan.p.parallel.is("columns")) C.parallel(jo);
-    plan.panels = true;
-    StageHandle B = s.place_in(r.b.tensor, "L2", C.name(), jo);
-    copy_columns(op, plan, B);
-    B.layout(columns_layout(plan));
-    if (!contiguous_in(r.a, k)) s.place_in(r.a.tensor, "L1", C.name(), io).layout(batched_layout(plan, r.a, {i, k}));
-    if (!r.contraction.consumer.empty()) C.finish_in(r.contraction.consumer);
-    C.tensorize(ii, t.instruction);
-    return s;
-}
-
 // One way to multiply; `needs` is what the values have to be for it.
 Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r, const MatmulParameters &p,
                       const std::string &way, const std::optional<ValuesWithin> &needs) {
@@ -81,9 +42,6 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     const bool wider_b = plan.product.b != op.find_input(r.b.tensor)->type;
     plan.columns = p.vectors * lanes;
     if (plan.product.tiles()) {
-        if (p.pack_b.is("ahead"))
-            throw Unsupported("pack_b=ahead with multiply=" + plan.product.instruction +
-                              ", whose panels have an order of their own; take \"none\", or another way to multiply");
         if (p.parallel.is("grid") || p.parallel.is("depth"))
             throw Unsupported("parallel=" + std::string(p.parallel) + " with multiply=" + plan.product.instruction +
                               "; take \"rows\", \"columns\" or \"none\", or another way to multiply");

@@ -53,6 +53,15 @@ Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile
     return best;
 }
 
+// The same for products of tiles: columns, so that each panel of B is packed once, unless they are few.
+Pieces tile_pieces(int64_t threads, int64_t M, int64_t N, int64_t K, const Product &product) {
+    constexpr int64_t worth = 1 << 23; // products that pay for waking cores
+    if (threads == 1 || M * N * K < worth) return {};
+    const int64_t down = M / (2 * product.rows), across = N / (2 * product.lanes);
+    if (across >= 2 * threads || across >= down) return {.columns = std::min(threads, across)};
+    return {.rows = std::min(threads, down)};
+}
+
 // How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that spread over the first cache by themselves
 // serve more; a tile four vectors wide takes whole lines of each, which a machine of one multiply-add a cycle has in time from the second
 // cache, so that many more may. 0: rows of a few tiles.
@@ -76,14 +85,29 @@ std::vector<int64_t> block_choices(std::optional<int64_t> M, int64_t rows) {
     return blocks;
 }
 
-// Ways to multiply of a kernel that takes B packed. Tiles of memory read it in an order of their own, and steps taken several at once
-// are packed where their number is known.
+// Vectors across a panel of B that tiles read: as few columns computed twice by a last panel that moves
+// inwards as can be; narrow where all of A stays in the second cache, which is then read for each panel,
+// wide where it does not.
+int64_t panel_vectors(int64_t M, int64_t N, int64_t K, const Product &product, int64_t l2) {
+    const int64_t across = 2 * product.lanes;
+    const int64_t wish = M * K * product.a.bytes() > l2 / 2 ? 256 : 64;
+    const int64_t most = std::clamp(l2 / 4 / std::max<int64_t>(1, K * product.b.bytes()), across, wish);
+    int64_t best = across, least = 0;
+    for (int64_t columns = across; columns <= most; columns += across) {
+        const int64_t computed = (N + columns - 1) / columns * columns;
+        if (least == 0 || computed <= least) best = columns, least = computed;
+    }
+    return best / product.lanes;
+}
+
+// Ways to multiply of a kernel that takes B packed. Steps that are taken several at once are packed where
+// their number is known.
 std::vector<std::string> ways_of_packed(const std::vector<std::string> &ways, const MatmulRoles &r, const Op &op,
                                         const Machine &machine) {
     std::vector<std::string> kept;
     for (const std::string &way : ways) {
         const Product p = product(way, r.contraction, op, r.a, r.b, machine);
-        if (!p.tiles() && (p.group == 1 || r.K)) kept.push_back(way);
+        if (p.group == 1 || r.K) kept.push_back(way);
     }
     return kept;
 }
@@ -128,6 +152,15 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
         p.rows = Tile::nearest(tile, row_choices);
     }
 
+    const int64_t threads = threads_of(machine);
+    if (product.tiles()) {
+        const Pieces pieces = tile_pieces(threads, M, N, K, product);
+        const int64_t width = (N + pieces.columns - 1) / pieces.columns;
+        std::vector<int64_t> widths;
+        for (int64_t n = 2; n <= 16; n += 2) widths.push_back(n);
+        p.vectors = Tile::nearest(panel_vectors(M, width, K, product, cache_bytes(machine, "L2", 512 << 10)), widths);
+    }
+
     // A panel of B (depth × columns) takes half of the first cache, a block of A half of the second. Where C is large, visits
     // to it cost more than reading the panel from the second cache, of which that of wide tiles takes a quarter.
     const int64_t columns = vectors * lanes, l2 = cache_bytes(machine, "L2", 512 << 10);
@@ -153,7 +186,6 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const bool in_time = wide && machine.fmas_per_cycle == 1;
     const int64_t readers = readers_without_copy(row, in_time && contiguous_in(r.b, r.j));
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
-    const int64_t threads = threads_of(machine);
     std::vector<int64_t> blocks = block_choices(r.M, p.rows);
     // A packed block has to fit, its last tile counted whole.
     const int64_t fits = l2 / (depth * product.a.bytes());
@@ -165,7 +197,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const int64_t stay = l2 / 2 / (std::max<int64_t>(N, 1) * type.bytes());
     if (wide && (!blocked || K <= depth) && stay >= 16 * p.rows) wish = std::min(wish, stay);
     const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
-    const Pieces pieces = pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
+    const Pieces pieces = product.tiles() ? tile_pieces(threads, M, N, K, product)
+                                          : pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
     if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
     if (pieces.rows > 1 && pieces.columns > 1) { // equal blocks
         while (M % wish) wish--;

@@ -40,4 +40,7 @@ void copy_rows(const Op &op, const MatmulPlan &plan, StageHandle A);
 std::vector<std::string> columns_layout(const MatmulPlan &plan);
 void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B);
 
+// By an instruction on tiles (Product::tiles).
+Schedule schedule_tiles(const Op &op, const Machine &machine, MatmulPlan plan);
+
 } // namespace kumiko::library
