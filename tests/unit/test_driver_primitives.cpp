@@ -307,7 +307,8 @@ TEST_CASE("a tail that moves inwards repeats whole sums") {
     Schedule s(ops::matmul(Float(32), 21, 50, 11));
     StageHandle C = s.stage("C");
     C.split("i", 8, {.tail = Tail::Shift});
-    CHECK_THROWS_WITH(C.reorder({"k", "i.o", "i.i", "j"}), doctest::Contains("the sums of C begin outside of loop i.o"));
+    CHECK_THROWS_WITH(C.reorder({"k", "i.o", "i.i", "j"}),
+                      doctest::Contains("the sums of C begin outside of loop i.o"));
     CHECK_THROWS_WITH(C.parallel("i.o"), doctest::Contains("loop i.o is parallel"));
     CHECK_THROWS_WITH(C.split("k", 4, {.tail = Tail::Shift}), doctest::Contains("twice"));
     Schedule rounds(ops::matmul(Float(32), 21, 50, 11));
