@@ -90,6 +90,138 @@ Expr simplify_index(const Expr &e, const Bounds &bounds) {
     return n ? Expr(static_cast<int>(*n)) : simplified(e, bounds);
 }
 
+namespace {
+
+struct Term {
+    Expr e;
+    int64_t factor;
+};
+
+// Whether whole blocks lie between: these leave a division, and are dropped from a remainder.
+bool blocks_apart(const Expr &a, const Expr &b, int64_t block) {
+    if (equal(a, b)) return true;
+    const ModulusRemainder n = modulus_remainder(simplify(a - b));
+    return n.modulus % block == 0 && n.remainder % block == 0;
+}
+
+void add_terms(const Expr &e, int64_t factor, std::vector<Term> &terms) {
+    const auto *sum = e.as<Add>();
+    const auto *difference = e.as<Sub>();
+    const auto *product = e.as<Mul>();
+    const auto n = product ? as_const_int(product->b) : std::nullopt;
+    if (sum) {
+        add_terms(sum->a, factor, terms);
+        add_terms(sum->b, factor, terms);
+    } else if (difference) {
+        add_terms(difference->a, factor, terms);
+        add_terms(difference->b, -factor, terms);
+    } else if (n) {
+        add_terms(product->a, factor * *n, terms);
+    } else {
+        terms.push_back({e, factor});
+    }
+}
+
+} // namespace
+
+Expr join_remainders(const Expr &index) {
+    std::vector<Term> terms;
+    if (index.type() == Int(32)) add_terms(index, 1, terms);
+    bool joined = false;
+    for (size_t m = 0; m < terms.size(); m++) {
+        const Mod *rest = terms[m].e.as<Mod>();
+        const auto c = rest ? as_const_int(rest->b) : std::nullopt;
+        if (!c) continue;
+        const Div *inner = rest->a.as<Div>(); // x / b / c is written x / (b * c)
+        const auto b = inner ? as_const_int(inner->b) : std::nullopt;
+        const auto blocks = std::find_if(terms.begin(), terms.end(), [&](const Term &t) {
+            const Div *d = t.e.as<Div>();
+            if (!d || t.factor != terms[m].factor * *c) return false;
+            return (is_const(d->b, *c) && blocks_apart(d->a, rest->a, *c)) ||
+                   (b && is_const(d->b, *b * *c) && equal(d->a, inner->a));
+        });
+        if (blocks == terms.end()) continue;
+        const Div *d = blocks->e.as<Div>();
+        const Term whole{is_const(d->b, *c) ? d->a : rest->a, terms[m].factor};
+        const size_t other = size_t(blocks - terms.begin());
+        terms.erase(terms.begin() + std::max(other, m));
+        terms.erase(terms.begin() + std::min(other, m));
+        add_terms(whole.e, whole.factor, terms);
+        joined = true;
+        m = size_t(-1); // from the start
+    }
+    if (!joined) return index;
+    Expr sum = 0;
+    for (const Term &t : terms) {
+        if (t.factor > INT32_MAX || t.factor < INT32_MIN) return index;
+        sum = sum + t.e * static_cast<int>(t.factor);
+    }
+    return simplify(sum);
+}
+
+namespace {
+
+class SplitBlocks : public IRMutator {
+public:
+    explicit SplitBlocks(const Bounds &bounds) : bounds_(bounds) {}
+
+private:
+    using IRMutator::visit;
+    const Bounds &bounds_;
+
+    struct Parts {
+        Expr blocks, within;
+        int64_t size;
+    };
+
+    // The largest blocks, of which `of` are some.
+    std::optional<Parts> parts(const Expr &e, int64_t of) const {
+        std::vector<Term> terms;
+        add_terms(e, 1, terms);
+        std::set<int64_t, std::greater<>> sizes;
+        for (const Term &t : terms) sizes.insert(std::gcd(t.factor, of));
+        for (const int64_t size : sizes) {
+            if (size <= 1 || size >= of) continue;
+            Parts p{0, 0, size};
+            for (const Term &t : terms) {
+                if (t.factor % size)
+                    p.within = p.within + t.e * static_cast<int>(t.factor);
+                else
+                    p.blocks = p.blocks + t.e * static_cast<int>(t.factor / size);
+            }
+            const Interval range = range_of(simplified(p.within), bounds_);
+            if (range.is_bounded() && proves(range.min >= 0, bounds_) &&
+                proves(range.max < static_cast<int>(size), bounds_))
+                return p;
+        }
+        return std::nullopt;
+    }
+
+    template<typename Op>
+    std::optional<Parts> parts_of(const Op *op) const {
+        const auto c = as_const_int(op->b);
+        return c && *c > 1 && op->type == Int(32) ? parts(op->a, *c) : std::nullopt;
+    }
+
+    Expr visit(const Div *op) override {
+        const Expr e = IRMutator::visit(op);
+        op = e.as<Div>();
+        const auto p = op ? parts_of(op) : std::nullopt;
+        return p ? p->blocks / static_cast<int>(*as_const_int(op->b) / p->size) : e;
+    }
+    Expr visit(const Mod *op) override {
+        const Expr e = IRMutator::visit(op);
+        op = e.as<Mod>();
+        const auto p = op ? parts_of(op) : std::nullopt;
+        const int size = p ? static_cast<int>(p->size) : 1;
+        return p ? p->blocks % static_cast<int>(*as_const_int(op->b) / size) * size + p->within : e;
+    }
+};
+
+} // namespace
+
+Expr split_blocks(const Expr &index, const Bounds &bounds) { return SplitBlocks(bounds).mutate(index); }
+
 bool proves(const Expr &condition, const Bounds &bounds) {
     if (const auto *both = condition.as<And>()) return proves(both->a, bounds) && proves(both->b, bounds);
     if (const auto known = plainly(condition, bounds)) return *known;

@@ -248,7 +248,7 @@ private:
         const Expr raw = block_.offset(out.read);
         std::map<std::string, int64_t> step; // axis → elements a step
         if (raw.defined()) {
-            const Expr offset = simplify(raw, true, *block_.bounds);
+            const Expr offset = simplify(split_blocks(raw, *block_.bounds), true, *block_.bounds);
             for (const MeaningAxis &a : axes_) {
                 const std::string &loop = loop_of_.at(a.name);
                 const Expr next = substitute(loop, Variable::make(Int(32), loop) + 1, offset);

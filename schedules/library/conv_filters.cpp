@@ -39,6 +39,12 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     if (p.pool_rows > 0 && !p.through_rows)
         throw UserError("pool_rows is above 0 without through_rows; legal is 0, or through_rows");
     ConvRoles r = *conv_filters_roles(op);
+    if (way.tiles()) {
+        if (p.image.is("packed") || p.weights.is("direct"))
+            throw Unsupported("image=packed and weights=direct with multiply=" + way.instruction +
+                              "; take image=copied and weights=copied, or another way to multiply");
+        return schedule_conv_tiles(op, machine, p, r, way);
+    }
     Stage sum = *r.contraction.sum;
     const std::string name = sum.name;
     Schedule s(op, machine);

@@ -107,7 +107,7 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
 
 bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
     const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
-    return !by.tiles() && (by.group == 1 || !grouped_axis(r, by).empty());
+    return by.tiles() ? fits_tiles(op, r, by) : by.group == 1 || !grouped_axis(r, by).empty();
 }
 
 // Whether the weights can be packed ahead for a way to multiply: steps taken several at once are packed where all extents are known.
@@ -235,7 +235,9 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
     // What is multiplied in another type is copied in any case.
     std::vector<std::string> images;
-    if (way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
+    const bool stay = all * window * filters * way.b.bytes() <= second / 2; // all weights, in the second cache
+    const bool tiles_in_place = reads_tiles_in_place(r) || (stay && fills_tiles_by_rows(r, way));
+    if (way.tiles() ? tiles_in_place : way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
     if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");
     if (r.padding.empty() && !r.outside.empty() && window == 1 && follow) images.push_back("packed");
     const auto offers = [&](const char *image) {
@@ -244,6 +246,11 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const bool pack = offers("packed") && !r.nhwc && (!r.dense || filters >= sharing_filters);
     const bool copy = offers("copied") && ((!r.dense && window == 1 && !r.nhwc) || p.multiply.is("widened"));
     p.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
+    if (way.tiles()) {
+        p.outer = Choice(stay ? "rows" : "filters", {"filters", "rows"});
+        p.vectors = Tile::nearest(stay ? 2 : 4, up_to(4, (filters + lanes - 1) / lanes));
+        p.pool_rows = Tile(0, {0});
+    }
     // Weights with filters last may be read as they lie, which pays where few results share them.
     std::vector<std::string> orders = {"copied", "ahead"};
     const bool in_place = r.nhwc && way.group == 1 && way.b == op.find_input(r.weights.tensor)->type;

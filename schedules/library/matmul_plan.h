@@ -41,6 +41,6 @@ std::vector<std::string> columns_layout(const MatmulPlan &plan);
 void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B);
 
 // By an instruction on tiles (Product::tiles).
-Schedule schedule_tiles(const Op &op, const Machine &machine, MatmulPlan plan);
+Schedule schedule_tiles(const Op &op, const Machine &machine, const MatmulPlan &plan);
 
 } // namespace kumiko::library

@@ -123,7 +123,7 @@ std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, con
         const bool short_sums = std::all_of(c.sum->reduction_axes.begin(), c.sum->reduction_axes.end(),
                                             [&](const Axis &axis) { return shorter(axis, p.groups * p.group); });
         if (!along || shorter(*along, p.lanes) || (short_sums && !rewritten)) continue;
-        if (p.tiles() && (!across || shorter(*across, p.rows))) continue;
+        if (p.tiles() && (!across || (!rewritten && shorter(*across, p.rows)))) continue;
         fit.push_back(i);
     }
     std::stable_sort(fit.begin(), fit.end(),

@@ -21,7 +21,7 @@ struct Product {
 
 // The ways by name, the best first: instructions that the machine has and that are exact for all values of the types, "widened" (copies hold the sum's type) where the operands
 // are narrower, "plain". `a` and `b`: operands of the rows and of the columns. `rewritten`: the rows' operand may have
-// a number added (offset), and the caller sees to it that there are steps enough (extend).
+// a number added (offset), and the caller sees to it that there are steps (extend) and rows enough.
 std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                                       const Machine &machine, bool rewritten = false);
 // One of them.

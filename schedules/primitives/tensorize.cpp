@@ -45,20 +45,21 @@ public:
         if (const Input *in = state_.op.find_input(read->name)) {
             Expr sum = 0;
             for (size_t d = 0; d < names.size(); d++) sum = sum + read->args[d] * in->strides[d];
-            return sum;
+            return join_remainders(simplify_index(sum, bounds_));
         }
         const StageState &p = *state_.producer(read->name);
         const std::optional<Region> region = stored(p, read->name);
         if (!region) return Expr();
         std::vector<Expr> indices, extents;
         for (size_t d = 0; d < names.size(); d++) {
-            const Expr index = simplify_index(read->args[d] - region->min[d], bounds_);
+            const Expr index = simplify_index(join_remainders(read->args[d]) - region->min[d], bounds_);
             indices.push_back(simplify_index(index / region->step_of(d), bounds_));
             const auto most = most_of(region->extent[d], bounds_);
             extents.push_back(most ? Expr(static_cast<int>(*most)) : region->extent[d]);
         }
         const bool accumulator = p.name() == stage_.tensor() && stage_.accumulate;
-        return storage_offset(accumulator ? accumulator_layout(stage_) : p.layout, names, extents, indices);
+        return join_remainders(
+            storage_offset(accumulator ? accumulator_layout(stage_) : p.layout, names, extents, indices));
     }
 
 private:

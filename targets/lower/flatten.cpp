@@ -45,17 +45,17 @@ private:
         } else {
             std::vector<Expr> indices;
             for (size_t d = 0; d < args.size(); d++) {
-                const Expr e = args[d] - s.region.min[d];
+                const Expr e = join_remainders(args[d]) - s.region.min[d];
                 const int step = s.region.step_of(d);
                 indices.push_back(step == 1 ? e : simplified(simplified(e) / step)); // exact: only such are stored
             }
             const Expr at = storage_offset(s.layout, s.axes, s.region.extent, indices, wide ? Int(64) : Int(32));
-            if (!s.copy.defined()) return at;
+            if (!s.copy.defined()) return join_remainders(at);
             Expr size = extent(1);
             for (const Expr &e : storage_extents(s.layout, s.axes, s.region.extent)) size = size * extent(e);
             return index(s.copy) * simplify(size) + at;
         }
-        return sum.defined() ? sum : Expr(0);
+        return sum.defined() ? join_remainders(sum) : Expr(0);
     }
 
     // The buffer that a name stands for.

@@ -3,7 +3,10 @@
 // Sanitized: --test-case=products*
 #include "driver/default_schedule.h"
 #include "driver/target.h"
+#include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
+#include "schedules/library/conv_filters.h"
+#include "support/json.h"
 #include "tests/unit/amx_emulator.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/tile_products.h"
@@ -136,6 +139,52 @@ TEST_CASE("panels of B packed ahead of time") {
                 CHECK(std::string(p.multiply) == kind.name);
                 p.pack_b = Choice("ahead", {"ahead"});
                 check_runs(library::schedule_matmul(op, Machine::host(), p));
+            }
+        }
+    }
+    CHECK(amx.emulator.fault == "");
+}
+
+TEST_CASE("convolutions of images with channels last") {
+    WithAmx amx;
+    struct Case {
+        int n, c, h, w, o, window, stride, padding;
+    };
+    for (const Case &c :
+         {Case{1, 64, 7, 7, 32, 1, 1, 0}, Case{2, 64, 9, 8, 40, 3, 1, 1}, Case{1, 128, 11, 33, 48, 1, 2, 0},
+          Case{1, 64, 6, 60, 64, 3, 1, 1}, Case{1, 128, 9, 57, 16, 3, 2, 1}, Case{1, 64, 5, 17, 17, 3, 1, 0}}) {
+        for (const auto &[x, w] : {std::pair(u8, i8), std::pair(i8, i8), std::pair(bf16, bf16)}) {
+            for (const bool fused : {false, true}) {
+                Json parameters = {{"n", c.n},
+                                   {"c", c.c},
+                                   {"h", c.h},
+                                   {"w", c.w},
+                                   {"o", c.o},
+                                   {"kh", c.window},
+                                   {"kw", c.window},
+                                   {"stride", c.stride},
+                                   {"padding", c.padding},
+                                   {"layout", "nhwc"},
+                                   {"type", type_name(x)},
+                                   {"w_type", type_name(w)}};
+                if (x != bf16) parameters["output"] = fused ? "u8" : "i32";
+                if (fused && x != bf16) parameters["requantise"] = true, parameters["zero_point"] = 3;
+                if (fused && x == bf16) parameters["bias"] = true, parameters["activation"] = "relu";
+                const Op op = ops::make("conv2d", parameters);
+                CAPTURE(op.to_string());
+                library::ConvFiltersParameters p =
+                    library::conv_filters_parameters(op, Machine::host(), PackedBy::Caller);
+                CHECK(std::string(p.multiply).starts_with("amx."));
+                for (const char *image : {"direct", "copied"}) {
+                    for (const auto &[weights, outer] : {std::pair("ahead", "rows"), std::pair("copied", "filters")}) {
+                        if (image != std::string("copied") && image != std::string(p.image)) continue;
+                        p.weights = Choice(weights, {"ahead", "copied"});
+                        p.image = Choice(image, {"direct", "copied"});
+                        p.outer = Choice(outer, {"rows", "filters"});
+                        p.parallel = Flag(outer == std::string("rows"));
+                        check_runs(library::schedule_conv_filters(op, Machine::host(), p));
+                    }
+                }
             }
         }
     }

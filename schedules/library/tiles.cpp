@@ -1,0 +1,99 @@
+#include "schedules/library/tiles.h"
+
+#include <numeric>
+
+namespace kumiko::library {
+
+namespace {
+
+// How many tiles at a time, down or across: as many as the extent has, but for a limit.
+int64_t tiles_at_once(const std::optional<int64_t> &extent, int64_t side, int64_t most) {
+    return extent ? std::clamp<int64_t>(*extent / side, 1, most) : most;
+}
+
+// Whole blocks only: the last one moves inwards, where there is a whole one.
+Tail whole_blocks(const std::optional<int64_t> &extent, int64_t block) {
+    return extent && *extent >= block ? Tail::Shift : Tail::Auto;
+}
+
+// The block from `wish` on, of whole units, that leaves no rest of less than a unit.
+int64_t block_of(const std::optional<int64_t> &extent, int64_t wish, int64_t unit) {
+    int64_t block = (wish + unit - 1) / unit * unit;
+    while (extent && block < *extent && *extent % block && *extent % block < unit) block += unit;
+    return block;
+}
+
+// Of blocks the extent of the last one.
+std::optional<int64_t> shortest(const std::optional<int64_t> &extent, int64_t block) {
+    return extent ? std::optional(*extent > block && *extent % block ? *extent % block : std::min(*extent, block))
+                  : std::nullopt;
+}
+
+} // namespace
+
+TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan) {
+    const Product &t = plan.product;
+    const std::string &i = plan.i, &j = plan.j, &k = plan.k;
+    std::vector<LoopName> order(plan.outside.begin(), plan.outside.end());
+    LoopName rows = i, columns = j;
+    std::optional<int64_t> M = plan.M, N = plan.N;
+    const int64_t tall = tiles_at_once(M, t.rows, 2), wide = tiles_at_once(N, t.lanes, tall == 1 ? 4 : 2);
+    const int64_t down = tall * t.rows, across = wide * t.lanes;
+    if (plan.parallel == "rows") {
+        const int64_t block = block_of(M, plan.row_block, down);
+        auto [outer, inner] = C.split(i, block, {i + ".c", i + ".t"});
+        M = shortest(M, block);
+        order.push_back(outer);
+        C.parallel(outer);
+        rows = inner;
+    } else if (plan.parallel == "columns") {
+        const int64_t threads = std::max<int64_t>(2, threads_of(machine));
+        const int64_t block = block_of(N, N ? (*N + threads - 1) / threads : plan.columns * 8, across);
+        auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
+        N = shortest(N, block);
+        order.push_back(outer);
+        C.parallel(outer);
+        columns = inner;
+    }
+    plan.columns = (plan.columns + across - 1) / across * across;
+    if (N) plan.columns = std::max(across, std::min(plan.columns, *N / across * across));
+    auto [io, ib] = C.split(rows, down, {i + ".o", i + ".b", whole_blocks(M, down)});
+    auto [iv, ii] = C.split(ib, t.rows, {i + ".v", i + ".i"});
+    auto [jo, jq] = C.split(columns, plan.columns,
+                            {j + ".o", j + ".q", plan.moves_columns ? whole_blocks(N, plan.columns) : Tail::Auto});
+    auto [jb, jw] = C.split(jq, across, {j + ".b", j + ".w"});
+    auto [jv, jl] = C.split(jw, t.lanes, {j + ".v", j + ".l"});
+    auto [ko, ks] = C.split(k, int64_t(t.groups) * t.group, {k + ".o", k + ".s"});
+    auto [kp, kg] = C.split(ks, t.group, {k + ".p", k + ".g"});
+    if (plan.rows_outside)
+        order.insert(order.end(), {io, jo});
+    else
+        order.insert(order.end(), {jo, io});
+    order.insert(order.end(), {jb, ko, iv, jv, ii, jl, kp, kg});
+    C.reorder(order).unroll(iv).unroll(jv);
+    return {io, jo, ii};
+}
+
+void pack_panels(StageHandle B, const TilePlan &plan, const std::vector<std::string> &outside, bool contiguous,
+                 int64_t vector, Tail tail) {
+    const int group = plan.product.group;
+    std::vector<LoopName> loops(outside.begin(), outside.end());
+    auto [kp, kg] = B.split(plan.k, group, {plan.k + ".p", plan.k + ".g"});
+    loops.push_back(kp);
+    if (contiguous) {
+        const int64_t loaded = std::gcd(plan.columns, vector);
+        auto [v, l] = B.split(plan.j, loaded, {plan.j + ".v", plan.j + ".l", tail});
+        loops.insert(loops.end(), {v, kg, l});
+        B.reorder(loops).unroll(kg).vectorize(l);
+    } else {
+        loops.insert(loops.end(), {kg, plan.j});
+        B.reorder(loops);
+    }
+}
+
+std::vector<std::string> panels_layout(const TilePlan &plan) {
+    const std::string panel = std::to_string(plan.columns), steps = std::to_string(plan.product.group);
+    return {plan.j + "/" + panel, plan.k + "/" + steps, plan.j + "%" + panel, plan.k + "%" + steps};
+}
+
+} // namespace kumiko::library
