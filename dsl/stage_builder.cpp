@@ -5,6 +5,9 @@
 #include "dsl/legal.h"
 #include "support/error.h"
 
+#include <map>
+#include <utility>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -21,6 +24,61 @@ struct FreeVariables : IRGraphVisitor {
         names.erase(l->name);
     }
 };
+
+// How many nodes an expression has as a graph, and as the tree that a pass without memory walks.
+struct Size : IRGraphVisitor {
+    std::map<const IRNode *, double> trees;
+    double tree = 0;
+    bool reads = false;
+
+    using IRGraphVisitor::include;
+    void include(const Expr &e) override {
+        const auto known = trees.find(e.get());
+        if (known != trees.end()) {
+            tree += known->second;
+            return;
+        }
+        const double before = std::exchange(tree, 1);
+        e.accept(this);
+        trees.emplace(e.get(), tree);
+        tree += before;
+    }
+
+private:
+    using IRGraphVisitor::visit;
+    void visit(const Call *op) override {
+        reads = reads || op->call_type == Call::Image;
+        IRGraphVisitor::visit(op);
+    }
+};
+
+// The expression with names for parts that stand in it more than once, where it is far larger as a tree than as a graph: passes walk
+// trees. Indices keep their parts, since regions are inferred from them.
+Expr with_names_for_shared(const Expr &e) {
+    constexpr double large = 2000, times = 4;
+    Size size;
+    size.include(e);
+    if (size.tree < large || size.tree < times * double(size.trees.size())) return e;
+    struct Indices : IRMutator {
+        using IRMutator::visit;
+        std::map<std::string, Expr> indices;
+        Expr visit(const Let *op) override {
+            const Expr value = mutate(op->value);
+            Size s;
+            s.include(value);
+            if (op->value.type() == Int(32) && !s.reads && s.tree < large) {
+                indices[op->name] = value;
+                return mutate(op->body);
+            }
+            return Let::make(op->name, value, mutate(op->body));
+        }
+        Expr visit(const Variable *op) override {
+            const auto found = indices.find(op->name);
+            return found == indices.end() ? Expr(op) : found->second;
+        }
+    } with_indices;
+    return with_indices.mutate(common_subexpression_elimination(e));
+}
 
 // Of floats the infinities: Type::min() is the lowest finite number of 16-bit ones.
 Expr lowest(Type t) { return t.is_float() ? FloatImm::make(t, -std::numeric_limits<double>::infinity()) : t.min(); }
@@ -271,7 +329,7 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
     rewriter.builder = this;
     rewriter.owner = &owner;
     rewriter.scope = &scope;
-    return rewriter.mutate(e);
+    return with_names_for_shared(rewriter.mutate(e));
 }
 
 Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {

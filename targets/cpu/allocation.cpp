@@ -255,7 +255,7 @@ void Codegen::allocate(const Allocate *op) {
     fail_unless(ir_.CreateICmpNE(p, llvm::Constant::getNullValue(pointer)), out_of_memory,
                 kernel_ + ": no memory for workspace " + op->name);
     array.pointer = p;
-    workspaces_.push_back(p);
+    workspaces_.push_back({p});
     {
         ScopedBinding<Array> bound(arrays_, op->name, array);
         statement(op->body);

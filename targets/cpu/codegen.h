@@ -127,8 +127,8 @@ private:
     Value *widen_half(Value *v, Type from);                  // f16, bf16 → f32
     Value *narrow_to_bfloat(Value *v);
     Value *narrow_by_instruction(Value *v);
-    Value *narrow_to_half(Value *v, Type to);                // f32 → f16, bf16, to nearest even
-    Value *round_to_odd(Value *f64);                         // f64 → f32 so that a second rounding is harmless
+    Value *narrow_to_half(Value *v, Type to); // f32 → f16, bf16, to nearest even
+    Value *round_to_odd(Value *f64);          // f64 → f32 so that a second rounding is harmless
     Value *int_to_half(Value *v, Type from, Type to);
 
     // ---- Calls (calls.cpp)
@@ -287,7 +287,13 @@ private:
     Scope<Symbol> symbols_;
     Scope<ModulusRemainder> alignments_;
     Scope<Array> arrays_;
-    std::vector<Value *> workspaces_; // heap blocks that are live here, to be freed on every exit
+    // Heap blocks that are live here, to be freed on every exit: by a block that takes the code to return.
+    struct Workspace {
+        Value *pointer;
+        llvm::BasicBlock *exit = nullptr;
+        llvm::PHINode *code = nullptr;
+    };
+    std::vector<Workspace> workspaces_;
     std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_; // array → alias.scope, noalias
     std::map<const Halide::Internal::Load *, Value *> transposed_; // loads that are at hand as columns of rows
     std::map<const Halide::Internal::Load *, Reach> reaches_;      // of strided loads

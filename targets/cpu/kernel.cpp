@@ -91,7 +91,10 @@ llvm::Function *Codegen::hook(const std::string &name, llvm::Type *result, std::
 void Codegen::declare_scopes(const Nest &nest) {
     FindArrays found;
     nest.body.accept(&found);
-    std::set<std::string> names = found.allocated;
+    // Workspaces are objects of their own in any case; lists of scopes of very many would take time with the square of their number.
+    constexpr size_t most = 64;
+    std::set<std::string> names;
+    if (found.allocated.size() <= most) names = found.allocated;
     for (const TensorArgument &t : nest.tensors) {
         names.insert(t.name);
     }
@@ -114,10 +117,26 @@ void Codegen::declare_scopes(const Nest &nest) {
     }
 }
 
-// Returns from the function, freeing the workspaces that are live.
+// Returns from the function, freeing the workspaces that are live: each has one block that frees it and goes on with the one
+// around it, so that code grows with their number and not with its square.
 void Codegen::return_code(Value *code) {
-    for (auto p = workspaces_.rbegin(); p != workspaces_.rend(); ++p) {
-        ir_.CreateCall(hook("free", ir_.getVoidTy(), {(*p)->getType()}), {*p});
+    if (workspaces_.empty()) {
+        ir_.CreateRet(code);
+        return;
+    }
+    for (size_t n = workspaces_.size(); n-- > 0;) {
+        Workspace &w = workspaces_[n];
+        const bool known = w.exit;
+        if (!known) {
+            w.exit = block("leave");
+            w.code = llvm::PHINode::Create(ir_.getInt32Ty(), 2, "", w.exit);
+        }
+        w.code->addIncoming(code, ir_.GetInsertBlock());
+        ir_.CreateBr(w.exit);
+        if (known) return;
+        ir_.SetInsertPoint(w.exit);
+        ir_.CreateCall(hook("free", ir_.getVoidTy(), {w.pointer->getType()}), {w.pointer});
+        code = w.code;
     }
     ir_.CreateRet(code);
 }

@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 using namespace kumiko;
 
 namespace {
@@ -66,6 +68,27 @@ TEST_CASE("hundreds of stages") {
     Tensor X = input("X", f32, {i}), T = X;
     for (int k = 0; k < 300; k++) T = compute("T" + std::to_string(k), {i}, T(i) + 1.f);
     check_default(Op("many", {X}, {T}), "elementwise");
+}
+
+TEST_CASE("expressions that are small as graphs and vast as trees") {
+    Axis i("i", 200), j("j", 300);
+    Tensor X = input("X", f32, {j});
+    Expr square = X(i) * 0.5f + 0.5f, fibonacci = X(i), before = X(i + 1), mixed = X(i);
+    for (int k = 0; k < 30; k++) {
+        square = square * square * 0.5f + 0.5f;
+        before = std::exchange(fibonacci, fibonacci * 0.4f + before * 0.6f);
+        mixed = select(mixed > 0.5f, mixed * X(i + k), mixed + 0.25f) * 0.9f;
+    }
+    for (const Expr &e : {square, fibonacci, mixed})
+        check_default(Op("shared", {X}, {compute("Y", {i}, e)}), "elementwise");
+    Axis k("k", 40);
+    Expr term = X(i + k);
+    for (int n = 0; n < 30; n++) term = term * term * 0.5f + 0.5f;
+    check_default(Op("sums", {X}, {compute("Y", {i}, sum(term, {k}))}), "elementwise");
+    Tensor T = compute("T", {j}, X(j) * 2.f);
+    Expr integer = cast<int32_t>(X(i) * 8.f), place = i;
+    for (int n = 0; n < 20; n++) integer = integer * integer % 1001 + 1, place = (place + place) % 200;
+    check_default(Op("integers", {X}, {compute("Y", {i}, cast<float>(integer) + T(place))}), "elementwise");
 }
 
 TEST_CASE("expressions are nested to a limit") {
