@@ -2,6 +2,8 @@
 
 #include "support/error.h"
 
+#include <map>
+
 namespace kumiko {
 
 using Halide::Internal::Call;
@@ -18,10 +20,54 @@ Axis rebuilt_axis(const Expr &variable, const Expr &extent) { return Axis(variab
 
 } // namespace
 
-// {name, kind, a zero of the element type, rank, variables…, extents…, has strides, strides…, value if any}
+// A definition says how deep it is, so that only what a tensor itself adds is walked, without recursion.
+int nesting_depth(const Expr &e) {
+    struct Operands : Halide::Internal::IRGraphVisitor {
+        std::vector<Expr> found;
+        void include(const Expr &e) override { found.push_back(e); }
+    };
+    struct Open {
+        Expr e;
+        std::vector<Expr> operands;
+        size_t next = 0;
+        int depth = 1;
+    };
+    std::map<const Halide::Internal::IRNode *, int> known;
+    std::vector<Open> open;
+    const auto enter = [&](const Expr &e) {
+        const Call *call = e.as<Call>();
+        if (call && call->name == definition_name) {
+            open.push_back({e, {}, 0, static_cast<int>(call->args[4].as<IntImm>()->value)});
+            return;
+        }
+        Operands operands;
+        e.accept(&operands);
+        open.push_back({e, std::move(operands.found)});
+    };
+    enter(e);
+    for (;;) {
+        Open &top = open.back();
+        if (top.next == top.operands.size()) {
+            const int depth = known[top.e.get()] = top.depth;
+            open.pop_back();
+            if (open.empty()) return depth;
+            open.back().depth = std::max(open.back().depth, depth + 1);
+            continue;
+        }
+        const Expr operand = top.operands[top.next++];
+        const auto found = known.find(operand.get());
+        if (found != known.end())
+            top.depth = std::max(top.depth, found->second + 1);
+        else
+            enter(operand);
+    }
+}
+
+// {name, kind, a zero of the element type, rank, depth, variables…, extents…, has strides, strides…, value if any}
 Expr encode_definition(const TensorContents &c) {
     std::vector<Expr> args = {StringImm::make(c.name), Expr(static_cast<int>(c.kind)),
-                              Halide::Internal::make_zero(c.type), Expr(static_cast<int>(c.axes.size()))};
+                              Halide::Internal::make_zero(c.type), Expr(static_cast<int>(c.axes.size())),
+                              Expr(c.value.defined() ? nesting_depth(c.value) + 1 : 1)};
     for (const Axis &a : c.axes) args.push_back(a);
     for (const Axis &a : c.axes) args.push_back(a.extent());
     args.push_back(Expr(static_cast<int>(c.strides.size())));
@@ -40,10 +86,10 @@ TensorContents decode_definition(const Expr &definition) {
     c.kind = static_cast<TensorContents::Kind>(number(1));
     c.type = args[2].type();
     const size_t rank = number(3);
-    for (size_t d = 0; d < rank; d++) c.axes.push_back(rebuilt_axis(args[4 + d], args[4 + rank + d]));
-    const size_t n_strides = number(4 + 2 * rank);
-    for (size_t d = 0; d < n_strides; d++) c.strides.push_back(args[5 + 2 * rank + d]);
-    if (const size_t last = 5 + 2 * rank + n_strides; last < args.size()) c.value = args[last];
+    for (size_t d = 0; d < rank; d++) c.axes.push_back(rebuilt_axis(args[5 + d], args[5 + rank + d]));
+    const size_t n_strides = number(5 + 2 * rank);
+    for (size_t d = 0; d < n_strides; d++) c.strides.push_back(args[6 + 2 * rank + d]);
+    if (const size_t last = 6 + 2 * rank + n_strides; last < args.size()) c.value = args[last];
     return c;
 }
 

@@ -296,43 +296,10 @@ void check_formula(const Expr &e, const std::string &owner, const std::source_lo
 }
 
 void check_depth(const Expr &e, const std::string &owner, const std::source_location &where) {
-    struct Operands : IRGraphVisitor {
-        std::vector<Expr> found;
-        void include(const Expr &e) override { found.push_back(e); }
-    };
-    struct Open {
-        Expr e;
-        std::vector<Expr> operands;
-        size_t next = 0;
-        int depth = 1;
-    };
-    std::map<const IRNode *, int> known;
-    std::vector<Open> open;
-    const auto enter = [&](const Expr &e) {
-        Operands operands;
-        e.accept(&operands);
-        open.push_back({e, std::move(operands.found)});
-    };
-    enter(e);
-    while (!open.empty()) {
-        Open &top = open.back();
-        if (top.next == top.operands.size()) {
-            const int depth = known[top.e.get()] = top.depth;
-            if (depth > deepest_expression)
-                throw UserError(where, tensor_text(owner) + " has an expression that is nested more than " +
-                                           std::to_string(deepest_expression) +
-                                           " deep; divide it into several stages, by compute(…)");
-            open.pop_back();
-            if (!open.empty()) open.back().depth = std::max(open.back().depth, depth + 1);
-            continue;
-        }
-        const Expr operand = top.operands[top.next++];
-        const auto found = known.find(operand.get());
-        if (found != known.end())
-            top.depth = std::max(top.depth, found->second + 1);
-        else
-            enter(operand);
-    }
+    if (nesting_depth(e) <= deepest_expression) return;
+    throw UserError(where, tensor_text(owner) + " has an expression that is nested more than " +
+                               std::to_string(deepest_expression) +
+                               " deep; divide it into several stages, by compute(…)");
 }
 
 void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where) {
