@@ -18,6 +18,13 @@ void require_defined(const char *operation, const Expr &e) {
     if (!e.defined()) throw UserError(fmt::format("\"{}\" of an undefined expression", operation));
 }
 
+// What names the place in an error: the expression, where it is short.
+std::string shown(const Expr &e) {
+    constexpr size_t most = 60;
+    const std::string text = to_string(e);
+    return text.size() <= most ? text : text.substr(0, most) + "…";
+}
+
 struct Pair {
     Expr a, b;
 };
@@ -29,7 +36,8 @@ Pair of_one_type(const char *operation, const Expr &a, const Expr &b) {
     if (is_const(a)) return {typed::adapted(a, b.type(), operation), b};
     throw UserError("\"" + std::string(operation) + "\" has a " + type_name(a.type()) + " on its left and a " +
                     type_name(b.type()) +
-                    " on its right; cast one of them, so that the type of the arithmetic is stated");
+                    " on its right; cast one of them, so that the type of the arithmetic is stated: " + shown(a) +
+                    " and " + shown(b));
 }
 
 // What Halide itself refuses, as an error of ours.
@@ -45,14 +53,15 @@ Element guarded(const char *operation, F f) {
 void require_bool(const char *operation, const Expr &e) {
     require_defined(operation, e);
     if (!e.type().is_bool())
-        throw UserError(
-            fmt::format("\"{}\" takes bool, not {}; compare it, as in x != 0", operation, type_name(e.type())));
+        throw UserError(fmt::format("\"{}\" takes bool, not {}; compare it, as in x != 0: {}", operation,
+                                    type_name(e.type()), shown(e)));
 }
 
 void require_float(const char *operation, const Expr &x) {
     require_defined(operation, x);
     if (!x.type().is_float())
-        throw UserError(fmt::format("{} of a {} expression; cast it to a float type", operation, type_name(x.type())));
+        throw UserError(fmt::format("{} of a {} expression; cast it to a float type: {}", operation,
+                                    type_name(x.type()), shown(x)));
 }
 
 } // namespace
@@ -131,7 +140,8 @@ Element of_floats(const char *operation, const Expr &a, const Expr &b, Binary f)
 Element of_integer(const char *operation, const Expr &x, Unary f) {
     require_defined(operation, x);
     if (x.type().is_float())
-        throw UserError(fmt::format("{} of a {} expression; it takes integers", operation, type_name(x.type())));
+        throw UserError(
+            fmt::format("{} of a {} expression; it takes integers: {}", operation, type_name(x.type()), shown(x)));
     return guarded(operation, [&] { return f(x); });
 }
 

@@ -45,7 +45,8 @@ public:
 
     std::string run() {
         for (const StageState &s : state_.stages) {
-            if (s.placement.kind == Placement::Kind::Root && !finished_elsewhere(s)) stage(s, 0);
+            const StageState *r = run_at(s);
+            if (r && r->placement.kind == Placement::Kind::Root) stage(*r, 0);
             if (s.placement.kind == Placement::Kind::Inline) line(0, "inline " + s.name());
         }
         return out_.str();
@@ -57,22 +58,25 @@ private:
 
     void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
 
-    bool finished_elsewhere(const StageState &s) const {
+    // The stage that runs at the turn of `s`: one that is finished in another runs there, at its own turn; null at that of the other.
+    const StageState *run_at(const StageState &s) const {
+        if (!s.finished_into.empty()) return nullptr;
         for (const StageState &p : state_.stages) {
-            if (p.finished_into == s.name()) return true;
+            if (p.finished_into == s.name()) return &p;
         }
-        return false;
+        return &s;
     }
 
     void children(const StageState &s, const std::string &loop, int depth) {
         const bool blocks = s.online && !follows(s) && s.online->loop == loop;
-        for (const StageState &p : state_.stages) {
-            if (blocks && follows(p) && p.online->anchor == s.name()) follower(p, depth);
-            if (waits_for_end(state_, p)) continue;
+        for (const StageState &turn : state_.stages) {
+            if (blocks && follows(turn) && turn.online->anchor == s.name()) follower(turn, depth);
+            const StageState *runs = run_at(turn);
+            if (!runs || waits_for_end(state_, *runs)) continue;
+            const StageState &p = *runs;
             const auto here = [&](const Placement &at) {
                 return at.kind == Placement::Kind::At && at.consumer == s.name() && at.loop == loop;
             };
-            if (finished_elsewhere(p)) continue;
             if (p.computed && here(p.placement))
                 line(depth, "keep " + p.name() + kept_text(p) + ", of it what one " + loop + " needs");
             if (here(p.computed_at())) stage(p, depth);

@@ -104,10 +104,15 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         return;
     }
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
-        std::string readers;
-        for (const std::string &r : state.consumers(stage.name())) readers += (readers.empty() ? "" : ", ") + r;
+        std::string readers, first; // directives after which this one may be legal
+        for (const std::string &r : state.consumers(stage.name())) {
+            readers += (readers.empty() ? "" : ", ") + r;
+            const bool movable = r != consumer && !state.op.is_output(r) && state.find(r);
+            if (movable && state.stage(r).placement.kind == Placement::Kind::Root)
+                first += (first.empty() ? "" : " and ") + r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
+        }
         refuse(state, d, "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why, &c, loop,
-               "a loop that encloses " + readers +
+               (first.empty() ? "" : "this directive after " + first + "; ") + "a loop that encloses " + readers +
                    ", or compute_root(); after store_at such a loop, one of the first of these");
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});

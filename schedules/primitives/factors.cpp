@@ -1,6 +1,9 @@
 #include "schedules/primitives/factors.h"
 
+#include "dsl/print.h"
 #include "dsl/reach.h"
+
+#include <fmt/format.h>
 
 namespace kumiko {
 
@@ -43,8 +46,14 @@ Factors factors_of(const ScheduleState &state, const StageState &stage, const st
         const Call *read = whole_read(own, tensor);
         if (read && !tensors_read(other).count(tensor)) return {read, other, first};
     }
-    refuse(state, d, "the terms of " + stage.name() + " are no products of " + tensor + " and something else", &stage,
-           "", "terms like cast<int32_t>(" + tensor + "(…)) * cast<int32_t>(W(…))");
+    refuse(
+        state, d,
+        fmt::format("the terms of {} are no products of {} and something else: they are {}", stage.name(), tensor,
+                    to_string(def.components[0].term)),
+        &stage, "",
+        "terms like cast<int32_t>(" + tensor +
+            "(…)) * cast<int32_t>(W(…)); a number that is subtracted from a factor, as a zero point is, may be taken "
+            "out of the sum: (A - z) * B is A * B, less z times the sum of B");
 }
 
 void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d) {

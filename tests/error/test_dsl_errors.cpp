@@ -71,10 +71,12 @@ TEST_CASE("tensors") {
 
 TEST_CASE("mixed types need a cast") {
     Names n;
-    CHECK(error_of([&] { n.A(n.i, n.k) * n.I(n.i); }) == "\"*\" has a f32 on its left and a i32 on its right; cast one "
-                                                         "of them, so that the type of the arithmetic is stated");
-    CHECK(error_of([&] { n.A(n.i, n.k) + n.i; }) == "\"+\" has a f32 on its left and a i32 on its right; cast one of "
-                                                    "them, so that the type of the arithmetic is stated");
+    CHECK(error_of([&] { n.A(n.i, n.k) * n.I(n.i); }) ==
+          "\"*\" has a f32 on its left and a i32 on its right; cast one "
+          "of them, so that the type of the arithmetic is stated: A(i, k) and I(i)");
+    CHECK(error_of([&] { n.A(n.i, n.k) + n.i; }) ==
+          "\"+\" has a f32 on its left and a i32 on its right; cast one of "
+          "them, so that the type of the arithmetic is stated: A(i, k) and i");
     CHECK(error_of([&] { n.A(n.i, n.k) * 2; }) == "no error");
     CHECK(error_of([&] { n.A(n.i, n.k) * 2.5; }) == "no error");
     CHECK(error_of([&] { 2.5 * n.I(n.i); }) ==
@@ -86,21 +88,21 @@ TEST_CASE("mixed types need a cast") {
     const auto mixed = [](const char *op, const char *left, const char *right) {
         return fmt::format(
             "\"{}\" has a {} on its left and a {} on its right; cast one of them, so that the type of the "
-            "arithmetic is stated",
+            "arithmetic is stated: ",
             op, left, right);
     };
-    CHECK(error_of([&] { F(n.i) * 2.f + H(n.i) * 2.f; }) == mixed("+", "f32", "f16"));
-    CHECK(error_of([&] { -F(n.i) - -H(n.i); }) == mixed("-", "f32", "f16"));
-    CHECK(error_of([&] { exp(F(n.i)) + exp(W(n.i)); }) == mixed("+", "f32", "bf16"));
-    CHECK(error_of([&] { select(F(n.i) > 0, U(n.i), cast(i8, n.I(n.i))); }) == mixed("select", "u8", "i8"));
+    CHECK(error_of([&] { F(n.i) * 2.f + H(n.i) * 2.f; }).starts_with(mixed("+", "f32", "f16")));
+    CHECK(error_of([&] { -F(n.i) - -H(n.i); }).starts_with(mixed("-", "f32", "f16")));
+    CHECK(error_of([&] { exp(F(n.i)) + exp(W(n.i)); }).starts_with(mixed("+", "f32", "bf16")));
+    CHECK(error_of([&] { select(F(n.i) > 0, U(n.i), cast(i8, n.I(n.i))); }).starts_with(mixed("select", "u8", "i8")));
     CHECK(error_of([&] { select(n.i > 2, F(n.i), n.i > 1, H(n.i), 0); }) != "no error");
-    CHECK(error_of([&] { max(F(n.i), n.I(n.i)); }) == mixed("max", "f32", "i32"));
-    CHECK(error_of([&] { min(0, U(n.i), n.I(n.i)); }) == mixed("min", "u8", "i32"));
+    CHECK(error_of([&] { max(F(n.i), n.I(n.i)); }).starts_with(mixed("max", "f32", "i32")));
+    CHECK(error_of([&] { min(0, U(n.i), n.I(n.i)); }).starts_with(mixed("min", "u8", "i32")));
     CHECK(error_of([&] { clamp(U(n.i), n.I(n.i), 5); }) != "no error");
-    CHECK(error_of([&] { pow(F(n.i), H(n.i)); }) == mixed("pow", "f32", "f16"));
-    CHECK(error_of([&] { sum(F(n.i), n.i) + sum(H(n.i), n.i); }) == mixed("+", "f32", "f16"));
-    CHECK(error_of([&] { sigmoid(F(n.i)) * silu(H(n.i)); }) == mixed("*", "f32", "f16"));
-    CHECK(error_of([&] { leaky_relu(H(n.i), F(n.i)); }) == mixed("*", "f16", "f32"));
+    CHECK(error_of([&] { pow(F(n.i), H(n.i)); }).starts_with(mixed("pow", "f32", "f16")));
+    CHECK(error_of([&] { sum(F(n.i), n.i) + sum(H(n.i), n.i); }).starts_with(mixed("+", "f32", "f16")));
+    CHECK(error_of([&] { sigmoid(F(n.i)) * silu(H(n.i)); }).starts_with(mixed("*", "f32", "f16")));
+    CHECK(error_of([&] { leaky_relu(H(n.i), F(n.i)); }).starts_with(mixed("*", "f16", "f32")));
     // Numbers adapt, where the type holds them.
     CHECK(error_of([&] { U(n.i) + 1000; }) ==
           "\"+\" has a u8 on one side and the number 1000 on the other; a u8 holds 0 to 255: cast one of them");
@@ -120,18 +122,18 @@ TEST_CASE("mixed types need a cast") {
     CHECK((U(n.i) << 2).type() == u8);
     CHECK((F(n.i) > 0 && n.i < 3).type() == boolean);
     // What an operation does not take.
-    CHECK(error_of([&] { !F(n.i); }) == "\"!\" takes bool, not f32; compare it, as in x != 0");
-    CHECK(error_of([&] { F(n.i) && n.i > 2; }) == "\"&&\" takes bool, not f32; compare it, as in x != 0");
+    CHECK(error_of([&] { !F(n.i); }) == "\"!\" takes bool, not f32; compare it, as in x != 0: F(i)");
+    CHECK(error_of([&] { F(n.i) && n.i > 2; }) == "\"&&\" takes bool, not f32; compare it, as in x != 0: F(i)");
     CHECK(select(n.i > 2, H(n.i), n.i > 1, 3, n.i > 0, H(n.i) * 2, 0).type() == f16);
-    CHECK(error_of([&] { select(F(n.i), 1, 2); }) == "\"select\" takes bool, not f32; compare it, as in x != 0");
-    CHECK(error_of([&] { exp(n.I(n.i)); }) == "exp of a i32 expression; cast it to a float type");
+    CHECK(error_of([&] { select(F(n.i), 1, 2); }) == "\"select\" takes bool, not f32; compare it, as in x != 0: F(i)");
+    CHECK(error_of([&] { exp(n.I(n.i)); }) == "exp of a i32 expression; cast it to a float type: I(i)");
     CHECK(error_of([&] { hard_swish(U(n.i)); }) == "hard_sigmoid of a u8 expression; cast it to a float type");
     CHECK(error_of([&] { F(n.i) & F(n.i); }) != "no error");
-    CHECK(error_of([&] { pow(n.I(n.i), 2); }) == "pow of a i32 expression; cast it to a float type");
-    CHECK(error_of([&] { popcount(F(n.i)); }) == "popcount of a f32 expression; it takes integers");
-    CHECK(error_of([&] { is_nan(n.I(n.i)); }) == "is_nan of a i32 expression; cast it to a float type");
-    CHECK(error_of([&] { atan2(F(n.i), H(n.i)); }) == mixed("atan2", "f32", "f16"));
-    CHECK(error_of([&] { lerp(F(n.i), H(n.i), 0.5f); }) == mixed("lerp", "f32", "f16"));
+    CHECK(error_of([&] { pow(n.I(n.i), 2); }) == "pow of a i32 expression; cast it to a float type: I(i)");
+    CHECK(error_of([&] { popcount(F(n.i)); }) == "popcount of a f32 expression; it takes integers: F(i)");
+    CHECK(error_of([&] { is_nan(n.I(n.i)); }) == "is_nan of a i32 expression; cast it to a float type: I(i)");
+    CHECK(error_of([&] { atan2(F(n.i), H(n.i)); }).starts_with(mixed("atan2", "f32", "f16")));
+    CHECK(error_of([&] { lerp(F(n.i), H(n.i), 0.5f); }).starts_with(mixed("lerp", "f32", "f16")));
     CHECK(lerp(H(n.i), H(n.i), 0.5).type() == f16);
     CHECK(error_of([&] { cast(Halide::Handle(), F(n.i)); }).find("a cast has elements of type") != std::string::npos);
     CHECK(error_of([&] { reinterpret(f64, F(n.i)); }) ==
@@ -149,11 +151,11 @@ TEST_CASE("mixed types need a cast") {
     CHECK(assign([&] {
               Element a = n.I(n.i);
               a /= F(n.i);
-          }) == mixed("/", "i32", "f32"));
+          }).starts_with(mixed("/", "i32", "f32")));
     CHECK(assign([&] {
               Expr a = H(n.i);
               a -= F(n.i);
-          }) == mixed("-", "f16", "f32"));
+          }).starts_with(mixed("-", "f16", "f32")));
     Expr total = 0;
     for (int q = 0; q < 3; q++) total += F(q);
     CHECK(total.type() == f32);

@@ -267,7 +267,7 @@ TEST_CASE("compute_at a loop that does not enclose all consumers") {
 FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e: stage total, which reads it, does not stand inside loop i of Y
   stage Y   for i in 0..64     ← compute_at asked here
               for j in 0..128  ← innermost
-  legal here: a loop that encloses total, Y, or compute_root(); after store_at such a loop, one of the first of these
+  legal here: this directive after total.compute_at("Y", "i"); a loop that encloses total, Y, or compute_root(); after store_at such a loop, one of the first of these
 )");
     CHECK(told([&] { s.stage("Y").compute_at("Y", "i"); }) == R"(
 FILE:LINE: error: compute_at("Y", "i"): Y is an output; all of it has to be written, so it stands at the root

@@ -267,6 +267,21 @@ TEST_CASE("a parallel loop of whole blocks runs what is left as one of its itera
     CHECK(body.find("Y.i.o < 3") != std::string::npos);
 }
 
+TEST_CASE("a nest shows stages in the order in which they run") {
+    Axis i("i", 16), k("k", 16), n("n", 16);
+    Tensor A = input("A", f32, {i, k});
+    Tensor total = compute("total", {i}, sum(A(i, k), {k})),
+           squares = compute("squares", {i}, sum(A(i, n) * A(i, n), {n}));
+    Schedule s(Op("ratio", {A}, {compute("Y", {i}, total(i) / squares(i))}));
+    s.stage("total").finish_in("Y");
+    check_runs(s);
+    const std::string nest = s.nest();
+    CHECK(nest.find("compute squares") < nest.find("compute total"));
+    CHECK(nest.find("compute total") < nest.find("at the end: Y"));
+    const std::string body = body_of(s);
+    CHECK(body.find("for (squares") < body.find("for (total"));
+}
+
 TEST_CASE("halves of a vector that unrolled copies store are one store") {
     Axis i("i", 4), j("j", 32);
     Tensor x = input("x", f32, {i, j});
