@@ -52,32 +52,41 @@ private:
     }
 };
 
-// The expression with names for parts that stand in it more than once, where it is far larger as a tree than as a graph: passes walk
-// trees. Indices keep their parts, since regions are inferred from them.
-Expr with_names_for_shared(const Expr &e) {
+// Names the parts that stand in an expression more than once, where it is far larger as a tree than as a graph: passes walk trees.
+// Indices keep their parts, since regions are inferred from them. The names, "<owner>.shared.0", depend on the expression alone, and
+// are no axis's.
+Expr with_names_for_shared(const Expr &e, const std::string &owner) {
     constexpr double large = 2000, times = 4;
     Size size;
     size.include(e);
     if (size.tree < large || size.tree < times * double(size.trees.size())) return e;
-    struct Indices : IRMutator {
+    struct Hide : IRGraphMutator { // from the names that elimination makes
+        using IRGraphMutator::visit;
+        Expr visit(const Variable *op) override { return Variable::make(op->type, "." + op->name); }
+    } hide;
+    struct Rename : IRMutator {
         using IRMutator::visit;
-        std::map<std::string, Expr> indices;
+        std::string prefix;
+        std::map<std::string, Expr> values; // of names
+        int count = 0;
         Expr visit(const Let *op) override {
             const Expr value = mutate(op->value);
             Size s;
             s.include(value);
-            if (op->value.type() == Int(32) && !s.reads && s.tree < large) {
-                indices[op->name] = value;
+            if (value.type() == Int(32) && !s.reads && s.tree < large) {
+                values[op->name] = value;
                 return mutate(op->body);
             }
-            return Let::make(op->name, value, mutate(op->body));
+            const std::string name = prefix + std::to_string(count++);
+            values[op->name] = Variable::make(value.type(), name);
+            return Let::make(name, value, mutate(op->body));
         }
         Expr visit(const Variable *op) override {
-            const auto found = indices.find(op->name);
-            return found == indices.end() ? Expr(op) : found->second;
+            return op->name[0] == '.' ? Variable::make(op->type, op->name.substr(1)) : values.at(op->name);
         }
-    } with_indices;
-    return with_indices.mutate(common_subexpression_elimination(e));
+    } rename;
+    rename.prefix = owner + ".shared.";
+    return rename.mutate(common_subexpression_elimination(hide.mutate(e)));
 }
 
 // Of floats the infinities: Type::min() is the lowest finite number of 16-bit ones.
@@ -329,7 +338,7 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
     rewriter.builder = this;
     rewriter.owner = &owner;
     rewriter.scope = &scope;
-    return with_names_for_shared(rewriter.mutate(e));
+    return with_names_for_shared(rewriter.mutate(e), owner);
 }
 
 Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {

@@ -6,6 +6,7 @@
 
 #include "support/error.h"
 
+#include <bit>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/PatternMatch.h>
@@ -30,8 +31,6 @@ int bytes_of(Type t) { return std::max(1, t.bits() / 8); }
 llvm::Align alignment_at(unsigned align, int lane, Type t) {
     return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
 }
-
-bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
 bool is_empty(llvm::Value *mask) {
     const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
@@ -147,7 +146,7 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
     }
     // Where the alignment allows it, LLVM loads four bytes for an f16 and whole registers for a
     // vector of 31, and computes on what lies beyond.
-    const bool odd = t == Halide::Float(16) || !is_power_of_two(t.lanes());
+    const bool odd = t == Halide::Float(16) || !std::has_single_bit(unsigned(t.lanes()));
     if (odd) align = bytes_of(t);
     const bool elsewhere = branch_ && branch_ != array.branch;
     // Where no instruction broadcasts, LLVM 19 makes a load of four bytes from the stack that fills
@@ -169,7 +168,8 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
         llvm::StoreInst *stored = ir_.CreateAlignedStore(v, element(array.pointer, t, base), llvm::Align(align));
         tag(stored, name);
         const int vector = native_lanes(t), bytes = std::min(lanes(v), vector) * bytes_of(t);
-        if (array.streamed && bytes >= 16 && (lanes(v) <= vector ? is_power_of_two(bytes) : lanes(v) % vector == 0) &&
+        if (array.streamed && bytes >= 16 &&
+            (lanes(v) <= vector ? std::has_single_bit(unsigned(bytes)) : lanes(v) % vector == 0) &&
             align >= unsigned(bytes)) {
             stored->setMetadata(llvm::LLVMContext::MD_nontemporal,
                                 llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(ir_.getInt32(1))}));

@@ -71,7 +71,7 @@ TEST_CASE("hundreds of stages") {
 }
 
 TEST_CASE("expressions that are small as graphs and vast as trees") {
-    Axis i("i", 200), j("j", 300);
+    Axis i("t0", 200), j("t1", 300); // which are also names that Halide makes
     Tensor X = input("X", f32, {j});
     Expr square = X(i) * 0.5f + 0.5f, fibonacci = X(i), before = X(i + 1), mixed = X(i);
     for (int k = 0; k < 30; k++) {
@@ -81,6 +81,8 @@ TEST_CASE("expressions that are small as graphs and vast as trees") {
     }
     for (const Expr &e : {square, fibonacci, mixed})
         check_default(Op("shared", {X}, {compute("Y", {i}, e)}), "elementwise");
+    const auto text = [&] { return Op("shared", {X}, {compute("Y", {i}, square)}).to_string(); };
+    CHECK(text() == text());
     Axis k("k", 40);
     Expr term = X(i + k);
     for (int n = 0; n < 30; n++) term = term * term * 0.5f + 0.5f;
