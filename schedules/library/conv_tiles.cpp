@@ -87,6 +87,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
                    .outside = r.outside,
                    .columns = p.vectors * by.lanes,
                    .rows_outside = p.outer.is("rows"),
+                   .moves_rows = may_shift(op),
                    .moves_columns = false};
     const int64_t K = product_of(sum, g.steps), threads = threads_of(machine);
     if (by_rows && !r.row.empty()) tiles.outside.push_back(r.row);

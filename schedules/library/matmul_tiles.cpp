@@ -28,7 +28,8 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, const MatmulPlan &
                    .columns = plan.columns,
                    .parallel = plan.p.parallel,
                    .row_block = plan.p.row_block,
-                   .moves_columns = !ahead};
+                   .moves_rows = may_shift(op),
+                   .moves_columns = !ahead && may_shift(op)};
     const TileLoops loops = tile_loops(machine, C, tiles);
     std::vector<std::string> batches;
     for (const std::string &b : r.batches) {

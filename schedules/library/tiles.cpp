@@ -12,8 +12,8 @@ int64_t tiles_at_once(const std::optional<int64_t> &extent, int64_t side, int64_
 }
 
 // Whole blocks only: the last one moves inwards, where there is a whole one.
-Tail whole_blocks(const std::optional<int64_t> &extent, int64_t block) {
-    return extent && *extent >= block ? Tail::Shift : Tail::Auto;
+Tail whole_blocks(bool moves, const std::optional<int64_t> &extent, int64_t block) {
+    return moves && extent && *extent >= block ? Tail::Shift : Tail::Auto;
 }
 
 // The block from `wish` on, of whole units, that leaves no rest of less than a unit.
@@ -57,10 +57,10 @@ TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan) {
     }
     plan.columns = (plan.columns + across - 1) / across * across;
     if (N) plan.columns = std::max(across, std::min(plan.columns, *N / across * across));
-    auto [io, ib] = C.split(rows, down, {i + ".o", i + ".b", whole_blocks(M, down)});
+    auto [io, ib] = C.split(rows, down, {i + ".o", i + ".b", whole_blocks(plan.moves_rows, M, down)});
     auto [iv, ii] = C.split(ib, t.rows, {i + ".v", i + ".i"});
-    auto [jo, jq] = C.split(columns, plan.columns,
-                            {j + ".o", j + ".q", plan.moves_columns ? whole_blocks(N, plan.columns) : Tail::Auto});
+    auto [jo, jq] =
+        C.split(columns, plan.columns, {j + ".o", j + ".q", whole_blocks(plan.moves_columns, N, plan.columns)});
     auto [jb, jw] = C.split(jq, across, {j + ".b", j + ".w"});
     auto [jv, jl] = C.split(jw, t.lanes, {j + ".v", j + ".l"});
     auto [ko, ks] = C.split(k, int64_t(t.groups) * t.group, {k + ".o", k + ".s"});

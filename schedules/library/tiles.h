@@ -16,7 +16,8 @@ struct TilePlan {
     std::string parallel;      // "none", "rows" or "columns"
     int64_t row_block = 0;     // rows that a thread takes at a time
     bool rows_outside = false; // the loop over blocks of rows stands outside of that over panels
-    bool moves_columns = true; // the last panel may move inwards
+    bool moves_rows = true;    // the last block of rows may move inwards
+    bool moves_columns = true; // the last panel may
 };
 
 struct TileLoops {

@@ -3,6 +3,7 @@
 // Sanitized: --test-case=products*
 #include "driver/default_schedule.h"
 #include "driver/target.h"
+#include "dsl/inout.h"
 #include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/library/conv_filters.h"
@@ -188,6 +189,18 @@ TEST_CASE("convolutions of images with channels last") {
             }
         }
     }
+    CHECK(amx.emulator.fault == "");
+}
+
+TEST_CASE("sums added to what an array holds compute nothing twice") {
+    WithAmx amx;
+    Axis i("i", 40), j("j", 50), k("k", 70);
+    Tensor A = input("A", u8, {i, k}), B = input("B", i8, {k, j}), C = inout("C", i32, {i, j});
+    const Expr product = cast(i32, A(i, k)) * cast(i32, B(k, j));
+    const Op op("accumulate", {A, B, C}, {update(C, C(i, j) + sum(product, k))});
+    const int64_t before = amx.emulator.counts.products;
+    check_runs(tiled(op, "amx.tdpbusd"));
+    CHECK((amx.real || amx.emulator.counts.products > before));
     CHECK(amx.emulator.fault == "");
 }
 
