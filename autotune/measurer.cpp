@@ -101,7 +101,8 @@ Outcome outcome_from_name(const std::string &name) {
 std::string find_measurer() {
     namespace fs = std::filesystem;
     std::error_code error;
-    // In a build folder the measurer stands near the program, in an installation near the shared library.
+    // In a build folder the measurer stands near the program, in an installation near the shared
+    // library.
     std::vector<fs::path> folders = {fs::read_symlink("/proc/self/exe", error).parent_path()};
     Dl_info library;
     if (dladdr(reinterpret_cast<const void *>(&find_measurer), &library) && library.dli_fname)

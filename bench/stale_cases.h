@@ -1,5 +1,6 @@
-// One op for each way in which the library's schedules lay out loops, of sizes that vectors and blocks do not divide: what tests and
-// `kumiko bench stale` run on memory that holds denormal numbers.
+// One op for each way in which the library's schedules lay out loops, of sizes that vectors and
+// blocks do not divide: what tests and `kumiko bench stale` run on memory that holds denormal
+// numbers.
 #pragma once
 
 #include "support/json.h"
@@ -26,7 +27,8 @@ struct StaleCase {
 inline std::vector<StaleCase> stale_cases() {
     std::vector<StaleCase> all;
     const auto add = [&](const char *op, const Json &parameters) { all.push_back({op, parameters}); };
-    // Channels that vectors do not divide, filters in vectors or pixels in vectors, both orders of axes.
+    // Channels that vectors do not divide, filters in vectors or pixels in vectors, both orders of
+    // axes.
     for (const char *layout : {"nchw", "nhwc"}) {
         for (const int o : {20, 24, 33}) {
             add("conv2d", {{"c", 16}, {"h", 28}, {"w", 28}, {"o", o}, {"padding", 1}, {"layout", layout}});

@@ -1,6 +1,7 @@
-// Runs kernels with all of their workspaces and stack full of a pattern, and says what they compute and which floating-point
-// exceptions they raise. A kernel that computes on memory which it has not written raises other exceptions when that holds
-// denormal or signalling numbers than when it holds zeros.
+// Runs kernels with all of their workspaces and stack full of a pattern, and says what they compute
+// and which floating-point exceptions they raise. A kernel that computes on memory which it has not
+// written raises other exceptions when that holds denormal or signalling numbers than when it holds
+// zeros.
 #pragma once
 
 #include "driver/kernel.h"
@@ -35,7 +36,8 @@ inline void fill(void *to, size_t bytes, uint64_t bits) {
     std::memcpy(p, &bits, bytes);
 }
 
-// Scalar code converts whole registers, of which it has set one lane: what the filling left there is no memory.
+// Scalar code converts whole registers, of which it has set one lane: what the filling left there
+// is no memory.
 [[gnu::noinline]] inline void clear_registers() {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx"))

@@ -15,7 +15,8 @@ namespace kumiko::bench {
 
 namespace {
 
-// Workspaces that come one behind the other from one array, so that a kernel gets the same addresses at each call.
+// Workspaces that come one behind the other from one array, so that a kernel gets the same
+// addresses at each call.
 class Arena {
 public:
     static constexpr size_t bytes = size_t(64) << 20;

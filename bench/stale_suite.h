@@ -1,4 +1,5 @@
-// The suite `stale`: how much slower kernels run where the memory that they are given holds denormal numbers than where it holds zeros.
+// The suite `stale`: how much slower kernels run where the memory that they are given holds
+// denormal numbers than where it holds zeros.
 #pragma once
 
 #include "bench/suite.h"
@@ -14,8 +15,9 @@ struct StaleRow {
     Json json() const;
 };
 
-// Default schedules of `stale_cases` (bench/stale_cases.h), one thread. Workspaces and stack are filled before each sample, and one call that
-// is not timed follows: what a kernel writes is written then, and what it only reads stays. `only`: cases whose name contains it.
+// Default schedules of `stale_cases` (bench/stale_cases.h), one thread. Workspaces and stack are
+// filled before each sample, and one call that is not timed follows: what a kernel writes is
+// written then, and what it only reads stays. `only`: cases whose name contains it.
 std::vector<StaleRow> run_stale_suite(const Target &target, const BenchOptions &options, const std::string &only = "",
                                       const std::function<void(const std::string &)> &progress = {});
 std::string stale_suite_text(const std::vector<StaleRow> &rows);

@@ -118,8 +118,12 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
         name("library, " + parameters);
         return space->schedule(space->default_with(chosen));
     }
-    name("default");
-    return default_schedule(op, machine, who);
+    std::vector<PassedOver> passed_over;
+    Schedule schedule = default_schedule(op, machine, who, &passed_over);
+    std::string text = "default";
+    for (const PassedOver &other : passed_over) text += "; " + to_string(other);
+    name(text);
+    return schedule;
 }
 
 std::shared_ptr<const CostModel> cost_model_named(const std::string &name) {

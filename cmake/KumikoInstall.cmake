@@ -1,7 +1,7 @@
 # What `cmake --install` lays down:
 #   bin/kumiko, bin/kumiko_measurer
-#   include/kumiko/            every room's headers, and kumiko.h for all of them
-#   lib/libkumiko.so           every room: a program of a few lines links in a tenth of a second
+#   include/kumiko/            every room's headers, and kumiko.h, which includes what most programs need
+#   lib/libkumiko.so           every room
 #   lib/cmake/Kumiko/          find_package(Kumiko): Kumiko::kumiko, and Kumiko::ops for shared objects with ops
 #   lib/pkgconfig/             kumiko, kumiko-ops
 # Halide goes along where it is the SDK that `./run setup` unpacked, which is on no system path: its library stands in

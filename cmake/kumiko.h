@@ -1,4 +1,4 @@
-// #include <kumiko/kumiko.h>: all of Kumiko.
+// #include <kumiko/kumiko.h>: what most programs need (driver/kumiko.h names the other headers).
 #pragma once
 
 #include "driver/kumiko.h"

@@ -28,7 +28,8 @@ Schedule schedule_stages(const Op &op, const Machine &machine) {
     return s;
 }
 
-// Runs f; returns the reason and whether it is a bug when that throws one of the errors of scheduling and lowering.
+// Runs f; returns the reason and whether it is a bug when that throws one of the errors of
+// scheduling and lowering.
 bool fails(const std::function<void()> &f, PassedOver &why) {
     try {
         f();
@@ -51,11 +52,11 @@ bool fails(const std::function<void()> &f, PassedOver &why) {
 std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine) {
     std::vector<DefaultCandidate> all;
     for (const LibraryTemplate &t : library::templates()) {
-        bool matches = false;
-        PassedOver ignored; // a template that cannot even say whether it matches does not
-        fails([&] { matches = t.matches(op); }, ignored);
-        if (!matches) continue;
+        bool matches = true; // where the question itself is an error, `make` asks again and throws it
+        PassedOver why;
+        if (!fails([&] { matches = t.matches(op); }, why) && !matches) continue;
         all.push_back({t.name, [&t, op, machine] {
+                           t.matches(op);
                            const auto space = t.make_space(op, machine);
                            return space->schedule(space->default_point());
                        }});
@@ -77,20 +78,24 @@ std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
     return candidates.back().name;
 }
 
-Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by) {
+std::string to_string(const PassedOver &other) { return "\"" + other.name + "\" does not apply: " + other.reason; }
+
+Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by,
+                          std::vector<PassedOver> *passed_over) {
     if (packed_by == PackedBy::Caller || machine.architecture == "chip") {
         const auto space = library::space_of(op, machine, packed_by);
         return space->schedule(space->default_point());
     }
     std::optional<Schedule> found;
-    std::vector<PassedOver> passed_over;
+    std::vector<PassedOver> others;
     use_first_candidate(
         default_candidates(op, machine),
         [&](const Schedule &s) {
             lower(s);
             found = s;
         },
-        passed_over);
+        others);
+    if (passed_over) *passed_over = std::move(others);
     return *found;
 }
 

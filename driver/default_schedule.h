@@ -12,18 +12,15 @@
 
 namespace kumiko {
 
-// The first default schedule (default_candidates) that applies to the op and lowers. With PackedBy::Caller for callers that
-// pack weights; throws Unsupported where the library has no such schedule for the op.
-Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
-
 // A schedule that compile(op) tries.
 struct DefaultCandidate {
     std::string name;               // of the library's schedule, "stages" or "plain"
     std::function<Schedule()> make; // may throw, when the schedule does not apply
 };
 
-// In the order in which they are tried: the library's schedules that match the op, the most special first; "stages", every
-// stage at the root with its innermost axis in vectors; "plain", the loops of the formula, which applies to every op.
+// In the order in which they are tried: the library's schedules that match the op, the most special
+// first; "stages", every stage at the root with its innermost axis in vectors; "plain", the loops
+// of the formula, which applies to every op.
 std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine);
 
 // A candidate that was left for the next one.
@@ -33,9 +30,19 @@ struct PassedOver {
     bool internal;      // that error is a bug of Kumiko
 };
 
-// Calls use(schedule) with each candidate's schedule until one causes no error. Returns the name of that one; `passed_over`
-// receives those before it. Throws the error of the last candidate when all cause one.
+// Calls use(schedule) with each candidate's schedule until one causes no error. Returns the name of
+// that one; `passed_over` receives those before it. Throws the error of the last candidate when all
+// cause one.
 std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
                                 const std::function<void(const Schedule &)> &use, std::vector<PassedOver> &passed_over);
+
+// "\"reduce\" does not apply: …"
+std::string to_string(const PassedOver &other);
+
+// The first candidate that applies to the op and lowers; `passed_over` receives those before it. With
+// PackedBy::Caller the schedule for callers that pack weights; throws Unsupported where the library
+// has none for the op.
+Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel,
+                          std::vector<PassedOver> *passed_over = nullptr);
 
 } // namespace kumiko

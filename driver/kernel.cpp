@@ -253,8 +253,7 @@ Kernel compile(const Op &op, const Target &target, const CompileOptions &options
         default_candidates(op, target.machine), [&](const Schedule &s) { made = compile_contents(s, target, options); },
         passed_over);
     for (const PassedOver &other : passed_over)
-        made->warnings.push_back("the default schedule is \"" + name + "\", since \"" + other.name +
-                                 "\" does not apply: " + other.reason);
+        made->warnings.push_back("the default schedule is \"" + name + "\", since " + to_string(other));
     made->report.schedule = name;
     made->report.passed_over = std::move(passed_over);
     return Kernel(made);

@@ -35,7 +35,8 @@ struct CompileOptions {
 struct CompileReport {
     double lowering = 0, code = 0;
     std::vector<PassReport> passes;
-    // Of compile(op): the default schedule that was taken, and those that did not apply (driver/default_schedule.h).
+    // Of compile(op): the default schedule that was taken, and those that did not apply
+    // (driver/default_schedule.h).
     std::string schedule = {};
     std::vector<PassedOver> passed_over = {};
 };

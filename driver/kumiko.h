@@ -1,4 +1,5 @@
-// All that most programs need: formulas, schedules, machines, operators, kernels, tuning, libraries. Apart from it stand
+// All that most programs need: formulas, schedules, machines, operators, kernels, tuning,
+// libraries. Apart from it stand
 //   schedules/library/library.h   the library's schedules with typed parameters
 //   targets/chip/compile.h        programs for the simulated chip
 //   targets/cpu/emit.h            tensor instructions of one's own

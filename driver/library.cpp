@@ -53,7 +53,11 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
     if (k.tuned && source) {
         if (auto found = source(k.op, target.machine, who)) return *found;
     }
-    return {Json(default_schedule(k.op, target.machine, who).to_json()), nullptr, 0, "", "default"};
+    std::vector<PassedOver> passed_over;
+    const Schedule schedule = default_schedule(k.op, target.machine, who, &passed_over);
+    std::string origin = "default";
+    for (const PassedOver &other : passed_over) origin += "; " + to_string(other);
+    return {Json(schedule.to_json()), nullptr, 0, "", origin};
 }
 
 // A kernel must not take a name that the library or the C library needs.

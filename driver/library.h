@@ -63,7 +63,8 @@ struct LibraryKernel {
     Sizes test_sizes = {};
     std::vector<std::string> targets = {}; // in place of the description's
     // Its C parameters are, for each tensor, the pointer and then the sizes that only its strides use (lda), then the other
-    // sizes in the order of the op's parameters: sgemm(A, lda, B, ldb, C, ldc, M, N, K). Where another kernel of the library
+    // sizes in the order of the op's parameters: sgemm(A, lda, B, ldb, C, ldc, M, N, K). Where
+    // another kernel of the library
     // is the same op at fixed sizes, and those are asked for, that one runs.
     bool any_shape = false;
 
@@ -97,8 +98,9 @@ struct LibraryDescription {
 
 struct LibraryOptions {
     bool self_test = true;
-    // A C compiler for the library's processor, with arguments, that compiles the runtime. Empty: this
-    // program carries the runtime of its own architecture; for others a cross compiler in PATH.
+    // A C compiler for the library's processor, with arguments, that compiles the runtime. Empty:
+    // this program carries the runtime of its own architecture; for others a cross compiler in
+    // PATH.
     std::string compiler = {};
     ScheduleSource source; // for kernels without a schedule of their own; the description's database when empty
     std::function<void(size_t done, size_t total, const std::string &kernel)>

@@ -65,7 +65,8 @@ std::string read_file(const std::string &path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The object that the compiler makes of the source. Throws UserError with what it printed.
+// Compiles the source to an object file and returns its bytes. Throws UserError with the compiler's
+// output.
 std::string compiled(const std::string &compiler, const std::string &name, const CpuTarget &target,
                      const std::string &source) {
     const TemporaryFolder folder;

@@ -19,8 +19,8 @@ struct LibraryRuntime {
 
 // `compiler`: a C compiler for the target, with arguments ("clang --target=aarch64-linux-gnu").
 // Where it is empty, the members are this program's own for its own architecture; for others the
-// usual cross compilers are looked for in PATH. Throws UserError when a compiler that was named does
-// not compile the runtime, or compiles for another architecture.
+// usual cross compilers are looked for in PATH. Throws UserError when a compiler that was named
+// does not compile the runtime, or compiles for another architecture.
 LibraryRuntime make_runtime(const std::string &name, const CpuTarget &target, const std::string &compiler);
 
 // The usual name of a C compiler for the target: "aarch64-linux-gnu-gcc".

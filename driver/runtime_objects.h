@@ -1,5 +1,5 @@
-// The runtime, to be put into generated libraries: what is in runtime/, compiled when Kumiko was
-// built, and as sources for the architectures that it was not compiled for.
+// The runtime for generated libraries, carried as bytes: runtime/ compiled for this architecture when
+// Kumiko was built, and its sources for other architectures.
 #pragma once
 
 #include <string>

@@ -20,7 +20,8 @@ void check_formula(const Expr &e, const std::string &owner, const std::source_lo
 
 // How deep an expression may be nested, those inside of reductions counted too: visitors recurse.
 constexpr int deepest_expression = 10000;
-// Throws UserError for an expression that is nested deeper. Does not recurse itself; linear in the number of nodes.
+// Throws UserError for an expression that is nested deeper. Does not recurse itself; linear in the
+// number of nodes.
 void check_depth(const Expr &e, const std::string &owner, const std::source_location &where);
 
 // The same for what a reduction folds with: the combiner uses its two arguments and numbers only, the identity is a number.

@@ -96,9 +96,9 @@ public:
     const Stage &stage(const std::string &name) const; // throws UserError with a suggestion
     bool is_output(const std::string &tensor) const;
 
-    // The same formula on arrays whose rows may be apart: the axis before the last of each input and
-    // output that has two or more axes and states no strides gets the stride ld<tensor>, a new size;
-    // outer axes step over whole numbers of rows.
+    // The same formula on arrays whose rows may be apart: the axis before the last of each input
+    // and output that has two or more axes and states no strides gets the stride ld<tensor>, a new
+    // size; outer axes step over whole numbers of rows.
     Op with_open_rows() const;
 
     // The formula, as a user would write it on paper; one line per input and stage.

@@ -8,8 +8,8 @@
 
 namespace kumiko {
 
-// Each read of a tensor, in the expression's order; those inside of indices behind the read. Parts of the expression that
-// are shared count once.
+// Each read of a tensor, in the expression's order; those inside of indices behind the read. Parts
+// of the expression that are shared count once.
 std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
 
 // The expression with each read of a tensor, its indices done, replaced by f(read, the same as an expression).

@@ -38,7 +38,8 @@ struct LoopState {
     std::string unit = {}; // Bound: the unit level that its iterations are spread over
 };
 
-// How many blocks of `factor` iterations cover the extent, rounded up. Does not overflow where the extent is a number.
+// How many blocks of `factor` iterations cover the extent, rounded up. Does not overflow where the
+// extent is a number.
 Expr count_blocks(const Expr &extent, int64_t factor);
 
 // loop(parent) = loop(outer) * factor + loop(inner)

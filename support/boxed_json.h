@@ -1,4 +1,5 @@
-// JSON in headers that programs include: nlohmann's header takes a second to compile, its forward declarations nothing.
+// JSON in headers that programs include: nlohmann's header takes a second to compile, its forward
+// declarations nothing.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,8 +13,8 @@ namespace kumiko {
 // Keys keep the order in which they were written: files are read by people and compared by diff.
 using Json = nlohmann::ordered_json;
 
-// A JSON value behind a pointer that copies with it. Converts to the value; `*` and `->` reach its methods, which need
-// support/json.h.
+// A JSON value behind a pointer that copies with it. Converts to the value; `*` and `->` reach its
+// methods, which need support/json.h.
 template<typename T>
 class Boxed {
 public:

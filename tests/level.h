@@ -4,7 +4,8 @@
 
 namespace kumiko {
 
-// Limits this process to a level of processor features. Returns the reason why it can't be, or nothing.
+// Limits this process to a level of processor features. Returns the reason why it can't be, or
+// nothing.
 // Weak: a program without code generation has none.
 [[gnu::weak]] std::string limit_level(const std::string &level);
 

@@ -52,8 +52,8 @@ bool dense_last_axis(const Stage &s) {
     return v.dense;
 }
 
-// How many operations the stage's expressions have as trees, where a read counts as many as `sizes` has for its tensor.
-// Saturates. Linear in the number of nodes: shared ones are visited once.
+// How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
+// has for its tensor. Saturates. Linear in the number of nodes: shared ones are visited once.
 int64_t expanded_operations(const Stage &stage, const std::map<std::string, int64_t> &sizes) {
     struct Count : Halide::Internal::IRGraphVisitor {
         const std::map<std::string, int64_t> &sizes;
@@ -82,8 +82,9 @@ int64_t expanded_operations(const Stage &stage, const std::map<std::string, int6
     return count.sum;
 }
 
-// Whether inlining the stage keeps its reader's expression small and computes little twice. `sizes` has the operations of
-// the stages that are inlined already, as trees; the stage is added to it when the answer is yes.
+// Whether inlining the stage keeps its reader's expression small and computes little twice. `sizes`
+// has the operations of the stages that are inlined already, as trees; the stage is added to it
+// when the answer is yes.
 bool inlines_cheaply(const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
     constexpr int64_t most_operations =
         256; // of an expression as a tree: passes and the compiler take longer than they gain

@@ -1,4 +1,5 @@
-// The schedules of the library with their typed parameters: library::schedule_matmul(op, machine, parameters), …
+// The schedules of the library with their typed parameters: library::schedule_matmul(op, machine,
+// parameters), …
 #pragma once
 
 #include "schedules/library/attention.h"

@@ -158,7 +158,8 @@ private:
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);
-    // The innermost branch around what is generated, each by a number of its own; 0 where there is none inside the innermost loop.
+    // Number of the innermost branch that encloses the current statement inside its innermost loop;
+    // 0 if there is none. branches_: how many numbers are taken.
     int branch_ = 0, branches_ = 0;
     Value *of_unknown_size(Value *pointer);
     Value *load_dense(const Array &array, const std::string &name, Type type, Value *base, Value *mask, unsigned align);

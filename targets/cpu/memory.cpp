@@ -114,9 +114,9 @@ Value *Codegen::widened(Value *v, int width) {
     return ir_.CreateShuffleVector(v, llvm::Constant::getNullValue(v->getType()), taken);
 }
 
-// LLVM makes a masked load from an array whose size it sees a load of all lanes and, where nobody asks for the lanes that are
-// off, computes on what these hold; and it takes short branches that only load and compute whether or not their condition holds.
-// Nobody may have written what is loaded then.
+// Hides from LLVM which object a pointer belongs to. For an object of known size LLVM replaces a
+// masked load by a load of all lanes, and executes short branches that only load and compute
+// speculatively. Both read elements that may be unwritten.
 Value *Codegen::of_unknown_size(Value *pointer) {
     auto *type = llvm::FunctionType::get(pointer->getType(), {pointer->getType()}, false);
     llvm::CallInst *same = ir_.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", false), {pointer});
@@ -145,13 +145,14 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
         });
         return from_memory(concat(parts), t);
     }
-    // Where the alignment allows it, LLVM loads four bytes for an f16 and whole registers for a vector of 31, and computes on what
-    // lies beyond.
+    // Where the alignment allows it, LLVM loads four bytes for an f16 and whole registers for a
+    // vector of 31, and computes on what lies beyond.
     const bool odd = t == Halide::Float(16) || !is_power_of_two(t.lanes());
     if (odd) align = bytes_of(t);
     const bool elsewhere = branch_ && branch_ != array.branch;
-    // Where no instruction broadcasts, LLVM 19 makes a load of four bytes from the stack that fills a vector a load of 16, whose
-    // memory operand names a wrong offset, so that it passes stores to the same array.
+    // Where no instruction broadcasts, LLVM 19 makes a load of four bytes from the stack that fills
+    // a vector a load of 16, whose memory operand names a wrong offset, so that it passes stores to
+    // the same array.
     const bool widened =
         t.is_scalar() && t.bits() == 32 && options_.target.architecture() == "x86_64" && !options_.target.has("avx");
     Value *const pointer =

@@ -54,7 +54,7 @@ struct HeaderOptions {
     // What a kernel's sizes mean: kernel, size → "rows of C".
     std::map<std::string, std::map<std::string, std::string>> meanings;
     bool freestanding = false; // no default allocator or threads
-    std::string extra;         // further declarations, before those of the runtime
+    std::string extra;         // declarations that precede those of the runtime
 };
 
 // A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a comment. f16 and bf16 elements

@@ -35,7 +35,8 @@ struct TensorUse {
     std::set<std::string> reductions; // loops of the block that reduce
 };
 
-// Where the elements of a buffer that lanes reach beyond what is written are to become zero (pads.cpp).
+// A place in the nest where pads.cpp stores zeros: in the elements of a buffer that lanes read and
+// that the stage's own loops do not write.
 struct Pad {
     std::string buffer;   // or a view of one of several copies,
     std::string variable; // which is the copy of another iteration of this loop,

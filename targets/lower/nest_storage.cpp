@@ -71,8 +71,9 @@ void NestBuilder::set_written(Storage &storage, const StageState &s, const Regio
     }
 }
 
-// Allocates a buffer for each component of the stage (or its one value) around the body, unless the caller owns it. `computed`: the region
-// that the stage's loops are given; of an accumulator, all of whose lanes are written, any.
+// Allocates a buffer for each component of the stage (or its one value) around the body, unless the
+// caller owns it. `computed`: the region that the stage's loops are given; of an accumulator, all
+// of whose lanes are written, any.
 Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<std::string> &axes,
                                   const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
                                   const std::string &suffix, bool covers_lanes, const Region &computed,

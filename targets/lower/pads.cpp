@@ -1,18 +1,20 @@
-// Zeros in what kernels read of their buffers and no stage writes.
+// Stores zeros in the elements of buffers that kernels read and no stage writes.
 //
-// The last vector of a loop that its length does not divide, and the last block of a tensor instruction, load whole registers
-// from buffers that are stored rounded up (Storage::covers_reads), and compute on all lanes; the stores leave the lanes beyond
-// the end out. What those lanes load has to be written as well, since a workspace holds what was there before: with
-// denormal numbers in it, each multiply-add takes a hundred cycles.
+// The last vector of a loop whose length the vector does not divide, and the last block of a tensor
+// instruction, load whole registers from buffers that are stored rounded up
+// (Storage::covers_reads), and compute on all lanes; their stores mask the lanes beyond the end.
+// These lanes must be initialized: a workspace holds the values of its last use, and arithmetic on
+// denormal numbers takes a microcode assist.
 //
 //   allocate W.L2[24 stored as 32]                allocate W.L2[24 stored as 32]
 //   for o in 0..24: W.L2(o) = W(o)           →    vectorized o in 16..32: W.L2(o) = 0
 //   vectorized v in 0..32: … W.L2(v) …            for o in 0..24: W.L2(o) = W(o)
 //                                                 vectorized v in 0..32: … W.L2(v) …
 //
-// This pass finds how far the lanes reach, and replaces each mark that `build` has left before the loops that fill a buffer by
-// loops that store zeros from the end of what these write to there. Zeros are stored in whole vectors, so that they may
-// overlap what is written next. A buffer without a mark is read with predicates where its lanes may reach too far.
+// `build` leaves a mark before the loops that fill a buffer. This pass finds how far the lanes of all
+// reads reach, and replaces each mark by loops that store zeros from the end of the written elements
+// to there. Zeros are stored in whole vectors; these may overlap elements that the stage writes
+// afterwards. Reads of a buffer without a mark are predicated where their lanes may reach too far.
 #include "dsl/reach.h"
 #include "schedules/storage.h"
 #include "targets/lower/lowering.h"
@@ -28,7 +30,8 @@ namespace {
 
 const std::string mark = "kumiko.pad";
 
-// What lanes read of one buffer, along each dimension: indices in [first, end), undefined where not beyond what is written.
+// The indices [first, end) of one buffer that lanes read along each dimension; undefined where they
+// stay within the written elements.
 struct Reached {
     std::vector<Expr> first, end;
     std::vector<bool> blocks; // or to the end of the last block of the storage order
@@ -40,8 +43,8 @@ struct Reached {
 };
 
 bool uses_any(const Expr &e, const std::set<std::string> &names) {
-    struct Uses : IRVisitor {
-        using IRVisitor::visit;
+    struct Uses : IRGraphVisitor {
+        using IRGraphVisitor::visit;
         const std::set<std::string> *names;
         bool found = false;
         void visit(const Variable *op) override { found = found || names->count(op->name); }
@@ -151,7 +154,8 @@ private:
         if (!s.buffer.empty()) outside = inside_of(l_.copies_by.at(buffer), outside);
         Reached &r = reached.try_emplace(buffer, op->args.size()).first->second;
         for (size_t d = 0; d < op->args.size(); d++) {
-            // Lanes that do not differ in an index have one that is read by all iterations that run.
+            // Lanes that do not differ in an index have one that is read by all iterations that
+            // run.
             if (!uses_any(op->args[d], lanes_)) continue;
             r.blocks[d] = r.blocks[d] || uses_any(op->args[d], short_);
             if (!s.covers_reads) continue; // predicates switch the others off
@@ -174,7 +178,8 @@ private:
         }
         return outside;
     }
-    // What is known where the buffer is allocated of whether the statement at hand runs; undefined: nothing.
+    // What is known where the buffer is allocated of whether the statement at hand runs; undefined:
+    // nothing.
     Expr runs_if(const Scope &scope, size_t outside) const {
         Expr all;
         for (size_t n = scope.conditions; n < conditions_.size(); n++) {
@@ -185,8 +190,8 @@ private:
         }
         return all;
     }
-    // The greatest, or the least, that an index can be, by what is known where the buffer is allocated. Nothing, where
-    // data say it.
+    // The greatest or the least value of an index, in terms of the variables that are defined where
+    // the buffer is allocated. limit() if the index depends on data.
     Expr most(Expr index, size_t outside, bool greatest) const {
         for (size_t l = loops_.size(); l-- > outside;) {
             if (!expr_uses_var(index, loops_[l].name)) continue;
@@ -297,7 +302,8 @@ private:
         return 1;
     }
 
-    // Elements along an axis for which there is room, in multiples of `lanes`; nothing where vectors of so many would leave the axis.
+    // Elements along an axis for which there is room, in multiples of `lanes`; nothing where
+    // vectors of so many would leave the axis.
     static Expr capacity(const Storage &s, size_t d, int lanes) {
         Expr n = s.region.extent[d];
         for (const LayoutTerm &t : storage_terms(s.layout, s.axes)) {

@@ -112,7 +112,8 @@ int main(void) {
     REQUIRE(program.find("<kumiko/kumiko.h>") != std::string::npos);
     kumiko::write_file_atomically(at + "/small.cpp", program);
     must_run("c++ " + at + "/small.cpp $(" + ask + "--cflags --libs kumiko) -o " + at + "/small && " + at + "/small");
-    // Halide's own header goes along, before and after ours; so do the headers that kumiko.h leaves out.
+    // Halide's own header goes along, before and after ours; so do the headers that kumiko.h leaves
+    // out.
     std::string headers;
     for (const char *name : {"kumiko/kumiko.h", "Halide.h", "kumiko/ops/registry.h",
                              "kumiko/schedules/library/library.h", "kumiko/schedules/primitive.h",

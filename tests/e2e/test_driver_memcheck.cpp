@@ -1,5 +1,6 @@
-// Kernels of a C library under valgrind's memcheck: no branch, address or result depends on memory that nobody has written.
-// Workspaces come from malloc, and are freed, so that memcheck sees each as unwritten again.
+// Kernels of a C library under valgrind's memcheck: no branch, address or result depends on memory
+// that nobody has written. Workspaces come from malloc, and are freed, so that memcheck sees each
+// as unwritten again.
 // Cost: 60
 // Sanitized: no
 #include "bench/stale_cases.h"
@@ -17,7 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A C program that calls each kernel once on small integers and hands its results to the system, which memcheck looks at.
+// A C program that calls each kernel once on small integers and hands its results to the system,
+// which memcheck looks at.
 std::string program(const LibraryDescription &d) {
     std::string text = R"(#include ")" + d.name + R"(.h"
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Random ops of up to 40 stages through compile(op): every legal op gets a kernel, whose results are the formula's bits.
+// Random ops of up to 40 stages through compile(op): every legal op gets a kernel, whose results
+// are the formula's bits.
 // Sanitized: --test-case=*fixed*
 // Cost: 60
 #include "driver/kernel.h"
@@ -33,7 +34,8 @@ public:
             computed.push_back(stage("T" + std::to_string(k)));
             made_.push_back(computed.back());
         }
-        // Tensors that nothing reads would be no part of the op: all of them are outputs, and some others.
+        // Tensors that nothing reads would be no part of the op: all of them are outputs, and some
+        // others.
         std::vector<Tensor> outputs;
         for (const Tensor &t : computed) {
             if (!read_.count(t.name()) || draw(20) == 0) outputs.push_back(t);
@@ -70,7 +72,8 @@ private:
         return result;
     }
 
-    // A tensor made before at an index of these axes: its own where the extents allow, else a clamped affine one.
+    // A tensor made before at an index of these axes: its own where the extents allow, else a
+    // clamped affine one.
     Expr read(Type type, const std::vector<Axis> &at) {
         const Tensor t =
             draw(3) ? made_[made_.size() - 1 - draw(std::min<size_t>(made_.size(), 3))] : made_[draw(made_.size())];

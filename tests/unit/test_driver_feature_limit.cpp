@@ -7,6 +7,7 @@
 #include "runtime/kumiko_runtime.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/feature_limit.h"
 
 #include <regex>
 
@@ -14,20 +15,11 @@ using namespace kumiko;
 
 namespace {
 
-struct Limit {
-    explicit Limit(const std::string &level) { limit_features(level); }
-    ~Limit() { limit_features("host"); }
-    Limit(const Limit &) = delete;
-    Limit &operator=(const Limit &) = delete;
-};
-
 struct Level {
     const char *name;
     int bits; // of a vector
 };
 const std::vector<Level> levels = {{"x86-64-sse4.2", 128}, {"x86-64-avx2", 256}, {"x86-64-avx512", 512}};
-
-bool here(const std::string &level) { return CpuTarget::level(level).missing_on(CpuTarget::host()).empty(); }
 
 std::vector<Op> some_ops() {
     ops::MatmulOptions signed_b;

@@ -1,4 +1,5 @@
-// compile(op) gives a kernel for every legal op: long chains, nested expressions, extents near 2^31.
+// compile(op) gives a kernel for every legal op: long chains, nested expressions, extents near
+// 2^31.
 // Sanitized: --test-case-exclude=*nested*,*hundreds*
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
