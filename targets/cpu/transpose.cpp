@@ -17,7 +17,7 @@ namespace {
 
 constexpr int most_rows = 64;
 
-bool is_power_of_two(int64_t n) { return n > 0 && std::has_single_bit(uint64_t(n)); }
+bool has_one_bit(int64_t n) { return n > 0 && std::has_single_bit(uint64_t(n)); }
 
 // A load of one element from each of some rows.
 struct Column {
@@ -32,7 +32,7 @@ const Ramp *column_of(const Load *op) {
     const bool all = !op->predicate.defined() || is_const_one(op->predicate);
     const auto stride = r ? as_const_int(r->stride) : std::nullopt;
     const bool far = r && (!stride || *stride > 4 || *stride < -4);
-    return all && far && r->base.type().is_scalar() && is_power_of_two(r->lanes) && r->lanes <= most_rows ? r : nullptr;
+    return all && far && r->base.type().is_scalar() && has_one_bit(r->lanes) && r->lanes <= most_rows ? r : nullptr;
 }
 
 // Lanes of a and b in turn, from the first or the second half of each segment.
