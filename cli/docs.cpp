@@ -1,6 +1,8 @@
 // kumiko docs [TOPIC]: reference pages that are made from what the program knows.
 #include "cli/common.h"
 
+#include "ops/elementwise.h"
+#include "ops/functions_page.h"
 #include "schedules/page.h"
 #include "schedules/primitive.h"
 #include "support/error.h"
@@ -26,20 +28,37 @@ Json primitive_json(const Primitive &p) {
             {"parameters", parameters}};
 }
 
+Json function_json(const ops::UnaryFunction &f) {
+    return {{"name", f.name}, {"summary", f.summary}, {"integers", f.integers}, {"units", f.units}};
+}
+
 } // namespace
 
 void add_docs(CLI::App &app) {
-    auto *command = app.add_subcommand("docs", "print a reference page: the scheduling primitives, with examples run");
+    auto *command =
+        app.add_subcommand("docs", "print a reference page: the scheduling primitives, with examples run, or the "
+                                   "functions of values, with their accuracy");
     struct DocsArguments {
         std::string topic = "primitives", name, json;
     };
     auto a = std::make_shared<DocsArguments>();
-    command->add_option("topic", a->topic, "which page")->check(CLI::IsMember({"primitives"}))->capture_default_str();
-    command->add_option("name", a->name, "only what is said of this one");
+    command->add_option("topic", a->topic, "which page")
+        ->check(CLI::IsMember({"primitives", "functions"}))
+        ->capture_default_str();
+    command->add_option("name", a->name, "only what is said of this primitive");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko docs primitives > primitives.md\n  kumiko docs primitives place_in\n"
+                       "  kumiko docs functions > functions.md\n"
                        "  kumiko docs primitives --json -");
     command->callback([a] {
+        if (a->topic == "functions") {
+            if (!a->name.empty()) throw UserError("docs functions is one page; it takes no name");
+            if (a->json != "-") std::cout << ops::functions_page();
+            Json all = Json::array();
+            for (const ops::UnaryFunction &f : ops::unary_functions()) all.push_back(function_json(f));
+            write_json(a->json, all);
+            return;
+        }
         if (a->json != "-") std::cout << (a->name.empty() ? primitives_page() : primitive_section(a->name));
         Json all = Json::array();
         if (!a->json.empty()) {

@@ -22,8 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char *const math_functions[] = {"exp",   "log",  "pow", "erf", "sinh", "cosh", "tanh", "asinh", "acosh",
-                                      "atanh", "fmod", "sin", "cos", "tan",  "asin", "acos", "atan",  "atan2"};
+const char *const math_functions[] = {"exp",  "expm1", "log",  "log1p", "pow",   "erf",   "erfc",
+                                      "sinh", "cosh",  "tanh", "asinh", "acosh", "atanh", "fmod",
+                                      "sin",  "cos",   "tan",  "asin",  "acos",  "atan",  "atan2"};
 
 std::vector<std::string> usual_compilers(const CpuTarget &target) {
     const std::string arch = target.architecture();

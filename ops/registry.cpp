@@ -85,6 +85,8 @@ void add_rows(Table &table) {
     table.add("log_softmax", "x - max - log(sum of exp(x - max)), for each row",
               {size("m", "rows"), size("n", "columns"), type()},
               [](const Arguments &a) { return log_softmax(a.type("type"), a.size("m"), a.size("n")); });
+    table.add("logsumexp", "log of the sum of exp(x), for each row", {size("m", "rows"), size("n", "columns"), type()},
+              [](const Arguments &a) { return logsumexp(a.type("type"), a.size("m"), a.size("n")); });
     const Parameter eps = real("eps", 1e-5, "added to the variance");
     table.add("layer_norm", "each row to mean 0 and variance 1, then scaled and shifted",
               {size("m", "rows"), size("n", "columns"), eps, type()},

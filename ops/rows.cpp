@@ -85,14 +85,36 @@ Op softmax(Type t, const Expr &M, const Expr &N) {
     return Op("softmax", {X}, {compute("Y", {i, j}, in(t, e(i, j) * share(i)))});
 }
 
+namespace {
+
+// log of the sum over k of exp(x(k) - top), where top is the maximum: log1p of the sum without one
+// maximum, which keeps its relative accuracy where one element outweighs the others. The elements
+// equal to the maximum are counted apart.
+Expr log_of_sum(const Type &c, const Tensor &X, const Tensor &top, const Axis &i, const Axis &k) {
+    const Expr x = in(c, X(i, k)), most = in(c, top(i)), zero = Halide::Internal::make_zero(c),
+               one = Halide::Internal::make_one(c);
+    Tensor ties = compute("ties", {i}, sum(select(x == most, one, zero), k));
+    Tensor rest = compute("rest", {i}, sum(select(x == most, zero, exp(x - most)), k));
+    return log1p(rest(i) + (ties(i) - one));
+}
+
+} // namespace
+
 Op log_softmax(Type t, const Expr &M, const Expr &N) {
     const Type c = compute_type(t, "log_softmax");
     Axis i("i", M), j("j", N), k("k", N);
     Tensor X = input("X", t, {i, j});
     Tensor top = compute("max", {i}, maximum(X(i, k), k));
-    Tensor total = compute("sum", {i}, sum(exp(in(c, X(i, k)) - in(c, top(i))), k));
-    Tensor shift = compute("shift", {i}, in(c, top(i)) + log(total(i)));
-    return Op("log_softmax", {X}, {compute("Y", {i, j}, in(t, in(c, X(i, j)) - shift(i)))});
+    Tensor shift = compute("shift", {i}, -log_of_sum(c, X, top, i, k));
+    return Op("log_softmax", {X}, {compute("Y", {i, j}, in(t, shift(i) + (in(c, X(i, j)) - in(c, top(i)))))});
+}
+
+Op logsumexp(Type t, const Expr &M, const Expr &N) {
+    const Type c = compute_type(t, "logsumexp");
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", t, {i, j});
+    Tensor top = compute("max", {i}, maximum(X(i, k), k));
+    return Op("logsumexp", {X}, {compute("Y", {i}, in(t, in(c, top(i)) + log_of_sum(c, X, top, i, k)))});
 }
 
 Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {

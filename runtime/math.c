@@ -3,7 +3,9 @@
  * exp and log: reduction by ln 2 in two parts after Cody and Waite, "Software Manual for the
  * Elementary Functions" (1980), then Taylor series that are long enough for f64. pow: the logarithm
  * as a sum of two f64 numbers after Dekker, "A floating-point technique for extending the available
- * precision" (1971). erf: Taylor series about the nearest multiple of 1/8. log1p after Kahan. */
+ * precision" (1971). erf: Taylor series about the nearest multiple of 1/8. erfc: after M. Shepherd
+ * and J. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x²) erfc x in 0 <= x < inf" (1981),
+ * the polynomial fitted by us. log1p after Kahan. */
 #include "kumiko_math.h"
 
 #include <stdint.h>
@@ -84,7 +86,7 @@ static double exp_sum(double x, double rest) {
     return scaled(1 + exp_minus_one_small(x - k * ln2_high, rest - k * ln2_low), (int)k);
 }
 
-/* e^x - 1 for x >= 0. */
+/* e^x - 1 for x >= -40. */
 static double exp_minus_one(double x) {
     if (!(x < 709.79)) return x + math_inf;
     const double k = turns(x), small = exp_minus_one_small(x - k * ln2_high, -k * ln2_low);
@@ -142,7 +144,7 @@ double KUMIKO_MATH(sqrt)(double x) {
     return root * scale;
 }
 
-/* log(1 + x) for x >= 0. */
+/* log(1 + x) for x > -1. */
 static double log_one_plus(double x) {
     const double w = 1 + x;
     if (w == math_inf) return w;
@@ -269,6 +271,41 @@ double KUMIKO_MATH(erf)(double x) {
         power *= h, before = b, b = next;
     }
     return with_sign(erf_table[k - 4][0] + sum, x);
+}
+
+/* (1 + 2a) e^(a²) erfc(a) as a polynomial in (a - 3.75) / (a + 3.75), from the highest power. */
+static const double erfc_polynomial[24] = {
+    0x1.561b105822235p-32,  -0x1.6884628ace07ap-29, -0x1.014cd7201b5adp-28, 0x1.12b326b5668bfp-25,
+    0x1.8fa9fe49c359bp-26,  -0x1.0ae6bf9452a1fp-22, -0x1.eb803840c0574p-25, 0x1.d39c1a3875509p-20,
+    -0x1.055686d42aa63p-20, -0x1.7fcc159f9a760p-17, 0x1.778b933adcce7p-16,  0x1.b13e13fe20445p-15,
+    -0x1.303fa4966bc38p-12, 0x1.33fb5a5e7ca14p-12,  0x1.cc3a0e7d2150cp-10,  -0x1.3f603c7e65d24p-7,
+    0x1.d0b0037d167adp-6,   -0x1.e0d0fa6c16f3fp-5,  0x1.7a14188a9ce2ap-4,   -0x1.bda9309a35871p-4,
+    0x1.510169d09665bp-4,   0x1.d5f294816277ep-9,   -0x1.1f367683f89a5p-3,  0x1.3ccda0b5d5dc2p+0,
+};
+
+double KUMIKO_MATH(erfc)(double x) {
+    if (!(x >= 0.5)) return x == -math_inf ? 2 : 1 - KUMIKO_MATH(erf)(x);
+    if (x > 27.3) return 0;
+    const double t = (x - 3.75) / (x + 3.75);
+    double p = erfc_polynomial[0];
+    for (int k = 1; k < 24; k++) p = p * t + erfc_polynomial[k];
+    const double s = x * x;
+    /* The product is rounded once where it is subnormal: e^(-s) = 2^-k e^(k ln 2 - s). */
+    const double k = turns(s);
+    const double small = exp_minus_one_small(-(s - k * ln2_high), k * ln2_low - product_rest(x, x, s));
+    const double factor = p / (1 + 2 * x);
+    return scaled(factor + factor * small, -(int)k);
+}
+
+double KUMIKO_MATH(expm1)(double x) {
+    if (!(math_abs(x) > 1e-17)) return x;
+    return x < -40 ? -1 : exp_minus_one(x);
+}
+
+double KUMIKO_MATH(log1p)(double x) {
+    if (!(math_abs(x) > 1e-17)) return x;
+    if (!(x > -1)) return x == -1 ? -math_inf : __builtin_nan("");
+    return log_one_plus(x);
 }
 
 double KUMIKO_MATH(sinh)(double x) {

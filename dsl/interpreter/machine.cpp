@@ -20,13 +20,43 @@ int64_t wrapped(int64_t x, Type t) {
     return t.is_uint() ? static_cast<int64_t>(up >> shift) : static_cast<int64_t>(up) >> shift;
 }
 
+namespace {
+
+// x · sigmoid(z), where x and z have one sign. The square root of exp(z) is normal wherever the
+// result is not zero.
+double times_sigmoid(double x, double z) {
+    if (!(z < 0)) return x / (1 + std::exp(-z));
+    const double root = std::exp(0.5 * z);
+    return root == 0 ? -0.0 : x * root * root / (1 + root * root);
+}
+
+// x/2 · erfc(−x/√2), with the rounding of x/√2 made good by the derivative: erfc turns it into x²
+// times as many units.
+double gelu(double x) {
+    if (x == -std::numeric_limits<double>::infinity()) return -0.0;
+    const double root = 0.70710678118654752440, root_rest = -4.833646656726457e-17, b = -x * root;
+    const double rest = std::fma(-x, root, -b) - x * root_rest;
+    const double slope = std::isinf(x) ? 0 : rest * 1.12837916709551257390 * std::exp(-b * b);
+    return 0.5 * x * (std::erfc(b) - slope);
+}
+
+} // namespace
+
 const std::vector<NamedUnary> &unary_functions() {
     static const std::vector<NamedUnary> table = {
         {"exp", std::exp, true},
         {"log", std::log, true},
         {"tanh", std::tanh, true},
         {"erf", std::erf, true},
+        {"erfc", std::erfc, true},
         {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, true},
+        {"silu", [](double x) { return times_sigmoid(x, x); }, false},
+        {"gelu", gelu, false},
+        {"gelu_tanh",
+         [](double x) {
+             return times_sigmoid(x, x * (1.5957691216057307117597842397375 + 0.071354816272600248776 * x * x));
+         },
+         false},
         {"sqrt", std::sqrt, true},
         {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, true},
         {"inverse_sqrt", [](double x) { return 1 / std::sqrt(x); }, true},

@@ -151,9 +151,16 @@ private:
     Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
     Value *sine(Value *x, bool cosine);
+    // math_tails.cpp; its head says which functions it has.
+    std::optional<Value *> tail_function(const std::string &function, Value *x);
+    Lanes gelu(Lanes x);
+    Lanes times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low);
+    Lanes gelu_tanh(Lanes x);
     // Where has_lane_tables().
     Value *exp_by_table(Value *x, bool nonpositive); // nonpositive: of x up to 60; above, any number
     Value *erf_by_table(Value *x);
+    Value *gelu_by_table(Value *x);
+    Lanes scaled_exp_by_table(Lanes x, const Lanes *low);                // low: null where it is 0
     Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f); // f of 16 lanes at a time
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 

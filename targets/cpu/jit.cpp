@@ -48,31 +48,14 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
     using F1 = double (*)(double);
     using F2 = double (*)(double, double);
     const std::string libm = libm_prefix;
-    const std::pair<const char *, F1> unary[] = {{"exp", std::exp},
-                                                 {"log", std::log},
-                                                 {"tanh", std::tanh},
-                                                 {"erf", std::erf},
-                                                 {"sin", std::sin},
-                                                 {"cos", std::cos},
-                                                 {"tan", std::tan},
-                                                 {"asin", std::asin},
-                                                 {"acos", std::acos},
-                                                 {"atan", std::atan},
-                                                 {"sinh", std::sinh},
-                                                 {"cosh", std::cosh},
-                                                 {"asinh", std::asinh},
-                                                 {"acosh", std::acosh},
-                                                 {"atanh", std::atanh},
-                                                 {"floor", std::floor},
-                                                 {"ceil", std::ceil},
-                                                 {"trunc", std::trunc},
-                                                 {"rint", std::rint},
-                                                 {"sqrt", std::sqrt},
-                                                 {"exp2", std::exp2},
-                                                 {"log2", std::log2},
-                                                 {"log10", std::log10},
-                                                 {"nearbyint", std::nearbyint},
-                                                 {"roundeven", std::nearbyint}};
+    const std::pair<const char *, F1> unary[] = {
+        {"exp", std::exp},     {"log", std::log},     {"tanh", std::tanh},           {"erf", std::erf},
+        {"erfc", std::erfc},   {"expm1", std::expm1}, {"log1p", std::log1p},         {"sin", std::sin},
+        {"cos", std::cos},     {"tan", std::tan},     {"asin", std::asin},           {"acos", std::acos},
+        {"atan", std::atan},   {"sinh", std::sinh},   {"cosh", std::cosh},           {"asinh", std::asinh},
+        {"acosh", std::acosh}, {"atanh", std::atanh}, {"floor", std::floor},         {"ceil", std::ceil},
+        {"trunc", std::trunc}, {"rint", std::rint},   {"sqrt", std::sqrt},           {"exp2", std::exp2},
+        {"log2", std::log2},   {"log10", std::log10}, {"nearbyint", std::nearbyint}, {"roundeven", std::nearbyint}};
     for (auto [name, f] : unary) {
         s[name] = s[libm + name] = address(f);
     }

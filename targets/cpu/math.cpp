@@ -1,5 +1,6 @@
 // Math functions: which types they go through, and the simple ones.
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/math_lanes.h"
 
 #include "support/error.h"
 
@@ -59,9 +60,9 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
 
 // Lane by lane through the C library.
 Value *Codegen::libm(const std::string &function, Type t, const std::vector<Value *> &args) {
-    static const std::set<std::string> known = {"exp",  "log",   "tanh",  "erf",   "pow",   "sin",
-                                                "cos",  "tan",   "asin",  "acos",  "atan",  "sinh",
-                                                "cosh", "atan2", "asinh", "acosh", "atanh", "fmod"};
+    static const std::set<std::string> known = {"exp",  "log",  "tanh",  "erf",   "erfc",  "expm1", "log1p",
+                                                "pow",  "sin",  "cos",   "tan",   "asin",  "acos",  "atan",
+                                                "sinh", "cosh", "atan2", "asinh", "acosh", "atanh", "fmod"};
     if (!known.count(function)) {
         throw Unsupported("kernel " + kernel_ + ": math function \"" + function +
                           "\", which code generation does not know");
@@ -94,6 +95,15 @@ Value *Codegen::math_f64(const std::string &function, const std::vector<Value *>
         Value *e = libm("exp", t, {ir_.CreateFNeg(args[0])});
         Value *one = llvm::ConstantFP::get(e->getType(), 1.0);
         return ir_.CreateFDiv(one, ir_.CreateFAdd(one, e));
+    }
+    if (function == "silu" || function == "gelu_tanh" || function == "gelu") {
+        const Lanes x = lanes_for_math(args[0]);
+        if (function == "silu") {
+            const Lanes a = pick(x.abs() > x.f(1500), x.f(1500), x.abs());
+            return times_sigmoid(x, a, -a, nullptr).v;
+        }
+        if (function == "gelu_tanh") return gelu_tanh(x).v;
+        return gelu(x).v;
     }
     return libm(function, t, args);
 }

@@ -199,6 +199,7 @@ Value *Codegen::math_f32(const std::string &function, const std::vector<Value *>
     const auto exp_nonpositive = [&](Lanes x) {
         return tables ? x.with(exp_by_table(x.v, true)) : exp_nonpositive_f32(mad, x);
     };
+    if (const auto v = tail_function(function, args[0])) return *v;
     if (function == "exp") {
         return tables ? exp_by_table(args[0], false) : exp_f32(mad, x).v;
     } else if (function == "exp_nonpositive") {

@@ -75,6 +75,10 @@ inline Lanes unequal(Lanes a, Lanes b) {
 }
 inline Lanes pick(Lanes c, Lanes a, Lanes b) { return a.with(a.ir->CreateSelect(c.v, a.v, b.v)); }
 
+// max(x, 0), where negative numbers, -0 and NaN give -0: adding it to a result keeps the result's
+// sign of zero.
+inline Lanes positive_part(Lanes x) { return pick(x >= x.f(0), x, x.f(-0.0)); }
+
 // A constant as it is, or loaded from a variable that nobody writes but that LLVM must take for one that stores may change.
 inline llvm::Value *Lanes::placed(llvm::Constant *c) const {
     auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(c->getType());

@@ -27,10 +27,10 @@ T unwrap(llvm::Expected<T> value, const char *what) {
 }
 
 bool named_as_in_c(const Nest &nest) {
-    static const std::set<std::string> reserved = {"exp",    "log",    "tanh",    "erf",    "pow",  "sin",  "cos",
-                                                   "tan",    "asin",   "acos",    "atan",   "sinh", "cosh", "asinh",
-                                                   "acosh",  "atanh",  "atan2",   "floor",  "ceil", "sqrt", "fma",
-                                                   "memcpy", "memset", "memmove", "malloc", "free", "main"};
+    static const std::set<std::string> reserved = {
+        "erfc",  "expm1", "log1p", "exp",  "log",    "tanh",   "erf",     "pow",    "sin",   "cos",
+        "tan",   "asin",  "acos",  "atan", "sinh",   "cosh",   "asinh",   "acosh",  "atanh", "atan2",
+        "floor", "ceil",  "sqrt",  "fma",  "memcpy", "memset", "memmove", "malloc", "free",  "main"};
     return reserved.count(nest.name) > 0;
 }
 

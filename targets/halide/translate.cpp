@@ -4,6 +4,10 @@
 #include "support/error.h"
 #include "targets/lower/extern_calls.h"
 
+#include <cmath>
+#include <limits>
+#include <set>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -60,6 +64,7 @@ class Translate : public IRMutator {
         if (op->name == exp_nonpositive) return call("exp", op->args[0]);
         if (op->name == one_plus_erf) return one + mutate(call("erf", op->args[0]));
         if (function == "sigmoid") return one / (one + call("exp", make_zero(op->type) - op->args[0]));
+        if (is_tail_function(function)) return tail_function(function, op->type, op->args[0]);
         if (function == "rsqrt" || function == "inverse_sqrt") return one / call("sqrt", op->args[0]);
         if (function == "inverse") return one / op->args[0];
         if (function == "pow") { // Halide's gives 0 for a negative power of 0
@@ -83,6 +88,78 @@ class Translate : public IRMutator {
             return Let::make(name, op->args[0], Shuffle::make_concat(lanes));
         }
         return e;
+    }
+
+    static bool is_tail_function(const std::string &function) {
+        static const std::set<std::string> names = {"expm1", "log1p", "erfc", "silu", "gelu", "gelu_tanh"};
+        return names.count(function) > 0;
+    }
+
+    // Functions that Halide lacks, of its exp and log. Where floating point is relaxed, differences
+    // that are zero in real numbers would be dropped, so those that matter are strict. W. Kahan's
+    // expm1 and log1p: the error of exp and log divides out (N. Higham, "Accuracy and Stability of
+    // Numerical Algorithms", 1.14.1).
+    Expr tail_function(const std::string &function, Type t, const Expr &arg) {
+        const std::string name = unique_name(function);
+        const Expr x = Variable::make(t, name);
+        const auto number = [&](double c) { return make_const(t, c); };
+        const auto call = [&](const char *f, const Expr &e) {
+            return Call::make(t, f + std::string(t.bits() == 32 ? "_f32" : "_f64"), {e}, Call::PureExtern);
+        };
+        const auto strict = [&](Call::IntrinsicOp op, const Expr &a, const Expr &b) {
+            return Call::make(t, op, {a, b}, Call::PureIntrinsic);
+        };
+        const Expr zero = number(0), one = number(1), two = number(2);
+        Expr result;
+        if (function == "log1p") {
+            const Expr u = strict(Call::strict_add, x, one), near = strict(Call::strict_sub, u, one);
+            result = Select::make(u == one || x == number(std::numeric_limits<double>::infinity()), x,
+                                  call("log", u) * (x / near));
+            result = Select::make(x == number(-1), call("log", zero), result);
+        } else if (function == "expm1") {
+            const Expr u = call("exp", x), near = strict(Call::strict_sub, u, one);
+            const Expr far =
+                Select::make(x < number(-1), near, Select::make(x > two, near, near * (x / call("log", u))));
+            result = Select::make(u == one, x, far);
+        } else if (function == "silu" || function == "gelu_tanh") {
+            const Expr bounded = max(x, number(t.bits() == 32 ? -80 : -700));
+            const Expr y = function == "silu" ? bounded : max(x, number(-10));
+            const Expr z =
+                function == "silu" ? y : y * (number(1.5957691216057307) + number(0.07135481627260025) * y * y);
+            result = Select::make(x < zero, y, x) / (one + call("exp", zero - z));
+        } else { // x Φ(x) and 2 Φ(-√2 x), Φ of math_tails.cpp
+            if (t.bits() != 32)
+                throw Unsupported(function +
+                                  " in f64 through Halide, which has no erfc; f32, f16 and bf16 are supported");
+            const bool is_gelu = function == "gelu";
+            const double scale = is_gelu ? 1 : M_SQRT2;
+            const Expr a = min(Halide::abs(x), number(is_gelu ? 13 : 9));
+            const auto rational = [&](std::initializer_list<double> c) {
+                Expr sum, power = one;
+                double factor = 1;
+                for (const double each : c) {
+                    const Expr term = number(each * factor) * power;
+                    sum = sum.defined() ? sum + term : term;
+                    power = power * a, factor *= scale;
+                }
+                return sum;
+            };
+            const Expr m =
+                rational({0.50000000303, 0.438696803562, 0.183533268886, 0.0407338460751, 0.00413127647878}) /
+                rational({1, 1.67527859856, 1.20374056967, 0.470257770366, 0.102110921309, 0.010355458029});
+            // a² = high² + (a - high)(a + high), the first exact
+            const Type bits = UInt(32, t.lanes());
+            const Expr high = Reinterpret::make(
+                t, Call::make(bits, Call::bitwise_and, {Reinterpret::make(bits, a), make_const(bits, 0xfffff000u)},
+                              Call::PureIntrinsic));
+            const Expr power = number(is_gelu ? -0.5 : -1);
+            const Expr e =
+                call("exp", power * high * high) * call("exp", power * strict(Call::strict_sub, a, high) * (a + high));
+            const Expr tail = e * m;
+            result = is_gelu ? Select::make(x < zero, x * tail, x * (one - tail))
+                             : Select::make(x < zero, two - two * tail, two * tail);
+        }
+        return Let::make(name, arg, result);
     }
 
     // Whether a variable of f32 or f64 is not NaN, by its bits: a comparison with NaN may be anything where floating point is

@@ -86,6 +86,11 @@ Expr functions_in_place(const ScheduleState &state, const Expr &e) {
             op = e.as<Call>();
             if (!op || op->call_type != Call::PureExtern || !op->name.starts_with("exp_f")) return e;
             const auto *difference = op->args[0].as<Sub>();
+            if (difference && op->name == "exp_f32" && is_const_zero(difference->a)) { // exp(-|x|)
+                const auto *magnitude = difference->b.as<Call>();
+                if (magnitude && magnitude->is_intrinsic(Call::abs))
+                    return Call::make(op->type, exp_nonpositive, op->args, Call::PureExtern);
+            }
             if (!difference || !is_maximum_of(*state, difference->a, difference->b)) return e;
             // The maximum of products is a rounded one: taken from a product that is not, it leaves a rest of any size.
             const Expr rounded =

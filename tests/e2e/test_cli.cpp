@@ -416,6 +416,8 @@ TEST_CASE("docs prints the reference page") {
     CHECK(has(one.out, "### place_in"));
     CHECK(!has(one.out, "### split"));
     CHECK(json_of(run("docs --json -")).size() > 20);
+    CHECK(run("docs functions").out == read(KUMIKO_SOURCE_DIR "/docs/functions.md"));
+    CHECK(json_of(run("docs functions --json -")).size() > 20);
 }
 
 TEST_CASE("ops of a shared object are ops") {

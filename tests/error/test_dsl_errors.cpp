@@ -127,7 +127,7 @@ TEST_CASE("mixed types need a cast") {
     CHECK(select(n.i > 2, H(n.i), n.i > 1, 3, n.i > 0, H(n.i) * 2, 0).type() == f16);
     CHECK(error_of([&] { select(F(n.i), 1, 2); }) == "\"select\" takes bool, not f32; compare it, as in x != 0: F(i)");
     CHECK(error_of([&] { exp(n.I(n.i)); }) == "exp of a i32 expression; cast it to a float type: I(i)");
-    CHECK(error_of([&] { hard_swish(U(n.i)); }) == "hard_sigmoid of a u8 expression; cast it to a float type");
+    CHECK(error_of([&] { hard_swish(U(n.i)); }) == "hard_swish of a u8 expression; cast it to a float type");
     CHECK(error_of([&] { F(n.i) & F(n.i); }) != "no error");
     CHECK(error_of([&] { pow(n.I(n.i), 2); }) == "pow of a i32 expression; cast it to a float type: I(i)");
     CHECK(error_of([&] { popcount(F(n.i)); }) == "popcount of a f32 expression; it takes integers: F(i)");

@@ -160,18 +160,25 @@ TEST_CASE("1 + erf, within what its sum rounds") {
         CHECK(worst <= 2.5e-7);
     }
 }
-TEST_CASE("exp, sigmoid and erf are the same in any number of lanes") {
+TEST_CASE("functions are the same in any number of lanes") {
     std::vector<float> x = samples();
     x.resize(x.size() / 480 * 480);
     std::vector<float> expected(x.size()), y(x.size());
-    for (const char *function : {"erf", "one_plus_erf", "exp", "exp_nonpositive", "sigmoid"}) {
+    for (const char *function : {"erf", "one_plus_erf", "exp", "exp_nonpositive", "sigmoid", "silu", "gelu",
+                                 "gelu_tanh", "erfc", "expm1", "log1p"}) {
         for (const CpuTarget &target : targets()) {
             for (int lanes : {16, 1, 5, 8, 24, 32}) {
                 std::vector<float> &result = lanes == 16 ? expected : y;
                 JitModule m = unary(function, target, lanes);
                 CHECK(run(m, function, {x.data(), result.data()}, {int64_t(x.size()) / lanes}) == 0);
-                INFO(function, " on ", target.name, ", ", lanes, " lanes");
-                if (lanes != 16) CHECK(std::memcmp(y.data(), expected.data(), x.size() * sizeof(float)) == 0);
+                INFO(std::string(function), " on ", target.name, ", ", lanes, " lanes");
+                if (lanes == 16) continue;
+                size_t unlike = 0; // the sign of NaN depends on the order of operands
+                for (size_t i = 0; i < x.size(); i++) {
+                    const bool both_nan = std::isnan(y[i]) && std::isnan(expected[i]);
+                    unlike += !both_nan && std::memcmp(&y[i], &expected[i], sizeof(float)) != 0;
+                }
+                CHECK(unlike == 0);
             }
         }
     }
@@ -179,6 +186,11 @@ TEST_CASE("exp, sigmoid and erf are the same in any number of lanes") {
 TEST_CASE("log") { check_unary("log", std::log, 4); }
 TEST_CASE("tanh") { check_unary("tanh", std::tanh, 4); }
 TEST_CASE("erf") { check_unary("erf", std::erf, 4); }
+TEST_CASE("expm1, log1p and erfc") {
+    check_unary("expm1", std::expm1, 2);
+    check_unary("log1p", std::log1p, 2);
+    check_unary("erfc", std::erfc, 4);
+}
 TEST_CASE("sigmoid") {
     check_unary(
         "sigmoid", [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 4);

@@ -2,6 +2,7 @@
 #include "targets/halide/halide_module.h"
 
 #include "dsl/interpret.h"
+#include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/schedule.h"
@@ -205,4 +206,32 @@ TEST_CASE("source and object compile and run elsewhere") {
     CHECK(std::filesystem::file_size(folder.path / "k.o") > 100);
     CHECK_THROWS_WITH(write_halide_object(nest, folder.path / "k.o", {"pdp-11"}),
                       "\"pdp-11\" is not the name of a Halide target; one is \"x86-64-linux-avx2\", or \"host\"");
+}
+
+TEST_CASE("functions that Halide lacks are made of those that it has") {
+    const int n = 400;
+    Buffer<> x(f32, {n});
+    for (int i = 0; i < n; i++) {
+        const float small = std::ldexp(1.f, -(i / 2 % 40));
+        static_cast<float *>(x.data())[i] = i % 2 ? static_cast<float>(i - 200) / 24 : (i % 4 ? small : -small);
+    }
+    for (const char *f : {"expm1", "log1p", "erfc", "silu", "gelu", "gelu_tanh", "softplus", "hard_swish"}) {
+        INFO(std::string(f));
+        const Op op = ops::unary(f, f32, n);
+        for (const int lanes : {0, 8}) {
+            Schedule s(op);
+            if (lanes) s.stage("Y").vectorize("i", lanes);
+            const Buffer<> y = run(lower(s), {x}, Buffer<>(f32, {n}));
+            const Buffer<> z = interpret(op, x).front();
+            double worst = 0;
+            for (int i = 0; i < n; i++) {
+                const double got = static_cast<const float *>(y.data())[i],
+                             meant = static_cast<const float *>(z.data())[i];
+                if (std::isnan(meant) || std::isinf(meant)) continue;
+                worst = std::max(worst, std::abs(got - meant) / std::max(std::abs(meant), 1e-37));
+            }
+            MESSAGE(std::string(f) << ": " << worst);
+            CHECK(worst < 1e-5);
+        }
+    }
 }

@@ -59,6 +59,11 @@ TEST_CASE("functions of one number are within 3 units in the last place") {
     LOOK(exp, -1, 1);
     LOOK(log, 0, 3);
     LOOK(erf, -6, 6);
+    LOOK(erfc, -6, 28);
+    LOOK(erfc, -1, 1);
+    LOOK(expm1, -40, 710);
+    LOOK(expm1, -1, 1);
+    LOOK(log1p, -1, 3);
     LOOK(sinh, -3, 3);
     LOOK(cosh, -711, 711);
     LOOK(tanh, -3, 3);

@@ -49,7 +49,9 @@ private:
         throw Unsupported(
             who_ + ": the chip's vectors do not compute " + to_string(e) +
             "; they have + - * of floats and integers (* of floats only), /, min, max, select, comparisons, casts "
-            "among f16, f32, i16 and i32, abs, exp, log, tanh, erf, sigmoid, sqrt, rsqrt, floor, ceil, round, trunc");
+            "among f16, f32, i16 and i32, abs, exp, expm1, log, log1p, tanh, erf, erfc, sigmoid, silu, gelu, "
+            "gelu_tanh, "
+            "sqrt, rsqrt, floor, ceil, round, trunc");
     }
 
     Id fresh(const Expr &e) {
@@ -165,6 +167,12 @@ private:
             {"log", log},
             {"tanh", tanh},
             {"erf", erf},
+            {"erfc", erfc},
+            {"expm1", expm1},
+            {"log1p", log1p},
+            {"silu", silu},
+            {"gelu", gelu},
+            {"gelu_tanh", gelu_tanh},
             {"sigmoid", sigmoid},
             {"sqrt", sqrt},
             {"rsqrt", rsqrt},

@@ -17,14 +17,16 @@ Id copysign(VectorBuilder &b, Id magnitude, Id sign) {
     return b.alu(AluOp::Or, magnitude, b.alu(AluOp::And, sim::Type::F32, sign, b.bits(0x80000000, sim::Type::F32)));
 }
 
-// 2^n as a float, of the float that holds n in its fraction's last bits: what stands above n falls out at the left.
-Id power_of_two(VectorBuilder &b, Id shifted) {
+// share · 2^n as a float, of the float that holds n in its fraction's last bits: what stands above
+// n falls out at the left. share is a power of two.
+Id power_of_two(VectorBuilder &b, Id shifted, double share = 1) {
     const Id n = b.alu(AluOp::Shl, sim::Type::I32, shifted, b.bits(23, sim::Type::I32));
-    return b.as(b.alu(AluOp::Add, sim::Type::I32, n, b.bits(0x3f800000, sim::Type::I32)), sim::Type::F32);
+    const auto bits = __builtin_bit_cast(uint32_t, static_cast<float>(share));
+    return b.as(b.alu(AluOp::Add, sim::Type::I32, n, b.bits(bits, sim::Type::I32)), sim::Type::F32);
 }
 
-// e^x − 1, for x in [−87, 87].
-Id exp_minus_1(VectorBuilder &b, Id x) {
+// share · (e^x − 1), for x in [−87, 87], and for a share of 0.5 up to 89.
+Id exp_minus_1(VectorBuilder &b, Id x, double share = 1) {
     const Id shifted = b.fma(x, b.number(M_LOG2E), b.number(round_by));
     const Id n = b.sub(shifted, b.number(round_by));
     Id r = b.fma(n, b.number(-ln2_high), x);
@@ -32,8 +34,43 @@ Id exp_minus_1(VectorBuilder &b, Id x) {
     Id q = b.polynomial(r, {0.49999998143967633, 0.16666543176579193, 0.04166720181651122, 0.008366580475382709,
                             0.0013882507577061519});
     q = b.fma(q, b.mul(r, r), r);
-    const Id scale = power_of_two(b, shifted);
-    return b.fma(scale, q, b.sub(scale, b.number(1)));
+    const Id scale = power_of_two(b, shifted, share);
+    return b.fma(scale, q, b.sub(scale, b.number(share)));
+}
+
+// 2^32 e^(c x) for c x in [−110, 0].
+Id scaled_exp(VectorBuilder &b, Id x, double c = 1) {
+    const Id shifted = b.fma(x, b.number(c * M_LOG2E), b.number(round_by));
+    const Id n = b.sub(shifted, b.number(round_by));
+    const double period = M_LN2 / c, unit = std::ldexp(1, std::ilogb(period) - 11),
+                 high = std::round(period / unit) * unit;
+    Id r = b.fma(n, b.number(-high), x);      // n · high is exact
+    r = b.fma(n, b.number(high - period), r); // |c r| <= ln 2 / 2
+    std::vector<double> p = {1, 1, 0.49999991594, 0.16666410234, 0.041668288748, 0.0083756458629, 0.0013835803484};
+    for (size_t k = 0; k < p.size(); k++) p[k] *= std::pow(c, k);
+    return b.mul(b.polynomial(r, p), power_of_two(b, shifted, 0x1p32));
+}
+
+// max(x, 0), -0 where x is negative; NaN stays.
+Id positive_part(VectorBuilder &b, Id x) { return b.select(b.less(x, b.number(0)), b.number(-0.0), x); }
+
+// value · e^(factor · a²): what the square rounds off goes to the value, as 1 + rest, since it is
+// below 2^-16.
+Id times_exp_of_square(VectorBuilder &b, Id value, Id a, double factor) {
+    const Id s = b.mul(a, a);
+    const Id rest = b.mul(b.fma(a, a, b.negated(s)), b.number(factor));
+    return b.mul(b.fma(value, rest, value), scaled_exp(b, b.mul(s, b.number(factor))));
+}
+
+// exponent · ln 2 + log(1 + f) for 1 + f in [√½, √2].
+Id log_of_sum(VectorBuilder &b, Id f, Id exponent) {
+    const Id f2 = b.mul(f, f);
+    Id p = b.polynomial(f, {0.33333331709673536, -0.2500082105619196, 0.20001226668505181, -0.16623356480711288,
+                            0.14201762450758557, -0.13160195027760507, 0.12761550442035627, -0.07634430058603156});
+    p = b.mul(p, b.mul(f, f2));
+    p = b.fma(exponent, b.number(ln2_low), p);
+    p = b.fma(f2, b.number(-0.5), p);
+    return b.fma(exponent, b.number(ln2_high), b.add(f, p));
 }
 
 // a / d for d in [2^-60, 2^60].
@@ -69,13 +106,7 @@ Id log(VectorBuilder &b, Id x) {
     const Id m = b.as(b.alu(AluOp::Sub, sim::Type::I32, y, b.shifted_left(e, 23)), sim::Type::F32);
     Id exponent = b.alu(AluOp::ToFloat, sim::Type::I32, e);
     exponent = b.select(small, b.sub(exponent, b.number(23)), exponent);
-    const Id f = b.sub(m, b.number(1)), f2 = b.mul(f, f);
-    Id p = b.polynomial(f, {0.33333331709673536, -0.2500082105619196, 0.20001226668505181, -0.16623356480711288,
-                            0.14201762450758557, -0.13160195027760507, 0.12761550442035627, -0.07634430058603156});
-    p = b.mul(p, b.mul(f, f2));
-    p = b.fma(exponent, b.number(ln2_low), p);
-    p = b.fma(f2, b.number(-0.5), p);
-    Id result = b.fma(exponent, b.number(ln2_high), b.add(f, p));
+    Id result = log_of_sum(b, b.sub(m, b.number(1)), exponent);
     result = b.select(b.less(x, b.number(infinity)), result, x); // infinite, or NaN
     result = b.select(b.less(x, zero), b.number(std::nan("")), result);
     return b.select(b.equal(x, zero), b.number(-infinity), result);
@@ -101,6 +132,90 @@ Id sigmoid(VectorBuilder &b, Id x) {
     const Id e = exp(b, b.alu(AluOp::Or, x, b.bits(0x80000000, sim::Type::F32)));
     const Id dividend = b.select(b.less(x, b.number(0)), e, b.number(1));
     return divide_moderate(b, dividend, b.add(e, b.number(1)));
+}
+
+namespace {
+
+// max(x, 0) - a e / (1 + e) with e = e^(c z): x sigmoid(c z) for a = |x| and c z <= 0 below zero, x
+// sigmoid(-c z) above.
+Id times_sigmoid(VectorBuilder &b, Id x, Id a, Id z, double c) {
+    const Id e = scaled_exp(b, z, c);
+    const Id share = divide_moderate(b, b.mul(a, e), b.add(b.mul(e, b.number(0x1p-32)), b.number(1)));
+    return b.fma(share, b.number(-0x1p-32), positive_part(b, x));
+}
+
+} // namespace
+
+Id expm1(VectorBuilder &b, Id x) {
+    const Id bounded = b.alu(AluOp::Max, b.alu(AluOp::Min, x, b.number(89)), b.number(-20));
+    const Id half = exp_minus_1(b, bounded, 0.5);
+    return b.select(b.less(b.absolute(x), b.number(0x1p-30)), x,
+                    b.add(half, half)); // halves of subnormal numbers lose a bit
+}
+
+Id log1p(VectorBuilder &b, Id x) {
+    // 1 + x = 2^e (1 + m) with 1 + m in [√½, √2): m = 2^-e x + (2^-e - 1), so that x keeps its last
+    // bits.
+    const Id offset = b.alu(AluOp::Sub, sim::Type::I32, b.add(x, b.number(1)), b.bits(0x3f3504f3, sim::Type::I32));
+    const Id e = b.shifted_right(offset, 23), e_bits = b.shifted_left(e, 23);
+    // 2^-e, or what is not above 0 for e = 128, where x is above 2^127 and the power negligible.
+    const Id power =
+        b.as(b.alu(AluOp::Sub, sim::Type::I32, b.bits(0x3f800000, sim::Type::I32), e_bits), sim::Type::F32);
+    const Id moved = b.as(b.alu(AluOp::Sub, sim::Type::I32, x, e_bits), sim::Type::F32);
+    const Id m = b.add(moved, b.sub(b.alu(AluOp::Max, power, b.number(0)), b.number(1)));
+    Id result = copysign(b, log_of_sum(b, m, b.alu(AluOp::ToFloat, sim::Type::I32, e)), x);
+    result = b.select(b.less(x, b.number(infinity)), result, x); // infinite, or NaN
+    result = b.select(b.less(x, b.number(-1)), b.number(std::nan("")), result);
+    return b.select(b.equal(x, b.number(-1)), b.number(-infinity), result);
+}
+
+// The factors beside e^(−x²) are those of targets/cpu/math_tails.cpp. No operation has two numbers,
+// of which one would need registers.
+Id erfc(VectorBuilder &b, Id x) {
+    // erfc(2h) = e^(−4h²) w p(w − 39/64) with w = 1 / (1 + h). d and w round, and erfc changes more
+    // than twice as fast as w near 0.
+    const Id h = b.alu(AluOp::Min, b.mul(b.absolute(x), b.number(0.5)), b.number(5.1)), one = b.number(1);
+    const Id d = b.add(h, one), w = divide_moderate(b, one, d);
+    const Id d_rest = b.sub(h, b.sub(d, one)), w_rest = b.mul(w, b.fnma(d_rest, w, b.fnma(d, w, one)));
+    const Id p = b.polynomial(b.add(w_rest, b.sub(w, b.number(39.0 / 64))),
+                              {0.592800796, 0.813695848, 0.593292236, 0.0608903989, -0.209396243, -0.032150466,
+                               0.111711033, -0.0074063139, -0.0562889688, 0.0112773972});
+    const Id tail = times_exp_of_square(b, b.fma(p, w_rest, b.mul(p, w)), h, -4);
+    const Id negative = b.less(x, b.number(0));
+    return b.fma(b.select(negative, b.negated(tail), tail), b.number(0x1p-32),
+                 b.select(negative, b.number(2), b.number(0)));
+}
+
+Id silu(VectorBuilder &b, Id x) {
+    const Id a = b.alu(AluOp::Min, b.absolute(x), b.number(109));
+    return times_sigmoid(b, x, a, a, -1);
+}
+
+Id gelu(VectorBuilder &b, Id x) {
+    // Φ(−4q) = e^(−8q²) w p(w − 19/32) with w = 1 / (1 + q) = 1 − v, v = q w.
+    const Id q = b.alu(AluOp::Min, b.mul(b.absolute(x), b.number(0.25)), b.number(3.675));
+    const Id v = divide_moderate(b, q, b.add(q, b.number(1)));
+    const Id p = b.polynomial(b.sub(b.number(13.0 / 32), v),
+                              {0.221045449, 0.387189597, 0.505221009, 0.467886209, 0.261062354, 0.0200366732,
+                               -0.085244596, -0.0364875272, 0.0259280708, 0.0174395423});
+    const Id tail = times_exp_of_square(b, b.mul(v, p), q, -8);
+    return b.fma(tail, b.number(-0x1p-30), positive_part(b, x));
+}
+
+Id gelu_tanh(VectorBuilder &b, Id x) {
+    // c z, z = a (a² + k), is twice the argument of tanh. w is a² + k, and both products have what
+    // they round off beside them.
+    const double c = 0.071354816272600249, k = 1.5957691216057307 / c, k_high = double(float(k));
+    const Id a = b.alu(AluOp::Min, b.absolute(x), b.number(10.9));
+    const Id w = b.fma(a, a, b.number(k_high)), square = b.sub(w, b.number(k_high));
+    Id rest = b.fma(a, a, b.negated(square));
+    rest = b.add(rest, b.sub(b.number(k_high), b.sub(w, square)));
+    rest = b.add(rest, b.number(k - k_high));
+    const Id z = b.mul(a, w);
+    rest = b.fma(a, rest, b.fma(a, w, b.negated(z)));
+    // e^(−c rest) goes to a, as 1 − c rest: where e^(−c z) counts beside 1, c rest is below half a
+    // unit.
+    return times_sigmoid(b, x, b.fnma(b.mul(a, b.number(c)), rest, a), z, -c);
 }
 
 Id rsqrt(VectorBuilder &b, Id x) {

@@ -6,11 +6,15 @@
 // precision near 0: tanh |x| = E / (E + 2) with E = e^2|x| − 1, erf |x| = −(e^−p(|x|) − 1) with p fitted to −ln erfc. log: x = 2^e m with m in [√½, √2),
 // and ln m = f − f²/2 + f³ p(f), f = m − 1. Square roots, their inverses and quotients begin with the machine's seed of 1/sqrt, good to 2^-7,
 // go on by Newton's steps, and end with a correction by the remainder, which fused products make exact (P. Markstein, "IA-64 and
-// Elementary Functions", 2000).
+// Elementary Functions", 2000). silu, gelu, gelu_tanh, erfc, expm1 and log1p are those of
+// targets/cpu/math_tails.cpp, in an order that keeps few values at a time: what a product that is an
+// argument of exp rounds off goes to the factor beside exp, and exp is scaled by 2^32, so that a
+// subnormal result is rounded once.
 //
 // Polynomials are fitted by us for the least greatest relative error of the function, by least squares at Chebyshev's points with
-// weights after Lawson (1961). Errors: exp, tanh, erf, sigmoid, log, rsqrt within 4 units in the last place of fp32; sqrt rounded to nearest;
-// quotients too where dividend and quotient are not close to the ends of fp32's range.
+// weights after Lawson (1961). Errors: exp, tanh, erf, erfc, sigmoid, silu, gelu, gelu_tanh, log,
+// rsqrt within 4 units in the last place of fp32, expm1 and log1p within 2; sqrt rounded to
+// nearest; quotients too where dividend and quotient are not close to the ends of fp32's range.
 #pragma once
 
 #include "targets/chip/vector/program.h"
@@ -21,7 +25,13 @@ Id exp(VectorBuilder &b, Id x);
 Id log(VectorBuilder &b, Id x);
 Id tanh(VectorBuilder &b, Id x);
 Id erf(VectorBuilder &b, Id x);
+Id erfc(VectorBuilder &b, Id x);
+Id expm1(VectorBuilder &b, Id x);
+Id log1p(VectorBuilder &b, Id x);
 Id sigmoid(VectorBuilder &b, Id x); // 1 / (1 + e^−x)
+Id silu(VectorBuilder &b, Id x);
+Id gelu(VectorBuilder &b, Id x);
+Id gelu_tanh(VectorBuilder &b, Id x);
 Id rsqrt(VectorBuilder &b, Id x);
 Id sqrt(VectorBuilder &b, Id x);
 Id divide(VectorBuilder &b, Id a, Id d);

@@ -1,0 +1,217 @@
+// Functions whose result is tiny where their usual formula subtracts numbers that are nearly equal:
+// expm1, log1p, erfc, silu, gelu and gelu_tanh, on f32 lanes, and the last three on f64 lanes too.
+// Their relative error is bounded everywhere, subnormal results included
+// (tests/unit/test_driver_accuracy.cpp measures it).
+//
+// Three means. (1) The tails are a product of exp and of a factor without cancellation: Φ(-a) =
+// e^(-a²/2) m(a), m a polynomial in 1 / (1 + c a), as in C. Hastings, "Approximations for Digital
+// Computers" (1955), about the middle of its range. (2) An argument of exp that is a rounded
+// product would lose |x²| units in the last place. The part that the product rounds off is added to
+// the reduced argument (T. J. Dekker, "A floating-point technique for extending the available
+// precision", 1971). (3) exp is scaled by 2^32, so that a subnormal result is rounded once, after
+// all products.
+//
+// log1p: reduction as in log, applied to x and not to 1 + x, which has lost the last bits of x.
+// expm1: the reduction of Cody and Waite. The polynomials are fitted by us, by weighted least
+// squares as in Lawson's algorithm (1961).
+#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_lanes.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace kumiko::cpu {
+
+namespace {
+
+constexpr double unscale = 0x1p-32;
+constexpr double ln2_high = 0.693359375, ln2_low = -2.12194440e-4;
+
+// Of the tails, each coefficient rounded before those of higher powers were fitted; from the
+// highest power. Φ(-a) = e^(-a²/2) w p(w - 19/32) with w = 1 / (1 + a/4), within 1.2e-8 for a from
+// 0 to 14.7.
+constexpr double normal_center = 19.0 / 32;
+constexpr std::initializer_list<double> normal_tail = {0.0174395423, 0.0259280708, -0.0364875272, -0.085244596,
+                                                       0.0200366732, 0.261062354,  0.467886209,   0.505221009,
+                                                       0.387189597,  0.221045449};
+// erfc(a) = e^(-a²) w p(w - 39/64) with w = 1 / (1 + a/2), within 2.3e-8 for a from 0 to 10.2.
+constexpr double erfc_center = 39.0 / 64;
+constexpr std::initializer_list<double> erfc_tail = {0.0112773972, -0.0562889688, -0.0074063139, 0.111711033,
+                                                     -0.032150466, -0.209396243,  0.0608903989,  0.593292236,
+                                                     0.813695848,  0.592800796};
+
+Lanes smaller(Lanes x, double bound) { return pick(x > x.f(bound), x.f(bound), x); } // passes NaN
+Lanes above(Lanes x, double bound) { return pick(x < x.f(bound), x.f(bound), x); }   // passes NaN
+
+bool is_f64(Lanes x) { return x.type()->getScalarType()->isDoubleTy(); }
+
+// The leading half of the bits, so that the product of two such numbers is exact.
+Lanes leading(Lanes x) { return (x.bits() & x.bits().i(is_f64(x) ? ~uint64_t(0x7ffffff) : 0xfffff000)).floats(); }
+
+// a b - p, where p is a b rounded.
+Lanes product_rest(const Mad &mad, Lanes a, Lanes b, Lanes p) {
+    if (mad.fused) return mad(a, b, -p);
+    const Lanes ah = leading(a), al = a - ah, bh = leading(b), bl = b - bh;
+    return ((ah * bh - p) + ah * bl + al * bh) + al * bl;
+}
+
+// a² as a sum: about its rounded value, and the rest.
+Lanes square(const Mad &mad, Lanes a, Lanes *rest) {
+    if (mad.fused || is_f64(a)) {
+        const Lanes s = a * a;
+        *rest = product_rest(mad, a, a, s);
+        return s;
+    }
+    const Lanes high = leading(a);
+    *rest = (a - high) * (a + high);
+    return high * high;
+}
+
+// 2^32 e^(x + low) of x from -110 to 0 by a polynomial, within 1.1 units in the last place.
+Lanes scaled_exp_f32(const Mad &mad, Lanes x, const Lanes *low) {
+    const Lanes magic = x.f(12582912.0);
+    const Lanes shifted = mad(low && !mad.fused ? x + *low : x, x.f(M_LOG2E), magic), n = shifted - magic;
+    Lanes r = mad(n, x.f(-ln2_high), x);
+    r = mad(n, x.f(-ln2_low), r);
+    if (low) r = r + *low; // |r| <= ln 2 / 2
+    const Lanes p =
+        mad.polynomial(r, {0.0013835803484, 0.0083756458629, 0.041668288748, 0.16666410234, 0.49999991594, 1, 1});
+    return p * (shifted.bits().shl(23) + shifted.bits().i(uint64_t(127 + 32) << 23)).floats();
+}
+
+Lanes erfc_f32(const Mad &mad, Lanes x) {
+    const Lanes a = smaller(x.abs(), 10.2), negative = x < x.f(0), one = x.f(1);
+    Lanes square_rest;
+    const Lanes s = square(mad, a, &square_rest), low = -square_rest;
+    // w = 1 / d and what its roundings leave out, for erfc changes more than twice as fast as w
+    // near 0.
+    const Lanes half = a * a.f(0.5), d = half + one, d_rest = half - (d - one);
+    const Lanes w = one / d, dw = d * w;
+    const Lanes w_rest = w * (((one - dw) - product_rest(mad, d, w, dw)) - d_rest * w);
+    const Lanes p = mad.polynomial((w - w.f(erfc_center)) + w_rest, erfc_tail);
+    const Lanes tail = mad(p, w_rest, p * w) * scaled_exp_f32(mad, -s, &low);
+    return mad(pick(negative, -tail, tail), tail.f(unscale), pick(negative, x.f(2), x.f(0)));
+}
+
+Lanes expm1_f32(const Mad &mad, Lanes x) {
+    const Lanes bounded = above(smaller(x, 89), -20), magic = x.f(12582912.0);
+    const Lanes shifted = mad(bounded, x.f(M_LOG2E), magic), n = shifted - magic;
+    Lanes r = mad(n, x.f(-ln2_high), bounded);
+    r = mad(n, x.f(-ln2_low), r); // |r| <= ln 2 / 2
+    const Lanes p = mad.polynomial(r, {0.0013882397125, 0.0083671816847, 0.041667221277, 0.16666538676, 0.49999998042});
+    const Lanes q = mad(r * r, p, r);
+    // 2^n - 1 + 2^n q, halved, so that 2^(n-1) is finite wherever the result is.
+    const Lanes scale = (shifted.bits().shl(23) + shifted.bits().i(uint64_t(126) << 23)).floats();
+    const Lanes half = mad(scale, q, scale - x.f(0.5));
+    return pick(x.abs() < x.f(0x1p-30), x, half + half); // halves of subnormal numbers lose a bit
+}
+
+Lanes log1p_f32(const Mad &mad, Lanes x) {
+    // 1 + x = 2^e (1 + m) with 1 + m in [sqrt(1/2), sqrt(2)): m = 2^-e x + (2^-e - 1). 4 * 2^-e is
+    // a normal number for all e.
+    const Lanes bits = (x + x.f(1)).bits(), e = (bits - bits.i(0x3f3504f3)).sar(23), exponent_bits = e.shl(23);
+    const Lanes four = (bits.i(0x40800000) - exponent_bits).floats();
+    const Lanes m = (x.bits() - exponent_bits).floats() + mad(four, x.f(0.25), x.f(-1));
+    const Lanes exponent = x.with(x.ir->CreateSIToFP(e.v, x.type())), z = m * m;
+    Lanes p = mad.polynomial(m, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+                                 -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1});
+    p = p * m * z;
+    p = mad(exponent, exponent.f(ln2_low), p);
+    p = mad(z, z.f(-0.5), p);
+    Lanes result = mad(exponent, exponent.f(ln2_high), m + p).copysign(x);
+    result = pick(x > x.f(-1), result,
+                  pick(equal(x, x.f(-1)), x.f(-INFINITY), x.f(std::numeric_limits<double>::quiet_NaN())));
+    return pick(x < x.f(INFINITY), result, x); // infinity and NaN
+}
+
+// A constant as the sum of one of few bits, or of the lanes' type, and the rest.
+struct Parts {
+    double high, low;
+};
+Parts parts(long double c, bool single) {
+    const double high = single ? double(float(c)) : double(c);
+    return {high, double(c - static_cast<long double>(high))};
+}
+
+} // namespace
+
+// x sigmoid(|z|) for x >= 0, x sigmoid(-|z|) below, where a = |x| up to a bound from which the
+// results do not change, and z + low <= 0: max(x, 0) - a e / (1 + e) with e = e^(z + low).
+Lanes Codegen::times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low) {
+    const Mad mad{has_fma()};
+    if (is_f64(x)) {
+        const Type t = Float(64, lanes(x.v));
+        Lanes root = x.with(libm("exp", t, {(z * z.f(0.5)).v})); // normal where the result is not 0
+        if (low) root = mad(root * *low, x.f(0.5), root);
+        return positive_part(x) - a * root / mad(root, root, x.f(1)) * root;
+    }
+    const bool table = has_lane_tables() && is_vector(x.v) && lanes(x.v) == 16;
+    const Lanes e = table ? scaled_exp_by_table(z, low) : scaled_exp_f32(mad, z, low);
+    return mad(a * e / mad(e, e.f(unscale), e.f(1)), e.f(-unscale), positive_part(x));
+}
+
+Lanes Codegen::gelu_tanh(Lanes x) {
+    const Mad mad{has_fma()};
+    const bool wide = is_f64(x);
+    const Lanes a = smaller(x.abs(), wide ? 25 : 10.9);
+    // a (C0 + C1 a²), twice the argument of tanh. high0 is short, so that high0 - w is exact.
+    const long double c0 = 1.5957691216057307117597842397375L, c1 = 0.071354816272600248776338752279864L;
+    const int bits = wide ? 39 : 11;
+    const double high0 = std::ldexp(std::floor(std::ldexp(static_cast<double>(c0), bits)), -bits);
+    const double low0 = static_cast<double>(c0 - static_cast<long double>(high0));
+    const Parts k1 = parts(c1, !wide);
+    Lanes s_rest;
+    const Lanes s = square(mad, a, &s_rest), high1 = s.f(k1.high), w = mad(s, high1, s.f(high0));
+    Lanes rest = mad(s, s.f(k1.low), s.f(low0));
+    if (mad.fused) {
+        rest = rest + mad(s, high1, s.f(high0) - w);
+    } else {
+        const Lanes t = s * high1;
+        rest = rest + (product_rest(mad, s, high1, t) + (t - (w - w.f(high0))));
+    }
+    rest = mad(s_rest, high1, rest);
+    const Lanes z = a * w, low = -mad(a, rest, product_rest(mad, a, w, z));
+    return times_sigmoid(x, a, -z, &low);
+}
+
+// max(x, 0) - |x| Φ(-|x|)
+Lanes Codegen::gelu(Lanes x) {
+    const Mad mad{has_fma()};
+    if (is_f64(x)) {
+        const Type t = Float(64, lanes(x.v));
+        const Lanes a = smaller(x.abs(), 40);
+        const Lanes b = a * a.f(M_SQRT1_2);
+        // What b rounds off, by the derivative.
+        const Lanes rest = mad(a, a.f(-4.833646656726457e-17), product_rest(mad, a, a.f(M_SQRT1_2), b));
+        const Lanes slope = b.f(M_2_SQRTPI) * x.with(libm("exp", t, {(-(b * b)).v}));
+        const Lanes tail = x.with(libm("erfc", t, {b.v})) - rest * slope;
+        return mad(a * tail, x.f(-0.5), positive_part(x));
+    }
+    const Lanes a = smaller(x.abs(), 14.7);
+    Lanes rest;
+    const Lanes s = square(mad, a, &rest), low = rest * rest.f(-0.5);
+    const Lanes e = scaled_exp_f32(mad, s * s.f(-0.5), &low);
+    // v = a w, which has fewer roundings than w and a product; w = 1 - v/4.
+    const Lanes v = a / mad(a, a.f(0.25), a.f(1));
+    const Lanes p = mad.polynomial(mad(v, v.f(-0.25), v.f(1 - normal_center)), normal_tail);
+    return mad(v * p * e, e.f(-unscale), positive_part(x));
+}
+
+std::optional<Value *> Codegen::tail_function(const std::string &function, Value *arg) {
+    const Mad mad{has_fma()};
+    if (function == "expm1") return expm1_f32(mad, lanes_for_math(arg)).v;
+    if (function == "log1p") return log1p_f32(mad, lanes_for_math(arg)).v;
+    if (function == "gelu" && has_lane_tables()) return gelu_by_table(arg);
+    const std::function<Lanes(Lanes)> f = [&](Lanes x) {
+        if (function == "gelu") return gelu(x);
+        if (function == "gelu_tanh") return gelu_tanh(x);
+        if (function == "erfc") return erfc_f32(mad, x);
+        const Lanes a = smaller(x.abs(), 109);
+        return times_sigmoid(x, a, -a, nullptr);
+    };
+    if (function != "gelu" && function != "gelu_tanh" && function != "erfc" && function != "silu") return {};
+    return has_lane_tables() ? by_registers(arg, f) : f(lanes_for_math(arg)).v;
+}
+
+} // namespace kumiko::cpu
