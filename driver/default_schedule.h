@@ -39,9 +39,9 @@ std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
 // "\"reduce\" does not apply: …"
 std::string to_string(const PassedOver &other);
 
-// The first candidate that applies to the op and lowers; `passed_over` receives those before it. With
-// PackedBy::Caller the schedule for callers that pack weights; throws Unsupported where the library
-// has none for the op.
+// The first candidate that applies to the op and lowers; `passed_over` receives those before it.
+// With PackedBy::Caller the schedule for callers that pack weights; throws Unsupported where the
+// library has none for the op.
 Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel,
                           std::vector<PassedOver> *passed_over = nullptr);
 

@@ -1,5 +1,5 @@
-// The runtime for generated libraries, carried as bytes: runtime/ compiled for this architecture when
-// Kumiko was built, and its sources for other architectures.
+// The runtime for generated libraries, carried as bytes: runtime/ compiled for this architecture
+// when Kumiko was built, and its sources for other architectures.
 #pragma once
 
 #include <string>

@@ -20,7 +20,8 @@ Axis rebuilt_axis(const Expr &variable, const Expr &extent) { return Axis(variab
 
 } // namespace
 
-// A definition says how deep it is, so that only what a tensor itself adds is walked, without recursion.
+// A definition says how deep it is, so that only what a tensor itself adds is walked, without
+// recursion.
 int nesting_depth(const Expr &e) {
     struct Operands : Halide::Internal::IRGraphVisitor {
         std::vector<Expr> found;
@@ -63,7 +64,8 @@ int nesting_depth(const Expr &e) {
     }
 }
 
-// {name, kind, a zero of the element type, rank, depth, variables…, extents…, has strides, strides…, value if any}
+// {name, kind, a zero of the element type, rank, depth, variables…, extents…, has strides,
+// strides…, value if any}
 Expr encode_definition(const TensorContents &c) {
     std::vector<Expr> args = {StringImm::make(c.name), Expr(static_cast<int>(c.kind)),
                               Halide::Internal::make_zero(c.type), Expr(static_cast<int>(c.axes.size())),

@@ -52,9 +52,9 @@ private:
     }
 };
 
-// Names the parts that stand in an expression more than once, where it is far larger as a tree than as a graph: passes walk trees.
-// Indices keep their parts, since regions are inferred from them. The names, "<owner>.shared.0", depend on the expression alone, and
-// are no axis's.
+// Names the parts that stand in an expression more than once, where it is far larger as a tree than
+// as a graph: passes walk trees. Indices keep their parts, since regions are inferred from them.
+// The names, "<owner>.shared.0", depend on the expression alone, and are no axis's.
 Expr with_names_for_shared(const Expr &e, const std::string &owner) {
     constexpr double large = 2000, times = 4;
     Size size;

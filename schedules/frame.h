@@ -90,10 +90,11 @@ Region region_union(const Region &a, const Region &b, const Bounds &known);
 // Simplification of index expressions, knowing how variables range.
 Expr simplify_index(const Expr &e, const Bounds &bounds);
 bool proves(const Expr &condition, const Bounds &bounds);
-// A sum of terms in which x / c * (c * m) and x % c * m, the parts of a loop that was fused of two, are x * m again.
+// A sum of terms in which x / c * (c * m) and x % c * m, the parts of a loop that was fused of two,
+// are x * m again.
 Expr join_remainders(const Expr &index);
-// Divisions that what stays within a block does not change: (64 * a + b) / 128 is a / 2, and its remainder
-// a % 2 * 64 + b, where b is within [0, 64).
+// Divisions that what stays within a block does not change: (64 * a + b) / 128 is a / 2, and its
+// remainder a % 2 * 64 + b, where b is within [0, 64).
 Expr split_blocks(const Expr &index, const Bounds &bounds);
 
 // The most that an extent can be; nothing where only the type of sizes bounds it.

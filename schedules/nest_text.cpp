@@ -58,7 +58,8 @@ private:
 
     void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
 
-    // The stage that runs at the turn of `s`: one that is finished in another runs there, at its own turn; null at that of the other.
+    // The stage that runs at the turn of `s`: one that is finished in another runs there, at its
+    // own turn; null at that of the other.
     const StageState *run_at(const StageState &s) const {
         if (!s.finished_into.empty()) return nullptr;
         for (const StageState &p : state_.stages) {

@@ -83,9 +83,9 @@ public:
     // Of a sum of products of integers: `by` is added to one factor, which is held in another type; what that adds is taken off. Returns
     // the new stage "<stage>.raw", which sums products of "<tensor>.offset".
     StageHandle offset(const std::string &tensor, int64_t by, const std::string &type, Place where = Place::current());
-    // Of a sum of products: `steps` along a reduction axis that has fewer, where `tensor` is zero, and
-    // `with`, the other factor, which sums of floats need too. They are read through "<tensor>.extended".
-    // Returns that stage.
+    // Of a sum of products: `steps` along a reduction axis that has fewer, where `tensor` is zero,
+    // and `with`, the other factor, which sums of floats need too. They are read through
+    // "<tensor>.extended". Returns that stage.
     StageHandle extend(const std::string &tensor, const std::string &axis, int64_t steps, const std::string &with = "",
                        Place where = Place::current());
     // Of a scatter (dsl/scatter.h): each step visits the one element that its index names.

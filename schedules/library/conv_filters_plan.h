@@ -22,8 +22,8 @@ const std::string &window_columns(const ConvRoles &r);
 
 // Whether an instruction on tiles computes it: images with channels last, in whole steps of it.
 bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by);
-// Whether all pixels then follow each other in the image where it is; whether those of a row fill tiles, but
-// for an eighth.
+// Whether all pixels then follow each other in the image where it is; whether those of a row fill
+// tiles, but for an eighth.
 bool reads_tiles_in_place(const ConvRoles &r);
 bool fills_tiles_by_rows(const ConvRoles &r, const Product &by);
 Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const ConvRoles &r,

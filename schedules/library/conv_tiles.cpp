@@ -1,7 +1,8 @@
-// Convolutions of images with channels last as products of tiles: pixels are rows, filters columns, the
-// window and its channels the reduction. In a copy what the window covers stands in one row for each
-// pixel. The image serves as it lies where the window is one element and neighbours read neighbours, and
-// for pixels of one row of it, whose distance is the same for each place of the window.
+// Convolutions of images with channels last as products of tiles: pixels are rows, filters columns,
+// the window and its channels the reduction. In a copy what the window covers stands in one row for
+// each pixel. The image serves as it lies where the window is one element and neighbours read
+// neighbours, and for pixels of one row of it, whose distance is the same for each place of the
+// window.
 #include "machine/machine.h"
 #include "schedules/library/conv_filters_plan.h"
 #include "schedules/library/conv_pool.h"

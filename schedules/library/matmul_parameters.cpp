@@ -53,7 +53,8 @@ Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile
     return best;
 }
 
-// The same for products of tiles: columns, so that each panel of B is packed once, unless they are few.
+// The same for products of tiles: columns, so that each panel of B is packed once, unless they are
+// few.
 Pieces tile_pieces(int64_t threads, int64_t M, int64_t N, int64_t K, const Product &product) {
     constexpr int64_t worth = 1 << 23; // products that pay for waking cores
     if (threads == 1 || M * N * K < worth) return {};
@@ -85,9 +86,9 @@ std::vector<int64_t> block_choices(std::optional<int64_t> M, int64_t rows) {
     return blocks;
 }
 
-// Vectors across a panel of B that tiles read: as few columns computed twice by a last panel that moves
-// inwards as can be; narrow where all of A stays in the second cache, which is then read for each panel,
-// wide where it does not.
+// Vectors across a panel of B that tiles read: as few columns computed twice by a last panel that
+// moves inwards as can be; narrow where all of A stays in the second cache, which is then read for
+// each panel, wide where it does not.
 int64_t panel_vectors(int64_t M, int64_t N, int64_t K, const Product &product, int64_t l2) {
     const int64_t across = 2 * product.lanes;
     const int64_t wish = M * K * product.a.bytes() > l2 / 2 ? 256 : 64;
@@ -100,8 +101,8 @@ int64_t panel_vectors(int64_t M, int64_t N, int64_t K, const Product &product, i
     return best / product.lanes;
 }
 
-// Ways to multiply of a kernel that takes B packed. Steps that are taken several at once are packed where
-// their number is known.
+// Ways to multiply of a kernel that takes B packed. Steps that are taken several at once are packed
+// where their number is known.
 std::vector<std::string> ways_of_packed(const std::vector<std::string> &ways, const MatmulRoles &r, const Op &op,
                                         const Machine &machine) {
     std::vector<std::string> kept;

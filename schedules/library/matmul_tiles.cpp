@@ -1,5 +1,5 @@
-// Products of matrices by tiles. Panels of B, as deep as the reduction, are packed in the order that tiles
-// take; A serves as it lies where its rows follow the reduction.
+// Products of matrices by tiles. Panels of B, as deep as the reduction, are packed in the order
+// that tiles take; A serves as it lies where its rows follow the reduction.
 #include "dsl/types.h"
 #include "schedules/library/matmul_plan.h"
 #include "schedules/library/tiles.h"

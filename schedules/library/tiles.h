@@ -1,5 +1,5 @@
-// Loops of a sum of products by an instruction on tiles in memory: two tiles of rows by two of columns
-// at a time, whose four sums stay in tile registers while k goes on.
+// Loops of a sum of products by an instruction on tiles in memory: two tiles of rows by two of
+// columns at a time, whose four sums stay in tile registers while k goes on.
 #pragma once
 
 #include "schedules/library/product.h"
@@ -28,8 +28,8 @@ struct TileLoops {
 // Sets the plan's columns to what panels have.
 TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan);
 
-// The loops of a packed panel: steps of a group side by side, read by whole vectors where neighbours along j
-// are neighbours in memory.
+// The loops of a packed panel: steps of a group side by side, read by whole vectors where
+// neighbours along j are neighbours in memory.
 void pack_panels(StageHandle B, const TilePlan &plan, const std::vector<std::string> &outside, bool contiguous,
                  int64_t vector, Tail tail);
 // Panel by panel.

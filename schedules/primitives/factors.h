@@ -1,4 +1,5 @@
-// What offset and extend share: sums of products, which they rewrite before any other directive shapes them.
+// What offset and extend share: sums of products, which they rewrite before any other directive
+// shapes them.
 #pragma once
 
 #include "schedules/primitive.h"
@@ -11,8 +12,8 @@ struct Factors {
     bool first = false; // the tensor is the product's first factor
 };
 
-// The factors of the sum's terms; refuses stages that are no sum, and terms that are no product of the
-// tensor, cast or not, and something else.
+// The factors of the sum's terms; refuses stages that are no sum, and terms that are no product of
+// the tensor, cast or not, and something else.
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d);
 
 // Refuses a stage that other directives have shaped already.

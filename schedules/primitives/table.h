@@ -46,8 +46,8 @@ const Primitive &specialize_primitive();
 // Steps that several records perform.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &loop, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail);
-// Refuses a split with a shifted tail whose outer loop `blocks` repeats elements of sums that have begun;
-// leaves that as an obligation.
+// Refuses a split with a shifted tail whose outer loop `blocks` repeats elements of sums that have
+// begun; leaves that as an obligation.
 void check_repeated_sums(ScheduleState &state, const StageState &stage, const Directive &d, size_t index,
                          const std::string &loop, const std::string &blocks);
 // Refuses a name for a new loop that could not be written back: legal are letters, digits, _ and dots.

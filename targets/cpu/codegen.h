@@ -294,7 +294,8 @@ private:
     Scope<Symbol> symbols_;
     Scope<ModulusRemainder> alignments_;
     Scope<Array> arrays_;
-    // Heap blocks that are live here, to be freed on every exit: by a block that takes the code to return.
+    // Heap blocks that are live here, to be freed on every exit: by a block that takes the code to
+    // return.
     struct Workspace {
         Value *pointer;
         llvm::BasicBlock *exit = nullptr;

@@ -22,10 +22,11 @@ namespace kumiko {
 
 using Emitter = std::function<llvm::Value *(llvm::IRBuilder<> &, const std::vector<llvm::Value *> &args)>;
 
-// An instruction in memory on tiles of 16 rows of 64 bytes, whose operands may also stay in registers
-// of their own kind: how these are loaded, cleared and stored, and how c + a · b is computed. `row`: the
-// distance of rows in bytes. Code generation then loads an operand that neighbouring instructions share
-// once, and keeps sums in registers while a loop adds to them (tiles.cpp).
+// An instruction in memory on tiles of 16 rows of 64 bytes, whose operands may also stay in
+// registers of their own kind: how these are loaded, cleared and stored, and how c + a · b is
+// computed. `row`: the distance of rows in bytes. Code generation then loads an operand that
+// neighbouring instructions share once, and keeps sums in registers while a loop adds to them
+// (tiles.cpp).
 struct TileEmitter {
     std::function<llvm::Value *(llvm::IRBuilder<> &)> zero; // optional
     std::function<llvm::Value *(llvm::IRBuilder<> &, llvm::Value *address, llvm::Value *row)> load;

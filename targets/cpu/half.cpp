@@ -46,8 +46,8 @@ Value *Codegen::narrow_to_bfloat(Value *v) {
     return ir_.CreateTrunc(ir_.CreateSelect(ir_.CreateFCmpUNO(v, v), nan, rounded), i16);
 }
 
-// AVX-512's conversion of 16 or 32 lanes rounds to nearest whatever the mode is, but takes subnormal
-// numbers for zeros: where there is one, narrow_to_bfloat does all lanes.
+// AVX-512's conversion of 16 or 32 lanes rounds to nearest whatever the mode is, but takes
+// subnormal numbers for zeros: where there is one, narrow_to_bfloat does all lanes.
 Value *Codegen::narrow_by_instruction(Value *v) {
     const int n = lanes(v);
     constexpr int subnormal = 0x20;

@@ -91,7 +91,8 @@ llvm::Function *Codegen::hook(const std::string &name, llvm::Type *result, std::
 void Codegen::declare_scopes(const Nest &nest) {
     FindArrays found;
     nest.body.accept(&found);
-    // Workspaces are objects of their own in any case; lists of scopes of very many would take time with the square of their number.
+    // Workspaces are objects of their own in any case; lists of scopes of very many would take time
+    // with the square of their number.
     constexpr size_t most = 64;
     std::set<std::string> names;
     if (found.allocated.size() <= most) names = found.allocated;
@@ -117,8 +118,8 @@ void Codegen::declare_scopes(const Nest &nest) {
     }
 }
 
-// Returns from the function, freeing the workspaces that are live: each has one block that frees it and goes on with the one
-// around it, so that code grows with their number and not with its square.
+// Returns from the function, freeing the workspaces that are live: each has one block that frees it
+// and goes on with the one around it, so that code grows with their number and not with its square.
 void Codegen::return_code(Value *code) {
     if (workspaces_.empty()) {
         ir_.CreateRet(code);

@@ -168,7 +168,8 @@ void Codegen::store_sums(const TileGroup &g, const std::vector<Value *> &sums) {
         g.products[0].emitter->store(ir_, address_of(g.sums[n].element), value(g.sums[n].row), sums[n]);
 }
 
-// The products of a loop that is nothing else and whose sums stay in their registers meanwhile; none of another loop.
+// The products of a loop that is nothing else and whose sums stay in their registers meanwhile;
+// none of another loop.
 TileGroup Codegen::tile_loop(const For *op) const {
     const std::vector<Stmt> all = statements_of(op->body);
     const TileGroup g = tile_group(all, 0);
@@ -205,8 +206,9 @@ bool Codegen::clears(const std::vector<const Store *> &stores, const TileGroup &
     return true;
 }
 
-// Sums that stores of zeros begin and products follow: their tiles are zero from the start, and memory is written once, at the end. The
-// number of statements that this was; 0 where the first ones are something else.
+// Sums that stores of zeros begin and products follow: their tiles are zero from the start, and
+// memory is written once, at the end. The number of statements that this was; 0 where the first
+// ones are something else.
 size_t Codegen::cleared_tiles(const std::vector<Stmt> &all, size_t first) {
     std::vector<const Store *> stores;
     size_t next = first;

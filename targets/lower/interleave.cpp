@@ -1,7 +1,7 @@
-// Stores to every n-th element that fill each other's gaps become one dense store of their values, lane by lane in turn: what is
-// left of an unrolled loop whose steps are neighbours in memory where those of the lanes are not. Stores of
-// less than a vector whose elements are neighbours become one too: the halves of a row that two unrolled
-// copies of a block store apart.
+// Stores to every n-th element that fill each other's gaps become one dense store of their values,
+// lane by lane in turn: what is left of an unrolled loop whose steps are neighbours in memory where
+// those of the lanes are not. Stores of less than a vector whose elements are neighbours become one
+// too: the halves of a row that two unrolled copies of a block store apart.
 #include "targets/lower/lowering.h"
 
 #include <map>
@@ -127,8 +127,8 @@ private:
 
     bool is_narrow(const Dense &d) const { return 2 * d.store->value.type().bits() * d.lanes() <= vector_bits_; }
 
-    // Stores to one array, at places that are numbers apart, none of which reads it: their order is free
-    // where they do not overlap.
+    // Stores to one array, at places that are numbers apart, none of which reads it: their order is
+    // free where they do not overlap.
     std::vector<Stmt> joined(const std::vector<Dense> &run) const {
         std::map<int64_t, Dense> by_offset;
         for (const Dense &d : run) by_offset.emplace(d.offset, d);

@@ -1,15 +1,17 @@
 // Functions of fp32 elements by the operations that the chip has. Each is a formula that VectorBuilder takes down; none branches, special
 // values come out as IEEE 754 has them.
 //
-// exp: e^x is the square of e^(x/2) = 2^n e^(r/2), |r| <= ln 2, with ln 2 in two parts (W. Cody, W. Waite, "Software Manual for the Elementary
-// Functions", 1980); the fraction's last bits of x / (2 ln 2) + 1.5 · 2^23 are n. tanh and erf go through e^x − 1, which keeps its relative
-// precision near 0: tanh |x| = E / (E + 2) with E = e^2|x| − 1, erf |x| = −(e^−p(|x|) − 1) with p fitted to −ln erfc. log: x = 2^e m with m in [√½, √2),
-// and ln m = f − f²/2 + f³ p(f), f = m − 1. Square roots, their inverses and quotients begin with the machine's seed of 1/sqrt, good to 2^-7,
-// go on by Newton's steps, and end with a correction by the remainder, which fused products make exact (P. Markstein, "IA-64 and
-// Elementary Functions", 2000). silu, gelu, gelu_tanh, erfc, expm1 and log1p are those of
-// targets/cpu/math_tails.cpp, in an order that keeps few values at a time: what a product that is an
-// argument of exp rounds off goes to the factor beside exp, and exp is scaled by 2^32, so that a
-// subnormal result is rounded once.
+// exp: e^x is the square of e^(x/2) = 2^n e^(r/2), |r| <= ln 2, with ln 2 in two parts (W. Cody, W.
+// Waite, "Software Manual for the Elementary Functions", 1980); the fraction's last bits of x / (2
+// ln 2) + 1.5 · 2^23 are n. tanh and erf go through e^x − 1, which keeps its relative precision
+// near 0: tanh |x| = E / (E + 2) with E = e^2|x| − 1, erf |x| = −(e^−p(|x|) − 1) with p fitted to
+// −ln erfc. log: x = 2^e m with m in [√½, √2), and ln m = f − f²/2 + f³ p(f), f = m − 1. Square
+// roots, their inverses and quotients begin with the machine's seed of 1/sqrt, good to 2^-7, go on
+// by Newton's steps, and end with a correction by the remainder, which fused products make exact
+// (P. Markstein, "IA-64 and Elementary Functions", 2000). silu, gelu, gelu_tanh, erfc, expm1 and
+// log1p are those of targets/cpu/math_tails.cpp, in an order that keeps few values at a time: what
+// a product that is an argument of exp rounds off goes to the factor beside exp, and exp is scaled
+// by 2^32, so that a subnormal result is rounded once.
 //
 // Polynomials are fitted by us for the least greatest relative error of the function, by least squares at Chebyshev's points with
 // weights after Lawson (1961). Errors: exp, tanh, erf, erfc, sigmoid, silu, gelu, gelu_tanh, log,
