@@ -5,6 +5,7 @@
 #include "support/error.h"
 
 #include <numeric>
+#include <set>
 
 namespace kumiko {
 

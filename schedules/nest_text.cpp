@@ -58,14 +58,11 @@ private:
 
     void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
 
-    // The stage that runs at the turn of `s`: one that is finished in another runs there, at its
-    // own turn; null at that of the other.
+    // The stage whose loops run at the position of `s`. A reduction runs at the position of the
+    // consumer that is finished in it; its own position is null.
     const StageState *run_at(const StageState &s) const {
         if (!s.finished_into.empty()) return nullptr;
-        for (const StageState &p : state_.stages) {
-            if (p.finished_into == s.name()) return &p;
-        }
-        return &s;
+        return s.finished_by.empty() ? &s : &state_.stage(s.finished_by);
     }
 
     void children(const StageState &s, const std::string &loop, int depth) {

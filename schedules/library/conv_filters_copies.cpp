@@ -135,10 +135,7 @@ void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const Stage &sum = plan.sum();
     int64_t bytes = sum.type.bytes();
     for (const std::string &a : {channels_of(r), r.row, r.vector}) bytes *= a.empty() ? 1 : extent_of(sum, a, 64);
-    std::vector<std::string> groups;
-    for (const std::string &a : r.outside) {
-        if (r.image.axes.count(a)) groups.push_back(a);
-    }
+    std::vector<std::string> groups = axes_in(r.image, r.outside);
     std::vector<std::string> layout = groups;
     std::string window;
     for (const std::string &w : r.window) window += (window.empty() ? "" : " ") + w;

@@ -235,7 +235,8 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
     // What is multiplied in another type is copied in any case.
     std::vector<std::string> images;
-    const bool stay = all * window * filters * way.b.bytes() <= second / 2; // all weights, in the second cache
+    // Whether all weights stay in the second cache.
+    const bool stay = all * window * filters * way.b.bytes() <= second / 2;
     const bool tiles_in_place = reads_tiles_in_place(r) || (stay && fills_tiles_by_rows(r, way));
     if (way.tiles() ? tiles_in_place : way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
     if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");

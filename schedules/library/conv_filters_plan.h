@@ -22,9 +22,9 @@ const std::string &window_columns(const ConvRoles &r);
 
 // Whether an instruction on tiles computes it: images with channels last, in whole steps of it.
 bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by);
-// Whether all pixels then follow each other in the image where it is; whether those of a row fill
-// tiles, but for an eighth.
+// Whether the pixels of all rows are a fixed step apart in the image, so that no copy is needed.
 bool reads_tiles_in_place(const ConvRoles &r);
+// Whether the pixels of one row fill at least 7/8 of the tiles that cover it.
 bool fills_tiles_by_rows(const ConvRoles &r, const Product &by);
 Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const ConvRoles &r,
                              const Product &by);

@@ -18,7 +18,7 @@ std::string joined(const std::vector<std::string> &axes, const char *between) {
     return all;
 }
 
-// The pixels' axes, and those of the window with the channels last.
+// The axes of the pixels; the axes of the window, channels last.
 struct Groups {
     std::vector<std::string> pixels, steps;
 };
@@ -45,9 +45,7 @@ int64_t product_of(const Stage &sum, const std::vector<std::string> &axes) {
 bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by) {
     const Stage &sum = *r.contraction.sum;
     if (!r.nhwc || by.offset || !op.find_input(r.weights.tensor)) return false;
-    for (const std::string &a : r.outside) {
-        if (r.weights.axes.count(a)) return false; // groups
-    }
+    if (!axes_in(r.weights, r.outside).empty()) return false; // groups
     const Groups g = groups_of(r, false);
     const int64_t channels = extent_of(sum, channels_of(r), 0), vector = int64_t(by.groups) * by.group;
     return product_of(sum, g.pixels) >= by.rows && extent_of(sum, r.other, 0) >= by.lanes && channels > 0 &&
@@ -71,10 +69,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
     const Groups g = groups_of(r, by_rows);
     Schedule s(op, machine);
     StageHandle Y = s.stage(sum.name);
-    std::vector<std::string> outside;
-    for (const std::string &a : r.outside) {
-        if (r.image.axes.count(a)) outside.push_back(a);
-    }
+    const std::vector<std::string> outside = axes_in(r.image, r.outside);
     std::vector<std::string> of_image = outside;
     of_image.insert(of_image.end(), {joined(g.pixels, " "), joined(g.steps, " ")});
     const std::string image = by_rows ? r.image.tensor : s.reindex(r.image.tensor, Y.name(), of_image).name(),

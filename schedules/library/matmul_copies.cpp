@@ -29,19 +29,15 @@ int64_t parts_of_depth(const MatmulRoles &r, const Product &product, int64_t mos
 namespace {
 
 std::vector<LoopName> batches_of(const MatmulPlan &plan, const Operand &o) {
-    std::vector<LoopName> loops;
-    for (const std::string &b : plan.r.batches) {
-        if (o.axes.count(b)) loops.push_back(b);
-    }
-    return loops;
+    const std::vector<std::string> axes = axes_in(o, plan.r.batches);
+    return {axes.begin(), axes.end()};
 }
 
 } // namespace
 
 std::vector<std::string> batched_layout(const MatmulPlan &plan, const Operand &o,
                                         const std::vector<std::string> &terms) {
-    std::vector<std::string> layout;
-    for (const LoopName &b : batches_of(plan, o)) layout.push_back(b.name);
+    std::vector<std::string> layout = axes_in(o, plan.r.batches);
     layout.insert(layout.end(), terms.begin(), terms.end());
     return layout;
 }

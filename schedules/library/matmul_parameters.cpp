@@ -154,8 +154,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     }
 
     const int64_t threads = threads_of(machine);
+    Pieces pieces;
     if (product.tiles()) {
-        const Pieces pieces = tile_pieces(threads, M, N, K, product);
+        pieces = tile_pieces(threads, M, N, K, product);
         const int64_t width = (N + pieces.columns - 1) / pieces.columns;
         std::vector<int64_t> widths;
         for (int64_t n = 2; n <= 16; n += 2) widths.push_back(n);
@@ -198,8 +199,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const int64_t stay = l2 / 2 / (std::max<int64_t>(N, 1) * type.bytes());
     if (wide && (!blocked || K <= depth) && stay >= 16 * p.rows) wish = std::min(wish, stay);
     const bool parts = parts_of_depth(r, product, std::max<int64_t>(2, threads)) > 1;
-    const Pieces pieces = product.tiles() ? tile_pieces(threads, M, N, K, product)
-                                          : pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
+    if (!product.tiles()) pieces = pieces_for(threads, M, N, K, p.rows, columns, parts, pack);
     if (pieces.rows > 1) wish = std::min(wish, (M + pieces.rows - 1) / pieces.rows);
     if (pieces.rows > 1 && pieces.columns > 1) { // equal blocks
         while (M % wish) wish--;

@@ -31,10 +31,7 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, const MatmulPlan &
                    .moves_rows = may_shift(op),
                    .moves_columns = !ahead && may_shift(op)};
     const TileLoops loops = tile_loops(machine, C, tiles);
-    std::vector<std::string> batches;
-    for (const std::string &b : r.batches) {
-        if (r.b.axes.count(b)) batches.push_back(b);
-    }
+    const std::vector<std::string> batches = axes_in(r.b, r.batches);
     const int64_t vector = vector_lanes(machine, t.b);
     const bool b_by_columns = contiguous_in(r.b, r.j);
     if (ahead) {

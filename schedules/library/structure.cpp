@@ -122,6 +122,13 @@ std::optional<Contraction> find_contraction(const Op &op, bool readers) {
     return c;
 }
 
+std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string> &axes) {
+    std::vector<std::string> found;
+    std::copy_if(axes.begin(), axes.end(), std::back_inserter(found),
+                 [&](const std::string &a) { return o.axes.count(a); });
+    return found;
+}
+
 bool is_plain(const Operand &o) {
     return std::all_of(o.indices.begin(), o.indices.end(), [](const Expr &e) { return e.as<Variable>() != nullptr; });
 }

@@ -24,6 +24,9 @@ struct Contraction {
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
 
+// Those of the axes that the operand's indices use, in their order.
+std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string> &axes);
+
 // Each index is an axis.
 bool is_plain(const Operand &o);
 
