@@ -11,7 +11,7 @@ namespace kumiko {
 Expr encode_definition(const TensorContents &contents);
 TensorContents decode_definition(const Expr &definition);
 
-// How deep an expression is nested, those of the tensors that it reads counted.
+// The depth of an expression, which includes the definitions of the tensors that it reads.
 int nesting_depth(const Expr &e);
 
 // Before the tensor's name in a reference, so that no tensor is taken for the intrinsic of its name ("abs").

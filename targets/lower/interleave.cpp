@@ -1,7 +1,11 @@
-// Stores to every n-th element that fill each other's gaps become one dense store of their values,
-// lane by lane in turn: what is left of an unrolled loop whose steps are neighbours in memory where
-// those of the lanes are not. Stores of less than a vector whose elements are neighbours become one
-// too: the halves of a row that two unrolled copies of a block store apart.
+// Two passes over stores that follow each other.
+//
+// interleave_stores: n strided stores that fill each other's gaps become one dense store of their
+// interleaved values. Such stores come from an unrolled loop that is contiguous in memory around
+// vector lanes that are not.
+//
+// join_stores: two stores of less than a vector to neighbouring elements become one store. Such
+// stores come from two unrolled copies of a block that are neighbours in a row.
 #include "targets/lower/lowering.h"
 
 #include <map>

@@ -217,7 +217,8 @@ Worst compare(const std::string &function, const Format &f, const Buffer<> &x, c
         if (k >= most && k % 199 && !all_200_bits()) continue;
         const double at = number(x, order[k].second);
         const Exact exact = value<Precise, Exact>(function, Exact(at));
-        if (abs(exact) > 1e300) continue; // infinite in all types, and perhaps in one of the references
+        // Infinite in all types, and perhaps in one of the references.
+        if (abs(exact) > 1e300) continue;
         const long double near = value<Long, long double>(function, at);
         const Exact off = abs(Exact(near) - exact);
         const bool inexact = off > abs(exact) * 0x1p-54 && off > Exact(std::ldexp(1.0, f.least - 30));
@@ -293,7 +294,8 @@ TEST_CASE("infinities, NaN and zeros") {
             for (const Buffer<> &got : {y, z}) {
                 for (size_t i = 0; i < 80; i++) {
                     const bool about = std::string(row.function) == "softplus" || std::string(row.function) == "erfc";
-                    if (std::isnan(meant[i % 5]) && i % 5 != 4 && about) continue; // log 2 and 1, within their bounds
+                    // log 2 and 1, within their bounds.
+                    if (std::isnan(meant[i % 5]) && i % 5 != 4 && about) continue;
                     INFO(std::string(row.function), " of ", in[i % 5], " in ", type_name(f.type), ": ", number(got, i));
                     const double r = number(got, i), m = meant[i % 5];
                     CHECK((std::isnan(m) ? std::isnan(r) : r == m && std::signbit(r) == std::signbit(m)));

@@ -158,7 +158,8 @@ Id log1p(VectorBuilder &b, Id x) {
     // bits.
     const Id offset = b.alu(AluOp::Sub, sim::Type::I32, b.add(x, b.number(1)), b.bits(0x3f3504f3, sim::Type::I32));
     const Id e = b.shifted_right(offset, 23), e_bits = b.shifted_left(e, 23);
-    // 2^-e, or what is not above 0 for e = 128, where x is above 2^127 and the power negligible.
+    // 2^-e. For e = 128 the bits are no positive number, and Max below makes them 0. x is then
+    // above 2^127, and 2^-e is negligible.
     const Id power =
         b.as(b.alu(AluOp::Sub, sim::Type::I32, b.bits(0x3f800000, sim::Type::I32), e_bits), sim::Type::F32);
     const Id moved = b.as(b.alu(AluOp::Sub, sim::Type::I32, x, e_bits), sim::Type::F32);
@@ -169,8 +170,8 @@ Id log1p(VectorBuilder &b, Id x) {
     return b.select(b.equal(x, b.number(-1)), b.number(-infinity), result);
 }
 
-// The factors beside e^(−x²) are those of targets/cpu/math_tails.cpp. No operation has two numbers,
-// of which one would need registers.
+// The polynomial is that of targets/cpu/math_tails.cpp. No operation takes two constants, since one
+// of them would need registers.
 Id erfc(VectorBuilder &b, Id x) {
     // erfc(2h) = e^(−4h²) w p(w − 39/64) with w = 1 / (1 + h). d and w round, and erfc changes more
     // than twice as fast as w near 0.

@@ -9,9 +9,9 @@
 // roots, their inverses and quotients begin with the machine's seed of 1/sqrt, good to 2^-7, go on
 // by Newton's steps, and end with a correction by the remainder, which fused products make exact
 // (P. Markstein, "IA-64 and Elementary Functions", 2000). silu, gelu, gelu_tanh, erfc, expm1 and
-// log1p are those of targets/cpu/math_tails.cpp, in an order that keeps few values at a time: what
-// a product that is an argument of exp rounds off goes to the factor beside exp, and exp is scaled
-// by 2^32, so that a subnormal result is rounded once.
+// log1p follow targets/cpu/math_tails.cpp, in an order that needs few registers. The rounding error
+// of an argument of exp is added to the factor of exp. exp is scaled by 2^32, so that a subnormal
+// result is rounded once.
 //
 // Polynomials are fitted by us for the least greatest relative error of the function, by least squares at Chebyshev's points with
 // weights after Lawson (1961). Errors: exp, tanh, erf, erfc, sigmoid, silu, gelu, gelu_tanh, log,
