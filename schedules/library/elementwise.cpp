@@ -23,33 +23,37 @@ int64_t work(const Stage &s) {
     return n;
 }
 
-// True when every read of the stage goes along its last axis or not along it at all, so that its vectors are dense.
-bool dense_last_axis(const Stage &s) {
-    struct Visitor : Halide::Internal::IRVisitor {
-        using IRVisitor::visit;
-        std::string axis;
-        bool dense = true;
-        bool uses(const Expr &e) const {
-            struct Uses : IRVisitor {
-                using IRVisitor::visit;
-                std::string axis;
-                bool found = false;
-                void visit(const Halide::Internal::Variable *v) override { found = found || v->name == axis; }
-            } u;
-            u.axis = axis;
-            e.accept(&u);
-            return u.found;
-        }
-        void visit(const Halide::Internal::Call *op) override {
-            if (op->call_type == Halide::Internal::Call::Image) {
-                for (size_t d = 0; d + 1 < op->args.size(); d++) dense = dense && !uses(op->args[d]);
+// The greatest distance in elements of what two neighbours along the axis read, over all reads whose
+// indices but the last use it; 1 when none does. Nothing when a distance is not constant.
+std::optional<int64_t> farthest_step(const Op &op, const Schedule &s, const Stage &stage, const std::string &axis) {
+    const Expr here = Halide::Internal::Variable::make(Int(32), axis);
+    int64_t farthest = 1;
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
+            if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) continue;
+            const std::vector<Axis> &axes = s.state().axes_of(read->name);
+            const Input *in = op.find_input(read->name);
+            int64_t distance = 0, stride = 1;
+            for (size_t d = read->args.size(); d-- > 0;) {
+                if (in && in->stated_strides) {
+                    const auto stated = Halide::Internal::as_const_int(in->strides[d]);
+                    if (!stated) return std::nullopt;
+                    stride = *stated;
+                }
+                const Expr &index = read->args[d];
+                if (used(index)) {
+                    const Expr next = Halide::Internal::substitute(axis, here + 1, index);
+                    const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - index));
+                    if (!step || stride == 0) return std::nullopt;
+                    distance += *step * stride;
+                }
+                stride *= constant_extent(axes[d]).value_or(0); // 0: unknown from here on
             }
-            IRVisitor::visit(op);
+            farthest = std::max(farthest, std::abs(distance));
         }
-    } v;
-    v.axis = s.axes.back().name();
-    for (const Expr &e : s.expressions()) e.accept(&v);
-    return v.dense;
+    }
+    return farthest;
 }
 
 // How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
@@ -126,15 +130,16 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
 
 // Along the last axis some rows run beside each other, since each element waits for the one before, and some steps together, whose
 // results stay in registers. Along another axis whole runs of the last one are made of those before.
-void schedule_scan(StageHandle S, const Stage &stage, int lanes, const ElementwiseParameters &p) {
+void schedule_scan(Schedule &s, const Stage &stage, int lanes, const ElementwiseParameters &p) {
+    StageHandle S = s.stage(stage.name);
     const std::string ordered = scanned_axis(stage), last = stage.axes.back().name();
     const auto extent = [&](const std::string &axis) { return constant_extent(*find_axis(stage, axis)); };
     std::vector<LoopName> outside, inside;
     for (const Axis &a : stage.axes) {
         if (a.name() != ordered) outside.push_back(a.name());
     }
-    const bool vectors =
-        last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes && dense_last_axis(stage);
+    const bool vectors = last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
+                         farthest_step(s.op(), s, stage, last) == 1;
     if (vectors) {
         auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
         auto [m, i] = S.split(run, lanes * p.unroll);
@@ -165,6 +170,28 @@ void schedule_scan(StageHandle S, const Stage &stage, int lanes, const Elementwi
     }
 }
 
+// Computes the one pointwise stage that reads the reduction at its own indices where an element is
+// complete, so that sums are not stored.
+void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
+    const auto consumers = s.state().consumers(stage.name);
+    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return;
+    if (!s.state().stage(consumers[0]).finished_by.empty()) return; // by another that it reads
+    const Stage &consumer = s.state().stage(consumers[0]).def;
+    const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
+    if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || !scanned_axis(consumer).empty() ||
+        !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
+        return;
+    for (const Expr &e : consumer.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                if (!v || v->name != stage.axes[d].name()) return;
+            }
+        }
+    }
+    S.finish_in(consumer.name);
+}
+
 // Results of windows, whose steps stand inside loop `run` over vectors of them, stay in registers till they are stored, by the stage
 // that alone reads them where it takes each as it is.
 void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run) {
@@ -188,23 +215,67 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
             S.unroll(rows.name());
         }
     }
-    const auto consumers = s.state().consumers(stage.name);
-    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return;
-    if (!s.state().stage(consumers[0]).finished_by.empty()) return; // by another that it reads
-    const Stage &consumer = s.state().stage(consumers[0]).def;
-    const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
-    if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || !scanned_axis(consumer).empty() ||
-        !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
-        return;
-    for (const Expr &e : consumer.expressions()) {
-        for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
-                const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                if (!v || v->name != stage.axes[d].name()) return;
+    finish_in_reader(s, S, stage);
+}
+
+// The axis whose iterations share the vectors that the reduction loads: some read runs along the last
+// axis and does not use it. The innermost such axis; empty when every iteration loads vectors of its
+// own.
+std::string axis_that_shares_vectors(const Stage &stage) {
+    const std::string &last = stage.axes.back().name();
+    for (size_t d = stage.axes.size() - 1; d-- > 0;) {
+        const std::string &axis = stage.axes[d].name();
+        if (constant_extent(stage.axes[d]).value_or(2) < 2) continue;
+        for (const Expr &e : stage.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                const Expr all(read);
+                if (Halide::Internal::expr_uses_var(all, last) && !Halide::Internal::expr_uses_var(all, axis))
+                    return axis;
             }
         }
     }
-    S.finish_in(consumer.name);
+    return "";
+}
+
+// Computes a reduction in tiles of rows × vectors of accumulators, which stay in registers through
+// the whole reduction: each vector that is loaded serves all rows, and each row's element all
+// vectors. Returns the outermost loop; nothing, and the schedule as it was, where no axis shares
+// vectors or the reduction is too short to pay for the stores.
+std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
+    constexpr int shortest = 8; // steps for each element
+    if (!stage.is_reduction() || S.state().placement.kind != Placement::Kind::Root) return std::nullopt;
+    double steps = 1;
+    for (const Axis &a : stage.reduction_axes) steps *= static_cast<double>(constant_extent(a).value_or(shortest));
+    const std::string rows = axis_that_shares_vectors(stage), last = stage.axes.back().name();
+    if (steps < shortest || rows.empty() || stage.components.size() != 1 || scattered(stage)) return std::nullopt;
+
+    const Machine &machine = s.machine();
+    const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
+    const int64_t vectors = std::min(even_vectors(extent ? (*extent + lanes - 1) / lanes : 4),
+                                     int64_t(has_wide_tiles(machine) ? 4 : 2)),
+                  width = vectors * lanes;
+    const int64_t tile = even_block(height.value_or(1 << 20), accumulator_registers(machine) / vectors, 1);
+    auto [i, row] = S.split(rows, tile);
+    auto [j, lane] = S.split(last, width);
+
+    // Blocks of rows outside read the vectors again from the second cache; where these do not fit
+    // it, blocks of columns stand outside, whose vectors stay in the first.
+    const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
+    const bool rows_outside = 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
+    std::vector<LoopName> order;
+    for (const Axis &a : stage.axes) {
+        if (a.name() != rows && a.name() != last) order.push_back(a.name());
+    }
+    order.push_back(rows_outside ? i : j);
+    const LoopName outermost = order.front(), inner = rows_outside ? j : i;
+    order.push_back(inner);
+    for (const Axis &a : stage.reduction_axes) order.push_back(a.name());
+    order.insert(order.end(), {row, lane});
+    S.reorder(order).vectorize(lane, lanes);
+    if (vectors > 1) S.unroll(lane.name + ".o");
+    S.unroll(row);
+    s.accumulate_in(S.name(), "registers", inner);
+    return outermost;
 }
 
 } // namespace
@@ -241,11 +312,18 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
     }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
-        if (S.state().placement.kind == Placement::Kind::Inline || stage.axes.empty() || is_extern(stage)) continue;
+        if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;
         if (!S.state().finished_by.empty()) continue;
         const int widest = vector_lanes(machine, stage.type);
+        const bool reassociates =
+            stage.is_reduction() && stage.properties.associative && stage.properties.commutative && !in_place;
+        const bool along = reassociates && !scattered(stage) && reads_along(stage, stage.reduction_axes.back().name());
+        if (stage.axes.empty()) {
+            if (along) reduce_row(s, stage.name, widest, 4);
+            continue;
+        }
         if (!scanned_axis(stage).empty()) {
-            schedule_scan(S, stage, widest, p);
+            schedule_scan(s, stage, widest, p);
             continue;
         }
         const auto [last, extent] = join_last_axes(op, s, S, stage, widest * p.unroll);
@@ -257,10 +335,15 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             outer = l;
             break;
         }
-        bool whole = false; // partial results are kept through the outer loop's one iteration
-        const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && dense_last_axis(stage) &&
+        bool whole = false;             // partial results are kept through the outer loop's one iteration
+        constexpr int64_t shuffled = 4; // elements apart at most: fewer loads than elements, and shuffles
+        const auto step = farthest_step(op, s, stage, stage.axes.back().name());
+        const bool rows = along && step != 1;
+        const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && step && *step <= shuffled &&
                              (!stage.is_reduction() || (stage.properties.associative && stage.properties.commutative));
-        if (vectors) {
+        if (rows) {
+            reduce_row(s, stage.name, widest, 4);
+        } else if (vectors) {
             const int64_t block = lanes * p.unroll;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 auto [o, i] = S.split(last, block);
@@ -271,6 +354,9 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                     S.vectorize(i, lanes);
                     if (p.unroll > 1) S.unroll(i.name + ".o");
                 }
+            } else if (const auto tiles = tile_in_registers(s, S, stage, lanes)) {
+                outer = *tiles;
+                finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 auto [o, i] = S.split(last, lanes);

@@ -1,5 +1,8 @@
-// Anything else: stages computed one after the other, elementwise producers inlined, the last axis in vectors, the first
-// over cores.
+// Any op: stages one after the other, each by the loops that its own reads ask for. Pointwise
+// producers are inlined where that is cheap. Vectors run along a stage's last axis where its reads
+// are at most 4 elements apart. A reduction that reads rows keeps partial results in vectors; one
+// whose rows share vectors, as a product or a convolution, runs in register tiles. The outermost
+// loop of each stage is spread over cores.
 #pragma once
 
 #include "schedules/library/space.h"

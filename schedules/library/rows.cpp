@@ -37,30 +37,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
             (reduction->axes.size() != s.axes.size() || reduction->reduction_axes.size() != s.reduction_axes.size()))
             return std::nullopt;
         reduction = &s;
-        // It reads along its last reduction axis: the last index of some read is that axis, and no earlier one uses it.
-        struct Visitor : Halide::Internal::IRVisitor {
-            using IRVisitor::visit;
-            std::string axis;
-            const Stage *stage = nullptr;
-            bool along = false, across = false;
-            void visit(const Halide::Internal::Call *op) override {
-                if (op->call_type == Halide::Internal::Call::Image && !op->args.empty()) {
-                    for (size_t d = 0; d < op->args.size(); d++) {
-                        const Expr index = beside_unit_axes(*stage, op->args[d]);
-                        const auto *v = index.as<Halide::Internal::Variable>();
-                        if (!v)
-                            across = true;
-                        else if (v->name == axis)
-                            (d + 1 == op->args.size() ? along : across) = true;
-                    }
-                }
-                IRVisitor::visit(op);
-            }
-        } v;
-        v.axis = s.reduction_axes.back().name();
-        v.stage = &s;
-        for (const Expr &e : s.expressions()) e.accept(&v);
-        if (!v.along || v.across) return std::nullopt;
+        if (!reads_along(s, s.reduction_axes.back().name())) return std::nullopt;
     }
     if (!reduction) return std::nullopt;
     for (const Axis &a : reduction->axes) r.leading.push_back(a.name());

@@ -249,6 +249,21 @@ std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t par
 
 } // namespace
 
+bool reads_along(const Stage &stage, const std::string &axis) {
+    bool along = false;
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (size_t d = 0; d < read->args.size(); d++) {
+                const Expr index = beside_unit_axes(stage, read->args[d]);
+                const auto *v = index.as<Halide::Internal::Variable>();
+                if (!v || (v->name == axis && d + 1 < read->args.size())) return false;
+                along = along || v->name == axis;
+            }
+        }
+    }
+    return along;
+}
+
 void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
     StageHandle R = s.stage(name);
     const std::vector<Axis> axes = R.state().def.reduction_axes;

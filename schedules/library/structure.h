@@ -74,6 +74,10 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
 // The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes);
 
+// Whether the axis is the last index of some read of the stage, and no other index uses it. Indices
+// that are no axes, apart from axes of one element, count as uses.
+bool reads_along(const Stage &stage, const std::string &axis);
+
 // The reduction of a row, along the stage's last reduction axis, in vectors of partial results that are joined at the end. `at`:
 // the loop in which a row stands; the last pure one when empty.
 void reduce_row(Schedule &schedule, const std::string &stage, int lanes, int64_t accumulators,

@@ -1,0 +1,114 @@
+// Default schedules of ops that no library schedule matches whole: each stage gets the loops that
+// its own reads ask for.
+#include "driver/default_schedule.h"
+#include "driver/kernel.h"
+#include "dsl/interpret.h"
+#include "dsl/math.h"
+#include "machine/machine.h"
+#include "schedules/nest_text.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+// The loops of the op's default schedule for AVX2, and a comparison of this machine's default with
+// the formula, bit by bit.
+std::string checked_nest(const Op &op) {
+    const Kernel kernel = compile(op);
+    CHECK(kernel.report().passed_over.empty());
+    std::vector<Buffer<>> inputs, all;
+    for (const Input &in : op.inputs()) {
+        inputs.push_back(make_input(in, {}));
+        fill_random(inputs.back(), inputs.size(), -4, 4);
+    }
+    all = inputs;
+    for (const std::string &out : op.outputs()) {
+        all.push_back(make_output(op, out, {}));
+        fill_unwritten(all.back());
+    }
+    kernel(all);
+    const std::vector<Buffer<>> expected = interpret(op, inputs);
+    for (size_t n = 0; n < expected.size(); n++)
+        CHECK_NOTHROW(check_close(all[inputs.size() + n], expected[n], {.relative = 1e-4, .absolute = 1e-4}));
+
+    for (const char *other : {"x86-64-avx512", "aarch64", "riscv64-v"}) {
+        std::vector<PassedOver> passed_over;
+        default_schedule(op, Machine::named(other), PackedBy::Kernel, &passed_over);
+        CHECK(passed_over.empty());
+    }
+    return nest_text(default_schedule(op, Machine::named("x86-64-avx2")).state());
+}
+
+size_t count(const std::string &text, const std::string &part) {
+    size_t n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) n++;
+    return n;
+}
+
+} // namespace
+
+TEST_CASE("elements of short records are read in vectors") {
+    Axis p("p", 123), c("c", 3);
+    Tensor X = input("X", f32, {p, c});
+    const std::string gray =
+        checked_nest(Op("gray", {X}, {compute("Y", {p}, X(p, 0) * 0.299f + X(p, 1) * 0.587f + X(p, 2) * 0.114f)}));
+    CHECK(count(gray, "vectorized p") > 0);
+    Axis far("far", 9);
+    Tensor Z = input("Z", f32, {p, far});
+    CHECK(count(checked_nest(Op("column", {Z}, {compute("Y", {p}, Z(p, 1) + 1.f)})), "vectorized") == 0);
+}
+
+TEST_CASE("several reductions of rows") {
+    Axis n("n", 5), y("y", 9), x("x", 61);
+    Tensor X = input("X", f32, {n, y, x});
+    const std::string rows = checked_nest(
+        Op("extremes", {X},
+           {compute("a", {n}, maximum(X(n, y, x), {y, x})), compute("b", {n}, minimum(X(n, y, x), {y, x}))}));
+    CHECK(count(rows, "compute a.rf") == 1);
+    CHECK(count(rows, "compute b.rf") == 1);
+    checked_nest(Op("place", {X},
+                    {compute("a", {n}, maximum(X(n, y, x), {y, x})), compute("b", {n}, argmax(X(n, y, x), {y, x}))}));
+
+    Axis k("k", 1000);
+    Tensor V = input("V", f32, {k});
+    const std::string all =
+        checked_nest(Op("moments", {V}, {compute("s", {}, sum(V(k), k)), compute("q", {}, sum(V(k) * V(k), k))}));
+    CHECK(count(all, "compute s.rf") == 1);
+    CHECK(count(all, "compute q.rf") == 1);
+}
+
+TEST_CASE("two products") {
+    for (const auto &[M, K, L, N] :
+         std::vector<std::array<int, 4>>{{32, 48, 64, 32}, {30, 41, 37, 53}, {1, 9, 8, 11}}) {
+        Axis i("i", M), j("j", N), k("k", K), l("l", L);
+        Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, l}), C = input("C", f32, {l, j});
+        Tensor T = compute("T", {i, l}, sum(A(i, k) * B(k, l), k));
+        const std::string nest =
+            checked_nest(Op("chain", {A, B, C}, {compute("Y", {i, j}, max(sum(T(i, l) * C(l, j), l), 0.f))}));
+        CAPTURE(nest);
+        CHECK(count(nest, "accumulate") == 2);
+        if (M > 1) CHECK(count(nest, "unrolled i.i") == 2); // rows share the vectors of B and of C
+    }
+}
+
+TEST_CASE("two products of one matrix, gated") {
+    Axis i("i", 33), j("j", 40), k("k", 65);
+    Tensor X = input("X", f32, {i, k}), A = input("A", f32, {k, j}), B = input("B", f32, {k, j});
+    Tensor a = compute("a", {i, j}, sum(X(i, k) * A(k, j), k)), b = compute("b", {i, j}, sum(X(i, k) * B(k, j), k));
+    const std::string nest =
+        checked_nest(Op("gate", {X, A, B}, {compute("Y", {i, j}, a(i, j) / (1.f + exp(-a(i, j))) * b(i, j))}));
+    CHECK(count(nest, "unrolled i.i") == 2);
+}
+
+TEST_CASE("filters along rows with two outputs") {
+    Axis n("n", 2), o("o", 10), c("c", 4), l("l", 70), t("t", 64), k("k", 4);
+    Tensor X = input("X", f32, {n, c, l}), W = input("W", f32, {o, c, k});
+    Tensor y = compute("y", {n, o, t}, sum(X(n, c, t + 2 * k) * W(o, c, k), {c, k}));
+    const std::string nest = checked_nest(
+        Op("conv1d", {X, W},
+           {compute("P", {n, o, t}, max(y(n, o, t), 0.f)), compute("N", {n, o, t}, min(y(n, o, t), 0.f))}));
+    CHECK(count(nest, "unrolled o.i") == 1);
+}
