@@ -5,6 +5,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "support/json.h"
+#include "tests/unit/count.h"
 
 #include <doctest/doctest.h>
 
@@ -51,12 +52,6 @@ std::string fault_of_html(const std::string &html) {
         at = end + 1;
     }
     return open.empty() ? "" : "not closed: " + open.back();
-}
-
-int count(const std::string &text, const std::string &part) {
-    int n = 0;
-    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) n++;
-    return n;
 }
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }

@@ -5,6 +5,7 @@
 #include "bench/plot.h"
 #include "bench/summary.h"
 #include "support/error.h"
+#include "tests/unit/count.h"
 
 #include <doctest/doctest.h>
 
@@ -36,12 +37,6 @@ std::string read(const std::filesystem::path &file) {
     std::stringstream text;
     text << in.rdbuf();
     return text.str();
-}
-
-size_t count(const std::string &text, const std::string &part) {
-    size_t n = 0;
-    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) n++;
-    return n;
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // Levels: no
 #include "ops/ops.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
 
 using namespace kumiko;
 
@@ -31,12 +32,6 @@ Schedule by_filters(const Op &op, int pixels, bool fused) {
     s.stage("X.padded").compute_root();
     s.accumulate_in("Y", "registers", xo);
     return s;
-}
-
-size_t count(const std::string &text, const std::string &what) {
-    size_t n = 0;
-    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
-    return n;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "dsl/inout.h"
 #include "ops/ops.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
 
 using namespace kumiko;
 
@@ -23,12 +24,6 @@ Op scaled(Type t, int m, const Expr &n) {
     Axis i("i", m), j("j", n);
     Tensor A = input("A", t, {i}), B = input("B", t, {j});
     return Op("outer", {A, B}, {compute("Y", {i, j}, A(i) * B(j))});
-}
-
-size_t count(const std::string &text, const std::string &what) {
-    size_t n = 0;
-    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) n++;
-    return n;
 }
 
 } // namespace

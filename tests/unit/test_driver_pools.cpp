@@ -3,6 +3,7 @@
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
 
 using namespace kumiko;
 
@@ -10,12 +11,6 @@ namespace {
 
 Op pool(const std::string &name, Json shape) {
     return ops::make(name, ops::complete_parameters(ops::find_operator(name), shape));
-}
-
-size_t count(const std::string &text, const std::string &part) {
-    size_t n = 0;
-    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) n++;
-    return n;
 }
 
 } // namespace

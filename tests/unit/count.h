@@ -1,0 +1,14 @@
+// How often a part occurs in a text.
+#pragma once
+
+#include <string>
+
+namespace kumiko {
+
+inline size_t count(const std::string &text, const std::string &part) {
+    size_t n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) n++;
+    return n;
+}
+
+} // namespace kumiko
