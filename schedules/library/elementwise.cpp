@@ -23,9 +23,9 @@ int64_t work(const Stage &s) {
     return n;
 }
 
-// The greatest distance in elements of what two neighbours along the axis read, over all reads whose
-// indices but the last use it; 1 when none does. Nothing when a distance is not constant.
-std::optional<int64_t> farthest_step(const Op &op, const Schedule &s, const Stage &stage, const std::string &axis) {
+// The stride along the axis, in elements: the greatest of all reads that use the axis in an index
+// other than the last. 1 when no read does; nothing when a stride is not constant.
+std::optional<int64_t> farthest_step(const Schedule &s, const Stage &stage, const std::string &axis) {
     const Expr here = Halide::Internal::Variable::make(Int(32), axis);
     int64_t farthest = 1;
     for (const Expr &e : stage.expressions()) {
@@ -33,7 +33,7 @@ std::optional<int64_t> farthest_step(const Op &op, const Schedule &s, const Stag
             const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
             if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) continue;
             const std::vector<Axis> &axes = s.state().axes_of(read->name);
-            const Input *in = op.find_input(read->name);
+            const Input *in = s.op().find_input(read->name);
             int64_t distance = 0, stride = 1;
             for (size_t d = read->args.size(); d-- > 0;) {
                 if (in && in->stated_strides) {
@@ -138,8 +138,8 @@ void schedule_scan(Schedule &s, const Stage &stage, int lanes, const Elementwise
     for (const Axis &a : stage.axes) {
         if (a.name() != ordered) outside.push_back(a.name());
     }
-    const bool vectors = last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
-                         farthest_step(s.op(), s, stage, last) == 1;
+    const bool vectors =
+        last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes && farthest_step(s, stage, last) == 1;
     if (vectors) {
         auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
         auto [m, i] = S.split(run, lanes * p.unroll);
@@ -218,9 +218,8 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage);
 }
 
-// The axis whose iterations share the vectors that the reduction loads: some read runs along the last
-// axis and does not use it. The innermost such axis; empty when every iteration loads vectors of its
-// own.
+// The innermost axis whose iterations share loaded vectors: some read uses the last axis and does not
+// use this one. Empty when there is none.
 std::string axis_that_shares_vectors(const Stage &stage) {
     const std::string &last = stage.axes.back().name();
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
@@ -315,11 +314,12 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;
         if (!S.state().finished_by.empty()) continue;
         const int widest = vector_lanes(machine, stage.type);
-        const bool reassociates =
-            stage.is_reduction() && stage.properties.associative && stage.properties.commutative && !in_place;
-        const bool along = reassociates && !scattered(stage) && reads_along(stage, stage.reduction_axes.back().name());
+        constexpr int64_t partial_vectors = 4; // of a row's reduction
+        const bool any_order = !stage.is_reduction() || (stage.properties.associative && stage.properties.commutative);
+        const bool along = stage.is_reduction() && any_order && !in_place && !scattered(stage) &&
+                           reads_along(stage, stage.reduction_axes.back().name());
         if (stage.axes.empty()) {
-            if (along) reduce_row(s, stage.name, widest, 4);
+            if (along) reduce_row(s, stage.name, widest, partial_vectors);
             continue;
         }
         if (!scanned_axis(stage).empty()) {
@@ -337,12 +337,11 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         }
         bool whole = false;             // partial results are kept through the outer loop's one iteration
         constexpr int64_t shuffled = 4; // elements apart at most: fewer loads than elements, and shuffles
-        const auto step = farthest_step(op, s, stage, stage.axes.back().name());
+        const auto step = farthest_step(s, stage, stage.axes.back().name());
         const bool rows = along && step != 1;
-        const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && step && *step <= shuffled &&
-                             (!stage.is_reduction() || (stage.properties.associative && stage.properties.commutative));
+        const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && step && *step <= shuffled && any_order;
         if (rows) {
-            reduce_row(s, stage.name, widest, 4);
+            reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
             const int64_t block = lanes * p.unroll;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {

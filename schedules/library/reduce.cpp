@@ -3,7 +3,6 @@
 #include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
-#include "schedules/library/unit_axes.h"
 
 namespace kumiko::library {
 
@@ -15,21 +14,13 @@ struct ReduceRoles {
     bool whole = false; // nothing is left of the axes
 };
 
-bool read_along(const Stage &s, const std::string &axis) {
-    bool any = false;
+bool reads_scalars(const Stage &s) {
     for (const Expr &e : s.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            Operand o{read->name, read->args, {}};
-            for (Expr &index : o.indices) index = beside_unit_axes(s, index);
-            if (!is_plain(o) || o.indices.empty()) return false;
-            for (size_t d = 0; d < o.indices.size(); d++) {
-                const bool here = o.indices[d].as<Halide::Internal::Variable>()->name == axis;
-                if (here && d + 1 < o.indices.size()) return false;
-                any = any || here;
-            }
+            if (read->args.empty()) return true;
         }
     }
-    return any;
+    return false;
 }
 
 std::optional<ReduceRoles> reduce_roles(const Op &op) {
@@ -44,7 +35,7 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     if (!r.reduction || r.reduction != &op.stages().front()) return std::nullopt;
     r.whole = r.reduction->axes.empty();
     const Axis &last = r.whole ? r.reduction->reduction_axes.back() : r.reduction->axes.back();
-    if (!read_along(*r.reduction, last.name())) return std::nullopt;
+    if (reads_scalars(*r.reduction) || !reads_along(*r.reduction, last.name())) return std::nullopt;
     for (const Stage &s : op.stages()) {
         if (s.axes.size() != r.reduction->axes.size()) return std::nullopt;
         for (size_t d = 0; d < s.axes.size(); d++) {

@@ -6,7 +6,6 @@
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/streams.h"
-#include "schedules/library/unit_axes.h"
 
 namespace kumiko::library {
 
