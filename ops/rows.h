@@ -25,9 +25,9 @@ Op softmax(Type t, const Expr &M, const Expr &N);
 // errors, and where X − max is rounded, exp adds |X − max|/2 units to that term.
 Op log_softmax(Type t, const Expr &M, const Expr &N);
 
-// Y(i) = max + log1p(sum of exp(X − max) over j without one maximum), for each of M rows of N. max
-// and the logarithm may differ in sign. The error bound is that of log_softmax, in units in the
-// last place of the greater of |max| and the logarithm. Stages "max", "ties", "rest", "Y".
+// Y(i) = max + log1p(sum of exp(X − max) over j without one maximum), for each of M rows of N.
+// The error bound is that of log_softmax, in units in the last place of the greater of |max| and the
+// logarithm, since the two may differ in sign. Stages "max", "ties", "rest", "Y".
 Op logsumexp(Type t, const Expr &M, const Expr &N);
 
 // Y(i, j) = (X(i, j) − mean) · rsqrt(variance + eps) · gamma(j) + beta(j), both over j. Stages "mean", "variance", "Y".

@@ -29,8 +29,8 @@ constexpr double unscale = 0x1p-32;
 constexpr double ln2_high = 0.693359375, ln2_low = -2.12194440e-4;
 
 // Coefficients of the tails, highest power first. Each was rounded to f32 before those of higher
-// powers were fitted. Φ(-a) = e^(-a²/2) w p(w - 19/32) with w = 1 / (1 + a/4), within 1.2e-8 for a from
-// 0 to 14.7.
+// powers were fitted.
+// Φ(-a) = e^(-a²/2) w p(w - 19/32) with w = 1 / (1 + a/4), within 1.2e-8 for a from 0 to 14.7.
 constexpr double normal_center = 19.0 / 32;
 constexpr std::initializer_list<double> normal_tail = {0.0174395423, 0.0259280708, -0.0364875272, -0.085244596,
                                                        0.0200366732, 0.261062354,  0.467886209,   0.505221009,

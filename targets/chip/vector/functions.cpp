@@ -170,8 +170,8 @@ Id log1p(VectorBuilder &b, Id x) {
     return b.select(b.equal(x, b.number(-1)), b.number(-infinity), result);
 }
 
-// The polynomial is that of targets/cpu/math_tails.cpp. No operation takes two constants, since one
-// of them would need registers.
+// The polynomial is that of targets/cpu/math_tails.cpp. Each operation takes at most one constant: a
+// second one would need registers.
 Id erfc(VectorBuilder &b, Id x) {
     // erfc(2h) = e^(−4h²) w p(w − 39/64) with w = 1 / (1 + h). d and w round, and erfc changes more
     // than twice as fast as w near 0.
