@@ -11,6 +11,8 @@
 
 namespace kumiko {
 
+using Place = std::source_location; // in the user's source, for errors
+
 // A symbol that is bound when the kernel is called, so that shapes can be dynamic: 0 <= size <= 2^31 - 1.
 class Size : public Expr {
 public:

@@ -7,6 +7,8 @@
 #include "support/error.h"
 
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 namespace kumiko {
 
@@ -14,8 +16,18 @@ using namespace Halide::Internal;
 
 namespace {
 
-void require_defined(const char *operation, const Expr &e) {
-    if (!e.defined()) throw UserError(fmt::format("\"{}\" of an undefined expression", operation));
+using typed::Operand;
+
+void require_defined(const char *operation, const Operand &e) {
+    if (!e.defined()) throw UserError(e.where(), fmt::format("\"{}\" of an undefined expression", operation));
+}
+
+// An operator stands at or below what it reads in the user's source.
+std::source_location last_of(const Operand &a, const Operand &b) {
+    if (a.where().line() == 0) return b.where();
+    const bool below =
+        std::string_view(a.where().file_name()) == b.where().file_name() && b.where().line() > a.where().line();
+    return below ? b.where() : a.where();
 }
 
 // What names the place in an error: the expression, where it is short.
@@ -27,41 +39,43 @@ std::string shown(const Expr &e) {
 
 struct Pair {
     Expr a, b;
+    std::source_location where;
 };
 
-Pair of_one_type(const char *operation, const Expr &a, const Expr &b) {
-    for (const Expr *e : {&a, &b}) require_defined(operation, *e);
-    if (a.type() == b.type()) return {a, b};
-    if (is_const(b)) return {a, typed::adapted(b, a.type(), operation)};
-    if (is_const(a)) return {typed::adapted(a, b.type(), operation), b};
-    throw UserError("\"" + std::string(operation) + "\" has a " + type_name(a.type()) + " on its left and a " +
-                    type_name(b.type()) +
-                    " on its right; cast one of them, so that the type of the arithmetic is stated: " + shown(a) +
-                    " and " + shown(b));
+Pair of_one_type(const char *operation, const Operand &a, const Operand &b) {
+    for (const Operand *e : {&a, &b}) require_defined(operation, *e);
+    const std::source_location where = last_of(a, b);
+    if (a.type() == b.type()) return {a, b, where};
+    if (is_const(b)) return {a, typed::adapted(b, a.type(), operation, where), where};
+    if (is_const(a)) return {typed::adapted(a, b.type(), operation, where), b, where};
+    throw UserError(where, "\"" + std::string(operation) + "\" has a " + type_name(a.type()) + " on its left and a " +
+                               type_name(b.type()) +
+                               " on its right; cast one of them, so that the type of the arithmetic is stated: " +
+                               shown(a) + " and " + shown(b));
 }
 
 // What Halide itself refuses, as an error of ours.
 template<typename F>
-Element guarded(const char *operation, F f) {
+Element guarded(const char *operation, const std::source_location &where, F f) {
     try {
-        return Element(f());
+        return Element(f(), where);
     } catch (const Halide::Error &e) {
-        throw UserError(fmt::format("\"{}\": {}", operation, e.what()));
+        throw UserError(where, fmt::format("\"{}\": {}", operation, e.what()));
     }
 }
 
-void require_bool(const char *operation, const Expr &e) {
+void require_bool(const char *operation, const Operand &e) {
     require_defined(operation, e);
     if (!e.type().is_bool())
-        throw UserError(fmt::format("\"{}\" takes bool, not {}; compare it, as in x != 0: {}", operation,
-                                    type_name(e.type()), shown(e)));
+        throw UserError(e.where(), fmt::format("\"{}\" takes bool, not {}; compare it, as in x != 0: {}", operation,
+                                               type_name(e.type()), shown(e)));
 }
 
-void require_float(const char *operation, const Expr &x) {
+void require_float(const char *operation, const Operand &x) {
     require_defined(operation, x);
     if (!x.type().is_float())
-        throw UserError(fmt::format("{} of a {} expression; cast it to a float type: {}", operation,
-                                    type_name(x.type()), shown(x)));
+        throw UserError(x.where(), fmt::format("{} of a {} expression; cast it to a float type: {}", operation,
+                                               type_name(x.type()), shown(x)));
 }
 
 } // namespace
@@ -70,10 +84,10 @@ void require_same_type(const Expr &a, const Expr &b, const char *operation) { of
 
 namespace typed {
 
-Expr adapted(const Expr &e, Type type, const char *operation) {
+Expr adapted(const Expr &e, Type type, const char *operation, const std::source_location &where) {
     const auto refuse = [&](const std::string &advice) {
-        throw UserError(fmt::format("\"{}\" has a {} on one side and the number {} on the other; {}", operation,
-                                    type_name(type), to_string(e), advice));
+        throw UserError(where, fmt::format("\"{}\" has a {} on one side and the number {} on the other; {}", operation,
+                                           type_name(type), to_string(e), advice));
     };
     const auto finite = [&](double value) {
         const Expr number = make_const(type, value);
@@ -105,81 +119,84 @@ Expr adapted(const Expr &e, Type type, const char *operation) {
     return Halide::cast(type, e);
 }
 
-Element binary(const char *operation, const Expr &a, const Expr &b, Binary f) {
+Element binary(const char *operation, const Operand &a, const Operand &b, Binary f) {
     const Pair p = of_one_type(operation, a, b);
-    return guarded(operation, [&] { return f(p.a, p.b); });
+    return guarded(operation, p.where, [&] { return f(p.a, p.b); });
 }
 
-Element logical(const char *operation, const Expr &a, const Expr &b, Binary f) {
-    for (const Expr *e : {&a, &b}) require_bool(operation, *e);
-    return guarded(operation, [&] { return f(a, b); });
+Element logical(const char *operation, const Operand &a, const Operand &b, Binary f) {
+    for (const Operand *e : {&a, &b}) require_bool(operation, *e);
+    return guarded(operation, last_of(a, b), [&] { return f(a, b); });
 }
 
-Element unary(const char *operation, const Expr &x, Unary f) {
+Element unary(const char *operation, const Operand &x, Unary f) {
     require_defined(operation, x);
-    return guarded(operation, [&] { return f(x); });
+    return guarded(operation, x.where(), [&] { return f(x); });
 }
 
-Element of_float(const char *operation, const Expr &x, Unary f) {
+Element of_float(const char *operation, const Operand &x, Unary f) {
     require_float(operation, x);
-    return guarded(operation, [&] {
+    return guarded(operation, x.where(), [&] {
         if (x.type() == bf16) return Halide::cast(bf16, f(Halide::cast(f32, x)));
         return f(x);
     });
 }
 
-Element of_floats(const char *operation, const Expr &a, const Expr &b, Binary f) {
+Element of_floats(const char *operation, const Operand &a, const Operand &b, Binary f) {
     const Pair p = of_one_type(operation, a, b);
-    require_float(operation, p.a);
-    return guarded(operation, [&] {
+    require_float(operation, Element(p.a, p.where));
+    return guarded(operation, p.where, [&] {
         if (p.a.type() == bf16) return Halide::cast(bf16, f(Halide::cast(f32, p.a), Halide::cast(f32, p.b)));
         return f(p.a, p.b);
     });
 }
 
-Element of_integer(const char *operation, const Expr &x, Unary f) {
+Element of_integer(const char *operation, const Operand &x, Unary f) {
     require_defined(operation, x);
     if (x.type().is_float())
-        throw UserError(
-            fmt::format("{} of a {} expression; it takes integers: {}", operation, type_name(x.type()), shown(x)));
-    return guarded(operation, [&] { return f(x); });
+        throw UserError(x.where(), fmt::format("{} of a {} expression; it takes integers: {}", operation,
+                                               type_name(x.type()), shown(x)));
+    return guarded(operation, x.where(), [&] { return f(x); });
 }
 
-Element choose(const std::vector<Expr> &parts) {
-    std::vector<Expr> values;
+Element choose(const std::vector<Operand> &parts) {
+    std::vector<Operand> values;
     for (size_t n = 0; n < parts.size(); n++) {
         if (n % 2 == 0 && n + 1 < parts.size())
             require_bool("select", parts[n]);
         else
             values.push_back(parts[n]);
     }
-    const Expr *typical = nullptr;
-    for (const Expr &v : values) {
+    const Operand *typical = nullptr;
+    for (const Operand &v : values) {
         require_defined("select", v);
         if (!typical && !is_const(v)) typical = &v;
     }
     if (!typical) typical = &values[0];
-    Expr result;
+    std::optional<Element> result;
     for (size_t n = values.size(); n-- > 0;) {
-        const Expr value = is_const(values[n]) && values[n].type() != typical->type()
-                               ? adapted(values[n], typical->type(), "select")
-                               : values[n];
-        if (!result.defined()) {
-            result = value;
+        const Operand value =
+            is_const(values[n]) && values[n].type() != typical->type()
+                ? Element(adapted(values[n], typical->type(), "select", typical->where()), values[n].where())
+                : values[n];
+        if (!result) {
+            result = Element(value, value.where());
             continue;
         }
-        const Pair p = of_one_type("select", value, result);
-        result = guarded("select", [&] { return Halide::select(parts[2 * n], p.a, p.b); });
+        const Pair p = of_one_type("select", value, *result);
+        const std::source_location where = last_of(parts[2 * n], Element(p.a, p.where));
+        result = guarded("select", where, [&] { return Halide::select(parts[2 * n], p.a, p.b); });
     }
-    return Element(result);
+    return *result;
 }
 
-Element lerp(const Expr &zero, const Expr &one, const Expr &weight) {
+Element lerp(const Operand &zero, const Operand &one, const Operand &weight) {
     const Pair p = of_one_type("lerp", zero, one);
     require_defined("lerp", weight);
-    const Expr w = is_const(weight) && p.a.type().is_float() ? adapted(weight, p.a.type(), "lerp") : weight;
-    if (p.a.type().is_float()) require_same_type(p.a, w, "lerp");
-    return guarded("lerp", [&] { return Halide::lerp(p.a, p.b, w); });
+    const Expr w =
+        is_const(weight) && p.a.type().is_float() ? adapted(weight, p.a.type(), "lerp", p.where) : Expr(weight);
+    if (p.a.type().is_float()) of_one_type("lerp", Element(p.a, p.where), w);
+    return guarded("lerp", p.where, [&] { return Halide::lerp(p.a, p.b, w); });
 }
 
 } // namespace typed
@@ -196,9 +213,9 @@ Element abs(const Element &x) {
 
 namespace {
 
-Element classify(const char *operation, const Expr &x, typed::Unary f) {
+Element classify(const char *operation, const Operand &x, typed::Unary f) {
     require_float(operation, x);
-    return guarded(operation, [&] { return f(x.type() == bf16 ? Halide::cast(f32, x) : x); });
+    return guarded(operation, x.where(), [&] { return f(x.type() == bf16 ? Halide::cast(f32, x) : Expr(x)); });
 }
 
 } // namespace
@@ -233,7 +250,7 @@ Expr rounded(const Type &type, Number x) { // once
 
 Element cast(const Type &type, const Element &x) {
     require_defined("cast", x);
-    check_element_type(type, "a cast", {});
+    check_element_type(type, "a cast", x.where());
     const auto *f = x.as<FloatImm>();
     const auto *i = x.as<IntImm>();
     const auto *u = x.as<UIntImm>();
@@ -241,16 +258,17 @@ Element cast(const Type &type, const Element &x) {
     if (f) return Element(type.is_float() ? rounded(type, f->value) : saturated(type, f->value));
     if (type.is_float() && i) return Element(rounded(type, i->value));
     if (type.is_float() && u) return Element(rounded(type, u->value));
-    return guarded("cast", [&] { return Halide::cast(type, x); });
+    return guarded("cast", x.where(), [&] { return Halide::cast(type, x); });
 }
 
 Element reinterpret(const Type &type, const Element &x) {
     require_defined("reinterpret", x);
-    check_element_type(type, "a reinterpret", {});
+    check_element_type(type, "a reinterpret", x.where());
     if (type.bits() != x.type().bits())
-        throw UserError(fmt::format("reinterpret of a {} as {}, which has other bits; cast converts the value",
+        throw UserError(x.where(),
+                        fmt::format("reinterpret of a {} as {}, which has other bits; cast converts the value",
                                     type_name(x.type()), type_name(type)));
-    return guarded("reinterpret", [&] { return Halide::reinterpret(type, x); });
+    return guarded("reinterpret", x.where(), [&] { return Halide::reinterpret(type, x); });
 }
 
 } // namespace kumiko

@@ -11,6 +11,7 @@
 #include "dsl/halide.h"
 
 #include <concepts>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,7 +20,13 @@ namespace kumiko {
 
 class Element : public Expr {
 public:
-    explicit Element(const Expr &e) : Expr(e) {}
+    explicit Element(const Expr &e, const std::source_location &where = {}) : Expr(e), where_(where) {}
+    // Place in the user's source of the read or reduction that it was made from, for errors; of
+    // several the last of the file. line() is 0 when unknown.
+    const std::source_location &where() const { return where_; }
+
+private:
+    std::source_location where_;
 };
 
 template<typename T>
@@ -33,9 +40,20 @@ void require_same_type(const Expr &a, const Expr &b, const char *operation);
 
 namespace typed {
 
-// As an expression; a number as a constant of its own type, which adapts.
+// An argument of an operator or function.
+class Operand : public Expr {
+public:
+    Operand(const Expr &e) : Expr(e) {}
+    Operand(const Element &e) : Expr(e), where_(e.where()) {}
+    const std::source_location &where() const { return where_; }
+
+private:
+    std::source_location where_;
+};
+
+// A number becomes a constant of its own type, which adapts.
 template<ElementOperand T>
-Expr operand(const T &value) {
+Operand operand(const T &value) {
     using namespace Halide;
     constexpr int bits = 8 * static_cast<int>(sizeof(T));
     if constexpr (std::is_same_v<T, bool>)
@@ -50,19 +68,19 @@ Expr operand(const T &value) {
         return value;
 }
 // The constant as one of the type. Throws UserError where the type cannot hold it.
-Expr adapted(const Expr &constant, Type type, const char *operation);
+Expr adapted(const Expr &constant, Type type, const char *operation, const std::source_location &where = {});
 
 using Unary = Expr (*)(const Expr &);
 using Binary = Expr (*)(const Expr &, const Expr &);
-Element binary(const char *operation, const Expr &a, const Expr &b, Binary f); // of one type
-Element logical(const char *operation, const Expr &a, const Expr &b, Binary f);
-Element unary(const char *operation, const Expr &x, Unary f);
+Element binary(const char *operation, const Operand &a, const Operand &b, Binary f); // of one type
+Element logical(const char *operation, const Operand &a, const Operand &b, Binary f);
+Element unary(const char *operation, const Operand &x, Unary f);
 // bf16 through f32, rounded once.
-Element of_float(const char *operation, const Expr &x, Unary f);
-Element of_floats(const char *operation, const Expr &a, const Expr &b, Binary f);
-Element of_integer(const char *operation, const Expr &x, Unary f);
-Element choose(const std::vector<Expr> &parts); // condition, value, …, value
-Element lerp(const Expr &zero, const Expr &one, const Expr &weight);
+Element of_float(const char *operation, const Operand &x, Unary f);
+Element of_floats(const char *operation, const Operand &a, const Operand &b, Binary f);
+Element of_integer(const char *operation, const Operand &x, Unary f);
+Element choose(const std::vector<Operand> &parts); // condition, value, …, value
+Element lerp(const Operand &zero, const Operand &one, const Operand &weight);
 
 } // namespace typed
 
@@ -186,12 +204,12 @@ template<typename C, typename A, typename B>
 requires(ElementOperand<C> &&ElementOperand<A> &&ElementOperand<B> &&
          (std::is_same_v<C, Element> || ElementOperands<A, B>)) Element
     select(const C &condition, const A &a, const B &b) {
-    return typed::choose({condition, typed::operand(a), typed::operand(b)});
+    return typed::choose({typed::operand(condition), typed::operand(a), typed::operand(b)});
 }
 template<typename C, typename A, typename D, typename B, typename... Rest>
 requires((std::is_same_v<C, Element> || ElementOperands<A, B> || std::is_same_v<D, Element>)&&sizeof...(Rest) % 2 ==
          1) Element select(const C &condition, const A &a, const D &otherwise, const B &b, Rest &&...rest) {
-    return typed::choose({condition, typed::operand(a), otherwise, typed::operand(b),
+    return typed::choose({typed::operand(condition), typed::operand(a), typed::operand(otherwise), typed::operand(b),
                           typed::operand<std::remove_cvref_t<Rest>>(rest)...});
 }
 

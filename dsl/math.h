@@ -22,11 +22,11 @@ namespace kumiko {
 //
 // expm1 and log1p keep the sign of zero; expm1(−∞) is −1, log1p(−1) is −∞ and below −1 NaN. silu,
 // gelu and gelu_tanh of −∞ are −0.
-Element sigmoid(const Expr &x); // 1 / (1 + exp(−x))
-Element rsqrt(const Expr &x);   // 1 / sqrt(x)
-Element erfc(const Expr &x);    // 1 − erf(x)
-Element expm1(const Expr &x);   // exp(x) − 1
-Element log1p(const Expr &x);   // log(1 + x)
+Element sigmoid(const typed::Operand &x); // 1 / (1 + exp(−x))
+Element rsqrt(const typed::Operand &x);   // 1 / sqrt(x)
+Element erfc(const typed::Operand &x);    // 1 − erf(x)
+Element expm1(const typed::Operand &x);   // exp(x) − 1
+Element log1p(const typed::Operand &x);   // log(1 + x)
 
 // The error function. The first two overloads win over Halide's polynomial of the same name, which argument-dependent
 // lookup also finds; for a const lvalue the compiler asks to write kumiko::erf.
@@ -35,22 +35,22 @@ Element erf(Expr &x);
 Element erf(Expr &&x);
 Element erf(const Element &x);
 
-Element square(const Expr &x);
+Element square(const typed::Operand &x);
 
-Element relu(const Expr &x);
-Element relu6(const Expr &x);
+Element relu(const typed::Operand &x);
+Element relu6(const typed::Operand &x);
 template<ElementOperand T>
-Element leaky_relu(const Expr &x, const T &slope) { // slope · x where x is not positive
-    const Element e(x);
+Element leaky_relu(const typed::Operand &x, const T &slope) { // slope · x where x is not positive
+    const Element e(x, x.where());
     return select(e > 0, e, e * typed::operand(slope));
 }
-Element silu(const Expr &x);      // x · sigmoid(x)
-Element gelu(const Expr &x);      // x/2 · (1 + erf(x/√2)), as x/2 · erfc(−x/√2)
-Element gelu_tanh(const Expr &x); // x/2 · (1 + tanh(√(2/π)(x + 0.044715x³))), by sigmoid
+Element silu(const typed::Operand &x);      // x · sigmoid(x)
+Element gelu(const typed::Operand &x);      // x/2 · (1 + erf(x/√2)), as x/2 · erfc(−x/√2)
+Element gelu_tanh(const typed::Operand &x); // x/2 · (1 + tanh(√(2/π)(x + 0.044715x³))), by sigmoid
 
 // Formulas of several operations.
-Element softplus(const Expr &x);     // log(1 + exp(x)), as log1p(exp(−|x|)) + max(x, 0)
-Element hard_sigmoid(const Expr &x); // clamp(x/6 + 1/2, 0, 1), as clamp(x + 3, 0, 6) / 6
-Element hard_swish(const Expr &x);   // x · hard_sigmoid(x)
+Element softplus(const typed::Operand &x);     // log(1 + exp(x)), as log1p(exp(−|x|)) + max(x, 0)
+Element hard_sigmoid(const typed::Operand &x); // clamp(x/6 + 1/2, 0, 1), as clamp(x + 3, 0, 6) / 6
+Element hard_swish(const typed::Operand &x);   // x · hard_sigmoid(x)
 
 } // namespace kumiko

@@ -19,7 +19,7 @@ namespace {
 constexpr const char *reduce_name = "kumiko.reduce";
 
 // {kind, properties, number of axes, number of terms, component, is tuple, variables…, extents…, terms…[, identities…, combined…]}
-Element encode(const ReductionTerm &r, Type result) {
+Element encode(const ReductionTerm &r, Type result, const std::source_location &where) {
     const auto number = [](size_t n) { return Expr(static_cast<int>(n)); };
     std::vector<Expr> args = {
         StringImm::make(r.kind), number((r.properties.associative ? 1 : 0) + (r.properties.commutative ? 2 : 0)),
@@ -28,94 +28,120 @@ Element encode(const ReductionTerm &r, Type result) {
     for (const Axis &a : r.axes) args.push_back(a);
     for (const Axis &a : r.axes) args.push_back(a.extent());
     for (const auto *part : {&r.terms, &r.identities, &r.combined}) args.insert(args.end(), part->begin(), part->end());
-    return Element(Call::make(result, reduce_name, args, Call::PureIntrinsic));
+    return Element(Call::make(result, reduce_name, args, Call::PureIntrinsic), where);
 }
 
-std::vector<Axis> some_axes(const std::string &kind, const AxisList &axes) {
-    if (axes.empty()) throw UserError(kind + " over no axes; name at least one");
+std::vector<Axis> some_axes(const std::string &kind, const AxisList &axes, const std::source_location &where) {
+    if (axes.empty()) throw UserError(where, kind + " over no axes; name at least one");
     return {axes.begin(), axes.end()};
 }
 
-Element known(const std::string &kind, const Expr &e, const AxisList &axes, std::optional<Type> given = {}) {
-    if (!e.defined()) throw UserError(kind + " of an undefined expression");
-    const std::vector<Axis> over = some_axes(kind, axes);
-    if (e.type().is_bool()) throw UserError(kind + " of a bool expression; cast it to the type in which to accumulate");
-    return encode({kind, over, {e}, {}, {}, {true, true}}, given.value_or(e.type()));
+Element known(const std::string &kind, const Expr &e, const AxisList &axes, const std::source_location &where,
+              std::optional<Type> given = {}) {
+    if (!e.defined()) throw UserError(where, kind + " of an undefined expression");
+    const std::vector<Axis> over = some_axes(kind, axes, where);
+    if (e.type().is_bool())
+        throw UserError(where, kind + " of a bool expression; cast it to the type in which to accumulate");
+    return encode({kind, over, {e}, {}, {}, {true, true}}, given.value_or(e.type()), where);
 }
 
 // What reduce and scan ask of their parts. Values of a tuple are told apart by their position.
 ReductionTerm fold(const std::string &kind, const std::function<Values(const Values &, const Values &)> &combiner,
                    const Values &identities, const Values &terms, const AxisList &axes, CombinerProperties properties,
-                   bool tuple) {
-    ReductionTerm r{kind, some_axes(kind, axes), terms, {}, {}, properties, 0, tuple};
+                   bool tuple, const std::source_location &where) {
+    ReductionTerm r{kind, some_axes(kind, axes, where), terms, {}, {}, properties, 0, tuple};
     const auto which = [&](size_t c) { return tuple ? " as value " + std::to_string(c) : std::string(); };
-    if (terms.empty()) throw UserError(kind + " of no values; name at least one");
+    if (terms.empty()) throw UserError(where, kind + " of no values; name at least one");
     if (identities.size() != terms.size())
-        throw UserError(kind + " folds " + std::to_string(terms.size()) + " values together, but " +
-                        std::to_string(identities.size()) + " identities are given; each value needs one");
+        throw UserError(where, kind + " folds " + std::to_string(terms.size()) + " values together, but " +
+                                   std::to_string(identities.size()) + " identities are given; each value needs one");
     Values before, now;
     for (size_t c = 0; c < terms.size(); c++) {
         if (!terms[c].defined() || !identities[c].defined())
-            throw UserError(kind + " of an undefined expression or identity" + which(c));
+            throw UserError(where, kind + " of an undefined expression or identity" + which(c));
         const Type t = terms[c].type();
         r.identities.push_back(identities[c].type() == t ? identities[c]
                                : Halide::Internal::is_const(identities[c])
-                                   ? typed::adapted(identities[c], t, kind.c_str())
+                                   ? typed::adapted(identities[c], t, kind.c_str(), where)
                                    : identities[c]);
         before.push_back(Variable::make(t, accumulator_variable(c)));
         now.push_back(Variable::make(t, term_variable(c)));
     }
     r.combined = combiner(before, now);
     if (r.combined.size() != terms.size())
-        throw UserError("the combiner of " + kind + " gives " + std::to_string(r.combined.size()) + " values for " +
-                        std::to_string(terms.size()));
+        throw UserError(where, "the combiner of " + kind + " gives " + std::to_string(r.combined.size()) +
+                                   " values for " + std::to_string(terms.size()));
     for (size_t c = 0; c < terms.size(); c++) {
         Expr &combined = r.combined[c];
         if (!combined.defined())
-            throw UserError("the combiner of " + kind + " gives an undefined expression" + which(c));
+            throw UserError(where, "the combiner of " + kind + " gives an undefined expression" + which(c));
         const Type t = terms[c].type();
         if (tuple && combined.type() != t && Halide::Internal::is_const(combined))
-            combined = typed::adapted(combined, t, kind.c_str());
+            combined = typed::adapted(combined, t, kind.c_str(), where);
         if (r.identities[c].type() != t || combined.type() != t) {
-            throw UserError(kind + " folds " + type_name(t) + which(c) + " but its identity is " +
-                            type_name(r.identities[c].type()) + " and its combiner gives " +
-                            type_name(combined.type()) + "; all three must be of one type");
+            throw UserError(where, kind + " folds " + type_name(t) + which(c) + " but its identity is " +
+                                       type_name(r.identities[c].type()) + " and its combiner gives " +
+                                       type_name(combined.type()) + "; all three must be of one type");
         }
     }
     return r;
 }
 
 Element fold_one(const std::string &kind, const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity,
-                 const Expr &e, const AxisList &axes, CombinerProperties properties) {
-    if (!combiner) throw UserError(kind + " without a combiner");
-    if (!e.defined()) throw UserError(kind + " of an undefined expression or identity");
+                 const Expr &e, const AxisList &axes, CombinerProperties properties,
+                 const std::source_location &where) {
+    if (!combiner) throw UserError(where, kind + " without a combiner");
+    if (!e.defined()) throw UserError(where, kind + " of an undefined expression or identity");
     const auto one = [&](const Values &a, const Values &b) -> Values { return {combiner(a[0], b[0])}; };
-    return encode(fold(kind, one, {identity}, {e}, axes, properties, false), e.type());
+    return encode(fold(kind, one, {identity}, {e}, axes, properties, false, where), e.type(), where);
 }
 
 } // namespace
 
-Element sum(const Expr &e, const AxisList &axes) { return known("sum", e, axes); }
-Element product(const Expr &e, const AxisList &axes) { return known("product", e, axes); }
-Element maximum(const Expr &e, const AxisList &axes) { return known("maximum", e, axes); }
-Element minimum(const Expr &e, const AxisList &axes) { return known("minimum", e, axes); }
-Element argmax(const Expr &e, const AxisList &axes) { return known("argmax", e, axes, Int(32)); }
-Element argmin(const Expr &e, const AxisList &axes) { return known("argmin", e, axes, Int(32)); }
-
-Element sum(const Expr &e, std::initializer_list<Axis> axes) { return sum(e, AxisList(axes)); }
-Element product(const Expr &e, std::initializer_list<Axis> axes) { return product(e, AxisList(axes)); }
-Element maximum(const Expr &e, std::initializer_list<Axis> axes) { return maximum(e, AxisList(axes)); }
-Element minimum(const Expr &e, std::initializer_list<Axis> axes) { return minimum(e, AxisList(axes)); }
-Element argmax(const Expr &e, std::initializer_list<Axis> axes) { return argmax(e, AxisList(axes)); }
-Element argmin(const Expr &e, std::initializer_list<Axis> axes) { return argmin(e, AxisList(axes)); }
-
-Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
-               const AxisList &axes, CombinerProperties properties) {
-    return fold_one("reduce", combiner, identity, e, axes, properties);
+Element sum(const Expr &e, const AxisList &axes, std::source_location where) { return known("sum", e, axes, where); }
+Element product(const Expr &e, const AxisList &axes, std::source_location where) {
+    return known("product", e, axes, where);
+}
+Element maximum(const Expr &e, const AxisList &axes, std::source_location where) {
+    return known("maximum", e, axes, where);
+}
+Element minimum(const Expr &e, const AxisList &axes, std::source_location where) {
+    return known("minimum", e, axes, where);
+}
+Element argmax(const Expr &e, const AxisList &axes, std::source_location where) {
+    return known("argmax", e, axes, where, Int(32));
+}
+Element argmin(const Expr &e, const AxisList &axes, std::source_location where) {
+    return known("argmin", e, axes, where, Int(32));
 }
 
-Element scan(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const Axis &axis) {
-    return fold_one("scan", combiner, identity, e, axis, {});
+Element sum(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+    return sum(e, AxisList(axes), where);
+}
+Element product(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+    return product(e, AxisList(axes), where);
+}
+Element maximum(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+    return maximum(e, AxisList(axes), where);
+}
+Element minimum(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+    return minimum(e, AxisList(axes), where);
+}
+Element argmax(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+    return argmax(e, AxisList(axes), where);
+}
+Element argmin(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+    return argmin(e, AxisList(axes), where);
+}
+
+Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
+               const AxisList &axes, CombinerProperties properties, std::source_location where) {
+    return fold_one("reduce", combiner, identity, e, axes, properties, where);
+}
+
+Element scan(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const Axis &axis,
+             std::source_location where) {
+    return fold_one("scan", combiner, identity, e, axis, {}, where);
 }
 
 Element Tuple::operator[](size_t c) const {
@@ -126,12 +152,12 @@ Element Tuple::operator[](size_t c) const {
 }
 
 Tuple reduce(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
-             const Values &terms, const AxisList &axes, CombinerProperties properties) {
-    if (!combiner) throw UserError("reduce without a combiner");
-    ReductionTerm r = fold("reduce", combiner, identities, terms, axes, properties, true);
+             const Values &terms, const AxisList &axes, CombinerProperties properties, std::source_location where) {
+    if (!combiner) throw UserError(where, "reduce without a combiner");
+    ReductionTerm r = fold("reduce", combiner, identities, terms, axes, properties, true, where);
     std::vector<Element> parts;
     for (r.component = 0; r.component < terms.size(); r.component++)
-        parts.push_back(encode(r, terms[r.component].type()));
+        parts.push_back(encode(r, terms[r.component].type(), where));
     return Tuple(parts);
 }
 

@@ -9,23 +9,24 @@
 
 namespace kumiko {
 
-Element sum(const Expr &e, const AxisList &axes);
-Element product(const Expr &e, const AxisList &axes);
-Element maximum(const Expr &e, const AxisList &axes); // of nothing: the lowest value, −inf for floats; NaN never wins
-Element minimum(const Expr &e, const AxisList &axes); // of nothing: the highest value, +inf for floats; nor here
+Element sum(const Expr &e, const AxisList &axes, Place where = Place::current());
+Element product(const Expr &e, const AxisList &axes, Place where = Place::current());
+// Of nothing: the lowest (highest) value, for floats −inf (+inf). NaN never wins.
+Element maximum(const Expr &e, const AxisList &axes, Place where = Place::current());
+Element minimum(const Expr &e, const AxisList &axes, Place where = Place::current());
 
 // The int32 index of the largest (smallest) element, row-major over `axes`; ties take the lowest index, NaN never wins,
 // and of nothing the result is −1.
-Element argmax(const Expr &e, const AxisList &axes);
-Element argmin(const Expr &e, const AxisList &axes);
+Element argmax(const Expr &e, const AxisList &axes, Place where = Place::current());
+Element argmin(const Expr &e, const AxisList &axes, Place where = Place::current());
 
 // A list of axes, also of one, which Halide's functions of these names would take for something else.
-Element sum(const Expr &e, std::initializer_list<Axis> axes);
-Element product(const Expr &e, std::initializer_list<Axis> axes);
-Element maximum(const Expr &e, std::initializer_list<Axis> axes);
-Element minimum(const Expr &e, std::initializer_list<Axis> axes);
-Element argmax(const Expr &e, std::initializer_list<Axis> axes);
-Element argmin(const Expr &e, std::initializer_list<Axis> axes);
+Element sum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Element product(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Element maximum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Element minimum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Element argmax(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Element argmin(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 
 struct CombinerProperties {
     bool associative = false; // needed, with commutative, to split the reduction over lanes, threads or rfactor
@@ -34,7 +35,7 @@ struct CombinerProperties {
 
 // The general fold: acc = combiner(acc, e), starting from `identity`, over the axes in the order given (last fastest).
 Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
-               const AxisList &axes, CombinerProperties properties = {});
+               const AxisList &axes, CombinerProperties properties = {}, Place where = Place::current());
 
 // Without axes these would be found in Halide by argument-dependent lookup and mean something else.
 Element sum(const Expr &) = delete;

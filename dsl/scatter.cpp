@@ -31,22 +31,34 @@ Expr without_zero_bits(const Expr &e) {
     return is_const_zero(op->args[1]) ? op->args[0] : is_const_zero(op->args[0]) ? op->args[1] : e;
 }
 
-} // namespace
-
-Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes) {
-    if (!e.defined() || !index.defined()) throw UserError("scatter of an undefined expression or index");
+Element scatter_with(const std::function<Fold> &fold, const Expr &e, const Axis &at, const Expr &index,
+                     const AxisList &axes, const std::source_location &where) {
+    if (!e.defined() || !index.defined()) throw UserError(where, "scatter of an undefined expression or index");
     if (!index.type().is_int() && !index.type().is_uint())
-        throw UserError("scatter is given an index of type " + type_name(index.type()) + "; legal are integers");
-    if (index.type().is_bool()) throw UserError("scatter is given an index of type bool; cast it to i32");
+        throw UserError(where, "scatter is given an index of type " + type_name(index.type()) + "; legal are integers");
+    if (index.type().is_bool()) throw UserError(where, "scatter is given an index of type bool; cast it to i32");
     const Expr folded = fold(e, axes);
     const auto *call = folded.as<Call>();
     const ReductionTerm whole = call && is_reduction(call) ? decode_reduction(call) : ReductionTerm{};
     if (whole.terms.size() != 1 || whole.kind == "argmax" || whole.kind == "argmin")
         throw UserError(
-            "scatter folds one value; legal are sum, product, maximum, minimum, and a reduce(…) of one value");
+            where, "scatter folds one value; legal are sum, product, maximum, minimum, and a reduce(…) of one value");
     const Expr identity = whole.identities.empty() ? fold_identity(whole.kind, e.type()) : whole.identities[0];
     const Expr number = index.type().bits() < 32 ? cast<int32_t>(index) : index;
     return fold(Select::make(EQ::make(number, along(at, number.type())), e, identity), axes);
+}
+
+} // namespace
+
+Element scatter(NamedFold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
+                std::source_location where) {
+    return scatter_with([&](const Expr &x, const AxisList &over) { return fold(x, over, where); }, e, at, index, axes,
+                        where);
+}
+
+Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
+                std::source_location where) {
+    return scatter_with(fold, e, at, index, axes, where);
 }
 
 std::optional<Scattered> scattered(const Stage &stage) {

@@ -14,12 +14,16 @@
 
 namespace kumiko {
 
-// sum, product, maximum or minimum by its name, or a function that calls reduce.
-using Fold = Element(const Expr &e, const AxisList &axes);
+using NamedFold = Element(const Expr &e, const AxisList &axes,
+                          std::source_location where);     // sum, product, maximum, minimum
+using Fold = Element(const Expr &e, const AxisList &axes); // a function that calls reduce
 
 // fold(e) over `axes`, of those steps at which `index`, an integer, is the index along `at`, an axis of the tensor.
 // Throws UserError for expressions that are undefined and for an index that is no integer.
-Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes);
+Element scatter(NamedFold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
+                std::source_location where = std::source_location::current());
+Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
+                std::source_location where = std::source_location::current());
 
 // How a reduction scatters.
 struct Scattered {

@@ -65,25 +65,25 @@ const std::string &Tensor::name() const { return contents().name; }
 Type Tensor::type() const { return contents().type; }
 const std::vector<Axis> &Tensor::axes() const { return contents().axes; }
 
-Element Tensor::at(const std::vector<Expr> &indices) const {
+Element Tensor::at(const std::vector<Expr> &indices, std::source_location where) const {
     const TensorContents &c = contents();
     if (indices.size() != c.axes.size()) {
-        throw UserError("tensor \"" + c.name + "\" has " + std::to_string(c.axes.size()) + " axes but is read with " +
-                        std::to_string(indices.size()) + " indices");
+        throw UserError(where, "tensor \"" + c.name + "\" has " + std::to_string(c.axes.size()) +
+                                   " axes but is read with " + std::to_string(indices.size()) + " indices");
     }
     std::vector<Expr> args;
     for (size_t d = 0; d < indices.size(); d++) {
         if (!indices[d].defined())
-            throw UserError("index " + std::to_string(d) + " of tensor \"" + c.name + "\" is undefined");
+            throw UserError(where, "index " + std::to_string(d) + " of tensor \"" + c.name + "\" is undefined");
         Type t = indices[d].type();
         if (!t.is_int_or_uint() || t.bits() > 32 || (t.is_uint() && t.bits() == 32)) {
-            throw UserError("index " + std::to_string(d) + " of tensor \"" + c.name + "\" has type " + type_name(t) +
-                            "; an index is an int32 expression: cast it");
+            throw UserError(where, "index " + std::to_string(d) + " of tensor \"" + c.name + "\" has type " +
+                                       type_name(t) + "; an index is an int32 expression: cast it");
         }
         args.push_back(t == Int(32) ? indices[d] : Halide::cast(Int(32), indices[d]));
     }
     args.push_back(encode_definition(c));
-    return Element(Call::make(c.type, reference_prefix + c.name, args, Call::PureIntrinsic));
+    return Element(Call::make(c.type, reference_prefix + c.name, args, Call::PureIntrinsic), where);
 }
 
 Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, const InputOptions &options,

@@ -32,11 +32,32 @@ public:
     const TensorContents &contents() const;
 
     // The element at the given indices, int32 expressions. Throws UserError when the count differs from rank().
-    Element at(const std::vector<Expr> &indices) const;
+    Element at(const std::vector<Expr> &indices, Place where = Place::current()) const;
 
+    // A(i, j). No default argument may follow a pack of indices, so that each count up to six has an
+    // overload; errors of an element that is read with more indices name no place.
+    Element operator()(Place where = Place::current()) const { return at({}, where); }
+    Element operator()(const Expr &a, Place where = Place::current()) const { return at({a}, where); }
+    Element operator()(const Expr &a, const Expr &b, Place where = Place::current()) const { return at({a, b}, where); }
+    Element operator()(const Expr &a, const Expr &b, const Expr &c, Place where = Place::current()) const {
+        return at({a, b, c}, where);
+    }
+    Element operator()(const Expr &a, const Expr &b, const Expr &c, const Expr &d,
+                       Place where = Place::current()) const {
+        return at({a, b, c, d}, where);
+    }
+    Element operator()(const Expr &a, const Expr &b, const Expr &c, const Expr &d, const Expr &e,
+                       Place where = Place::current()) const {
+        return at({a, b, c, d, e}, where);
+    }
+    Element operator()(const Expr &a, const Expr &b, const Expr &c, const Expr &d, const Expr &e, const Expr &f,
+                       Place where = Place::current()) const {
+        return at({a, b, c, d, e, f}, where);
+    }
     template<typename... Index>
-    requires(std::is_convertible_v<Index, Expr> &&...) Element operator()(const Index &...index) const {
-        return at(std::vector<Expr>{Expr(index)...});
+    requires(sizeof...(Index) > 6 && (std::is_convertible_v<Index, Expr> && ...)) Element
+    operator()(const Index &...index) const {
+        return at(std::vector<Expr>{Expr(index)...}, {});
     }
 
 private:

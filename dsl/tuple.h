@@ -35,6 +35,7 @@ private:
 // `identities` are numbers, which adapt to the types of the terms; the combiner gives as many values, of the same types. The terms may
 // be of several types. Throws UserError where these do not agree.
 Tuple reduce(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
-             const Values &terms, const AxisList &axes, CombinerProperties properties = {});
+             const Values &terms, const AxisList &axes, CombinerProperties properties = {},
+             std::source_location where = std::source_location::current());
 
 } // namespace kumiko

@@ -5,6 +5,7 @@ namespace kumiko {
 namespace {
 
 std::string text_of(const std::source_location &where) {
+    if (where.line() == 0) return ""; // unknown
     std::string file = where.file_name();
     if (auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
     return file + ":" + std::to_string(where.line());
@@ -13,7 +14,7 @@ std::string text_of(const std::source_location &where) {
 } // namespace
 
 PlacedError::PlacedError(const std::source_location &where, const char *kind, const std::string &message)
-    : PlacedError(text_of(where), std::string(": ") + kind + ": ", message) {}
+    : PlacedError(text_of(where), where.line() == 0 ? "" : std::string(": ") + kind + ": ", message) {}
 
 PlacedError::PlacedError(const std::string &place, const std::string &kind, const std::string &message)
     : std::runtime_error(place + kind + message), place_(place.size()), message_(place.size() + kind.size()) {}

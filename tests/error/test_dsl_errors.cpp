@@ -56,9 +56,9 @@ TEST_CASE("tensors") {
               Tensor t;
               t(n.i);
           }) == "this tensor is undefined; make it with input(…) or compute(…)");
-    CHECK(error_of([&] { n.A(n.i); }) == "tensor \"A\" has 2 axes but is read with 1 indices");
+    CHECK(error_of([&] { n.A(n.i); }) == "here: tensor \"A\" has 2 axes but is read with 1 indices");
     CHECK(error_of([&] { n.A(n.i, cast<float>(n.k)); }) ==
-          "index 1 of tensor \"A\" has type f32; an index is an int32 expression: cast it");
+          "here: index 1 of tensor \"A\" has type f32; an index is an int32 expression: cast it");
     CHECK(error_of([&] {
               input("X", f32, {n.i, n.i});
           }) == "here: axis \"i\" stands twice in the axes of tensor \"X\"");
@@ -72,22 +72,36 @@ TEST_CASE("tensors") {
 TEST_CASE("mixed types need a cast") {
     Names n;
     CHECK(error_of([&] { n.A(n.i, n.k) * n.I(n.i); }) ==
-          "\"*\" has a f32 on its left and a i32 on its right; cast one "
+          "here: \"*\" has a f32 on its left and a i32 on its right; cast one "
           "of them, so that the type of the arithmetic is stated: A(i, k) and I(i)");
     CHECK(error_of([&] { n.A(n.i, n.k) + n.i; }) ==
-          "\"+\" has a f32 on its left and a i32 on its right; cast one of "
+          "here: \"+\" has a f32 on its left and a i32 on its right; cast one of "
           "them, so that the type of the arithmetic is stated: A(i, k) and i");
+    // The operator stands at the last of its operands or below it.
+    const auto line = [](const auto &f) {
+        try {
+            f();
+        } catch (const UserError &e) {
+            return e.place();
+        }
+        return std::string();
+    };
+    const int first = __LINE__ + 1;
+    const Element a = exp(n.A(n.i, n.k) * 2.f);
+    const Element b = n.I(n.i) + 1;
+    CHECK_EQ(line([&] { a *b; }), fmt::format("test_dsl_errors.cpp:{}", first + 1));
+    CHECK_EQ(line([&] { b *a; }), fmt::format("test_dsl_errors.cpp:{}", first + 1));
     CHECK(error_of([&] { n.A(n.i, n.k) * 2; }) == "no error");
     CHECK(error_of([&] { n.A(n.i, n.k) * 2.5; }) == "no error");
     CHECK(error_of([&] { 2.5 * n.I(n.i); }) ==
-          "\"*\" has a i32 on one side and the number 2.5 on the other; cast the i32 to a float type");
+          "here: \"*\" has a i32 on one side and the number 2.5 on the other; cast the i32 to a float type");
     CHECK(error_of([&] { n.A(n.i, n.k) * cast<float>(n.I(n.i)); }) == "no error");
     // What is made from elements remembers it.
     Tensor H = input("H", f16, {n.i}), U = input("U", u8, {n.i}), W = input("W", bf16, {n.i}),
            F = input("F", f32, {n.i});
     const auto mixed = [](const char *op, const char *left, const char *right) {
         return fmt::format(
-            "\"{}\" has a {} on its left and a {} on its right; cast one of them, so that the type of the "
+            "here: \"{}\" has a {} on its left and a {} on its right; cast one of them, so that the type of the "
             "arithmetic is stated: ",
             op, left, right);
     };
@@ -105,16 +119,16 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { leaky_relu(H(n.i), F(n.i)); }).starts_with(mixed("*", "f16", "f32")));
     // Numbers adapt, where the type holds them.
     CHECK(error_of([&] { U(n.i) + 1000; }) ==
-          "\"+\" has a u8 on one side and the number 1000 on the other; a u8 holds 0 to 255: cast one of them");
+          "here: \"+\" has a u8 on one side and the number 1000 on the other; a u8 holds 0 to 255: cast one of them");
     CHECK(error_of([&] { U(n.i) > -1; }) ==
-          "\">\" has a u8 on one side and the number -1 on the other; a u8 holds 0 to 255: cast one of them");
-    CHECK(error_of([&] { n.I(n.i) * 3000000000u; }) ==
-          "\"*\" has a i32 on one side and the number 3000000000 on the other; a i32 holds -2147483648 to 2147483647: "
-          "cast one of them");
+          "here: \">\" has a u8 on one side and the number -1 on the other; a u8 holds 0 to 255: cast one of them");
+    CHECK(error_of([&] { n.I(n.i) * 3000000000u; }) == "here: \"*\" has a i32 on one side and the number 3000000000 on "
+                                                       "the other; a i32 holds -2147483648 to 2147483647: "
+                                                       "cast one of them");
     CHECK(error_of([&] { U(n.i) * 2.5f; }) ==
-          "\"*\" has a u8 on one side and the number 2.5 on the other; cast the u8 to a float type");
-    CHECK(error_of([&] { H(n.i) * 1e6; }) ==
-          "\"*\" has a f16 on one side and the number 1000000.0 on the other; a f16 cannot hold it: cast one of them");
+          "here: \"*\" has a u8 on one side and the number 2.5 on the other; cast the u8 to a float type");
+    CHECK(error_of([&] { H(n.i) * 1e6; }) == "here: \"*\" has a f16 on one side and the number 1000000.0 on the other; "
+                                             "a f16 cannot hold it: cast one of them");
     for (const Element &e : {H(n.i) * 2.f, 2 * H(n.i), H(n.i) + 0.5, max(H(n.i), 0), select(n.i > 1, 0.f, H(n.i)),
                              exp(H(n.i)), pow(H(n.i), 2), leaky_relu(H(n.i), 0.1f), clamp(H(n.i), -1, 1.5f)})
         CHECK(e.type() == f16);
@@ -122,22 +136,23 @@ TEST_CASE("mixed types need a cast") {
     CHECK((U(n.i) << 2).type() == u8);
     CHECK((F(n.i) > 0 && n.i < 3).type() == boolean);
     // What an operation does not take.
-    CHECK(error_of([&] { !F(n.i); }) == "\"!\" takes bool, not f32; compare it, as in x != 0: F(i)");
-    CHECK(error_of([&] { F(n.i) && n.i > 2; }) == "\"&&\" takes bool, not f32; compare it, as in x != 0: F(i)");
+    CHECK(error_of([&] { !F(n.i); }) == "here: \"!\" takes bool, not f32; compare it, as in x != 0: F(i)");
+    CHECK(error_of([&] { F(n.i) && n.i > 2; }) == "here: \"&&\" takes bool, not f32; compare it, as in x != 0: F(i)");
     CHECK(select(n.i > 2, H(n.i), n.i > 1, 3, n.i > 0, H(n.i) * 2, 0).type() == f16);
-    CHECK(error_of([&] { select(F(n.i), 1, 2); }) == "\"select\" takes bool, not f32; compare it, as in x != 0: F(i)");
-    CHECK(error_of([&] { exp(n.I(n.i)); }) == "exp of a i32 expression; cast it to a float type: I(i)");
-    CHECK(error_of([&] { hard_swish(U(n.i)); }) == "hard_swish of a u8 expression; cast it to a float type");
+    CHECK(error_of([&] { select(F(n.i), 1, 2); }) ==
+          "here: \"select\" takes bool, not f32; compare it, as in x != 0: F(i)");
+    CHECK(error_of([&] { exp(n.I(n.i)); }) == "here: exp of a i32 expression; cast it to a float type: I(i)");
+    CHECK(error_of([&] { hard_swish(U(n.i)); }) == "here: hard_swish of a u8 expression; cast it to a float type");
     CHECK(error_of([&] { F(n.i) & F(n.i); }) != "no error");
-    CHECK(error_of([&] { pow(n.I(n.i), 2); }) == "pow of a i32 expression; cast it to a float type: I(i)");
-    CHECK(error_of([&] { popcount(F(n.i)); }) == "popcount of a f32 expression; it takes integers: F(i)");
-    CHECK(error_of([&] { is_nan(n.I(n.i)); }) == "is_nan of a i32 expression; cast it to a float type: I(i)");
+    CHECK(error_of([&] { pow(n.I(n.i), 2); }) == "here: pow of a i32 expression; cast it to a float type: I(i)");
+    CHECK(error_of([&] { popcount(F(n.i)); }) == "here: popcount of a f32 expression; it takes integers: F(i)");
+    CHECK(error_of([&] { is_nan(n.I(n.i)); }) == "here: is_nan of a i32 expression; cast it to a float type: I(i)");
     CHECK(error_of([&] { atan2(F(n.i), H(n.i)); }).starts_with(mixed("atan2", "f32", "f16")));
     CHECK(error_of([&] { lerp(F(n.i), H(n.i), 0.5f); }).starts_with(mixed("lerp", "f32", "f16")));
     CHECK(lerp(H(n.i), H(n.i), 0.5).type() == f16);
     CHECK(error_of([&] { cast(Halide::Handle(), F(n.i)); }).find("a cast has elements of type") != std::string::npos);
     CHECK(error_of([&] { reinterpret(f64, F(n.i)); }) ==
-          "reinterpret of a f32 as f64, which has other bits; cast converts the value");
+          "here: reinterpret of a f32 as f64, which has other bits; cast converts the value");
     CHECK(error_of([&] { Op("op", {F}, {compute("Y", {n.i}, F(n.i) << 2)}); }).find("shifts by or of a f32") !=
           std::string::npos);
     CHECK((pow(W(n.i), 2) + W(n.i)).type() == bf16);
@@ -168,8 +183,9 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { L(n.i) + 9223372036854775808.0; }).find("a i64 holds") != std::string::npos);
     CHECK(error_of([&] { V(n.i) + 18446744073709551616.0; }).find("a u64 holds") != std::string::npos);
     CHECK(error_of([&] { V(n.i) + 18446744073709551615ull; }) == "no error");
-    CHECK(error_of([&] { reduce([](Expr a, Expr b) { return a + b; }, 300, U(n.i), n.i); }) ==
-          "\"reduce\" has a u8 on one side and the number 300 on the other; a u8 holds 0 to 255: cast one of them");
+    CHECK(
+        error_of([&] { reduce([](Expr a, Expr b) { return a + b; }, 300, U(n.i), n.i); }) ==
+        "here: \"reduce\" has a u8 on one side and the number 300 on the other; a u8 holds 0 to 255: cast one of them");
     // As one writes it first.
     CHECK(select(F(n.i) > 0, 1.0, 0.0).type() == f64);
     CHECK(select(F(n.i) > 0, true, false).type() == boolean);
@@ -183,25 +199,25 @@ TEST_CASE("undefined expressions") {
     Names n;
     const Expr e;
     Tensor F = input("F", f32, {n.i});
-    CHECK(error_of([&] { sum(e, n.i); }) == "sum of an undefined expression");
-    CHECK(error_of([&] { F(e); }) == "index 0 of tensor \"F\" is undefined");
+    CHECK(error_of([&] { sum(e, n.i); }) == "here: sum of an undefined expression");
+    CHECK(error_of([&] { F(e); }) == "here: index 0 of tensor \"F\" is undefined");
     CHECK(error_of([&] { gelu(e); }) == "gelu of an undefined expression");
     CHECK(error_of([&] { exp(Element(e)); }) == "\"exp\" of an undefined expression");
     CHECK(error_of([&] { !Element(e); }) == "\"!\" of an undefined expression");
     CHECK(error_of([&] { F(n.i) + e; }) == "\"+\" of an undefined expression");
     CHECK(error_of([&] { reduce([](Expr, Expr) { return Expr(); }, 0, F(n.i), n.i); }) ==
-          "the combiner of reduce gives an undefined expression");
-    CHECK(error_of([&] { reduce(nullptr, 0, F(n.i), n.i); }) == "reduce without a combiner");
+          "here: the combiner of reduce gives an undefined expression");
+    CHECK(error_of([&] { reduce(nullptr, 0, F(n.i), n.i); }) == "here: reduce without a combiner");
 }
 
 TEST_CASE("reductions") {
     Names n;
     CHECK(error_of([&] { sum(n.A(n.i, n.k), AxisList(std::vector<Axis>{})); }) ==
-          "sum over no axes; name at least one");
+          "here: sum over no axes; name at least one");
     CHECK(error_of([&] { sum(n.A(n.i, n.k) > 0.f, n.k); }) ==
-          "sum of a bool expression; cast it to the type in which to accumulate");
+          "here: sum of a bool expression; cast it to the type in which to accumulate");
     CHECK(error_of([&] { reduce([](Expr a, Expr) { return cast<int>(a); }, 0.f, n.A(n.i, n.k), n.k); }) ==
-          "reduce folds f32 but its identity is f32 and its combiner gives i32; all three must be of one type");
+          "here: reduce folds f32 but its identity is f32 and its combiner gives i32; all three must be of one type");
     CHECK(error_of([&] {
               Op("op", {n.A}, {compute("Y", {n.i, n.k}, sum(n.A(n.i, n.k), n.k))});
           }) ==
