@@ -98,6 +98,7 @@ public:
         for (const StageSketch &s : sketches_) {
             for (const char *copies : {".unroll", ".tile_"}) shorten(s, s.stage->name + copies);
         }
+        make_default_legal();
     }
 
     Point default_point() const override { return default_; }
@@ -110,6 +111,7 @@ private:
     void add_number(const std::string &name, std::vector<int64_t> values, int64_t wish);
     void place_stages();
     void shorten(const StageSketch &s, const std::string &parameters);
+    void make_default_legal();
     void add_reduction(const StageSketch &s);
     void add_points(const StageSketch &s);
     const StageSketch &sketch(const std::string &stage) const {
@@ -153,6 +155,29 @@ void AutoSpace::shorten(const StageSketch &s, const std::string &parameters) {
     for (size_t n = 0; n < default_.size(); n++) {
         if (infos_[n].name.rfind(parameters, 0) != 0) continue;
         while (default_[n] > 0 && code_of(s, Decisions(*this, default_), machine()) > most_code) default_[n]--;
+    }
+}
+
+// Takes decisions back, those that other stages depend on first, until the default point has a schedule.
+void AutoSpace::make_default_legal() {
+    struct Simpler {
+        std::string name; // the end of a parameter's name, or its beginning behind the stage's name
+        Json from, to;
+    };
+    const auto is_legal = [&] {
+        return reason_against(default_).empty() && legal(op(), machine(), [&](Schedule &s) { s = schedule(default_); });
+    };
+    for (const auto &[name, from, to] : {Simpler{".at", "fuse", "root"}, Simpler{".pack_", "near", "none"},
+                                         Simpler{".finish", true, false}, Simpler{".at", "inline", "root"}}) {
+        if (is_legal()) return;
+        for (size_t n = 0; n < default_.size(); n++) {
+            const std::vector<Json> &values = infos_[n].values;
+            const auto simpler = std::find(values.begin(), values.end(), to);
+            if (infos_[n].name.find(name) == std::string::npos || values[default_[n]] != from ||
+                simpler == values.end())
+                continue;
+            default_[n] = static_cast<uint32_t>(simpler - values.begin());
+        }
     }
 }
 

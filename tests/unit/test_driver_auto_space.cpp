@@ -127,6 +127,36 @@ TEST_CASE("every op of the registry has a space whose default is legal") {
     }
 }
 
+TEST_CASE("the default is legal where stages cannot be held by the last one's loops") {
+    Axis h("h", 3), i("i", 40), j("j", 40), d("d", 16), f("f", 24);
+    Tensor Q = input("Q", f32, {h, i, d}), K = input("K", f32, {h, j, d}), V = input("V", f32, {h, j, d});
+    Tensor score = compute("score", {h, i, j}, select(j <= i, sum(Q(h, i, d) * K(h, j, d), d), -1e30f));
+    Tensor top = compute("top", {h, i}, maximum(score(h, i, j), j));
+    Tensor p = compute("p", {h, i, j}, exp(score(h, i, j) - top(h, i)));
+    Tensor whole = compute("whole", {h, i}, sum(p(h, i, j), j));
+    const Op attention("causal", {Q, K, V}, {compute("Y", {h, i, d}, sum(p(h, i, j) * V(h, j, d), j) / whole(h, i))});
+    Tensor X = input("X", f32, {i, f}), S = input("S", f32, {i, d}), W = input("W", f32, {f, d}),
+           U = input("U", f32, {d, Axis("e", 16)});
+    Axis e("e", 16);
+    Tensor gate = compute("gate", {i, d}, sigmoid(sum(X(i, f) * W(f, d), f) + sum(S(i, e) * U(e, d), e)));
+    Tensor fresh = compute("fresh", {i, d}, tanh(sum(X(i, f) * W(f, d), f) + sum(gate(i, e) * S(i, e) * U(e, d), e)));
+    const Op cell("cell", {X, S, W, U},
+                  {compute("H", {i, d}, gate(i, d) * S(i, d) + (1.f - gate(i, d)) * fresh(i, d))});
+    Axis t("t", 33), u("u", 33);
+    Tensor R = input("R", f32, {i, t}), c = input("c", f32, {t, u}), z = input("z", f32, {t, u});
+    Tensor re = compute("re", {i, u}, sum(R(i, t) * c(t, u), t)), im = compute("im", {i, u}, sum(R(i, t) * z(t, u), t));
+    Axis b("b", 8);
+    Tensor power = compute("power", {i, u}, square(re(i, u)) + square(im(i, u))), bank = input("bank", f32, {u, b});
+    const Op spectrum("spectrum", {R, c, z, bank}, {compute("M", {i, b}, log(sum(power(i, u) * bank(u, b), u) + 1.f))});
+    for (const Op *op : {&attention, &cell, &spectrum}) {
+        CAPTURE(op->name());
+        const auto space = auto_space(*op, Machine::host());
+        CHECK_EQ(space->reason_against(space->default_point()), "");
+        CHECK_NOTHROW(space->schedule(space->default_point()));
+        check_bounds(*op, 1);
+    }
+}
+
 TEST_CASE("whatever is decided is a schedule or refused") {
     for (const Op &op : {named("attention", {{"heads", 3}, {"s", 20}, {"t", 30}, {"d", 16}}),
                          named("group_norm", {{"c", 8}, {"h", 6}, {"w", 7}, {"groups", 2}})}) {
