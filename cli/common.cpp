@@ -78,6 +78,10 @@ void ScheduleArguments::add_to(CLI::App &command) {
                   .add_option("--parameters", parameters,
                               "parameters of the library's schedule for this op: rows=6,vectors=2")
                   ->type_name("NAME=VALUE,...");
+    command
+        .add_flag("--force", force,
+                  "apply the file's directives although they were saved for another formula, shape or type")
+        ->needs(f);
     command.add_flag("--cold", cold, "of that database those that were tuned for cold caches")->needs(d);
     command.add_flag("--ahead", ahead, "that takes weights packed ahead of time")->excludes(f);
     f->excludes(d)->excludes(p);
@@ -91,7 +95,8 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
     const PackedBy who = packed_by(ahead);
     if (!file.empty()) {
         name(file);
-        return Schedule::from_json(op, machine, nlohmann::json(load_json(file)));
+        return Schedule::from_json(op, machine, nlohmann::json(load_json(file)), nullptr,
+                                   force ? SavedFor::AnyOp : SavedFor::ThisOp);
     }
     if (!database.empty()) {
         if (const auto found =

@@ -52,6 +52,7 @@ struct ScheduleArguments {
     int threads = 0;
     bool cold = false;  // of the database those that were tuned for cold caches
     bool ahead = false; // taking weights that are packed ahead
+    bool force = false; // apply a file saved for another op
 
     void add_to(CLI::App &command);
     // `origin` becomes a word for it: "default", "tuned", …

@@ -61,6 +61,6 @@ std::string NestText::to_html() const {
     return out.str();
 }
 
-void NestText::html(const std::filesystem::path &file) const { write_file_atomically(file.string(), to_html()); }
+void NestText::html(const std::string &file) const { write_file_atomically(file, to_html()); }
 
 } // namespace kumiko

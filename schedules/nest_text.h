@@ -3,7 +3,7 @@
 
 #include "schedules/state.h"
 
-#include <filesystem>
+#include <string>
 
 namespace kumiko {
 
@@ -21,7 +21,7 @@ public:
     // A page that needs no other file.
     std::string to_html() const;
     // Writes it. Throws UserError when the file cannot be written.
-    void html(const std::filesystem::path &file) const;
+    void html(const std::string &file) const;
 
 private:
     std::string title_;

@@ -14,6 +14,7 @@
 #include "support/error.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -490,22 +491,23 @@ json Schedule::to_json() const {
             {"directives", directives}};
 }
 
-void Schedule::save(const std::filesystem::path &file) const {
-    write_file_atomically(file.string(), to_json().dump(1) + "\n");
+void Schedule::save(const std::string &file) const { write_file_atomically(file, to_json().dump(1) + "\n"); }
+
+Schedule Schedule::from_json(const Op &op, const json &j, SavedFor saved) {
+    return from_json(op, Machine::host(), j, nullptr, saved);
 }
 
-Schedule Schedule::from_json(const Op &op, const json &j) { return from_json(op, Machine::host(), j); }
-
 Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j,
-                             std::shared_ptr<const InstructionSet> instructions) {
+                             std::shared_ptr<const InstructionSet> instructions, SavedFor saved) {
     require_saved_schedule(j);
     const auto text_at = [&](const char *name) {
         return j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string("?");
     };
-    if (text_at("hash") != op.hash() || text_at("op") != op.name()) {
+    if (saved == SavedFor::ThisOp && (text_at("hash") != op.hash() || text_at("op") != op.name())) {
         throw UserError("the saved schedule is one of op " + text_at("op") + " with hash " + text_at("hash") +
                         ", not of " + op.name() + " with hash " + op.hash() +
-                        "; the formula, a shape or a type differs");
+                        "; the formula, a shape or a type differs. SavedFor::AnyOp, --force of the kumiko command, "
+                        "applies its directives to this op");
     }
     Schedule s(op, machine, std::move(instructions));
     for (const json &one : j["directives"]) {
@@ -519,23 +521,22 @@ Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j
     return s;
 }
 
-Schedule Schedule::parse(const Op &op, const std::string &text) {
+Schedule Schedule::parse(const Op &op, const std::string &text, SavedFor saved) {
     json j;
     try {
         j = json::parse(text);
     } catch (const json::parse_error &e) {
         throw UserError(std::string("the saved schedule is not JSON, or is cut off: ") + e.what());
     }
-    return from_json(op, j);
+    return from_json(op, j, saved);
 }
 
-Schedule Schedule::load(const Op &op, const std::filesystem::path &file) {
+Schedule Schedule::load(const Op &op, const std::string &file, SavedFor saved) {
     std::ifstream in(file);
-    if (!in || std::filesystem::is_directory(file))
-        throw UserError("there is no readable schedule at " + file.string());
+    if (!in || std::filesystem::is_directory(file)) throw UserError("there is no readable schedule at " + file);
     std::ostringstream text;
     text << in.rdbuf();
-    return parse(op, text.str());
+    return parse(op, text.str(), saved);
 }
 
 } // namespace kumiko

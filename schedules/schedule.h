@@ -14,7 +14,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <filesystem>
 #include <source_location>
 #include <tuple>
 
@@ -33,7 +32,9 @@ struct LoopName {
     operator std::string() const { return name; }
 };
 
-using Place = std::source_location;
+// Which op a saved schedule must be of: the same name and hash, or any op that has the stages and loops
+// that its directives name, such as the same formula with other extents.
+enum class SavedFor { ThisOp, AnyOp };
 
 struct SplitNames {
     std::string outer, inner; // default "<loop>.o" and "<loop>.i"
@@ -192,13 +193,15 @@ public:
     std::string to_cpp() const;
     // Saved form. Versions: `version` is raised when an older reader could misread it.
     nlohmann::json to_json() const;
-    void save(const std::filesystem::path &file) const;
-    // Throws UserError for text that is not JSON, another op's schedule, or a newer version.
-    static Schedule from_json(const Op &op, const nlohmann::json &json);
+    void save(const std::string &file) const;
+    // Applies saved directives to `op`. Throws UserError for text that is not JSON, a newer version, a
+    // directive that is not legal here, and, unless SavedFor::AnyOp, a schedule of another op.
+    static Schedule from_json(const Op &op, const nlohmann::json &json, SavedFor saved = SavedFor::ThisOp);
     static Schedule from_json(const Op &op, const Machine &machine, const nlohmann::json &json,
-                              std::shared_ptr<const InstructionSet> instructions = nullptr);
-    static Schedule parse(const Op &op, const std::string &text);
-    static Schedule load(const Op &op, const std::filesystem::path &file);
+                              std::shared_ptr<const InstructionSet> instructions = nullptr,
+                              SavedFor saved = SavedFor::ThisOp);
+    static Schedule parse(const Op &op, const std::string &text, SavedFor saved = SavedFor::ThisOp);
+    static Schedule load(const Op &op, const std::string &file, SavedFor saved = SavedFor::ThisOp);
 
 private:
     std::shared_ptr<const ScheduleState> state_;

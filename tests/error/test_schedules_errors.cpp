@@ -646,6 +646,16 @@ TEST_CASE("saved schedules that do not fit") {
     const nlohmann::json good = s.to_json();
     CHECK(told([&] { Schedule::from_json(example_op("conv"), good); }).find("not of conv with hash") !=
           std::string::npos);
+    // For other extents, and for stages that the op has not.
+    const Op larger = [] {
+        Axis i("i", 64), j("j", 48), k("k", 40);
+        const Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
+        return Op("larger", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))});
+    }();
+    CHECK(Schedule::from_json(larger, good, SavedFor::AnyOp).to_cpp() == s.to_cpp());
+    CHECK(told([&] {
+              Schedule::from_json(example_op("conv"), good, SavedFor::AnyOp);
+          }).find("directive 1 of the saved schedule: ") != std::string::npos);
     nlohmann::json newer = good;
     newer["version"] = 99;
     CHECK(told([&] { Schedule::from_json(op, newer); }) == R"(
