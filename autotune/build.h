@@ -5,6 +5,7 @@
 #include "autotune/measurer.h"
 #include "schedules/library/space.h"
 #include "targets/cpu/cpu_target.h"
+#include "targets/lower/nest.h"
 
 #include <functional>
 #include <memory>

@@ -3,6 +3,7 @@
 #include "dsl/types.h"
 #include "ops/registry.h"
 #include "support/error.h"
+#include "targets/lower/nest.h"
 
 namespace kumiko::bench {
 

@@ -7,6 +7,7 @@
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "runtime/kumiko_runtime.h"
+#include "targets/lower/nest.h"
 
 #include <alloca.h>
 #include <cstdlib>

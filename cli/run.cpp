@@ -10,6 +10,7 @@
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "targets/chip/compile.h"
+#include "targets/lower/nest.h"
 
 #include <fmt/format.h>
 

@@ -8,6 +8,7 @@
 #include "targets/cpu/jit.h"
 #include "targets/cpu/object.h"
 #include "targets/halide/halide_module.h"
+#include "targets/lower/lower.h"
 
 #include <chrono>
 #include <cstring>

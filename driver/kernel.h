@@ -11,13 +11,14 @@
 #include "driver/target.h"
 #include "dsl/buffers.h"
 #include "schedules/schedule.h"
-#include "targets/lower/lower.h"
+#include "targets/lower/pass_report.h"
 
 #include <functional>
 
 namespace kumiko {
 
 class EmitterRegistry;
+struct Nest;
 
 struct CompileOptions {
     std::string name;            // the kernel's symbol; the op's name when empty
@@ -59,7 +60,7 @@ public:
     Buffer<> pack(const std::string &input, const Buffer<> &array, const Sizes &sizes = {}) const;
 
     const Op &op() const;
-    const Nest &nest() const;
+    const Nest &nest() const; // targets/lower/nest.h
     const CompileReport &report() const;
     std::string llvm_ir() const;
     std::string assembly() const;

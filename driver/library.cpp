@@ -15,6 +15,7 @@
 #include "targets/lower/lower.h"
 
 #include <bit>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -171,7 +172,7 @@ void naming_kernel(const LibraryDescription &library, const LibraryKernel &k, Wh
 
 } // namespace
 
-LibraryReport build_library(const LibraryDescription &library, const std::filesystem::path &folder,
+LibraryReport build_library(const LibraryDescription &library, const std::string &folder,
                             const LibraryOptions &options) {
     const Stopwatch watch;
     require_identifier(library.name, "library");
@@ -239,7 +240,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     const LibraryUse use{cpu.freestanding(), !runtime.source.empty(),
                          runtime.compiler.empty() ? usual_compiler(cpu) : runtime.compiler};
     report.compiler = runtime.compiler;
-    report.link = use.command(library.name, folder.string(), "app.c");
+    report.link = use.command(library.name, folder, "app.c");
     report.brings = use.brings(library.name);
 
     report.manifest = library_manifest(library, targets, kernels);
@@ -247,7 +248,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::filesy
     std::vector<std::pair<std::string, std::string>> files;
     const auto add = [&](const std::string &name, const std::string &purpose, std::string bytes) {
         report.files.emplace_back(name, purpose);
-        files.emplace_back((folder / name).string(), std::move(bytes));
+        files.emplace_back((std::filesystem::path(folder) / name).string(), std::move(bytes));
     };
     add("lib" + library.name + ".a", "the kernels" + std::string(runtime.source.empty() ? " and their runtime" : ""),
         make_archive(members));

@@ -27,7 +27,6 @@
 #include "schedules/library/packed_by.h"
 #include "support/boxed_json.h"
 
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -91,9 +90,8 @@ struct LibraryDescription {
     // over the database. An op may be one of a shared object
     // ("./libmyops.so:norm", ops/export.h). Names of files are relative to the file that names them.
     // Throws UserError that names the document, the path and the cause.
-    static LibraryDescription load(const std::filesystem::path &file);
-    static LibraryDescription from_json(const Json &json, const std::string &document,
-                                        const std::filesystem::path &folder = ".");
+    static LibraryDescription load(const std::string &file);
+    static LibraryDescription from_json(const Json &json, const std::string &document, const std::string &folder = ".");
 };
 
 struct LibraryOptions {
@@ -119,7 +117,7 @@ struct LibraryReport {
 
 // Makes `folder` where there is none. Throws UserError: a bad description, a schedule that does not fit, files that cannot be
 // written; the folder's files are then as they were.
-LibraryReport build_library(const LibraryDescription &description, const std::filesystem::path &folder,
+LibraryReport build_library(const LibraryDescription &description, const std::string &folder,
                             const LibraryOptions &options = {});
 
 } // namespace kumiko

@@ -4,6 +4,7 @@
 #include "dsl/types.h"
 #include "ops/registry.h"
 #include "support/error.h"
+#include "targets/lower/nest.h"
 
 #include <map>
 

@@ -5,6 +5,7 @@
 #include "support/hash.h"
 #include "support/json.h"
 #include "targets/cpu/object.h"
+#include "targets/lower/nest.h"
 
 #include <fmt/format.h>
 

@@ -7,6 +7,7 @@
 #include "support/error.h"
 #include "support/names.h"
 
+#include <filesystem>
 #include <set>
 
 namespace kumiko {
@@ -167,7 +168,7 @@ Sizes LibraryKernel::sizes_for_test() const {
 }
 
 LibraryDescription LibraryDescription::from_json(const Json &json, const std::string &document,
-                                                 const std::filesystem::path &folder) {
+                                                 const std::string &folder) {
     const JsonView view(json, document);
     if (!view.is_object())
         view.fail("expected an object with \"name\" and \"kernels\", found " + std::string(json.type_name()));
@@ -188,7 +189,7 @@ LibraryDescription LibraryDescription::from_json(const Json &json, const std::st
     const Json target_names = d.targets;
     const std::vector<Machine> machines =
         machines_of(view.has("targets") ? view["targets"] : JsonView(target_names, document + ": /target"));
-    if (view.has("tuned")) d.database = (folder / view["tuned"].string()).string();
+    if (view.has("tuned")) d.database = (std::filesystem::path(folder) / view["tuned"].string()).string();
     const JsonView kernels = view["kernels"];
     if (!kernels.is_array() || kernels.size() == 0) kernels.fail("expected a list of kernels, at least one");
     std::set<std::string> names;
@@ -201,8 +202,8 @@ LibraryDescription LibraryDescription::from_json(const Json &json, const std::st
     return d;
 }
 
-LibraryDescription LibraryDescription::load(const std::filesystem::path &file) {
-    return from_json(load_json(file.string()), file.string(), file.parent_path());
+LibraryDescription LibraryDescription::load(const std::string &file) {
+    return from_json(load_json(file), file, std::filesystem::path(file).parent_path());
 }
 
 } // namespace kumiko

@@ -6,6 +6,7 @@
 #include "driver/library_files.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
+#include "targets/lower/nest.h"
 
 #include <fmt/format.h>
 

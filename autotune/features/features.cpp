@@ -2,6 +2,7 @@
 
 #include "autotune/features/loop_tree.h"
 #include "autotune/features/traffic.h"
+#include "targets/lower/nest.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,12 +9,13 @@
 
 #include "dsl/buffers.h"
 #include "machine/machine.h"
-#include "targets/lower/nest.h"
 
 #include <string>
 #include <vector>
 
 namespace kumiko {
+
+struct Nest;
 
 // Numbers that describe a candidate, in the order that `version` fixes; equal length for all candidates.
 struct Features {

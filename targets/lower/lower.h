@@ -15,15 +15,11 @@
 
 #include "schedules/schedule.h"
 #include "targets/lower/nest.h"
+#include "targets/lower/pass_report.h"
 
 #include <functional>
 
 namespace kumiko {
-
-struct PassReport {
-    std::string name;
-    double milliseconds = 0;
-};
 
 struct LowerOptions {
     std::string kernel_name;  // the symbol; the op's name when empty

@@ -6,6 +6,7 @@
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "runtime/kumiko_runtime.h"
+#include "targets/lower/lower.h"
 #include "tests/property/guarded.h"
 #include "tests/property/random_op.h"
 #include "tests/property/random_schedule.h"

@@ -5,6 +5,7 @@
 #include "ops/ops.h"
 #include "schedules/library/conv_filters.h"
 #include "targets/cpu/object.h"
+#include "targets/lower/nest.h"
 #include "tests/unit/check_runs.h"
 
 using namespace kumiko;

@@ -8,6 +8,7 @@
 #include "schedules/library/gemv.h"
 #include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
+#include "targets/lower/nest.h"
 #include "tests/unit/space_points.h"
 
 #include <doctest/doctest.h>

@@ -8,6 +8,7 @@
 #include "schedules/library/matmul.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
+#include "targets/lower/lower.h"
 #include "tests/unit/cores.h"
 
 #include <doctest/doctest.h>

@@ -3,6 +3,7 @@
 #include "runtime/kumiko_runtime.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
+#include "targets/lower/nest.h"
 #include "tests/unit/check_runs.h"
 
 #include <doctest/doctest.h>

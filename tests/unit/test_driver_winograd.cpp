@@ -2,6 +2,7 @@
 // Sanitized: --test-case=*refuses*,*ahead*
 #include "driver/default_schedule.h"
 #include "schedules/library/table.h"
+#include "targets/lower/nest.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/op_reference.h"
 

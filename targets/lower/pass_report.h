@@ -1,0 +1,13 @@
+// Time of one pass of the lowering.
+#pragma once
+
+#include <string>
+
+namespace kumiko {
+
+struct PassReport {
+    std::string name;
+    double milliseconds = 0;
+};
+
+} // namespace kumiko
