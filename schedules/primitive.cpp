@@ -192,12 +192,28 @@ void fail_at(const Directive &d, const std::string &text) {
     throw UserError(d.where, text);
 }
 
-void refuse(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage,
-            const std::string &loop, const std::string &legal) {
+namespace {
+
+std::string refusal_text(const Directive &d, const std::string &cause, const StageState *stage, const std::string &loop,
+                         const std::string &legal) {
     std::string text = call_text(d) + ": " + cause;
     if (stage) text += "\n" + stage_text(*stage, loop, d.primitive + " asked here");
     if (!legal.empty()) text += (stage ? "  " : "\n  ") + std::string("legal here: ") + legal;
-    fail_at(d, text);
+    return text;
+}
+
+} // namespace
+
+void refuse(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage,
+            const std::string &loop, const std::string &legal) {
+    fail_at(d, refusal_text(d, cause, stage, loop, legal));
+}
+
+void refuse_yet(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage,
+                const std::string &loop, const std::string &legal) {
+    const std::string text = refusal_text(d, cause, stage, loop, legal);
+    if (!*d.where.file_name()) throw NotYet(text);
+    throw NotYet(d.where, text);
 }
 
 } // namespace kumiko

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedules/state.h"
+#include "support/error.h"
 
 #include <nlohmann/json.hpp>
 
@@ -93,6 +94,15 @@ const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Direc
 [[noreturn]] void refuse(const ScheduleState &state, const Directive &d, const std::string &cause,
                          const StageState *stage = nullptr, const std::string &loop = "",
                          const std::string &legal = "");
+
+// A directive that is not legal yet, but may become so by later ones: Schedule::apply keeps it pending.
+class NotYet : public UserError {
+public:
+    using UserError::UserError;
+};
+// refuse(), as NotYet.
+[[noreturn]] void refuse_yet(const ScheduleState &state, const Directive &d, const std::string &cause,
+                             const StageState *stage, const std::string &loop, const std::string &legal);
 
 // An error at the directive's line; a directive of a saved schedule has none.
 [[noreturn]] void fail_at(const Directive &d, const std::string &text);

@@ -294,6 +294,7 @@ Schedule &Schedule::specialize(const Expr &condition, Place where) {
 
 Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, Place where) {
     check_condition(op(), condition, "specialize", where);
+    schedule.require_applied();
     const std::string text = condition_text(condition);
     if (schedule.op().hash() != op().hash())
         throw UserError(where,
@@ -305,16 +306,24 @@ Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, 
     return apply({"specialize", {{"condition", text}, {"schedule", directives}}, where});
 }
 
+namespace {
+
+// "kernel.cpp:12", of a saved schedule "directive 3".
+std::string place_of(const Directive &d, size_t index) {
+    std::string file = d.where.file_name();
+    if (const auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
+    return file.empty() ? "directive " + std::to_string(index + 1) : file + ":" + std::to_string(d.where.line());
+}
+
+} // namespace
+
 void Schedule::check_obligations(const ScheduleState &state, const Directive &d) const {
     for (const Obligation &o : state.obligations) {
         const std::string why = o.broken(state);
         if (why.empty()) continue;
         if (o.directive >= directives_.size()) fail_at(d, call_text(d) + ": " + why);
         const Directive &earlier = directives_[o.directive];
-        std::string file = earlier.where.file_name();
-        if (const auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
-        const std::string line = file.empty() ? "directive " + std::to_string(o.directive + 1)
-                                              : file + ":" + std::to_string(earlier.where.line());
+        const std::string line = place_of(earlier, o.directive);
         const StageState *stage = state.find(text_argument(d, "stage"));
         fail_at(d, call_text(d) + " takes away what " + call_text(earlier) + " (" + line + ") relies on: " + why +
                        "\n" + (stage ? "  it would make\n" + stage_text(*stage) : "") +
@@ -322,29 +331,71 @@ void Schedule::check_obligations(const ScheduleState &state, const Directive &d)
     }
 }
 
+// Applies one directive, whose position is `index`, and checks what must hold after each.
+void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) const {
+    primitive(d.primitive).apply(state, d, index);
+    check_obligations(state, d);
+    for (const StageState &s : state.stages) {
+        if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
+        if (const std::string why = uncovered(state, s.name(), s.placement.consumer, s.placement.loop); !why.empty()) {
+            fail_at(d, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " +
+                           s.placement.consumer + ", where it could no longer stand: " + why);
+        }
+    }
+    if (const std::string why = broken_extern(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
+    if (const std::string why = broken_inout(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
+}
+
+// Applies those that are legal now; one may make another legal.
+void Schedule::apply_pending(ScheduleState &state, std::vector<Pending> &pending, const Directive &latest) const {
+    for (size_t n = 0; n < pending.size();) {
+        const size_t index = pending[n].directive;
+        const Directive &d = directives_[index];
+        ScheduleState next = state;
+        try {
+            advance(next, d, index);
+        } catch (const NotYet &e) {
+            pending[n++].why = e;
+            continue;
+        } catch (const UserError &e) {
+            fail_at(latest, call_text(latest) + " makes " + call_text(d) + " (" + place_of(d, index) +
+                                "), which is pending, illegal: " + e.message());
+        }
+        state = std::move(next);
+        pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(n));
+        n = 0;
+    }
+}
+
 Schedule &Schedule::apply(Directive d) {
     try {
-        const Primitive &p = primitive(d.primitive);
-        check_arguments(p, d);
+        check_arguments(primitive(d.primitive), d);
         ScheduleState next = *state_;
-        p.apply(next, d, directives_.size());
-        check_obligations(next, d);
-        for (const StageState &s : next.stages) {
-            if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
-            if (const std::string why = uncovered(next, s.name(), s.placement.consumer, s.placement.loop);
-                !why.empty()) {
-                fail_at(d, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " +
-                               s.placement.consumer + ", where it could no longer stand: " + why);
-            }
+        std::vector<Pending> pending = pending_;
+        try {
+            advance(next, d, directives_.size());
+            apply_pending(next, pending, d);
+        } catch (const NotYet &e) {
+            pending.push_back({directives_.size(), e});
+            next = *state_;
         }
-        if (const std::string why = broken_extern(next); !why.empty()) fail_at(d, call_text(d) + ": " + why);
-        if (const std::string why = broken_inout(next); !why.empty()) fail_at(d, call_text(d) + ": " + why);
         state_ = std::make_shared<const ScheduleState>(std::move(next));
+        pending_ = std::move(pending);
         directives_.push_back(std::move(d));
     } catch (const Halide::Error &e) {
         throw InternalError(d.primitive + ": " + e.what());
     }
     return *this;
+}
+
+std::vector<size_t> Schedule::pending() const {
+    std::vector<size_t> all;
+    for (const Pending &p : pending_) all.push_back(p.directive);
+    return all;
+}
+
+void Schedule::require_applied() const {
+    if (!pending_.empty()) throw pending_.front().why;
 }
 
 Schedule &Schedule::undo(Place where) {
@@ -374,7 +425,14 @@ std::string nest_under(const ScheduleState &state, std::vector<Expr> conditions)
 
 } // namespace
 
-NestText Schedule::nest() const { return {nest_under(*state_, {}), op().name()}; }
+NestText Schedule::nest() const {
+    std::string text = nest_under(*state_, {});
+    for (const Pending &p : pending_) {
+        const std::string why = p.why.message(), on = text_argument(directives_[p.directive], "stage");
+        text += "pending: " + (on.empty() ? "" : on + ".") + why.substr(0, why.find('\n')) + "\n";
+    }
+    return {text, op().name()};
+}
 
 std::string Schedule::explain() const {
     Schedule fresh(op(), machine(), state_->instructions);
@@ -491,7 +549,10 @@ json Schedule::to_json() const {
             {"directives", directives}};
 }
 
-void Schedule::save(const std::string &file) const { write_file_atomically(file, to_json().dump(1) + "\n"); }
+void Schedule::save(const std::string &file) const {
+    require_applied();
+    write_file_atomically(file, to_json().dump(1) + "\n");
+}
 
 Schedule Schedule::from_json(const Op &op, const json &j, SavedFor saved) {
     return from_json(op, Machine::host(), j, nullptr, saved);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "schedules/nest_text.h"
+#include "support/error.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -178,8 +179,13 @@ public:
     // Lets tensorize name this instruction too. Throws UserError when another one has its name.
     Schedule &know(const Instruction &instruction);
 
-    // The generic form of all of these.
+    // The generic form of all of these. compute_at and store_at of a stage whose readers may yet be placed inside the
+    // loop, and vectorize of a loop that may yet become innermost, stay pending: they are tried again, in order, after
+    // each later directive. What no later directive makes legal fails at once.
     Schedule &apply(Directive directive);
+    std::vector<size_t> pending() const; // positions among directives()
+    // Throws UserError, at its line, when a directive is pending. Lowering, save and specialize call it.
+    void require_applied() const;
     // Takes back the last directive, by replaying the others.
     Schedule &undo(Place where = Place::current());
 
@@ -204,8 +210,15 @@ public:
     static Schedule load(const Op &op, const std::string &file, SavedFor saved = SavedFor::ThisOp);
 
 private:
+    struct Pending {
+        size_t directive;
+        UserError why;
+    };
     std::shared_ptr<const ScheduleState> state_;
     std::vector<Directive> directives_;
+    std::vector<Pending> pending_; // in the order of the directives
+    void advance(ScheduleState &state, const Directive &d, size_t index) const;
+    void apply_pending(ScheduleState &state, std::vector<Pending> &pending, const Directive &latest) const;
     void check_obligations(const ScheduleState &state, const Directive &d) const;
 };
 

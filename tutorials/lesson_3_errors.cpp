@@ -15,11 +15,18 @@ int main() {
     Op op("scale", {X}, {compute("Y", {n, c, y, x}, X(n, c, y, x) * 2.f)});
     Schedule s(op);
     try {
-        s.stage("Y").vectorize("y", 16); // y is not the innermost loop
+        s.stage("Y").vectorize("z", 16); // Y has no such loop
     } catch (const UserError &e) {
         std::cout << e.what() << "\n";
     }
-    s.stage("Y").reorder({"n", "c", "x", "y"}).vectorize("y", 16); // as the message proposes
+    // What a later directive can make legal is pending until it comes, and an error where the schedule is used.
+    s.stage("Y").vectorize("y", 16); // y is not the innermost loop
+    try {
+        compile(s);
+    } catch (const UserError &e) {
+        std::cout << e.what() << "\n";
+    }
+    s.stage("Y").reorder({"x", "y"}); // as the message proposes
 
     // A later directive must not take away what an earlier one relies on; the message names both lines.
     try {

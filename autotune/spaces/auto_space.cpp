@@ -436,6 +436,7 @@ Schedule AutoSpace::schedule(const Point &point) const {
         if (place[name] == "fuse") s.stage(name).compute_at(holder_, held);
         loops_of(stage);
     }
+    s.require_applied();
     return s;
 }
 

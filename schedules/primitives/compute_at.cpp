@@ -1,7 +1,43 @@
+#include "dsl/scan.h"
 #include "schedules/online.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
+
+namespace {
+
+// Why `reader` does not run inside loop `loop` of stage `c`; "" when it does.
+std::string runs_outside(const ScheduleState &state, const std::string &reader, const StageState &c,
+                         const std::string &loop) {
+    if (reader == c.name()) return "";
+    const std::string which = "stage " + reader + ", which reads it, ";
+    for (const StageState *s = state.find(reader); s;) {
+        // A consumer that is finished in a reduction runs in the reduction's loops, at its end.
+        if (!s->finished_by.empty()) {
+            s = state.find(s->finished_by);
+            if (s->name() == c.name()) {
+                const size_t end = s->accumulate && s->has_loop(s->accumulate->loop)
+                                       ? s->position(s->accumulate->loop) + 1
+                                       : s->first_reduction();
+                if (s->position(loop) >= end)
+                    return which + "is computed at the end of the reduction, outside of " + loop;
+            }
+        }
+        if (s->name() == c.name()) return "";
+        // What follows the blocks of another stage reads in its loop.
+        const Placement at =
+            follows(*s) ? Placement{Placement::Kind::At, s->online->anchor, s->online->loop} : s->computed_at();
+        if (at.kind != Placement::Kind::At) break;
+        if (at.consumer == c.name()) {
+            if (c.has_loop(at.loop) && c.position(at.loop) >= c.position(loop)) return "";
+            return which + "is computed at loop " + at.loop + ", outside of " + loop;
+        }
+        s = state.find(at.consumer);
+    }
+    return which + "does not stand inside loop " + loop + " of " + c.name();
+}
+
+} // namespace
 
 // Why not all readers of `name` stand inside loop `loop` of `consumer`; "" when they do.
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
@@ -11,41 +47,7 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
     if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
     if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is vectorized";
     for (const std::string &reader : state.consumers(name)) {
-        std::string at = reader;
-        const StageState *s = state.find(at);
-        bool inside = at == consumer;
-        while (!inside && s) {
-            // A consumer that is finished in a reduction runs in the reduction's loops, at its end.
-            if (!s->finished_by.empty()) {
-                s = state.find(s->finished_by);
-                if (s->name() == consumer) {
-                    const size_t end = s->accumulate && s->has_loop(s->accumulate->loop)
-                                           ? s->position(s->accumulate->loop) + 1
-                                           : s->first_reduction();
-                    if (s->position(loop) >= end)
-                        return "stage " + reader +
-                               ", which reads it, is computed at the end of the reduction, outside of " + loop;
-                }
-            }
-            if (s->name() == consumer) {
-                inside = true;
-                break;
-            }
-            // What follows the blocks of another stage reads in its loop.
-            const Placement at =
-                follows(*s) ? Placement{Placement::Kind::At, s->online->anchor, s->online->loop} : s->computed_at();
-            if (at.kind != Placement::Kind::At) break;
-            if (at.consumer == consumer) {
-                inside = c->has_loop(at.loop) && c->position(at.loop) >= c->position(loop);
-                if (!inside)
-                    return "stage " + reader + ", which reads it, is computed at loop " + at.loop + ", outside of " +
-                           loop;
-                break;
-            }
-            s = state.find(at.consumer);
-        }
-        if (!inside)
-            return "stage " + reader + ", which reads it, does not stand inside loop " + loop + " of " + consumer;
+        if (const std::string why = runs_outside(state, reader, *c, loop); !why.empty()) return why;
     }
     return "";
 }
@@ -104,16 +106,20 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         return;
     }
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
-        std::string readers, first; // directives after which this one may be legal
+        std::string readers, missing; // the directives that would make this one legal
+        bool fixed = false;           // a reader that cannot be placed there
         for (const std::string &r : state.consumers(stage.name())) {
             readers += (readers.empty() ? "" : ", ") + r;
-            const bool movable = r != consumer && !state.op.is_output(r) && state.find(r);
-            if (movable && state.stage(r).placement.kind == Placement::Kind::Root)
-                first += (first.empty() ? "" : " and ") + r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
+            if (runs_outside(state, r, c, loop).empty()) continue;
+            const StageState *s = state.find(r);
+            fixed = fixed || !s || state.op.is_output(r) || !scanned_axis(s->def).empty();
+            missing += (missing.empty() ? "" : " and ") + r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
         }
-        refuse(state, d, "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why, &c, loop,
-               (first.empty() ? "" : "this directive after " + first + "; ") + "a loop that encloses " + readers +
-                   ", or compute_root(); after store_at such a loop, one of the first of these");
+        const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
+                          legal = "a loop that encloses " + readers +
+                                  ", or compute_root(); after store_at such a loop, one of the first of these";
+        if (fixed) refuse(state, d, cause, &c, loop, legal);
+        refuse_yet(state, d, cause, &c, loop, missing + ", before or after this directive; " + legal);
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});
     state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
@@ -140,7 +146,8 @@ const Primitive &compute_at_primitive() {
         "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it; at the "
         "very loop of store_at, all of it again.",
         "The stage is neither an output nor a scan; the loop stands, is not vectorized, and encloses all that reads "
-        "the stage. After store_at: what that says.",
+        "the stage. Readers may be placed there by later directives: until then this one is pending. After store_at: "
+        "what that says.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

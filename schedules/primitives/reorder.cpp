@@ -13,20 +13,19 @@ void apply_reorder(ScheduleState &state, const Directive &d, size_t) {
         one.arguments["loop"] = l;
         loop_argument(stage, one);
         if (!seen.insert(l).second) {
-            refuse(state, d, "loop " + l + " is named twice", &stage, l,
-                   "each loop of the stage once, outermost first");
+            refuse(state, d, "loop " + l + " is named twice", &stage, l, "each loop at most once, outermost first");
         }
     }
-    for (const std::string &l : stage.order) {
-        if (!seen.count(l)) {
-            refuse(state, d, "loop " + l + " is missing", &stage, l, "each loop of the stage once, outermost first");
-        }
+    std::vector<std::string> order = stage.order;
+    size_t next = 0; // of the loops that are named
+    for (std::string &l : order) {
+        if (seen.count(l)) l = loops[next++];
     }
     if (stage.def.is_reduction() && !(stage.def.properties.commutative && stage.def.properties.associative)) {
         std::vector<std::string> before, after;
         for (const std::string &l : stage.order)
             if (stage.loop(l).reduction) before.push_back(l);
-        for (const std::string &l : loops)
+        for (const std::string &l : order)
             if (stage.loop(l).reduction) after.push_back(l);
         if (before != after) {
             refuse(state, d,
@@ -35,8 +34,8 @@ void apply_reorder(ScheduleState &state, const Directive &d, size_t) {
                    &stage, after[0], "an order of the other loops, or state the combiner's properties in reduce(…)");
         }
     }
-    refuse_scanned_order(state, d, stage, loops);
-    stage.order = loops;
+    refuse_scanned_order(state, d, stage, order);
+    stage.order = order;
 }
 
 } // namespace
@@ -45,11 +44,11 @@ const Primitive &reorder_primitive() {
     static const Primitive record = {
         "reorder",
         "loops",
-        "Puts the loops of a stage in the order given, outermost first.",
-        "Each loop of the stage is named exactly once. Reduction loops keep their order unless the combiner is "
-        "associative "
-        "and commutative; loops along a scan keep it.",
-        {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "all its loops, outermost first"}},
+        "Puts loops of a stage in the order given, outermost first. They take the positions that they "
+        "hold among all loops; the others stay where they are.",
+        "No loop is named twice. Reduction loops keep their order unless the combiner is associative and commutative; "
+        "loops along a scan keep it.",
+        {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "loops of it, outermost first"}},
         apply_reorder,
         {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},
     };

@@ -62,6 +62,7 @@ void apply_specialize(ScheduleState &state, const Directive &d, size_t index) {
     try {
         condition = parse_condition(state.op, text_argument(d, "condition"));
         for (const auto &one : d.arguments["schedule"]) special->apply(directive_of(one, d.where));
+        special->require_applied();
         if (const std::string why = never_runs(state, condition, *special); !why.empty()) throw UserError(why);
     } catch (const UserError &e) {
         refuse(state, d, e.what());

@@ -76,13 +76,6 @@ void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
                "a serial loop");
     }
-    if (stage.order.back() != loop.name) {
-        const std::string &innermost = stage.order.back();
-        const std::string other =
-            stage.loop(innermost).kind == LoopKind::Serial ? "vectorize(\"" + innermost + "\", …), or " : "";
-        refuse(state, d, "loop " + loop.name + " is not innermost", &stage, loop.name,
-               other + "reorder " + loop.name + " inside " + innermost + " first");
-    }
     const auto extent = known_extent(state, loop);
     if (width < 0 || width > 256) {
         refuse(state, d, "the width " + std::to_string(width) + " is not a number of lanes", &stage, loop.name,
@@ -99,6 +92,14 @@ void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
                loop.name, "vectorize(\"" + loop.name + "\", width)");
     }
     refuse_scanned(state, d, stage, loop.name, "its iterations cannot be lanes of one vector");
+    if (const std::string &innermost = stage.order.back(); innermost != loop.name) {
+        const std::string cause = "loop " + loop.name + " is not innermost";
+        if (stage.loop(innermost).kind != LoopKind::Serial)
+            refuse(state, d, cause, &stage, loop.name, "reorder " + loop.name + " inside " + innermost + " first");
+        refuse_yet(state, d, cause, &stage, loop.name,
+                   "vectorize(\"" + innermost + "\", …), or reorder " + loop.name + " inside " + innermost +
+                       ", before or after this directive");
+    }
     if (loop.reduction) return vectorize_reduction(state, stage, d, loop, width ? width : *extent, index);
     std::string lanes = loop.name;
     if (width && !(extent && *extent == width)) {
@@ -122,14 +123,10 @@ const Primitive &vectorize_primitive() {
         "vectorize",
         "loops",
         "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and "
-        "its "
-        "inner part, "
-        "<loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces are partial "
-        "results: "
-        "they become the "
-        "stage <stage>.rf, as by rfactor, and are joined after the loop.",
-        "The loop is serial and innermost and does not run along a scan; without a width its extent is a number. Where "
-        "it reduces: as rfactor.",
+        "its inner part, <loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces "
+        "are partial results: they become the stage <stage>.rf, as by rfactor, and are joined after the loop.",
+        "The loop is serial and innermost, or becomes so by a later reorder, until which this directive is pending. It "
+        "does not run along a scan; without a width its extent is a number. Where it reduces: as rfactor.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},

@@ -179,6 +179,7 @@ std::vector<std::string> pass_names() {
 }
 
 Nest lower(const Schedule &schedule, const LowerOptions &options) {
+    schedule.require_applied();
     try {
         const Op &op = schedule.op();
         Nest head;

@@ -93,7 +93,7 @@ inline std::vector<Directive> random_directives(const RandomOp &r, const Machine
     for (int tries = 0; tries < 4 * wanted && static_cast<int>(s.directives().size()) < wanted; tries++) {
         if (const auto d = Proposer(s.state(), s.directives(), r.sizes, random).propose()) try_to(*d);
     }
-    return s.directives();
+    return without_pending(s).directives();
 }
 
 // Those of the directives that are legal after the ones before them.
@@ -106,7 +106,7 @@ inline Schedule applied(const Op &op, const Machine &machine, const std::vector<
         } catch (const Unsupported &) {
         }
     }
-    return s;
+    return without_pending(s);
 }
 
 inline std::string body_text(const Nest &nest) {

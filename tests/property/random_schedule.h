@@ -13,6 +13,16 @@ namespace kumiko::property {
 
 inline const std::string &pick(Random &r, const std::vector<std::string> &all) { return all[r.below(all.size())]; }
 
+// The schedule without the directives that wait for others which never came.
+inline Schedule without_pending(const Schedule &s) {
+    const std::vector<size_t> pending = s.pending();
+    Schedule rest(s.op(), s.machine(), s.state().instructions);
+    for (size_t n = 0; n < s.directives().size(); n++) {
+        if (std::find(pending.begin(), pending.end(), n) == pending.end()) rest.apply(s.directives()[n]);
+    }
+    return rest;
+}
+
 class Proposer {
 public:
     // `sizes`: for which the schedule is to run, so that what is assumed of them holds.
@@ -381,7 +391,8 @@ private:
             } catch (const Unsupported &) {
             }
         }
-        for (const Directive &d : inner.directives()) list.push_back(directive_json(d));
+        const Schedule settled = without_pending(inner);
+        for (const Directive &d : settled.directives()) list.push_back(directive_json(d));
         return list;
     }
 

@@ -44,6 +44,7 @@ void require_rates(const sim::Config &c) {
 } // namespace
 
 void require_program(const Schedule &schedule, const sim::Config &config) {
+    schedule.require_applied();
     const Op &op = schedule.op();
     if (schedule.machine().architecture != "chip")
         throw UserError("the schedule is one for machine " + schedule.machine().name + ", not for the chip");
