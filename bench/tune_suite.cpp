@@ -4,8 +4,8 @@
 #include "autotune/model/learn.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
+#include "bench/known.h"
 #include "driver/default_schedule.h"
-#include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/table.h"
 #include "targets/lower/lower.h"
@@ -23,40 +23,6 @@ namespace {
 
 constexpr double as_good = 1.02; // times within a session are that sure
 constexpr double none = std::numeric_limits<double>::infinity();
-
-// Schedules that longer searches found, one for a task on a machine.
-class Known {
-public:
-    explicit Known(const std::string &path) : path_(path) {
-        if (!path.empty() && std::filesystem::exists(path)) all_ = load_json(path);
-    }
-    const Json *find(const TuneCase &c, const Machine &machine) const {
-        for (const Json &entry : all_) {
-            if (entry.value("task", "") == c.name && entry.value("machine", "") == machine.id() &&
-                entry.value("formula", "") == c.op.hash())
-                return &entry;
-        }
-        return nullptr;
-    }
-    void keep(const TuneCase &c, const Machine &machine, const nlohmann::json &schedule, int trials) {
-        if (path_.empty()) return;
-        Json rest = Json::array();
-        for (const Json &entry : all_) {
-            if (&entry != find(c, machine)) rest.push_back(entry);
-        }
-        rest.push_back({{"task", c.name},
-                        {"machine", machine.id()},
-                        {"formula", c.op.hash()},
-                        {"trials", trials},
-                        {"schedule", Json(schedule)}});
-        all_ = std::move(rest);
-        write_file_atomically(path_, dump_json(all_));
-    }
-
-private:
-    std::string path_;
-    Json all_ = Json::array();
-};
 
 // A database that is gone when this is.
 class Scratch {
@@ -87,7 +53,7 @@ Candidate candidate_of(const Schedule &schedule) {
 
 class Runner {
 public:
-    Runner(const TuneCase &c, const Target &target, const TuneSuiteOptions &options, Known &known)
+    Runner(const TuneCase &c, const Target &target, const TuneSuiteOptions &options, KnownSchedules &known)
         : case_(c), target_(target), options_(options), known_(known) {
         row_.name = c.name;
     }
@@ -151,7 +117,7 @@ private:
     const TuneCase &case_;
     const Target &target_;
     const TuneSuiteOptions &options_;
-    Known &known_;
+    KnownSchedules &known_;
     TuneSuiteRow row_;
 
     void judge_model(const std::vector<Record> &records) {
@@ -188,7 +154,7 @@ private:
             add(Schedule(case_.op, target_.machine), &row_.nest);
         }
         if (formula) add(formula->schedule(case_.op), &row_.formula);
-        const Json *kept = known_.find(case_, target_.machine);
+        const Json *kept = known_.find(case_.name, case_.op, target_.machine);
         if (kept) add(Schedule::from_json(case_.op, target_.machine, nlohmann::json((*kept)["schedule"])), &known);
         if (explored) add(explored->schedule(case_.op), &explored_seconds);
 
@@ -211,7 +177,7 @@ private:
         if (explored) { // the better of both is the best that the longer search leaves
             const bool better = explored_seconds <= known;
             row_.known_trials = std::max(row_.known_trials, options_.explore);
-            known_.keep(case_, target_.machine,
+            known_.keep(case_.name, case_.op, target_.machine,
                         better ? *explored->saved_schedule : nlohmann::json((*kept)["schedule"]), row_.known_trials);
         }
     }
@@ -248,7 +214,7 @@ Json TuneSuiteRow::json() const {
 
 std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOptions &options,
                                          const std::function<void(const std::string &)> &progress) {
-    Known known(options.known);
+    KnownSchedules known(options.known);
     std::vector<TuneSuiteRow> rows;
     require_task(tune_cases(), options.only);
     for (const TuneCase &c : tune_cases()) {
