@@ -1,0 +1,94 @@
+#include "bench/own_ops/loops.h"
+
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+namespace kumiko::bench {
+
+namespace {
+
+const char *prelude = R"(#include <algorithm>
+#include <cmath>
+#include <cstdint>
+using namespace std;
+)";
+
+std::string c_type(halide_type_t type) {
+    if (type.code == halide_type_float) return type.bits == 64 ? "double" : type.bits == 16 ? "_Float16" : "float";
+    if (type.bits == 1) return "bool";
+    return fmt::format("{}int{}_t", type.code == halide_type_uint ? "u" : "", type.bits);
+}
+
+// const float (*__restrict A)[4] = (const float (*)[4])arrays[0];
+std::string declaration(const Buffer<> &array, const std::string &name, size_t number, bool written) {
+    std::string rows;
+    for (size_t d = 1; d < array.rank(); d++) rows += fmt::format("[{}]", array.extent(d));
+    const std::string type = (written ? "" : "const ") + c_type(array.type());
+    if (rows.empty()) return fmt::format("    {0} *__restrict {1} = ({0} *)arrays[{2}];\n", type, name, number);
+    return fmt::format("    {0} (*__restrict {1}){3} = ({0} (*){3})arrays[{2}];\n", type, name, number, rows);
+}
+
+std::string read_text(const std::filesystem::path &path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+} // namespace
+
+std::string loop_source(const OwnOp &own) {
+    const Op op = own.op();
+    std::string text = fmt::format("extern \"C\" void {}(void **arrays) {{\n", own.name);
+    for (const auto &[name, value] : own.sizes) text += fmt::format("    constexpr int {} = {};\n", name, value);
+    size_t number = 0;
+    for (const Input &in : op.inputs()) text += declaration(make_input(in, {}), in.name, number++, false);
+    for (const std::string &out : op.separate_outputs())
+        text += declaration(make_output(op, out, {}), out, number++, true);
+    return text + own.loop + "}\n";
+}
+
+CompiledLoops::CompiledLoops(const std::vector<const OwnOp *> &ops) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "kumiko-own-ops-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) {
+        failure_ = "no temporary directory for the plain loops could be made";
+        return;
+    }
+    folder_ = pattern;
+    {
+        std::ofstream source(folder_ / "loops.cpp");
+        source << prelude;
+        for (const OwnOp *own : ops) source << loop_source(*own);
+    }
+    const char *named = std::getenv("CXX");
+    const std::string compiler = named ? named : "c++", object = (folder_ / "loops.so").string();
+    const std::string command =
+        fmt::format("{0} -std=c++17 -Ofast -march=native -shared -fPIC -o '{1}' '{2}/loops.cpp' > '{2}/messages' 2>&1",
+                    compiler, object, folder_.string());
+    if (std::system(command.c_str()) != 0) {
+        failure_ = fmt::format("the plain loops were not compiled by {}:\n{}", compiler,
+                               read_text(folder_ / "messages").substr(0, 2000));
+        return;
+    }
+    object_ = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!object_) failure_ = fmt::format("the plain loops could not be loaded: {}", dlerror());
+}
+
+CompiledLoops::~CompiledLoops() {
+    if (object_) dlclose(object_);
+    std::error_code error;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, error);
+}
+
+CompiledLoops::Function CompiledLoops::find(const std::string &name) const {
+    return object_ ? reinterpret_cast<Function>(dlsym(object_, name.c_str())) : nullptr;
+}
+
+} // namespace kumiko::bench

@@ -1,0 +1,85 @@
+// Ops that no schedule of the library matches whole. Each has plain loops, as a kernel writer would
+// write first, and some have a hand schedule.
+#pragma once
+
+#include "dsl/buffers.h"
+#include "dsl/op.h"
+#include "schedules/schedule.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kumiko::bench {
+
+// The sizes of one op, by name. Throws UserError for a name that the op does not have.
+class Extents {
+public:
+    explicit Extents(Sizes sizes) : sizes_(std::move(sizes)) {}
+    Expr operator[](const std::string &name) const { return Expr(static_cast<int>(value(name))); }
+    int64_t value(const std::string &name) const;
+
+private:
+    Sizes sizes_;
+};
+
+// Values that an input is filled with, uniform in [low, high).
+struct Range {
+    double low, high;
+};
+
+struct OwnOp {
+    std::string name;
+    Sizes sizes;
+    std::function<Op(const Extents &)> formula;
+    // The body of a C++ function in which sizes are constants and tensors are arrays, all by their
+    // names. <algorithm>, <cmath> and <cstdint> are included (bench/own_ops/loops.h).
+    std::string loop;
+    std::function<void(Schedule &)> hand = {}; // null if none beats the default schedule
+    std::map<std::string, Range> ranges = {};  // of inputs; see make_inputs for the others
+    // Of results: relative to the largest element of an output, and absolute.
+    Tolerance tolerance = {1e-4, 1e-6};
+
+    Op op() const { return formula(Extents(sizes)); }
+};
+
+// All of them. Names are unique.
+const std::vector<OwnOp> &own_ops();
+
+// Random arrays, the same in each run. Without a range of the op, floats are in [-1, 1), 8-bit
+// integers have their full range, and other integers are in [0, 100).
+std::vector<Buffer<>> make_inputs(const OwnOp &own, const Op &op);
+
+// Compares outputs with `interpret`: all elements if that takes less than `seconds`, else a random
+// sample that takes about that long. Throws UserError for a difference.
+void check_outputs(const OwnOp &own, const Op &op, const std::vector<Buffer<>> &inputs,
+                   const std::vector<Buffer<>> &outputs, double seconds);
+// Compares all elements. Throws UserError for a difference.
+void check_same(const OwnOp &own, const std::vector<Buffer<>> &actual, const std::vector<Buffer<>> &expected);
+
+// Vector lanes of f32 on the machine of the schedule.
+int64_t lanes(const Schedule &s);
+
+// Splits the loops `row` and `column` into tiles of `rows` × `columns` that accumulate in registers,
+// with the columns in vectors. `outer` is the order of row.o, column.o and all other loops that do
+// not reduce.
+void tile_in_registers(StageHandle stage, const std::string &row, int64_t rows, const std::string &column,
+                       int64_t columns, int64_t lanes, const std::vector<LoopName> &outer,
+                       const std::vector<LoopName> &reductions);
+
+// The ops of each file.
+std::vector<OwnOp> reduction_ops();
+std::vector<OwnOp> normalisation_ops();
+std::vector<OwnOp> loss_ops();
+std::vector<OwnOp> attention_ops();
+std::vector<OwnOp> product_ops();
+std::vector<OwnOp> cell_ops();
+std::vector<OwnOp> image_ops();
+std::vector<OwnOp> pixel_ops();
+std::vector<OwnOp> stencil_ops();
+std::vector<OwnOp> convolution_ops();
+std::vector<OwnOp> signal_ops();
+std::vector<OwnOp> gather_ops();
+
+} // namespace kumiko::bench
