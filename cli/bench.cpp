@@ -1,4 +1,5 @@
 // kumiko bench SUITE...
+#include "bench/own_ops_suite.h"
 #include "bench/page.h"
 #include "bench/stale_suite.h"
 #include "bench/suite.h"
@@ -70,8 +71,33 @@ void run_stale(const BenchArguments &a, const Target &target) {
     write_json(a.json, all);
 }
 
+void run_own_ops(const BenchArguments &a, const Target &target) {
+    if (!a.page.empty() || !a.shape.empty() || a.threads != std::vector<int>{1})
+        throw UserError("the suite own-ops has sizes of its own, runs on one thread, and takes no --page, --shape and "
+                        "--threads; --only names its ops");
+    std::vector<bench::OwnOpRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
+        rows = bench::run_own_ops_suite(target, a.options, {a.tune.only, a.tune.known, a.tune.explore},
+                                        [&](const std::string &op) { progress.line(op); });
+    }
+    Json all = Json::array();
+    for (const bench::OwnOpRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") std::cout << bench::own_ops_suite_text(rows);
+    write_json(a.json, all);
+    std::string failed;
+    for (const bench::OwnOpRow &r : rows) {
+        if (!r.failure.empty()) failed += (failed.empty() ? "" : ", ") + r.name;
+    }
+    if (!failed.empty()) throw UserError("ops of the suite own-ops were not measured: " + failed);
+}
+
 void run(BenchArguments a) {
     const Target target = Target::host();
+    if (std::count(a.suites.begin(), a.suites.end(), "own-ops")) {
+        if (a.suites.size() != 1) throw UserError("the suite own-ops runs alone: kumiko bench own-ops");
+        return run_own_ops(a, target);
+    }
     if (std::count(a.suites.begin(), a.suites.end(), "stale")) {
         if (a.suites.size() != 1) throw UserError("the suite stale runs alone: kumiko bench stale");
         return run_stale(a, target);
@@ -193,7 +219,9 @@ void add_bench(CLI::App &app) {
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
     names += "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\""
              "\n  tune-chip: what tuning gains on the simulated chip; nor is this"
-             "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this";
+             "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this"
+             "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
+             "loops; nor is this";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option("--shape", a->shape,
@@ -211,7 +239,8 @@ void add_bench(CLI::App &app) {
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
     command->add_flag("--halide", a->options.halide, "also the code that Halide's own generator makes of our nests");
-    auto *tuning = command->add_option_group("of the suites tune and tune-chip");
+    auto *tuning = command->add_option_group(
+        "of the suites tune and tune-chip; --only, --known and --explore also of own-ops, --only of stale");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
     tuning->add_option("--few", a->tune.few, "trials whose best is judged too")
         ->check(above_zero())

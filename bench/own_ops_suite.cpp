@@ -1,0 +1,260 @@
+#include "bench/own_ops_suite.h"
+
+#include "autotune/tune.h"
+#include "bench/known.h"
+#include "bench/own_ops/loops.h"
+#include "driver/kernel.h"
+#include "runtime/kumiko_runtime.h"
+#include "support/table.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ctime>
+#include <optional>
+
+namespace kumiko::bench {
+
+namespace {
+
+constexpr double check_seconds = 0.1; // of interpreting each op
+constexpr double surely_faster = 1.05;
+
+// Processor time of this thread.
+double processor_seconds() {
+    timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// A kernel or a loop, with output arrays of its own.
+struct Contestant {
+    double OwnOpRow::*seconds = nullptr;
+    std::function<void(void **)> call;
+    std::vector<Buffer<>> outputs;
+    std::vector<void *> arrays;
+    nlohmann::json schedule; // null for the loop
+};
+
+class OwnOpRun {
+public:
+    OwnOpRun(const OwnOp &own, const Target &target) : own_(own), op_(own.op()), target_(target) {
+        row_.name = own.name;
+        inputs_ = make_inputs(own_, op_);
+    }
+
+    void add_default() {
+        const Kernel kernel = compile(op_, target_);
+        row_.schedule = kernel.report().schedule;
+        add_kernel(&OwnOpRow::plain_default, kernel, nullptr);
+    }
+    void add(double OwnOpRow::*seconds, const Schedule &s) { add_kernel(seconds, compile(s, target_), s.to_json()); }
+    void add_hand() {
+        Schedule s(op_, target_.machine);
+        own_.hand(s);
+        add(&OwnOpRow::hand, s);
+    }
+    void add_loop(CompiledLoops::Function loop) {
+        add_contestant(&OwnOpRow::loop, [loop](void **arrays) { loop(arrays); });
+    }
+
+    // Compares the first contestant with `interpret`, and the others with the first.
+    void check() {
+        for (Contestant &c : contestants_) {
+            for (const Buffer<> &out : c.outputs) fill_unwritten(out);
+            c.call(c.arrays.data());
+        }
+        check_outputs(own_, op_, inputs_, contestants_.front().outputs, check_seconds);
+        for (size_t i = 1; i < contestants_.size(); i++)
+            check_same(own_, contestants_[i].outputs, contestants_.front().outputs);
+    }
+
+    OwnOpRow time(double budget_seconds) {
+        std::vector<TimedWork> work;
+        for (Contestant &c : contestants_) {
+            work.push_back(TimedWork(std::function<double(int)>([&c](int n) {
+                c.call(c.arrays.data());
+                const double start = processor_seconds();
+                for (int i = 0; i < n; i++) c.call(c.arrays.data());
+                return processor_seconds() - start;
+            })));
+        }
+        TimerOptions timer;
+        timer.budget_seconds = budget_seconds;
+        times_ = time_interleaved(work, timer);
+        const Timing *loop = nullptr, *tuned = nullptr, *best = &times_[0];
+        for (size_t i = 0; i < times_.size(); i++) {
+            row_.*contestants_[i].seconds = times_[i].median;
+            if (contestants_[i].seconds == &OwnOpRow::loop) loop = &times_[i];
+            if (contestants_[i].seconds == &OwnOpRow::tuned) tuned = &times_[i];
+            if (times_[i].median < best->median) best = &times_[i];
+        }
+        row_.best = best->median;
+        row_.default_to_best = speedup(times_[0], *best);
+        if (loop) row_.default_to_loop = speedup(times_[0], *loop);
+        if (tuned) row_.tuned_to_best = speedup(*tuned, *best);
+        if (tuned && loop) row_.tuned_to_loop = speedup(*tuned, *loop);
+        row_.spread = times_[0].spread();
+        return row_;
+    }
+
+    // Keeps the tuned schedule if it is the fastest. Hand schedules need no file.
+    void keep(KnownSchedules &known, int trials) const {
+        if (row_.tuned == 0) return;
+        for (const double other : {row_.plain_default, row_.hand, row_.known}) {
+            if (other > 0 && row_.tuned * surely_faster > other) return;
+        }
+        for (const Contestant &c : contestants_) {
+            if (c.seconds == &OwnOpRow::tuned) known.keep(own_.name, op_, target_.machine, c.schedule, trials);
+        }
+    }
+
+    const Op &op() const { return op_; }
+
+private:
+    const OwnOp &own_;
+    Op op_;
+    const Target &target_;
+    std::vector<Buffer<>> inputs_;
+    std::vector<Contestant> contestants_;
+    std::vector<Timing> times_;
+    OwnOpRow row_;
+
+    void add_kernel(double OwnOpRow::*seconds, const Kernel &kernel, const nlohmann::json &schedule) {
+        add_contestant(
+            seconds,
+            [kernel, name = own_.name](void **arrays) {
+                if (const int code = kernel.call_raw(arrays, nullptr))
+                    throw UserError(fmt::format("{} returned {}: {}", name, code, kumiko_error()));
+            },
+            schedule);
+    }
+    void add_contestant(double OwnOpRow::*seconds, std::function<void(void **)> call,
+                        const nlohmann::json &schedule = nullptr) {
+        Contestant c{seconds, std::move(call), {}, {}, schedule};
+        for (const std::string &out : op_.separate_outputs()) c.outputs.push_back(make_output(op_, out, {}));
+        for (const Buffer<> &b : inputs_) c.arrays.push_back(b.data());
+        for (const Buffer<> &b : c.outputs) c.arrays.push_back(b.data());
+        contestants_.push_back(std::move(c));
+    }
+};
+
+std::optional<Record> tuned_record(const Op &op, const Target &target, const std::string &database, int trials) {
+    if (trials > 0) {
+        TuneOptions tuning;
+        tuning.threads = 1;
+        tuning.trials = trials;
+        tuning.database = database;
+        return tune(op, target, tuning);
+    }
+    if (database.empty()) return std::nullopt;
+    return best(op, target, database, {.threads = 1});
+}
+
+std::string milliseconds(double seconds) { return seconds > 0 ? fmt::format("{:.4f}", 1e3 * seconds) : "-"; }
+std::string ratio(double r) { return r > 0 ? fmt::format("{:.2f}", r) : "-"; }
+
+} // namespace
+
+Json OwnOpRow::json() const {
+    Json j = {{"suite", "own-ops"}, {"case", name}, {"threads", 1}};
+    if (!failure.empty()) return j["failure"] = failure, j;
+    const auto number = [](double x) { return x > 0 ? Json(x) : Json(nullptr); };
+    j["schedule"] = schedule;
+    j["default_ms"] = number(1e3 * plain_default), j["hand_ms"] = number(1e3 * hand);
+    j["ofast_ms"] = number(1e3 * loop), j["tuned_ms"] = number(1e3 * tuned);
+    j["known_ms"] = number(1e3 * known), j["best_known_ms"] = number(1e3 * best);
+    j["ofast"] = number(default_to_loop), j["best_known"] = number(default_to_best);
+    j["tuned_ofast"] = number(tuned_to_loop), j["tuned_best_known"] = number(tuned_to_best);
+    j["spread"] = spread;
+    return j;
+}
+
+std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions &options,
+                                        const OwnOpsOptions &own_options,
+                                        const std::function<void(const std::string &)> &progress) {
+    std::vector<const OwnOp *> chosen;
+    for (const OwnOp &own : own_ops()) {
+        if (own.name.find(own_options.only) != std::string::npos) chosen.push_back(&own);
+    }
+    if (chosen.empty()) throw UserError("no op of the suite own-ops has \"" + own_options.only + "\" in its name");
+    const auto say = [&](const std::string &what) {
+        if (progress) progress(what);
+    };
+    say("compiling plain loops");
+    const CompiledLoops loops(chosen);
+    if (!loops.failure().empty()) say(loops.failure());
+    KnownSchedules known(own_options.known);
+    std::vector<OwnOpRow> rows;
+    kumiko_set_num_threads(1);
+    for (const OwnOp *own : chosen) {
+        say(own->name);
+        try {
+            OwnOpRun run(*own, target);
+            run.add_default();
+            if (own->hand) run.add_hand();
+            if (const auto loop = loops.find(own->name)) run.add_loop(loop);
+            if (const auto record = tuned_record(run.op(), target, options.database, own_options.explore))
+                run.add(&OwnOpRow::tuned, record->schedule(run.op()));
+            if (const Json *entry = known.find(own->name, run.op(), target.machine))
+                run.add(&OwnOpRow::known,
+                        Schedule::from_json(run.op(), target.machine, nlohmann::json((*entry)["schedule"])));
+            if (options.check) run.check();
+            rows.push_back(run.time(options.budget_seconds));
+            run.keep(known, own_options.explore);
+        } catch (const PlacedError &e) {
+            rows.push_back({});
+            rows.back().name = own->name, rows.back().failure = e.what();
+        }
+    }
+    kumiko_set_num_threads(0);
+    return rows;
+}
+
+std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
+    bool tuned = false, known = false;
+    for (const OwnOpRow &r : rows) tuned = tuned || r.tuned > 0, known = known || r.known > 0;
+    std::vector<std::string> headings = {"own-ops", "schedule", "default ms", "hand ms", "Ofast ms"};
+    if (tuned) headings.push_back("tuned ms");
+    if (known) headings.push_back("known ms");
+    headings.insert(headings.end(), {"of Ofast", "of best"});
+    if (tuned) headings.insert(headings.end(), {"tuned of Ofast", "tuned of best"});
+    headings.push_back("spread");
+    Table table(headings);
+    std::string failures;
+    for (const OwnOpRow &r : rows) {
+        if (!r.failure.empty()) {
+            failures += r.name + ": " + r.failure + "\n";
+            continue;
+        }
+        std::vector<std::string> cells = {r.name, r.schedule, milliseconds(r.plain_default), milliseconds(r.hand),
+                                          milliseconds(r.loop)};
+        if (tuned) cells.push_back(milliseconds(r.tuned));
+        if (known) cells.push_back(milliseconds(r.known));
+        cells.insert(cells.end(), {ratio(r.default_to_loop), ratio(r.default_to_best)});
+        if (tuned) cells.insert(cells.end(), {ratio(r.tuned_to_loop), ratio(r.tuned_to_best)});
+        cells.push_back(fmt::format("{:.0f} %", 100 * r.spread));
+        table.row(cells);
+    }
+    std::string text = table.text() + failures;
+    const auto line = [&](const char *what, double OwnOpRow::*figure) {
+        double logarithms = 0;
+        int count = 0;
+        const OwnOpRow *worst = nullptr;
+        for (const OwnOpRow &r : rows) {
+            if (!(r.*figure > 0)) continue;
+            logarithms += std::log(r.*figure), count++;
+            if (!worst || r.*figure < worst->*figure) worst = &r;
+        }
+        if (count > 0)
+            text += fmt::format("{}: geometric mean {:.2f} of {} ops, worst {:.2f} ({})\n", what,
+                                std::exp(logarithms / count), count, worst->*figure, worst->name);
+    };
+    line("default against the loop by -Ofast", &OwnOpRow::default_to_loop);
+    line("default against the best known", &OwnOpRow::default_to_best);
+    line("tuned against the loop by -Ofast", &OwnOpRow::tuned_to_loop);
+    line("tuned against the best known", &OwnOpRow::tuned_to_best);
+    return text;
+}
+
+} // namespace kumiko::bench

@@ -1,0 +1,35 @@
+// The suite `own-ops`: default and hand schedules of ops that no schedule of the library matches
+// whole, against plain loops by the compiler of the machine.
+#pragma once
+
+#include "bench/suite.h"
+
+namespace kumiko::bench {
+
+// Times are medians in seconds; 0 if there is none.
+struct OwnOpRow {
+    std::string name, schedule; // schedule: the candidate that compile(op) took
+    double plain_default = 0, hand = 0, loop = 0, tuned = 0, known = 0;
+    double best = 0; // the least of these
+    // Speed of the default and of the tuned schedule, relative to the loop and to the fastest:
+    // medians over rounds.
+    double default_to_loop = 0, default_to_best = 0, tuned_to_loop = 0, tuned_to_best = 0;
+    double spread = 0;   // of the default: (p90 − p10) / median
+    std::string failure; // why it was not measured; "" if it was
+    Json json() const;
+};
+
+struct OwnOpsOptions {
+    std::string only;  // ops whose name contains it
+    std::string known; // file of schedules (bench/known.h); "": none
+    int explore = 0;   // trials of tuning each op first, kept in BenchOptions::database
+};
+
+// Runs on one thread and measures processor time, which excludes other processes. The schedule of an
+// op in the file `known` is measured too, and replaced if the tuned one is faster by more than 5 %
+// than all others of this run. An op whose results differ has a `failure`.
+std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions &options, const OwnOpsOptions &own,
+                                        const std::function<void(const std::string &)> &progress = {});
+std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows);
+
+} // namespace kumiko::bench
