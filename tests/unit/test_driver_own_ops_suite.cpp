@@ -1,0 +1,98 @@
+// Ops of the suite own-ops: their default and hand schedules compute what `interpret` computes.
+// Links: bench
+// Sanitized: no
+#include "bench/own_ops/loops.h"
+#include "driver/kernel.h"
+#include "support/error.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <set>
+
+using namespace kumiko;
+using namespace kumiko::bench;
+
+namespace {
+
+constexpr double seconds = 0.2; // of interpreting each result
+
+void check(const OwnOp &own, const Op &op, const Kernel &kernel) {
+    std::vector<Buffer<>> inputs = make_inputs(own, op), outputs;
+    for (const std::string &out : op.separate_outputs()) {
+        outputs.push_back(make_output(op, out, {}));
+        fill_unwritten(outputs.back());
+    }
+    std::vector<Buffer<>> all = inputs;
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    kernel(all);
+    CHECK_NOTHROW(check_outputs(own, op, inputs, outputs, seconds));
+}
+
+} // namespace
+
+TEST_CASE("default and hand schedules compute what interpret computes") {
+    for (const OwnOp &own : own_ops()) {
+        CAPTURE(own.name);
+        const Op op = own.op();
+        check(own, op, compile(op));
+        if (!own.hand) continue;
+        Schedule s(op);
+        REQUIRE_NOTHROW(own.hand(s));
+        check(own, op, compile(s));
+    }
+}
+
+TEST_CASE("names are unique, and loops are functions of those names") {
+    std::set<std::string> names;
+    for (const OwnOp &own : own_ops()) {
+        CAPTURE(own.name);
+        CHECK(names.insert(own.name).second);
+        CHECK_EQ(own.op().name(), own.name);
+        CHECK_NE(loop_source(own).find("void " + own.name + "(void **arrays)"), std::string::npos);
+    }
+    CHECK_GE(names.size(), 40);
+}
+
+TEST_CASE("a wrong result is found") {
+    const OwnOp &own = own_ops().front();
+    const Op op = own.op();
+    const std::vector<Buffer<>> inputs = make_inputs(own, op);
+    std::vector<Buffer<>> outputs;
+    for (const std::string &out : op.separate_outputs()) {
+        outputs.push_back(make_output(op, out, {}));
+        fill_unwritten(outputs.back());
+    }
+    CHECK_THROWS_AS(check_outputs(own, op, inputs, outputs, 1e-9), UserError); // one element
+    CHECK_THROWS_AS(check_outputs(own, op, inputs, outputs, 100), UserError);  // all
+}
+
+TEST_CASE("loops are compiled, or the failure says which compiler") {
+    const OwnOp &own = own_ops().front();
+    {
+        const CompiledLoops loops({&own});
+        if (loops.failure().empty()) {
+            const Op op = own.op();
+            const std::vector<Buffer<>> inputs = make_inputs(own, op);
+            std::vector<Buffer<>> outputs;
+            std::vector<void *> arrays;
+            for (const std::string &out : op.separate_outputs()) outputs.push_back(make_output(op, out, {}));
+            for (const Buffer<> &b : inputs) arrays.push_back(b.data());
+            for (const Buffer<> &b : outputs) arrays.push_back(b.data());
+            REQUIRE((loops.find(own.name) != nullptr));
+            loops.find(own.name)(arrays.data());
+            CHECK_NOTHROW(check_outputs(own, op, inputs, outputs, seconds));
+        }
+        CHECK((loops.find("no_such_op") == nullptr));
+    }
+    const char *before = std::getenv("CXX");
+    const std::string kept = before ? before : "";
+    setenv("CXX", "no-such-compiler", 1);
+    const CompiledLoops none({&own});
+    if (before)
+        setenv("CXX", kept.c_str(), 1);
+    else
+        unsetenv("CXX");
+    CHECK_NE(none.failure().find("no-such-compiler"), std::string::npos);
+    CHECK((none.find(own.name) == nullptr));
+}
