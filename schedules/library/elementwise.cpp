@@ -7,6 +7,8 @@
 #include "dsl/scatter.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
+#include "schedules/library/held_stages.h"
+#include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 
@@ -21,39 +23,6 @@ int64_t work(const Stage &s) {
         for (const Axis &a : *axes) n *= constant_extent(a).value_or(1 << 20);
     }
     return n;
-}
-
-// The stride along the axis, in elements: the greatest of all reads that use the axis in an index
-// other than the last. 1 when no read does; nothing when a stride is not constant.
-std::optional<int64_t> farthest_step(const Schedule &s, const Stage &stage, const std::string &axis) {
-    const Expr here = Halide::Internal::Variable::make(Int(32), axis);
-    int64_t farthest = 1;
-    for (const Expr &e : stage.expressions()) {
-        for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
-            if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) continue;
-            const std::vector<Axis> &axes = s.state().axes_of(read->name);
-            const Input *in = s.op().find_input(read->name);
-            int64_t distance = 0, stride = 1;
-            for (size_t d = read->args.size(); d-- > 0;) {
-                if (in && in->stated_strides) {
-                    const auto stated = Halide::Internal::as_const_int(in->strides[d]);
-                    if (!stated) return std::nullopt;
-                    stride = *stated;
-                }
-                const Expr &index = read->args[d];
-                if (used(index)) {
-                    const Expr next = Halide::Internal::substitute(axis, here + 1, index);
-                    const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - index));
-                    if (!step || stride == 0) return std::nullopt;
-                    distance += *step * stride;
-                }
-                stride *= constant_extent(axes[d]).value_or(0); // 0: unknown from here on
-            }
-            farthest = std::max(farthest, std::abs(distance));
-        }
-    }
-    return farthest;
 }
 
 // How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
@@ -138,8 +107,8 @@ void schedule_scan(Schedule &s, const Stage &stage, int lanes, const Elementwise
     for (const Axis &a : stage.axes) {
         if (a.name() != ordered) outside.push_back(a.name());
     }
-    const bool vectors =
-        last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes && farthest_step(s, stage, last) == 1;
+    const bool vectors = last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
+                         farthest_step(s.op(), stage, last) == 1;
     if (vectors) {
         auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
         auto [m, i] = S.split(run, lanes * p.unroll);
@@ -170,26 +139,36 @@ void schedule_scan(Schedule &s, const Stage &stage, int lanes, const Elementwise
     }
 }
 
-// Computes the one pointwise stage that reads the reduction at its own indices where an element is
-// complete, so that sums are not stored.
-void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
+// The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or it is
+// finished in another.
+std::string finishing_reader(const Schedule &s, const Stage &stage) {
     const auto consumers = s.state().consumers(stage.name);
-    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return;
-    if (!s.state().stage(consumers[0]).finished_by.empty()) return; // by another that it reads
+    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return "";
+    if (!s.state().stage(consumers[0]).finished_by.empty()) return "";
     const Stage &consumer = s.state().stage(consumers[0]).def;
     const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || !scanned_axis(consumer).empty() ||
         !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
-        return;
+        return "";
     for (const Expr &e : consumer.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
                 const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                if (!v || v->name != stage.axes[d].name()) return;
+                if (!v || v->name != stage.axes[d].name()) return "";
             }
         }
     }
-    S.finish_in(consumer.name);
+    return consumer.name;
+}
+
+// Computes the reader where an element is complete, so that sums are not stored.
+void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
+    const std::string reader = finishing_reader(s, stage);
+    if (reader.empty()) return;
+    for (const StageState &other : s.state().stages) {
+        if (other.placement.kind == Placement::Kind::At && other.placement.consumer == reader) return;
+    }
+    S.finish_in(reader);
 }
 
 // Results of windows, whose steps stand inside loop `run` over vectors of them, stay in registers till they are stored, by the stage
@@ -218,63 +197,29 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage);
 }
 
-// The innermost axis whose iterations share loaded vectors: some read uses the last axis and does not
-// use this one. Empty when there is none.
-std::string axis_that_shares_vectors(const Stage &stage) {
-    const std::string &last = stage.axes.back().name();
-    for (size_t d = stage.axes.size() - 1; d-- > 0;) {
-        const std::string &axis = stage.axes[d].name();
-        if (constant_extent(stage.axes[d]).value_or(2) < 2) continue;
-        for (const Expr &e : stage.expressions()) {
-            for (const Halide::Internal::Call *read : tensor_reads(e)) {
-                const Expr all(read);
-                if (Halide::Internal::expr_uses_var(all, last) && !Halide::Internal::expr_uses_var(all, axis))
-                    return axis;
-            }
-        }
+// Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
+// where what they hand over would leave the second cache. Returns their names.
+std::set<std::string> hold_stages(Schedule &s) {
+    const Op &op = s.op();
+    if (op.outputs().size() != 1 || reads_before_update(op)) return {};
+    std::string host = op.outputs()[0], end;
+    std::map<std::string, std::set<std::string>> fixed;
+    for (const Stage &stage : op.stages()) {
+        if (s.state().stage(stage.name).placement.kind != Placement::Kind::Root || stage.axes.empty()) continue;
+        const std::string rows = rows_of_tile(stage);
+        if (!rows.empty()) fixed[stage.name].insert(rows);
+        const bool along = stage.is_reduction() && reads_along(stage, stage.reduction_axes.back().name());
+        if (!rows.empty() || !along) fixed[stage.name].insert(stage.axes.back().name());
+        if (!end.empty() || finishing_reader(s, stage) != host) continue;
+        if (!along && rows.empty()) return {}; // a window, which ends in its own loops
+        if (!rows.empty()) end = stage.name;
     }
-    return "";
-}
-
-// Computes a reduction in tiles of rows × vectors of accumulators, which stay in registers through
-// the whole reduction: each vector that is loaded serves all rows, and each row's element all
-// vectors. Returns the outermost loop; nothing, and the schedule as it was, where no axis shares
-// vectors or the reduction is too short to pay for the stores.
-std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
-    constexpr int shortest = 8; // steps for each element
-    if (!stage.is_reduction() || S.state().placement.kind != Placement::Kind::Root) return std::nullopt;
-    double steps = 1;
-    for (const Axis &a : stage.reduction_axes) steps *= static_cast<double>(constant_extent(a).value_or(shortest));
-    const std::string rows = axis_that_shares_vectors(stage), last = stage.axes.back().name();
-    if (steps < shortest || rows.empty() || stage.components.size() != 1 || scattered(stage)) return std::nullopt;
-
-    const Machine &machine = s.machine();
-    const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
-    const int64_t vectors = std::min(even_vectors(extent ? (*extent + lanes - 1) / lanes : 4),
-                                     int64_t(has_wide_tiles(machine) ? 4 : 2)),
-                  width = vectors * lanes;
-    const int64_t tile = even_block(height.value_or(1 << 20), accumulator_registers(machine) / vectors, 1);
-    auto [i, row] = S.split(rows, tile);
-    auto [j, lane] = S.split(last, width);
-
-    // Blocks of rows outside read the vectors again from the second cache; where these do not fit
-    // it, blocks of columns stand outside, whose vectors stay in the first.
-    const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
-    const bool rows_outside = 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
-    std::vector<LoopName> order;
-    for (const Axis &a : stage.axes) {
-        if (a.name() != rows && a.name() != last) order.push_back(a.name());
-    }
-    order.push_back(rows_outside ? i : j);
-    const LoopName outermost = order.front(), inner = rows_outside ? j : i;
-    order.push_back(inner);
-    for (const Axis &a : stage.reduction_axes) order.push_back(a.name());
-    order.insert(order.end(), {row, lane});
-    S.reorder(order).vectorize(lane, lanes);
-    if (vectors > 1) S.unroll(lane.name + ".o");
-    S.unroll(row);
-    s.accumulate_in(S.name(), "registers", inner);
-    return outermost;
+    if (!end.empty()) std::swap(host, end);
+    const auto held = stages_to_hold(s, host, end, fixed);
+    if (!held) return {};
+    if (!end.empty()) s.stage(host).finish_in(end);
+    for (const std::string &name : held->stages) s.stage(name).compute_at(host, held->loop);
+    return held->stages;
 }
 
 } // namespace
@@ -309,6 +254,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                  inlines_cheaply(stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
+    const std::set<std::string> held = hold_stages(s);
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;
@@ -335,11 +281,12 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             outer = l;
             break;
         }
-        bool whole = false;             // partial results are kept through the outer loop's one iteration
-        constexpr int64_t shuffled = 4; // elements apart at most: fewer loads than elements, and shuffles
-        const auto step = farthest_step(s, stage, stage.axes.back().name());
-        const bool rows = along && step != 1;
-        const bool vectors = lanes > 1 && (!extent || *extent >= lanes) && step && *step <= shuffled && any_order;
+        bool whole = false; // partial results are kept through the outer loop's one iteration
+        const auto step = farthest_step(op, stage, stage.axes.back().name());
+        const bool tiled = any_order && pays_to_tile(op, stage);
+        const bool rows = along && step != 1 && !tiled;
+        const bool vectors =
+            lanes > 1 && (!extent || *extent >= lanes) && any_order && (tiled || (step && *step <= shuffled_step));
         if (rows) {
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
@@ -353,7 +300,8 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                     S.vectorize(i, lanes);
                     if (p.unroll > 1) S.unroll(i.name + ".o");
                 }
-            } else if (const auto tiles = tile_in_registers(s, S, stage, lanes)) {
+            } else if (const auto tiles =
+                           inside && !held.count(stage.name) ? std::nullopt : tile_in_registers(s, S, stage, lanes)) {
                 outer = *tiles;
                 finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {

@@ -5,6 +5,7 @@
 #include "dsl/reach.h"
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
+#include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 
 namespace kumiko::library {
@@ -160,7 +161,9 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
 
 bool is_rows(const Op &op) {
     const auto r = rows_roles(op);
-    return r && (!reads_before_update(op) || keeps_to_rows(op, *r));
+    if (!r || (reads_before_update(op) && !keeps_to_rows(op, *r))) return false;
+    // Rows that share what they read are for tiles, which read it less often.
+    return std::none_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) { return pays_to_tile(op, s); });
 }
 
 RowsParameters rows_parameters(const Op &op, const Machine &machine) {

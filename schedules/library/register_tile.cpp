@@ -1,0 +1,175 @@
+#include "schedules/library/register_tile.h"
+
+#include "dsl/halide_passes.h"
+#include "dsl/reads.h"
+#include "dsl/scatter.h"
+#include "schedules/library/structure.h"
+
+namespace kumiko::library {
+
+namespace {
+
+const Stage &producer(const Op &op, const std::string &tensor) {
+    for (const Stage &s : op.stages()) {
+        for (const Component &c : s.components) {
+            if (c.tensor == tensor) return s;
+        }
+    }
+    return op.stage(tensor);
+}
+
+// How many elements further the read is at the next index of the axis; 1 where only its last index uses
+// the axis. Nothing when that is not constant.
+std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read, const std::string &axis) {
+    const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
+    if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) return 1;
+    const Expr here = Halide::Internal::Variable::make(Int(32), axis);
+    const Input *in = op.find_input(read->name);
+    const std::vector<Axis> &axes = in ? in->axes : producer(op, read->name).axes;
+    int64_t distance = 0, stride = 1;
+    for (size_t d = read->args.size(); d-- > 0;) {
+        if (in && in->stated_strides) {
+            const auto stated = Halide::Internal::as_const_int(in->strides[d]);
+            if (!stated) return std::nullopt;
+            stride = *stated;
+        }
+        const Expr &index = read->args[d];
+        if (used(index)) {
+            const Expr next = Halide::Internal::substitute(axis, here + 1, index);
+            const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - index));
+            if (!step || stride == 0) return std::nullopt;
+            distance += *step * stride;
+        }
+        stride *= constant_extent(axes[d]).value_or(0); // 0: unknown from here on
+    }
+    return std::abs(distance);
+}
+
+// The tensors that have to be copied for vectors along the stage's last axis: those that are read far
+// apart along it, at one place, where each index is an axis. Nothing where others are read so too.
+std::optional<std::map<std::string, size_t>> transposed_for_vectors(const Op &op, const Stage &stage) {
+    const std::string &last = stage.axes.back().name();
+    std::map<std::string, size_t> dimensions; // of the tensors, along the last axis
+    std::map<std::string, std::set<Expr, Halide::Internal::IRDeepCompare>> places;
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            places[read->name].insert(Expr(read));
+            if (const auto step = step_of(op, read, last); step && *step <= shuffled_step) continue;
+            std::set<std::string> axes;
+            for (size_t d = 0; d < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                if (!v || !axes.insert(v->name).second) return std::nullopt;
+                if (v->name == last) dimensions[read->name] = d;
+            }
+        }
+    }
+    for (const auto &[tensor, d] : dimensions) {
+        if (places[tensor].size() > 1) return std::nullopt;
+    }
+    return dimensions;
+}
+
+// The innermost axis whose iterations share loaded vectors: some read uses the last axis and does not
+// use this one. Empty when there is none.
+std::string axis_that_shares_vectors(const Stage &stage) {
+    const std::string &last = stage.axes.back().name();
+    for (size_t d = stage.axes.size() - 1; d-- > 0;) {
+        const std::string &axis = stage.axes[d].name();
+        if (constant_extent(stage.axes[d]).value_or(2) < 2) continue;
+        for (const Expr &e : stage.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                const Expr all(read);
+                if (Halide::Internal::expr_uses_var(all, last) && !Halide::Internal::expr_uses_var(all, axis))
+                    return axis;
+            }
+        }
+    }
+    return "";
+}
+
+constexpr int shortest_tiled = 8; // steps for each element
+
+double reduction_steps(const Stage &stage) {
+    double steps = 1;
+    for (const Axis &a : stage.reduction_axes)
+        steps *= static_cast<double>(constant_extent(a).value_or(shortest_tiled));
+    return steps;
+}
+
+} // namespace
+
+std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis) {
+    int64_t farthest = 1;
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const auto step = step_of(op, read, axis);
+            if (!step) return std::nullopt;
+            farthest = std::max(farthest, *step);
+        }
+    }
+    return farthest;
+}
+
+std::string rows_of_tile(const Stage &stage) {
+    if (!stage.is_reduction() || stage.axes.empty() || stage.components.size() != 1 || scattered(stage) ||
+        reduction_steps(stage) < shortest_tiled)
+        return "";
+    return axis_that_shares_vectors(stage);
+}
+
+bool pays_to_tile(const Op &op, const Stage &stage) {
+    constexpr int64_t fewest_rows = 8;
+    const std::string rows = rows_of_tile(stage);
+    const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage);
+    return copies && (copies->empty() || constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows);
+}
+
+std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
+    const std::string rows = rows_of_tile(stage);
+    const auto copies = transposed_for_vectors(s.op(), stage);
+    if (rows.empty() || !copies) return std::nullopt;
+    const double steps = reduction_steps(stage);
+    const std::string &last = stage.axes.back().name();
+    const Machine &machine = s.machine();
+    const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
+    const int64_t vectors = std::min(even_vectors(extent ? (*extent + lanes - 1) / lanes : 4),
+                                     int64_t(has_wide_tiles(machine) ? 4 : 2)),
+                  width = vectors * lanes;
+    const int64_t tile = even_block(height.value_or(1 << 20), accumulator_registers(machine) / vectors, 1);
+    auto [i, row] = S.split(rows, tile);
+    auto [j, lane] = S.split(last, width);
+
+    // Blocks of rows outside read the vectors again from the second cache; where these do not fit
+    // it, blocks of columns stand outside, whose vectors stay in the first.
+    const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
+    const bool rows_outside =
+        copies->empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
+    std::vector<LoopName> order;
+    for (const Axis &a : stage.axes) {
+        if (a.name() != rows && a.name() != last) order.push_back(a.name());
+    }
+    order.push_back(rows_outside ? i : j);
+    const LoopName outermost = order.front(), inner = rows_outside ? j : i;
+    order.push_back(inner);
+    for (const Axis &a : stage.reduction_axes) order.push_back(a.name());
+    order.insert(order.end(), {row, lane});
+    S.reorder(order).vectorize(lane, lanes);
+    if (vectors > 1) S.unroll(lane.name + ".o");
+    S.unroll(row);
+    s.accumulate_in(S.name(), "registers", inner);
+    for (const auto &[tensor, d] : *copies) { // a panel for each block of columns
+        const double panel = steps * static_cast<double>(stage.type.bytes() * width);
+        const bool near = 2 * panel <= static_cast<double>(cache_bytes(machine, "L1", 32 << 10));
+        const std::vector<Axis> axes = s.state().axes_of(tensor);
+        const std::string &x = axes[d].name(), w = std::to_string(width);
+        std::vector<std::string> layout = {x + "/" + w};
+        for (const Axis &a : axes) {
+            if (a.name() != x) layout.push_back(a.name());
+        }
+        layout.push_back(x + "%" + w);
+        s.place_in(tensor, near ? "L1" : "L2", stage.name, j).layout(layout);
+    }
+    return outermost;
+}
+
+} // namespace kumiko::library

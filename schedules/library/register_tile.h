@@ -1,0 +1,31 @@
+// Reductions in tiles of accumulators that stay in registers: contractions that are recognised from
+// one stage and what it reads, whatever the order of their axes.
+#pragma once
+
+#include "schedules/schedule.h"
+
+#include <optional>
+
+namespace kumiko::library {
+
+// How far apart, in elements, vectors along an axis may read: fewer loads than elements, and shuffles.
+inline constexpr int64_t shuffled_step = 4;
+
+// How many elements further the stage's reads are at the next index of the axis: the greatest, at least
+// 1. Nothing when one is not constant.
+std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis);
+
+// The axis of the tile's rows, whose iterations share the vectors that are loaded; "" where there is
+// none, or the reduction is too short to pay for the stores.
+std::string rows_of_tile(const Stage &stage);
+
+// Whether there is a tile, and enough rows for the copies that it needs.
+bool pays_to_tile(const Op &op, const Stage &stage);
+
+// Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers through
+// the whole reduction: each vector that is loaded serves all rows, and each row's element all vectors.
+// What is read far apart along the last axis is copied, a panel for each block of columns, with that
+// axis innermost. Returns the outermost loop; nothing, and the schedule as it was, where no tile is.
+std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes);
+
+} // namespace kumiko::library
