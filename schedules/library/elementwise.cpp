@@ -251,6 +251,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
                  !is_extern(s.state().stage(consumers[0]).def) &&
                  !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
+                 !(calls_functions(stage) && s.state().stage(consumers[0]).def.axes.size() > stage.axes.size()) &&
                  inlines_cheaply(stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
