@@ -197,6 +197,22 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage);
 }
 
+// Where the last axis is shorter than a vector, as the components of a point: vectors along the axis
+// before it, whose elements are shuffled together. Returns the loop over vectors; nothing, and the
+// schedule as it was, where reads are farther apart.
+std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
+    if (stage.is_reduction() || stage.axes.size() < 2 || !stage.strides.empty() || lanes < 2) return std::nullopt;
+    const std::string &last = stage.axes.back().name(), &across = stage.axes[stage.axes.size() - 2].name();
+    const auto row = constant_extent(stage.axes.back()), rows = constant_extent(stage.axes[stage.axes.size() - 2]);
+    const auto step = farthest_step(s.op(), stage, across);
+    if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes) ||
+        S.state().order.back() != last || !S.state().has_loop(across))
+        return std::nullopt;
+    auto [o, i] = S.split(across, lanes);
+    S.reorder({last, i}).vectorize(i).unroll(last);
+    return o;
+}
+
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
 // where what they hand over would leave the second cache. Returns their names.
 std::set<std::string> hold_stages(Schedule &s) {
@@ -321,6 +337,10 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                 S.vectorize(last, lanes);
                 if (outer.name == last && *extent != lanes) outer = last + ".o";
             }
+        }
+        if (!rows && !vectors) {
+            const auto across = vectorize_across_rows(s, S, stage, widest);
+            if (across && !S.state().has_loop(outer.name)) outer = *across;
         }
         const LoopState *first = S.state().find_loop(outer.name);
         if (p.parallel && !inside && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&

@@ -56,6 +56,59 @@ TEST_CASE("elements of short records are read in vectors") {
     CHECK(count(checked_nest(Op("column", {Z}, {compute("Y", {p}, Z(p, 1) + 1.f)})), "vectorized") == 0);
 }
 
+TEST_CASE("vectors run along points whose components are fewer than lanes") {
+    for (const int points : {64, 123}) {
+        Axis n("n", points), c("c", 3), q("q", 4);
+        Tensor Q = input("Q", f32, {n, q}), V = input("V", f32, {n, c});
+        const std::string nest = checked_nest(
+            Op("cross", {Q, V},
+               {compute("Y", {n, c}, Q(n, (c + 1) % 3) * V(n, (c + 2) % 3) - Q(n, (c + 2) % 3) * V(n, (c + 1) % 3))}));
+        CAPTURE(nest);
+        CHECK(count(nest, "vectorized n.i") == 1);
+        CHECK(count(nest, "unrolled c") == 1);
+    }
+}
+
+TEST_CASE("an operand that lies along the reduction is copied for a register tile") {
+    for (const auto &[M, N, K] : std::vector<std::array<int, 3>>{{32, 32, 16}, {29, 21, 37}, {8, 100, 9}}) {
+        Axis i("i", M), j("j", N), k("k", K), h("h", 2);
+        Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k});
+        const Expr d = A(i, k) - B(j, k);
+        const std::string nest = checked_nest(Op("distances", {A, B}, {compute("Y", {i, j}, sum(d * d, k))}));
+        CAPTURE(nest);
+        CHECK(count(nest, "copy B.L1 of B") == 1);
+        CHECK(count(nest, "accumulate Y in registers") == 1);
+        Tensor Q = input("Q", f32, {h, i, k}), P = input("P", f32, {h, j, k});
+        checked_nest(Op("scores", {Q, P}, {compute("Y", {h, i, j}, exp(sum(Q(h, i, k) * P(h, j, k), k) * 0.01f))}));
+    }
+    // Few rows do not pay for the copy.
+    Axis i("i", 3), j("j", 32), k("k", 64);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k});
+    CHECK(count(checked_nest(Op("few", {A, B}, {compute("Y", {i, j}, sum(abs(A(i, k) - B(j, k)), k))})), "copy") == 0);
+}
+
+TEST_CASE("stages whose results would leave the second cache are held by the last one's loops") {
+    for (const int H : {2, 40}) {
+        Axis h("h", H), i("i", 60), j("j", 60), k("k", 16);
+        Tensor Q = input("Q", f32, {h, i, k}), K = input("K", f32, {h, j, k}), V = input("V", f32, {h, j, k});
+        Tensor s = compute("s", {h, i, j}, select(j <= i, sum(Q(h, i, k) * K(h, j, k), k) * 0.25f, -1e30f));
+        Tensor most = compute("most", {h, i}, maximum(s(h, i, j), j));
+        Tensor p = compute("p", {h, i, j}, exp(s(h, i, j) - most(h, i)));
+        const std::string nest = checked_nest(
+            Op("causal", {Q, K, V}, {compute("Y", {h, i, k}, sum(p(h, i, j) * V(h, j, k), j) / sum(p(h, i, j), j))}));
+        CAPTURE(nest);
+        CHECK((count(nest, "of it what one h needs") > 3) == (H == 40));
+    }
+}
+
+TEST_CASE("functions are not computed again for each element of a row") {
+    Axis i("i", 40), j("j", 60), k("k", 48);
+    Tensor X = input("X", f32, {i, j, k});
+    Tensor base = compute("base", {i, k}, log(sum(exp(X(i, j, k)), j)));
+    const std::string nest = checked_nest(Op("middle", {X}, {compute("Y", {i, j, k}, X(i, j, k) - base(i, k))}));
+    CHECK(count(nest, "inline base") == 0);
+}
+
 TEST_CASE("several reductions of rows") {
     Axis n("n", 5), y("y", 9), x("x", 61);
     Tensor X = input("X", f32, {n, y, x});
