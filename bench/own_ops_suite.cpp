@@ -202,7 +202,7 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
             if (options.check) run.check();
             rows.push_back(run.time(options.budget_seconds));
             run.keep(known, own_options.explore);
-        } catch (const PlacedError &e) {
+        } catch (const std::exception &e) {
             rows.push_back({});
             rows.back().name = own->name, rows.back().failure = e.what();
         }

@@ -15,7 +15,7 @@ namespace kumiko {
 // an element alone, shift e: scan(f, 0, zero_padded(X)(i, j - 1), j) where the identity is 0.
 // Throws UserError for expressions that are undefined or of several types.
 Element scan(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e, const Axis &axis,
-             std::source_location where = std::source_location::current());
+             Place where = Place::current());
 
 // The axis along which a stage is computed in order, since it reads itself; "" when it is none such.
 std::string scanned_axis(const Stage &stage);

@@ -33,6 +33,9 @@ Expr without_zero_bits(const Expr &e) {
 
 Element scatter_with(const std::function<Fold> &fold, const Expr &e, const Axis &at, const Expr &index,
                      const AxisList &axes, const std::source_location &where) {
+    if (!fold)
+        throw UserError(where, "scatter without a reduction; legal are sum, product, maximum, minimum, or a "
+                               "function that calls reduce");
     if (!e.defined() || !index.defined()) throw UserError(where, "scatter of an undefined expression or index");
     if (!index.type().is_int() && !index.type().is_uint())
         throw UserError(where, "scatter is given an index of type " + type_name(index.type()) + "; legal are integers");
@@ -52,8 +55,9 @@ Element scatter_with(const std::function<Fold> &fold, const Expr &e, const Axis 
 
 Element scatter(NamedFold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
                 std::source_location where) {
-    return scatter_with([&](const Expr &x, const AxisList &over) { return fold(x, over, where); }, e, at, index, axes,
-                        where);
+    std::function<Fold> with_place;
+    if (fold) with_place = [&](const Expr &x, const AxisList &over) { return fold(x, over, where); };
+    return scatter_with(with_place, e, at, index, axes, where);
 }
 
 Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,

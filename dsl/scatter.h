@@ -21,9 +21,9 @@ using Fold = Element(const Expr &e, const AxisList &axes); // a function that ca
 // fold(e) over `axes`, of those steps at which `index`, an integer, is the index along `at`, an axis of the tensor.
 // Throws UserError for expressions that are undefined and for an index that is no integer.
 Element scatter(NamedFold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
-                std::source_location where = std::source_location::current());
+                Place where = Place::current());
 Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
-                std::source_location where = std::source_location::current());
+                Place where = Place::current());
 
 // How a reduction scatters.
 struct Scattered {

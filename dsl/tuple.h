@@ -36,6 +36,6 @@ private:
 // be of several types. Throws UserError where these do not agree.
 Tuple reduce(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
              const Values &terms, const AxisList &axes, CombinerProperties properties = {},
-             std::source_location where = std::source_location::current());
+             Place where = Place::current());
 
 } // namespace kumiko

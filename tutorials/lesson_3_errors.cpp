@@ -19,7 +19,7 @@ int main() {
     } catch (const UserError &e) {
         std::cout << e.what() << "\n";
     }
-    // What a later directive can make legal is pending until it comes, and an error where the schedule is used.
+    // A directive that only misses later ones is pending. It is an error when the schedule is used.
     s.stage("Y").vectorize("y", 16); // y is not the innermost loop
     try {
         compile(s);

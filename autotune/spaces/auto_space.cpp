@@ -25,6 +25,7 @@ bool legal(const Op &op, const Machine &machine, const std::function<void(Schedu
     try {
         Schedule s(op, machine);
         apply(s);
+        s.require_applied();
         return true;
     } catch (const UserError &) {
     } catch (const Unsupported &) {
@@ -158,7 +159,7 @@ void AutoSpace::shorten(const StageSketch &s, const std::string &parameters) {
     }
 }
 
-// Takes decisions back, those that other stages depend on first, until the default point has a schedule.
+// Simplifies decisions until the default point has a schedule, first those that other stages depend on.
 void AutoSpace::make_default_legal() {
     struct Simpler {
         std::string name; // the end of a parameter's name, or its beginning behind the stage's name
