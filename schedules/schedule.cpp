@@ -346,11 +346,28 @@ void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) c
     if (const std::string why = broken_inout(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
 }
 
-// Applies those that are legal now; one may make another legal.
+namespace {
+
+// The stage that the directive places; "" when it places none.
+std::string placed_by(const Directive &d) {
+    const bool places = d.primitive == "compute_at" || d.primitive == "store_at" || d.primitive == "compute_root" ||
+                        d.primitive == "inline_into";
+    return places ? text_argument(d, "stage") : "";
+}
+
+} // namespace
+
+// Applies those that are legal now; one may make another legal. Placements of one stage keep their
+// order.
 void Schedule::apply_pending(ScheduleState &state, std::vector<Pending> &pending, const Directive &latest) const {
     for (size_t n = 0; n < pending.size();) {
         const size_t index = pending[n].directive;
         const Directive &d = directives_[index];
+        const auto same_stage = [&](const Pending &p) { return !p.placed.empty() && p.placed == pending[n].placed; };
+        if (std::any_of(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(n), same_stage)) {
+            n++;
+            continue;
+        }
         ScheduleState next = state;
         try {
             advance(next, d, index);
@@ -372,16 +389,33 @@ Schedule &Schedule::apply(Directive d) {
         check_arguments(primitive(d.primitive), d);
         ScheduleState next = *state_;
         std::vector<Pending> pending = pending_;
-        try {
-            advance(next, d, directives_.size());
-            apply_pending(next, pending, d);
-        } catch (const NotYet &e) {
-            pending.push_back({directives_.size(), e});
-            next = *state_;
+        const std::string placed = placed_by(d);
+        const Directive *stored = nullptr; // a pending store_at of the stage that this directive places
+        if (!placed.empty()) {
+            for (const Pending &p : pending) {
+                if (p.placed == placed && directives_[p.directive].primitive == "store_at")
+                    stored = &directives_[p.directive];
+            }
+            // The latest placement of a stage holds, but compute_at after store_at belongs to it.
+            if (stored && d.primitive != "compute_at") stored = nullptr;
+            if (!stored) std::erase_if(pending, [&](const Pending &p) { return p.placed == placed; });
         }
-        state_ = std::make_shared<const ScheduleState>(std::move(next));
-        pending_ = std::move(pending);
+        if (stored) {
+            pending.push_back({directives_.size(),
+                               UserError(d.where, call_text(d) + ": " + call_text(*stored) + " is pending"), placed});
+        } else {
+            try {
+                advance(next, d, directives_.size());
+                apply_pending(next, pending, d);
+            } catch (const NotYet &e) {
+                pending.push_back({directives_.size(), e, placed});
+                next = *state_;
+            }
+        }
+        auto state = std::make_shared<const ScheduleState>(std::move(next));
         directives_.push_back(std::move(d));
+        pending_ = std::move(pending);
+        state_ = std::move(state);
     } catch (const Halide::Error &e) {
         throw InternalError(d.primitive + ": " + e.what());
     }

@@ -213,6 +213,7 @@ private:
     struct Pending {
         size_t directive;
         UserError why;
+        std::string placed; // the stage that the directive places; "" when it places none
     };
     std::shared_ptr<const ScheduleState> state_;
     std::vector<Directive> directives_;

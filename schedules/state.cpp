@@ -137,9 +137,15 @@ ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machin
     }
 }
 
+// One search after another asks for the same stage or the next: all obligations of a schedule of many
+// stages are checked in their order after each directive.
 StageState *ScheduleState::find(const std::string &name) {
-    for (StageState &s : stages) {
-        if (s.name() == name) return &s;
+    thread_local size_t last = 0;
+    const size_t n = stages.size();
+    for (size_t k = 0, at = last < n ? last : 0; k < n; k++, at = at + 1 < n ? at + 1 : 0) {
+        if (stages[at].name() != name) continue;
+        last = at;
+        return &stages[at];
     }
     return nullptr;
 }

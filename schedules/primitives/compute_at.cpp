@@ -37,6 +37,30 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
     return which + "does not stand inside loop " + loop + " of " + c.name();
 }
 
+// Whether later directives can place all that reads stage `name` inside loops of stage `c`: every way
+// from the stage to an output leads through `c`, or through the one output that may be finished in it.
+bool may_enclose(const ScheduleState &state, const std::string &name, const StageState &c) {
+    const std::vector<std::string> ends = state.consumers(c.name());
+    const auto finishes = [&](const std::string &reader) { // finish_in asks for the same axes
+        const StageState *s = state.find(reader);
+        return s && s->def.axes.size() == c.def.axes.size() &&
+               std::equal(s->def.axes.begin(), s->def.axes.end(), c.def.axes.begin(),
+                          [](const Axis &a, const Axis &b) { return a.name() == b.name(); });
+    };
+    const std::string end = c.def.is_reduction() && ends.size() == 1 && finishes(ends[0]) ? ends[0] : "";
+    std::set<std::string> seen;
+    std::vector<std::string> open = state.consumers(name);
+    while (!open.empty()) {
+        const std::string reader = open.back();
+        open.pop_back();
+        if (reader == c.name() || reader == end || !seen.insert(reader).second) continue;
+        const StageState *s = state.find(reader);
+        if (reader == name || !s || state.op.is_output(reader) || !scanned_axis(s->def).empty()) return false;
+        for (const std::string &next : state.consumers(reader)) open.push_back(next);
+    }
+    return name != c.name();
+}
+
 } // namespace
 
 // Why not all readers of `name` stand inside loop `loop` of `consumer`; "" when they do.
@@ -107,18 +131,17 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     }
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
         std::string readers, missing; // the directives that would make this one legal
-        bool fixed = false;           // a reader that cannot be placed there
         for (const std::string &r : state.consumers(stage.name())) {
             readers += (readers.empty() ? "" : ", ") + r;
             if (runs_outside(state, r, c, loop).empty()) continue;
-            const StageState *s = state.find(r);
-            fixed = fixed || !s || state.op.is_output(r) || !scanned_axis(s->def).empty();
-            missing += (missing.empty() ? "" : " and ") + r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
+            missing += missing.empty() ? "" : " and ";
+            missing += state.op.is_output(r) ? consumer + ".finish_in(\"" + r + "\")"
+                                             : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
         }
         const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
                           legal = "a loop that encloses " + readers +
                                   ", or compute_root(); after store_at such a loop, one of the first of these";
-        if (fixed) refuse(state, d, cause, &c, loop, legal);
+        if (!may_enclose(state, stage.name(), c)) refuse(state, d, cause, &c, loop, legal);
         refuse_yet(state, d, cause, &c, loop, missing + ", before or after this directive; " + legal);
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});
@@ -146,8 +169,8 @@ const Primitive &compute_at_primitive() {
         "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it; at the "
         "very loop of store_at, all of it again.",
         "The stage is neither an output nor a scan; the loop stands, is not vectorized, and encloses all that reads "
-        "the stage. Readers may be placed there by later directives: until then this one is pending. After store_at: "
-        "what that says.",
+        "the stage. While later directives can still place its readers there, this one is pending. After store_at: the "
+        "conditions of store_at.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

@@ -94,7 +94,7 @@ void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
     refuse_scanned(state, d, stage, loop.name, "its iterations cannot be lanes of one vector");
     if (const std::string &innermost = stage.order.back(); innermost != loop.name) {
         const std::string cause = "loop " + loop.name + " is not innermost";
-        if (stage.loop(innermost).kind != LoopKind::Serial)
+        if (stage.loop(innermost).kind == LoopKind::Vectorized)
             refuse(state, d, cause, &stage, loop.name, "reorder " + loop.name + " inside " + innermost + " first");
         refuse_yet(state, d, cause, &stage, loop.name,
                    "vectorize(\"" + innermost + "\", …), or reorder " + loop.name + " inside " + innermost +
@@ -125,8 +125,9 @@ const Primitive &vectorize_primitive() {
         "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and "
         "its inner part, <loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces "
         "are partial results: they become the stage <stage>.rf, as by rfactor, and are joined after the loop.",
-        "The loop is serial and innermost, or becomes so by a later reorder, until which this directive is pending. It "
-        "does not run along a scan; without a width its extent is a number. Where it reduces: as rfactor.",
+        "The loop is serial and innermost. While it is not innermost the directive is pending, and the loops that a "
+        "width makes do not exist. It does not run along a scan; without a width its extent is a number. Where it "
+        "reduces: as rfactor.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},
