@@ -206,11 +206,19 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     const auto row = constant_extent(stage.axes.back()), rows = constant_extent(stage.axes[stage.axes.size() - 2]);
     const auto step = farthest_step(s.op(), stage, across);
     if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes) ||
-        S.state().order.back() != last || !S.state().has_loop(across))
+        S.state().order.back() != last || !S.state().has_loop(across) || holds_stages(s, stage.name, across))
         return std::nullopt;
     auto [o, i] = S.split(across, lanes);
     S.reorder({last, i}).vectorize(i).unroll(last);
     return o;
+}
+
+// Whether the stage gets a register tile: a sum of any order over enough vectors of columns.
+bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
+    if (stage.axes.empty() || !stage.properties.associative || !stage.properties.commutative) return false;
+    const auto extent = constant_extent(stage.axes.back());
+    const int lanes = fitting_lanes(stage.type, vector_lanes(machine, stage.type), extent);
+    return lanes > 1 && (!extent || *extent >= lanes) && pays_to_tile(op, stage);
 }
 
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
@@ -222,13 +230,16 @@ std::set<std::string> hold_stages(Schedule &s) {
     std::map<std::string, std::set<std::string>> fixed;
     for (const Stage &stage : op.stages()) {
         if (s.state().stage(stage.name).placement.kind != Placement::Kind::Root || stage.axes.empty()) continue;
-        const std::string rows = rows_of_tile(stage);
-        if (!rows.empty()) fixed[stage.name].insert(rows);
+        const bool tiled = gets_tile(op, stage, s.machine());
+        if (tiled) fixed[stage.name].insert(rows_of_tile(stage));
         const bool along = stage.is_reduction() && reads_along(stage, stage.reduction_axes.back().name());
-        if (!rows.empty() || !along) fixed[stage.name].insert(stage.axes.back().name());
-        if (!end.empty() || finishing_reader(s, stage) != host) continue;
-        if (!along && rows.empty()) return {}; // a window, which ends in its own loops
-        if (!rows.empty()) end = stage.name;
+        if (tiled || !along) fixed[stage.name].insert(stage.axes.back().name());
+        const auto row = constant_extent(stage.axes.back());
+        if (stage.axes.size() > 1 && row && *row <= shuffled_step) // vectors may run across such rows
+            fixed[stage.name].insert(stage.axes[stage.axes.size() - 2].name());
+        if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage) != host) continue;
+        if (!along && !tiled) return {}; // a window, which ends in its own loops
+        if (tiled) end = stage.name;
     }
     if (!end.empty()) std::swap(host, end);
     const auto held = stages_to_hold(s, host, end, fixed);
@@ -300,10 +311,10 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         }
         bool whole = false; // partial results are kept through the outer loop's one iteration
         const auto step = farthest_step(op, stage, stage.axes.back().name());
-        const bool tiled = any_order && pays_to_tile(op, stage);
+        const bool tiled = gets_tile(op, stage, machine);
         const bool rows = along && step != 1 && !tiled;
         const bool vectors =
-            lanes > 1 && (!extent || *extent >= lanes) && any_order && (tiled || (step && *step <= shuffled_step));
+            tiled || (lanes > 1 && (!extent || *extent >= lanes) && any_order && step && *step <= shuffled_step);
         if (rows) {
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
@@ -317,8 +328,9 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                     S.vectorize(i, lanes);
                     if (p.unroll > 1) S.unroll(i.name + ".o");
                 }
-            } else if (const auto tiles =
-                           inside && !held.count(stage.name) ? std::nullopt : tile_in_registers(s, S, stage, lanes)) {
+            } else if (const auto tiles = tiled && (!inside || held.count(stage.name))
+                                              ? tile_in_registers(s, S, stage, lanes)
+                                              : std::nullopt) {
                 outer = *tiles;
                 finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {

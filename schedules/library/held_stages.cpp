@@ -30,7 +30,9 @@ double bytes_of(const Stage &stage) {
 
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
                                          const std::map<std::string, std::set<std::string>> &fixed) {
+    constexpr size_t most_stages = 64; // directives are checked against all stages that are held so far
     const Op &op = s.op();
+    if (op.stages().size() > most_stages) return std::nullopt;
     std::set<std::string> kept;
     for (const Stage &stage : op.stages()) {
         if (s.state().stage(stage.name).placement.kind == Placement::Kind::Inline) continue;

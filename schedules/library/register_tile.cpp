@@ -45,28 +45,43 @@ std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read,
     return std::abs(distance);
 }
 
-// The tensors that have to be copied for vectors along the stage's last axis: those that are read far
-// apart along it, at one place, where each index is an axis. Nothing where others are read so too.
-std::optional<std::map<std::string, size_t>> transposed_for_vectors(const Op &op, const Stage &stage) {
+// A tensor that is copied for vectors along the stage's last axis.
+struct TransposedCopy {
+    size_t dimension; // of the tensor, along that axis
+    int64_t elements; // for one index of that axis and of the stage's other axes
+};
+
+// The tensors that are read far apart along the stage's last axis, at one place only, and at axes only.
+// Nothing if a read far apart is not of this form, if it uses the axis of the rows, so that a copy is read
+// once, or if a panel of the copy is too large for the second cache.
+std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(const Op &op, const Stage &stage,
+                                                                            const std::string &rows) {
+    constexpr int64_t most_elements = 2048; // by the columns of a tile: half of a second cache at most
     const std::string &last = stage.axes.back().name();
-    std::map<std::string, size_t> dimensions; // of the tensors, along the last axis
+    std::map<std::string, TransposedCopy> copies;
     std::map<std::string, std::set<Expr, Halide::Internal::IRDeepCompare>> places;
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             places[read->name].insert(Expr(read));
             if (const auto step = step_of(op, read, last); step && *step <= shuffled_step) continue;
             std::set<std::string> axes;
+            TransposedCopy copy{0, 1};
             for (size_t d = 0; d < read->args.size(); d++) {
                 const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                if (!v || !axes.insert(v->name).second) return std::nullopt;
-                if (v->name == last) dimensions[read->name] = d;
+                if (!v || v->name == rows || !axes.insert(v->name).second) return std::nullopt;
+                if (v->name == last) copy.dimension = d;
+                for (const Axis &a : stage.reduction_axes) {
+                    if (a.name() == v->name) copy.elements *= constant_extent(a).value_or(most_elements + 1);
+                }
             }
+            if (copy.elements > most_elements) return std::nullopt;
+            copies[read->name] = copy;
         }
     }
-    for (const auto &[tensor, d] : dimensions) {
+    for (const auto &[tensor, copy] : copies) {
         if (places[tensor].size() > 1) return std::nullopt;
     }
-    return dimensions;
+    return copies;
 }
 
 // The innermost axis whose iterations share loaded vectors: some read uses the last axis and does not
@@ -120,14 +135,14 @@ std::string rows_of_tile(const Stage &stage) {
 bool pays_to_tile(const Op &op, const Stage &stage) {
     constexpr int64_t fewest_rows = 8;
     const std::string rows = rows_of_tile(stage);
-    const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage);
+    const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage, rows);
     return copies && (copies->empty() || constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows);
 }
 
 std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
     const std::string rows = rows_of_tile(stage);
-    const auto copies = transposed_for_vectors(s.op(), stage);
-    if (rows.empty() || !copies) return std::nullopt;
+    const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(s.op(), stage, rows);
+    if (!copies) return std::nullopt;
     const double steps = reduction_steps(stage);
     const std::string &last = stage.axes.back().name();
     const Machine &machine = s.machine();
@@ -157,17 +172,18 @@ std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stag
     if (vectors > 1) S.unroll(lane.name + ".o");
     S.unroll(row);
     s.accumulate_in(S.name(), "registers", inner);
-    for (const auto &[tensor, d] : *copies) { // a panel for each block of columns
-        const double panel = steps * static_cast<double>(stage.type.bytes() * width);
-        const bool near = 2 * panel <= static_cast<double>(cache_bytes(machine, "L1", 32 << 10));
+    for (const auto &[tensor, copy] : *copies) { // a panel for each block of columns
+        const Input *in = s.op().find_input(tensor);
+        const int64_t bytes_each = (in ? in->type : producer(s.op(), tensor).type).bytes();
+        const std::string level = smallest_level(machine, copy.elements * width * bytes_each);
         const std::vector<Axis> axes = s.state().axes_of(tensor);
-        const std::string &x = axes[d].name(), w = std::to_string(width);
+        const std::string &x = axes[copy.dimension].name(), w = std::to_string(width);
         std::vector<std::string> layout = {x + "/" + w};
         for (const Axis &a : axes) {
             if (a.name() != x) layout.push_back(a.name());
         }
         layout.push_back(x + "%" + w);
-        s.place_in(tensor, near ? "L1" : "L2", stage.name, j).layout(layout);
+        s.place_in(tensor, level, stage.name, j).layout(layout);
     }
     return outermost;
 }

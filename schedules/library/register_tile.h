@@ -24,8 +24,8 @@ bool pays_to_tile(const Op &op, const Stage &stage);
 
 // Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers through
 // the whole reduction: each vector that is loaded serves all rows, and each row's element all vectors.
-// What is read far apart along the last axis is copied, a panel for each block of columns, with that
-// axis innermost. Returns the outermost loop; nothing, and the schedule as it was, where no tile is.
+// A tensor that is read far apart along the last axis is copied with that axis innermost, one panel for each
+// block of columns. Returns the outermost loop, or nothing, with the schedule unchanged, if there is no tile.
 std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes);
 
 } // namespace kumiko::library

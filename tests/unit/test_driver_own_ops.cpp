@@ -76,7 +76,7 @@ TEST_CASE("an operand that lies along the reduction is copied for a register til
         const Expr d = A(i, k) - B(j, k);
         const std::string nest = checked_nest(Op("distances", {A, B}, {compute("Y", {i, j}, sum(d * d, k))}));
         CAPTURE(nest);
-        CHECK(count(nest, "copy B.L1 of B") == 1);
+        CHECK(count(nest, "copy B.L2 of B") == 1);
         CHECK(count(nest, "accumulate Y in registers") == 1);
         Tensor Q = input("Q", f32, {h, i, k}), P = input("P", f32, {h, j, k});
         checked_nest(Op("scores", {Q, P}, {compute("Y", {h, i, j}, exp(sum(Q(h, i, k) * P(h, j, k), k) * 0.01f))}));
