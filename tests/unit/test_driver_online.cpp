@@ -274,6 +274,7 @@ TEST_CASE("random orders, kinds and places") {
             Schedule next = s;
             try {
                 f(next, next.stage("mixed"));
+                next.require_applied();
                 s = next;
             } catch (const UserError &) {
             }
