@@ -255,7 +255,9 @@ bool reads_along(const Stage &stage, const std::string &axis) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             for (size_t d = 0; d < read->args.size(); d++) {
                 const Expr index = beside_unit_axes(stage, read->args[d]);
-                const auto *v = index.as<Halide::Internal::Variable>();
+                const auto *shifted = index.as<Halide::Internal::Add>(); // by a number, as in x + 16
+                const Expr base = shifted && is_const(shifted->b) ? shifted->a : index;
+                const auto *v = base.as<Halide::Internal::Variable>();
                 if (!v || (v->name == axis && d + 1 < read->args.size())) return false;
                 along = along || v->name == axis;
             }

@@ -81,6 +81,16 @@ TEST_CASE("an operand that lies along the reduction is copied for a register til
         Tensor Q = input("Q", f32, {h, i, k}), P = input("P", f32, {h, j, k});
         checked_nest(Op("scores", {Q, P}, {compute("Y", {h, i, j}, exp(sum(Q(h, i, k) * P(h, j, k), k) * 0.01f))}));
     }
+    // A panel that is too long for the second cache, and a tensor whose copy would be read once, stay rows.
+    {
+        Axis i("i", 16), j("j", 64), k("k", 3000), b("b", 9), m("m", 40);
+        Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k}), X = input("X", f32, {b, j, m}),
+               M = input("M", f32, {j, m});
+        CHECK(count(checked_nest(Op("long", {A, B}, {compute("Y", {i, j}, sum(A(i, k) * B(j, k) * 0.001f, k))})),
+                    "copy") == 0);
+        CHECK(count(checked_nest(Op("once", {X, M}, {compute("Y", {b, j}, sum(abs(X(b, j, m) - M(j, m)), m))})),
+                    "copy") == 0);
+    }
     // Few rows do not pay for the copy.
     Axis i("i", 3), j("j", 32), k("k", 64);
     Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k});
@@ -99,6 +109,14 @@ TEST_CASE("stages whose results would leave the second cache are held by the las
         CAPTURE(nest);
         CHECK((count(nest, "of it what one h needs") > 3) == (H == 40));
     }
+}
+
+TEST_CASE("vectors across points leave the loops that hold stages whole") {
+    Axis p("p", 60000), c("c", 3), q("q", 3), r("r", 60000);
+    Tensor X = input("X", f32, {p, c}), Z = input("Z", f32, {r, c});
+    Tensor centre = compute("centre", {c}, sum(Z(r, c), r) * (1.f / 60000));
+    Tensor norm = compute("norm", {p}, sqrt(sum(square(X(p, q) - centre(q)), q)) + 1.f);
+    checked_nest(Op("normalised", {X, Z}, {compute("Y", {p, c}, (X(p, c) - centre(c)) / norm(p))}));
 }
 
 TEST_CASE("functions are not computed again for each element of a row") {
