@@ -33,8 +33,8 @@ struct LoopName {
     operator std::string() const { return name; }
 };
 
-// Which op a saved schedule must be of: the same name and hash, or any op that has the stages and loops
-// that its directives name, such as the same formula with other extents.
+// Which op a saved schedule must be of: the same name and hash, or any op that has the stages and
+// loops that its directives name, such as the same formula with other extents.
 enum class SavedFor { ThisOp, AnyOp };
 
 struct SplitNames {
@@ -179,12 +179,14 @@ public:
     // Lets tensorize name this instruction too. Throws UserError when another one has its name.
     Schedule &know(const Instruction &instruction);
 
-    // The generic form of all of these. compute_at and store_at of a stage whose readers may yet be placed inside the
-    // loop, and vectorize of a loop that may yet become innermost, stay pending: they are tried again, in order, after
-    // each later directive. What no later directive makes legal fails at once.
+    // The generic form of all of these. compute_at and store_at of a stage whose readers may yet be
+    // placed inside the loop, and vectorize of a loop that may yet become innermost, stay pending:
+    // they are tried again, in order, after each later directive. What no later directive makes
+    // legal fails at once.
     Schedule &apply(Directive directive);
     std::vector<size_t> pending() const; // positions among directives()
-    // Throws UserError, at its line, when a directive is pending. Lowering, save and specialize call it.
+    // Throws UserError, at its line, when a directive is pending. Lowering, save and specialize
+    // call it.
     void require_applied() const;
     // Takes back the last directive, by replaying the others.
     Schedule &undo(Place where = Place::current());
@@ -200,8 +202,9 @@ public:
     // Saved form. Versions: `version` is raised when an older reader could misread it.
     nlohmann::json to_json() const;
     void save(const std::string &file) const;
-    // Applies saved directives to `op`. Throws UserError for text that is not JSON, a newer version, a
-    // directive that is not legal here, and, unless SavedFor::AnyOp, a schedule of another op.
+    // Applies saved directives to `op`. Throws UserError for text that is not JSON, a newer
+    // version, a directive that is not legal here, and, unless SavedFor::AnyOp, a schedule of
+    // another op.
     static Schedule from_json(const Op &op, const nlohmann::json &json, SavedFor saved = SavedFor::ThisOp);
     static Schedule from_json(const Op &op, const Machine &machine, const nlohmann::json &json,
                               std::shared_ptr<const InstructionSet> instructions = nullptr,

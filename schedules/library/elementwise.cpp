@@ -139,8 +139,8 @@ void schedule_scan(Schedule &s, const Stage &stage, int lanes, const Elementwise
     }
 }
 
-// The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or it is
-// finished in another.
+// The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or
+// it is finished in another.
 std::string finishing_reader(const Schedule &s, const Stage &stage) {
     const auto consumers = s.state().consumers(stage.name);
     if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return "";
@@ -197,9 +197,9 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage);
 }
 
-// Where the last axis is shorter than a vector, as the components of a point: vectors along the axis
-// before it, whose elements are shuffled together. Returns the loop over vectors; nothing, and the
-// schedule as it was, where reads are farther apart.
+// Where the last axis is shorter than a vector, as the components of a point: vectors along the
+// axis before it, whose elements are shuffled together. Returns the loop over vectors; nothing, and
+// the schedule as it was, where reads are farther apart.
 std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
     if (stage.is_reduction() || stage.axes.size() < 2 || !stage.strides.empty() || lanes < 2) return std::nullopt;
     const std::string &last = stage.axes.back().name(), &across = stage.axes[stage.axes.size() - 2].name();

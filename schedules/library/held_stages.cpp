@@ -9,7 +9,8 @@ namespace kumiko::library {
 
 namespace {
 
-// For each axis of a stage the position of the host's axis that it equals wherever the stage is read.
+// For each axis of a stage the position of the host's axis that it equals wherever the stage is
+// read.
 using Positions = std::vector<std::optional<size_t>>;
 
 std::optional<size_t> position_of(const Stage &stage, const Positions &positions, const Expr &index) {
@@ -30,7 +31,8 @@ double bytes_of(const Stage &stage) {
 
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
                                          const std::map<std::string, std::set<std::string>> &fixed) {
-    constexpr size_t most_stages = 64; // directives are checked against all stages that are held so far
+    // Each directive is checked against all stages that are held so far.
+    constexpr size_t most_stages = 64;
     const Op &op = s.op();
     if (op.stages().size() > most_stages) return std::nullopt;
     std::set<std::string> kept;

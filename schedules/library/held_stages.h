@@ -14,11 +14,11 @@ struct HeldStages {
     std::set<std::string> stages; // computed at that loop, each element once
 };
 
-// Stages that can be computed inside a loop over leading axes of `host` without recomputation: they have
-// these axes, and each reader reads them at the same indices inside the loop. Returns the smallest depth at
-// which their results fit half of L2; nothing if all results fit already, or if the op has more than 64
-// stages. `end` is the stage that is finished in `host`, or "". `fixed` names axes, by stage, that no loop
-// outside may cover: those of vectors and of register tiles.
+// Stages that can be computed inside a loop over leading axes of `host` without recomputation: they
+// have these axes, and each reader reads them at the same indices inside the loop. Returns the
+// smallest depth at which their results fit half of L2; nothing if all results fit already, or if
+// the op has more than 64 stages. `end` is the stage that is finished in `host`, or "". `fixed`
+// names axes, by stage, that no loop outside may cover: those of vectors and of register tiles.
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
                                          const std::map<std::string, std::set<std::string>> &fixed);
 

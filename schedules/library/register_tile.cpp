@@ -18,8 +18,8 @@ const Stage &producer(const Op &op, const std::string &tensor) {
     return op.stage(tensor);
 }
 
-// How many elements further the read is at the next index of the axis; 1 where only its last index uses
-// the axis. Nothing when that is not constant.
+// How many elements further the read is at the next index of the axis; 1 where only its last index
+// uses the axis. Nothing when that is not constant.
 std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read, const std::string &axis) {
     const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
     if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) return 1;
@@ -51,12 +51,13 @@ struct TransposedCopy {
     int64_t elements; // for one index of that axis and of the stage's other axes
 };
 
-// The tensors that are read far apart along the stage's last axis, at one place only, and at axes only.
-// Nothing if a read far apart is not of this form, if it uses the axis of the rows, so that a copy is read
-// once, or if a panel of the copy is too large for the second cache.
+// The tensors that are read far apart along the stage's last axis, at one place only, and at axes
+// only. Nothing if a read far apart is not of this form, if it uses the axis of the rows, so that a
+// copy is read once, or if a panel of the copy is too large for the second cache.
 std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(const Op &op, const Stage &stage,
                                                                             const std::string &rows) {
-    constexpr int64_t most_elements = 2048; // by the columns of a tile: half of a second cache at most
+    // With the columns of a tile at most half of L2.
+    constexpr int64_t most_elements = 2048;
     const std::string &last = stage.axes.back().name();
     std::map<std::string, TransposedCopy> copies;
     std::map<std::string, std::set<Expr, Halide::Internal::IRDeepCompare>> places;
@@ -84,8 +85,8 @@ std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(cons
     return copies;
 }
 
-// The innermost axis whose iterations share loaded vectors: some read uses the last axis and does not
-// use this one. Empty when there is none.
+// The innermost axis whose iterations share loaded vectors: some read uses the last axis and does
+// not use this one. Empty when there is none.
 std::string axis_that_shares_vectors(const Stage &stage) {
     const std::string &last = stage.axes.back().name();
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {

@@ -8,24 +8,26 @@
 
 namespace kumiko::library {
 
-// How far apart, in elements, vectors along an axis may read: fewer loads than elements, and shuffles.
+// How far apart, in elements, vectors along an axis may read: fewer loads than elements, and
+// shuffles.
 inline constexpr int64_t shuffled_step = 4;
 
-// How many elements further the stage's reads are at the next index of the axis: the greatest, at least
-// 1. Nothing when one is not constant.
+// How many elements further the stage's reads are at the next index of the axis: the greatest, at
+// least 1. Nothing when one is not constant.
 std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis);
 
-// The axis of the tile's rows, whose iterations share the vectors that are loaded; "" where there is
-// none, or the reduction is too short to pay for the stores.
+// The axis of the tile's rows, whose iterations share the vectors that are loaded; "" where there
+// is none, or the reduction is too short to pay for the stores.
 std::string rows_of_tile(const Stage &stage);
 
 // Whether there is a tile, and enough rows for the copies that it needs.
 bool pays_to_tile(const Op &op, const Stage &stage);
 
-// Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers through
-// the whole reduction: each vector that is loaded serves all rows, and each row's element all vectors.
-// A tensor that is read far apart along the last axis is copied with that axis innermost, one panel for each
-// block of columns. Returns the outermost loop, or nothing, with the schedule unchanged, if there is no tile.
+// Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers
+// through the whole reduction: each vector that is loaded serves all rows, and each row's element
+// all vectors. A tensor that is read far apart along the last axis is copied with that axis
+// innermost, one panel for each block of columns. Returns the outermost loop, or nothing, with the
+// schedule unchanged, if there is no tile.
 std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes);
 
 } // namespace kumiko::library
