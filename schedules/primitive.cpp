@@ -187,10 +187,7 @@ std::string call_text(const Directive &d) {
     return d.primitive + "(" + args + ")";
 }
 
-void fail_at(const Directive &d, const std::string &text) {
-    if (!*d.where.file_name()) throw UserError(text);
-    throw UserError(d.where, text);
-}
+void fail_at(const Directive &d, const std::string &text) { throw UserError(d.where, text); }
 
 namespace {
 
@@ -211,9 +208,7 @@ void refuse(const ScheduleState &, const Directive &d, const std::string &cause,
 
 void refuse_yet(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage,
                 const std::string &loop, const std::string &legal) {
-    const std::string text = refusal_text(d, cause, stage, loop, legal);
-    if (!*d.where.file_name()) throw NotYet(text);
-    throw NotYet(d.where, text);
+    throw NotYet(d.where, refusal_text(d, cause, stage, loop, legal));
 }
 
 } // namespace kumiko

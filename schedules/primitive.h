@@ -95,7 +95,7 @@ const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Direc
                          const StageState *stage = nullptr, const std::string &loop = "",
                          const std::string &legal = "");
 
-// A directive that is not legal yet, but may become so by later ones: Schedule::apply keeps it pending.
+// A directive that later directives may make legal: Schedule::apply keeps it pending.
 class NotYet : public UserError {
 public:
     using UserError::UserError;

@@ -390,7 +390,7 @@ Schedule &Schedule::apply(Directive d) {
         ScheduleState next = *state_;
         std::vector<Pending> pending = pending_;
         const std::string placed = placed_by(d);
-        const Directive *stored = nullptr; // a pending store_at of the stage that this directive places
+        const Directive *stored = nullptr; // a pending store_at of the same stage
         if (!placed.empty()) {
             for (const Pending &p : pending) {
                 if (p.placed == placed && directives_[p.directive].primitive == "store_at")

@@ -137,8 +137,8 @@ ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machin
     }
 }
 
-// One search after another asks for the same stage or the next: all obligations of a schedule of many
-// stages are checked in their order after each directive.
+// Begins at the stage found last. Obligations are checked in the order of the stages after each
+// directive, so that most searches ask for that stage or the next.
 StageState *ScheduleState::find(const std::string &name) {
     thread_local size_t last = 0;
     const size_t n = stages.size();

@@ -159,7 +159,8 @@ void AutoSpace::shorten(const StageSketch &s, const std::string &parameters) {
     }
 }
 
-// Simplifies decisions until the default point has a schedule, first those that other stages depend on.
+// Simplifies decisions until the default point has a schedule, beginning with those that other
+// stages depend on.
 void AutoSpace::make_default_legal() {
     struct Simpler {
         std::string name; // the end of a parameter's name, or its beginning behind the stage's name

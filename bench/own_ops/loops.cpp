@@ -69,8 +69,8 @@ CompiledLoops::CompiledLoops(const std::vector<const OwnOp *> &ops) {
     }
     const char *named = std::getenv("CXX");
     const std::string compiler = named ? named : "c++", object = (folder_ / "loops.so").string();
-    // Linked without -Ofast, with which GCC adds a start-up function that flushes subnormal numbers to
-    // zero in the thread that loads the object, and so in our kernels.
+    // Linked without -Ofast. With it GCC adds a start-up function that flushes subnormal numbers to
+    // zero in the thread that loads the object, in which our kernels run too.
     const std::string command =
         fmt::format("({0} -std=c++17 -Ofast -march=native -fPIC -c -o '{2}/loops.o' '{2}/loops.cpp' && "
                     "{0} -shared -o '{1}' '{2}/loops.o') > '{2}/messages' 2>&1",

@@ -222,10 +222,10 @@ bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
 }
 
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
-// where what they hand over would leave the second cache. Returns their names.
-std::set<std::string> hold_stages(Schedule &s) {
+// where their results would leave the second cache.
+void hold_stages(Schedule &s) {
     const Op &op = s.op();
-    if (op.outputs().size() != 1 || reads_before_update(op)) return {};
+    if (op.outputs().size() != 1 || reads_before_update(op)) return;
     std::string host = op.outputs()[0], end;
     std::map<std::string, std::set<std::string>> fixed;
     for (const Stage &stage : op.stages()) {
@@ -238,15 +238,14 @@ std::set<std::string> hold_stages(Schedule &s) {
         if (stage.axes.size() > 1 && row && *row <= shuffled_step) // vectors may run across such rows
             fixed[stage.name].insert(stage.axes[stage.axes.size() - 2].name());
         if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage) != host) continue;
-        if (!along && !tiled) return {}; // a window, which ends in its own loops
+        if (!along && !tiled) return; // a window, which ends in its own loops
         if (tiled) end = stage.name;
     }
     if (!end.empty()) std::swap(host, end);
     const auto held = stages_to_hold(s, host, end, fixed);
-    if (!held) return {};
+    if (!held) return;
     if (!end.empty()) s.stage(host).finish_in(end);
     for (const std::string &name : held->stages) s.stage(name).compute_at(host, held->loop);
-    return held->stages;
 }
 
 } // namespace
@@ -282,7 +281,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                  inlines_cheaply(stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
-    const std::set<std::string> held = hold_stages(s);
+    hold_stages(s);
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;
@@ -328,10 +327,8 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                     S.vectorize(i, lanes);
                     if (p.unroll > 1) S.unroll(i.name + ".o");
                 }
-            } else if (const auto tiles = tiled && (!inside || held.count(stage.name))
-                                              ? tile_in_registers(s, S, stage, lanes)
-                                              : std::nullopt) {
-                outer = *tiles;
+            } else if (tiled) {
+                outer = tile_in_registers(s, S, stage, lanes);
                 finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.

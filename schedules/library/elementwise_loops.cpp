@@ -13,17 +13,11 @@ namespace {
 // Whether the stage's axes from d on are one run of elements of all that it reads: a tensor has them side by side as its last ones,
 // or none of them.
 bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
-    std::set<std::string> kept;
-    for (const StageState &other : s.state().stages) {
-        if (other.placement.kind == Placement::Kind::Inline) continue;
-        kept.insert(other.name());
-        for (const Component &c : other.def.components) kept.insert(c.tensor);
-    }
     const auto variable = [](const Expr &e) {
         const auto *v = e.as<Halide::Internal::Variable>();
         return v ? v->name : std::string();
     };
-    for (const auto &[name, index] : reads_of(op, stage, kept)) {
+    for (const auto &[name, index] : reads_of(op, stage, kept_tensors(s.state()))) {
         const std::vector<Axis> &axes = s.state().axes_of(name);
         const auto uses = [&](const Expr &e) {
             return std::any_of(stage.axes.begin() + static_cast<std::ptrdiff_t>(d), stage.axes.end(),

@@ -42,6 +42,16 @@ Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &ke
     return all;
 }
 
+std::set<std::string> kept_tensors(const ScheduleState &state) {
+    std::set<std::string> kept;
+    for (const StageState &s : state.stages) {
+        if (s.placement.kind == Placement::Kind::Inline) continue;
+        kept.insert(s.name());
+        for (const Component &c : s.def.components) kept.insert(c.tensor);
+    }
+    return kept;
+}
+
 std::set<std::string> kept_stages(const Op &op, const Stage &out) {
     std::set<std::string> kept;
     for (const Stage &s : op.stages()) {

@@ -12,6 +12,9 @@ using Reads = std::vector<std::pair<std::string, std::vector<Expr>>>; // a tenso
 // What the stage reads once the stages that are not kept are inlined.
 Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &kept);
 
+// The stages that are not inlined, and the tensors of their components.
+std::set<std::string> kept_tensors(const ScheduleState &state);
+
 // Stages that have fewer axes than the output, as the scale of a channel: they are computed once for the elements that share them. They are
 // read at axes of the output, which are theirs.
 std::set<std::string> kept_stages(const Op &op, const Stage &out);

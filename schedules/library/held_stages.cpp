@@ -35,12 +35,7 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
     constexpr size_t most_stages = 64;
     const Op &op = s.op();
     if (op.stages().size() > most_stages) return std::nullopt;
-    std::set<std::string> kept;
-    for (const Stage &stage : op.stages()) {
-        if (s.state().stage(stage.name).placement.kind == Placement::Kind::Inline) continue;
-        kept.insert(stage.name);
-        for (const Component &c : stage.components) kept.insert(c.tensor);
-    }
+    const std::set<std::string> kept = kept_tensors(s.state());
     const Stage &h = op.stage(host);
     std::map<std::string, Positions> positions;
     Positions own;

@@ -18,7 +18,8 @@ struct HeldStages {
 // have these axes, and each reader reads them at the same indices inside the loop. Returns the
 // smallest depth at which their results fit half of L2; nothing if all results fit already, or if
 // the op has more than 64 stages. `end` is the stage that is finished in `host`, or "". `fixed`
-// names axes, by stage, that no loop outside may cover: those of vectors and of register tiles.
+// has, for each stage, the axes of its vectors and its register tile. No loop at `depth` or outside
+// ranges over one of them.
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
                                          const std::map<std::string, std::set<std::string>> &fixed);
 

@@ -1,6 +1,7 @@
 #include "schedules/library/register_tile.h"
 
 #include "dsl/halide_passes.h"
+#include "dsl/interpreter/parts.h"
 #include "dsl/reads.h"
 #include "dsl/scatter.h"
 #include "schedules/library/structure.h"
@@ -9,15 +10,6 @@ namespace kumiko::library {
 
 namespace {
 
-const Stage &producer(const Op &op, const std::string &tensor) {
-    for (const Stage &s : op.stages()) {
-        for (const Component &c : s.components) {
-            if (c.tensor == tensor) return s;
-        }
-    }
-    return op.stage(tensor);
-}
-
 // How many elements further the read is at the next index of the axis; 1 where only its last index
 // uses the axis. Nothing when that is not constant.
 std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read, const std::string &axis) {
@@ -25,7 +17,7 @@ std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read,
     if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) return 1;
     const Expr here = Halide::Internal::Variable::make(Int(32), axis);
     const Input *in = op.find_input(read->name);
-    const std::vector<Axis> &axes = in ? in->axes : producer(op, read->name).axes;
+    const std::vector<Axis> &axes = in ? in->axes : interpreter::stage_of(op, read->name)->axes;
     int64_t distance = 0, stride = 1;
     for (size_t d = read->args.size(); d-- > 0;) {
         if (in && in->stated_strides) {
@@ -140,10 +132,9 @@ bool pays_to_tile(const Op &op, const Stage &stage) {
     return copies && (copies->empty() || constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows);
 }
 
-std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
+LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
     const std::string rows = rows_of_tile(stage);
-    const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(s.op(), stage, rows);
-    if (!copies) return std::nullopt;
+    const auto copies = *transposed_for_vectors(s.op(), stage, rows);
     const double steps = reduction_steps(stage);
     const std::string &last = stage.axes.back().name();
     const Machine &machine = s.machine();
@@ -158,8 +149,7 @@ std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stag
     // Blocks of rows outside read the vectors again from the second cache; where these do not fit
     // it, blocks of columns stand outside, whose vectors stay in the first.
     const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
-    const bool rows_outside =
-        copies->empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
+    const bool rows_outside = copies.empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
     std::vector<LoopName> order;
     for (const Axis &a : stage.axes) {
         if (a.name() != rows && a.name() != last) order.push_back(a.name());
@@ -173,10 +163,8 @@ std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stag
     if (vectors > 1) S.unroll(lane.name + ".o");
     S.unroll(row);
     s.accumulate_in(S.name(), "registers", inner);
-    for (const auto &[tensor, copy] : *copies) { // a panel for each block of columns
-        const Input *in = s.op().find_input(tensor);
-        const int64_t bytes_each = (in ? in->type : producer(s.op(), tensor).type).bytes();
-        const std::string level = smallest_level(machine, copy.elements * width * bytes_each);
+    for (const auto &[tensor, copy] : copies) { // a panel for each block of columns
+        const std::string level = smallest_level(machine, copy.elements * width * s.state().type_of(tensor).bytes());
         const std::vector<Axis> axes = s.state().axes_of(tensor);
         const std::string &x = axes[copy.dimension].name(), w = std::to_string(width);
         std::vector<std::string> layout = {x + "/" + w};

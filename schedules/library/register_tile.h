@@ -24,10 +24,9 @@ std::string rows_of_tile(const Stage &stage);
 bool pays_to_tile(const Op &op, const Stage &stage);
 
 // Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers
-// through the whole reduction: each vector that is loaded serves all rows, and each row's element
-// all vectors. A tensor that is read far apart along the last axis is copied with that axis
-// innermost, one panel for each block of columns. Returns the outermost loop, or nothing, with the
-// schedule unchanged, if there is no tile.
-std::optional<LoopName> tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes);
+// through the whole reduction: each loaded vector serves all rows, and each row's element all
+// vectors. A tensor that is read far apart along the last axis is copied with that axis innermost,
+// one panel for each block of columns. Requires pays_to_tile. Returns the outermost loop.
+LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes);
 
 } // namespace kumiko::library

@@ -37,8 +37,9 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
     return which + "does not stand inside loop " + loop + " of " + c.name();
 }
 
-// Whether later directives can place all that reads stage `name` inside loops of stage `c`: every way
-// from the stage to an output leads through `c`, or through the one output that may be finished in it.
+// Whether later directives can place all readers of stage `name` inside loops of stage `c`: every
+// path from the stage to an output leads through `c`, or through the output that may be finished in
+// it.
 bool may_enclose(const ScheduleState &state, const std::string &name, const StageState &c) {
     const std::vector<std::string> ends = state.consumers(c.name());
     const auto finishes = [&](const std::string &reader) { // finish_in asks for the same axes

@@ -81,7 +81,7 @@ TEST_CASE("an operand that lies along the reduction is copied for a register til
         Tensor Q = input("Q", f32, {h, i, k}), P = input("P", f32, {h, j, k});
         checked_nest(Op("scores", {Q, P}, {compute("Y", {h, i, j}, exp(sum(Q(h, i, k) * P(h, j, k), k) * 0.01f))}));
     }
-    // A panel that is too long for the second cache, and a tensor whose copy would be read once, stay rows.
+    // No copy of a panel that is too long for L2, nor of a tensor whose copy would be read once.
     {
         Axis i("i", 16), j("j", 64), k("k", 3000), b("b", 9), m("m", 40);
         Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k}), X = input("X", f32, {b, j, m}),

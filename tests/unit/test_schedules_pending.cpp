@@ -65,7 +65,7 @@ TEST_CASE("a loop may be vectorized before it is innermost") {
     CHECK_NOTHROW(s.require_applied());
 }
 
-TEST_CASE("what is pending is shown, and refused where the schedule is used") {
+TEST_CASE("the nest shows pending directives, and save refuses them") {
     Schedule s(chain());
     s.stage("A").compute_at("Y", "i");
     CHECK(s.nest().find("pending: A.compute_at(\"Y\", \"i\"): loop i does not enclose all that reads A: ") !=
