@@ -57,6 +57,13 @@ Op rowsum() {
     return Op("rowsum", {X}, {S});
 }
 
+Op extremes() {
+    Axis i("i", 64), j("j", 1000);
+    Tensor X = input("X", f32, {i, j});
+    Tensor low = compute("low", {i}, minimum(X(i, j), j)), high = compute("high", {i}, maximum(X(i, j), j));
+    return Op("extremes", {X}, {low, high});
+}
+
 Op chain() {
     Axis i("i", 64), j("j", 128);
     Tensor X = input("X", f32, {i, j});
@@ -86,6 +93,7 @@ const Row rows[] = {
     {"dense", dense},
     {"add", add},
     {"rowsum", rowsum},
+    {"extremes", extremes},
     {"chain", chain},
     {"embedding_gradient", embedding_gradient},
 };

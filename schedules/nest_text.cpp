@@ -5,6 +5,7 @@
 #include "dsl/scatter.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
+#include "schedules/shared_loops.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -58,11 +59,12 @@ private:
 
     void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
 
-    // The stage whose loops run at the position of `s`. A reduction runs at the position of the
-    // consumer that is finished in it; its own position is null.
+    // The stage whose loops run at the position of `s`; null where those stand elsewhere: of a
+    // reduction, at the consumer that is finished in it, and of stages in one nest, at the first one.
     const StageState *run_at(const StageState &s) const {
         if (!s.finished_into.empty()) return nullptr;
-        return s.finished_by.empty() ? &s : &state_.stage(s.finished_by);
+        const StageState &loops = s.finished_by.empty() ? s : state_.stage(s.finished_by);
+        return loops.shared ? nullptr : &loops;
     }
 
     void children(const StageState &s, const std::string &loop, int depth) {
@@ -130,9 +132,18 @@ private:
         if (s.buffers == 2) head += " double-buffered";
         if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
         if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.computed_at().loop + " needs";
-        line(depth++, head);
-        int accumulating = -1;
-        for (const std::string &loop : s.order) {
+        for (const StageState *other : sharing_loops(state_, s.name()))
+            head += ", and " + other->name() + " down to " + other->shared->loop;
+        line(depth, head);
+        loops(s, depth + 1, 0);
+    }
+
+    // The loops of a stage from position `first` on, and what they compute. The outermost one is at
+    // depth `base`.
+    void loops(const StageState &s, int base, size_t first) {
+        int depth = base + static_cast<int>(first), accumulating = -1;
+        for (size_t l = first; l < s.order.size(); l++) {
+            const std::string &loop = s.order[l];
             line(depth++, loop_text(s, loop));
             for (const Peel &p : s.peels) {
                 if (p.loop == loop)
@@ -159,10 +170,12 @@ private:
         if (is_extern(s.def)) return line(depth, to_string(s.def));
         line(depth, s.tensor() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
-            const int end = accumulating >= 0 ? accumulating : static_cast<int>(s.first_reduction());
+            const int end = accumulating >= 0 ? accumulating : base + static_cast<int>(s.first_reduction());
             late_children(s, end);
             line(end, "at the end: " + s.finished_into + "(…) = …");
         }
+        for (const StageState *other : sharing_loops(state_, s.name()))
+            loops(*other, base, other->position(other->shared->loop) + 1);
     }
 };
 

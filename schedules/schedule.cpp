@@ -121,6 +121,10 @@ StageHandle &StageHandle::store_at(const std::string &consumer, LoopName loop, P
     return apply("store_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
 }
 
+StageHandle &StageHandle::compute_with(const std::string &other, LoopName loop, Place where) {
+    return apply("compute_with", {{"with", other}, {"loop", loop.name}}, where);
+}
+
 StageHandle &StageHandle::compute_root(Place where) { return apply("compute_root", json::object(), where); }
 StageHandle &StageHandle::inline_into(Place where) { return apply("inline_into", json::object(), where); }
 

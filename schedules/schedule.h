@@ -74,6 +74,8 @@ public:
     // Keeps a stage at a loop; compute_at may then name a loop of the first stage that reads it there.
     StageHandle &store_at(const std::string &consumer, LoopName loop, Place where = Place::current());
     StageHandle &compute_root(Place where = Place::current());
+    // In one nest with another stage, down to its loop `loop`; neither needs the other.
+    StageHandle &compute_with(const std::string &other, LoopName loop, Place where = Place::current());
     StageHandle &inline_into(Place where = Place::current());
     StageHandle &finish_in(const std::string &consumer, Place where = Place::current());
     // Returns the new stage "<stage>.rf", which keeps the loop as an axis.

@@ -62,6 +62,11 @@ struct Placement {
     std::string consumer, loop; // At: computed in the body of this loop of this stage
 };
 
+// The loops of another stage, from the outermost down to `loop`, in which this one runs.
+struct SharedLoops {
+    std::string stage, loop;
+};
+
 // One dimension of a storage order, outermost first: an axis, or its part above or below a block size.
 struct LayoutTerm {
     enum class Part { Whole, Outer, Inner };
@@ -120,6 +125,7 @@ struct StageState {
     Placement placement;
     bool stored = false; // by store_at: the placement says where it is kept, compute_at where it is computed
     std::optional<Placement> computed; // At, in the loops of the first stage that reads it; unset: where it is kept
+    std::optional<SharedLoops> shared; // by compute_with; the loops stay its own too, and are the same
     std::string level;                 // memory level that keeps it; "" leaves the choice to lowering
     bool is_copy = false;              // made by place_in: holds a region of another tensor as it is
     std::string copied;                // the tensor that it copies, or where prepacked computes from

@@ -8,6 +8,7 @@
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/held_stages.h"
+#include "schedules/library/one_nest.h"
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
@@ -360,6 +361,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             S.parallel(divide ? S.split(outer, task).first : outer);
         }
     }
+    share_nests(s);
     stream_large_outputs(s);
     return s;
 }

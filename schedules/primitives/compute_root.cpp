@@ -7,7 +7,9 @@ void place_stage(ScheduleState &state, StageState &stage, const Placement &place
     stage.placement = placement;
     stage.stored = false;
     stage.computed.reset();
-    if (!stage.finished_by.empty()) state.stage(stage.finished_by).placement = placement;
+    StageState &loops = stage.finished_by.empty() ? stage : state.stage(stage.finished_by);
+    loops.shared.reset();
+    loops.placement = placement;
 }
 
 namespace {

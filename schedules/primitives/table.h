@@ -17,6 +17,7 @@ const Primitive &peel_primitive();
 const Primitive &compute_at_primitive();
 const Primitive &store_at_primitive();
 const Primitive &compute_root_primitive();
+const Primitive &compute_with_primitive();
 const Primitive &inline_into_primitive();
 const Primitive &finish_in_primitive();
 const Primitive &rfactor_primitive();

@@ -10,7 +10,7 @@
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
 // nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_online.cpp (sums that
-// follow a maximum), nest_extern.cpp (calls of the user's functions).
+// follow a maximum), nest_shared.cpp (stages in one nest), nest_extern.cpp (calls of the user's functions).
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
@@ -91,21 +91,23 @@ Stmt NestBuilder::root(size_t i) {
     const StageState &s = state_.stages[i];
     if (s.placement.kind != Placement::Kind::Root || !s.finished_into.empty()) return root(i + 1);
     if (s.prepacked && !l_.packing) return root(i + 1); // an argument
-    const Region region = domain(s);
-    // A consumer that is finished in its producer is computed by the producer's loops, here.
-    const StageState *by = finisher_of(s.name());
+    if (!starts_nest(s)) return root(i + 1);
+    std::vector<Run> runs = {{&s, domain(s)}};
+    for (const StageState *other : in_nest_of(s)) runs.push_back({other, domain(*other)});
     const auto body = [&] {
         if (follows(s)) return root(i + 1); // computed in the loops of its anchor
         std::vector<Stmt> parts;
-        const bool divided = s.part || !regions_of(state_, s.name()).empty();
-        for (const Region &box : divided ? own_boxes(state_, s) : std::vector<Region>{region})
-            parts.push_back(stage(by ? *by : s, box));
+        if (s.part || !regions_of(state_, s.name()).empty()) {
+            for (const Region &box : own_boxes(state_, s)) parts.push_back(nest({{&s, box}}));
+        } else {
+            parts.push_back(nest(runs));
+        }
         if (s.prepacked) parts.insert(parts.begin(), pad_mark(l_, {.buffer = s.name(), .whole = true}));
         Stmt compute = Block::make(parts);
         Stmt rest = root(i + 1);
         return is_no_op(rest) ? compute : Block::make(compute, rest);
     };
-    return s.part ? body() : with_storage(s, region, body); // a part is stored where the whole is, around
+    return s.part ? body() : with_storage(runs, body); // a part is stored where the whole is, around
 }
 
 // What is computed of a stage at the root: its axes, or for a padding stage what its readers' loops reach, full last
@@ -147,9 +149,9 @@ bool NestBuilder::covers_reads(const StageState &s) const {
     return true;
 }
 
-Stmt NestBuilder::stage(const StageState &s, const Region &region) {
+Stmt NestBuilder::stage(const StageState &s, const Region &region, const std::string &prefix) {
     if (is_extern(s.def)) return extern_stage(s);
-    Frame f(s, clipped(s, region), fresh_instance("loops of " + s.name()).substr(9) + ".");
+    Frame f(s, clipped(s, region), prefix);
     return s.def.is_reduction() ? reduction(f) : pointwise(f);
 }
 
@@ -260,18 +262,22 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             const bool kept = is_at(p.placement, s, depth), computed = is_at(p.computed_at(), s, depth);
             if (!kept && !computed) continue;
             if (!p.finished_into.empty() || ahead_.count(p.name()) || waits_for_end(state_, p)) continue;
-            const StageState *by = finisher_of(p.name());
+            if (!starts_nest(p)) continue;
             std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;
             if (!kept) region = part_of(kept_.at(p.name()), *region);
+            std::vector<Run> runs = {{&p, *region}};
+            for (const StageState *other : in_nest_of(p)) {
+                if (const auto of_other = needed(*other, f, depth + 1)) runs.push_back({other, *of_other});
+            }
             const auto produce = [&] {
                 const Frame *const around = std::exchange(around_[s.name()], &f);
-                const Stmt loops = follows(p) ? Evaluate::make(0) : stage(by ? *by : p, *region);
+                const Stmt loops = follows(p) ? Evaluate::make(0) : nest(runs);
                 around_[s.name()] = around;
                 return Block::make(loops, with_children(f, depth, w, i + 1));
             };
             if (!kept) return produce();
-            return with_storage(p, *region, [&] {
+            return with_storage(runs, [&] {
                 if (computed) return produce();
                 check_whole(p, *region, f, depth);
                 const auto outer = std::exchange(kept_[p.name()], *region);

@@ -54,7 +54,7 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
                 for (Expr &e : r.extent) e = simplify_index(substitute(variable, at, e), bounds_);
                 std::vector<Stmt> all;
                 for (const std::string &t : names_of(p)) all.push_back(pad_mark(l_, {buffers_.at(t), variable, at}));
-                all.push_back(stage(p, r));
+                all.push_back(nest({{&p, r}}));
                 return Block::make(all);
             };
             // In a loop of its own where there are several.

@@ -33,6 +33,8 @@ private:
     std::map<std::string, Region> kept_;                       // of stages that are computed in the loops of a reader
     std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
+    std::map<std::string, std::vector<std::string>> prefixes_; // stage → those of its loops, in the order of their making
+    std::set<std::string> shared_;                              // variables of loops of several stages
     Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all
     int64_t stack_used_ = 0;
 
@@ -58,7 +60,7 @@ private:
     Stmt root(size_t i);
     Region domain(const StageState &s);
     bool covers_reads(const StageState &s) const;
-    Stmt stage(const StageState &s, const Region &region);
+    Stmt stage(const StageState &s, const Region &region, const std::string &prefix);
     Region clipped(const StageState &s, Region region);
     Stmt pointwise(Frame &f);
     Stmt store(Frame &f, const std::vector<Expr> &values);
@@ -66,6 +68,20 @@ private:
     Region part_of(const Region &kept, Region part) const;
     void check_whole(const StageState &p, const Region &kept, const Frame &f, size_t depth);
     Stmt with_children(Frame &f, size_t depth, const Walk &w, size_t from);
+
+    // ---- nest_shared.cpp
+
+    // A stage whose values are stored, and the region that is computed of it.
+    struct Run {
+        const StageState *stage;
+        Region region;
+    };
+    const StageState &loops_of(const StageState &s) const;
+    bool starts_nest(const StageState &s) const;
+    std::vector<const StageState *> in_nest_of(const StageState &s) const;
+    std::string prefix_of(const StageState &s);
+    Stmt nest(const std::vector<Run> &runs);
+    Stmt with_storage(const std::vector<Run> &runs, const std::function<Stmt()> &body);
 
     // ---- nest_storage.cpp
 

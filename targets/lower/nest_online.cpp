@@ -196,11 +196,10 @@ Stmt NestBuilder::with_late_children(const Frame &f, size_t depth, size_t from, 
         if (p.placement.kind != Placement::Kind::At || p.placement.consumer != f.stage().name() ||
             !p.finished_into.empty() || !waits_for_end(state_, p))
             continue;
-        const StageState *by = finisher_of(p.name());
         const std::optional<Region> region = needed(p, f, depth);
         if (!region) continue;
         return with_storage(p, *region, [&] {
-            const Stmt produce = stage(by ? *by : p, *region);
+            const Stmt produce = nest({{&p, *region}});
             return Block::make(produce, with_late_children(f, depth, i + 1, body));
         });
     }

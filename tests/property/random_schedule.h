@@ -6,6 +6,7 @@
 #include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/schedule.h"
+#include "schedules/shared_loops.h"
 #include "support/error.h"
 #include "support/random.h"
 
@@ -13,14 +14,19 @@ namespace kumiko::property {
 
 inline const std::string &pick(Random &r, const std::vector<std::string> &all) { return all[r.below(all.size())]; }
 
-// The schedule without the directives that wait for others which never came.
+// The schedule without the directives that wait for others which never came, and without those that
+// only they kept from being applied.
 inline Schedule without_pending(const Schedule &s) {
     const std::vector<size_t> pending = s.pending();
     Schedule rest(s.op(), s.machine(), s.state().instructions);
     for (size_t n = 0; n < s.directives().size(); n++) {
-        if (std::find(pending.begin(), pending.end(), n) == pending.end()) rest.apply(s.directives()[n]);
+        if (std::find(pending.begin(), pending.end(), n) != pending.end()) continue;
+        try {
+            rest.apply(s.directives()[n]);
+        } catch (const UserError &) { // beside an earlier placement of a stage that a pending one replaced
+        }
     }
-    return rest;
+    return rest.pending().empty() ? rest : without_pending(rest);
 }
 
 class Proposer {
@@ -36,6 +42,9 @@ public:
         }
         if (r_.chance(0.1)) {
             if (const auto d = keeping()) return d;
+        }
+        if (r_.chance(0.1)) {
+            if (const auto d = sharing()) return d;
         }
         const auto &table = primitives();
         const Primitive *p = table[r_.below(table.size())];
@@ -136,6 +145,32 @@ private:
         if (s.stored) return at("compute_at", s, first, pick(r_, first.order));
         if (first.placement.consumer == host.name()) return at("store_at", s, host, first.placement.loop);
         return at("compute_at", first, host, pick(r_, host.order));
+    }
+
+    // Two stages in one nest, or a directive for one of them repeated for the other.
+    std::optional<Directive> sharing() {
+        std::vector<Directive> all;
+        for (const StageState &a : s_.stages) {
+            for (const StageState &b : s_.stages) {
+                const bool alike = std::equal(
+                    a.def.axes.begin(), a.def.axes.end(), b.def.axes.begin(), b.def.axes.end(),
+                    [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
+                if (&a == &b || !alike || a.order.empty()) continue;
+                const std::string loop = pick(r_, a.order);
+                if (!apart(s_, b.name(), a.name(), loop))
+                    all.push_back({"compute_with", {{"stage", b.name()}, {"with", a.name()}, {"loop", loop}}, {}});
+                for (const Directive &d : so_far_) {
+                    const bool shapes = d.primitive == "split" || d.primitive == "fuse" || d.primitive == "reorder" ||
+                                        d.primitive == "vectorize" || d.primitive == "unroll" ||
+                                        d.primitive == "parallel" || d.primitive == "compute_at";
+                    if (!shapes || d.arguments["stage"] != a.name()) continue;
+                    all.push_back(d);
+                    all.back().arguments["stage"] = b.name();
+                }
+            }
+        }
+        if (all.empty()) return std::nullopt;
+        return all[r_.below(all.size())];
     }
 
     // A factor of a sum's terms, and a number that some type may hold with it, or steps along an axis.

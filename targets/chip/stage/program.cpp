@@ -99,6 +99,9 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
         if (s.computed)
             throw Unsupported("stage " + s.name() + " is computed in the loops of " + s.computed->consumer +
                               "; on the chip stages are computed where they are kept");
+        if (s.shared)
+            throw Unsupported("stage " + s.name() + " runs in the loops of " + s.shared->stage +
+                              "; on the chip each stage has its own");
         if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
         if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
             const StageState &consumer = state.stage(s.placement.consumer);

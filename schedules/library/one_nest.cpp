@@ -1,0 +1,95 @@
+#include "schedules/library/one_nest.h"
+
+#include "dsl/reads.h"
+#include "machine/machine.h"
+#include "schedules/library/functions.h"
+#include "schedules/shared_loops.h"
+
+#include <algorithm>
+
+namespace kumiko::library {
+
+namespace {
+
+// Of more stages, each directive is checked against too many.
+constexpr size_t most_stages = 64;
+// So many arrays at once are followed by the hardware's prefetchers.
+constexpr size_t most_arrays = 10;
+
+// By the stage, and by those that are computed in its loops.
+std::set<std::string> arrays_read(const ScheduleState &state, const StageState &stage) {
+    std::set<std::string> names;
+    for (const Expr &e : stage.def.expressions()) {
+        for (const auto *read : tensor_reads(e)) names.insert(read->name);
+    }
+    for (const StageState &inner : state.stages) {
+        if (inner.placement.kind == Placement::Kind::At && inner.placement.consumer == stage.name())
+            names.merge(arrays_read(state, inner));
+    }
+    return names;
+}
+
+// Vector registers that partial results take through the reduction.
+int64_t accumulators(const StageState &s, const Machine &machine) {
+    if (!s.def.is_reduction()) return 0;
+    int64_t elements = 1;
+    for (const std::string &l : s.order) {
+        const LoopState &loop = s.loop(l);
+        const bool copied = loop.kind == LoopKind::Unrolled || loop.kind == LoopKind::Vectorized;
+        if (copied && !loop.reduction) elements *= Halide::Internal::as_const_int(loop.extent).value_or(1);
+    }
+    int64_t registers = 0;
+    for (const Component &c : s.def.components)
+        registers += (elements + machine.lanes(c.type.bits()) - 1) / machine.lanes(c.type.bits());
+    return registers;
+}
+
+// In how many loops of other stages it stands.
+int depth_of(const ScheduleState &state, const StageState &s) {
+    return s.placement.kind == Placement::Kind::At ? 1 + depth_of(state, state.stage(s.placement.consumer)) : 0;
+}
+
+struct Group {
+    std::string leader;
+    std::set<std::string> arrays; // read, or written
+    int64_t registers = 0;
+};
+
+} // namespace
+
+void share_nests(Schedule &schedule) {
+    const ScheduleState &state = schedule.state();
+    if (state.stages.size() > most_stages || state.op.stages().size() < 2) return;
+    std::vector<std::pair<int, std::string>> stages; // those that others stand in first
+    for (const StageState &s : state.stages) stages.emplace_back(depth_of(state, s), s.name());
+    std::stable_sort(stages.begin(), stages.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    std::vector<Group> groups;
+    for (const auto &[depth, name] : stages) {
+        const StageState &s = schedule.state().stage(name);
+        if (s.placement.kind == Placement::Kind::Inline || s.order.empty() || calls_functions(s.def)) continue;
+        const std::set<std::string> read = arrays_read(schedule.state(), s);
+        const int64_t registers = accumulators(s, schedule.machine());
+        const auto joins = [&, name = name](const Group &g) {
+            std::set<std::string> all = g.arrays;
+            all.insert(read.begin(), read.end());
+            const bool common = all.size() < g.arrays.size() + read.size();
+            all.insert(name);
+            return common && all.size() <= most_arrays &&
+                   g.registers + registers < schedule.machine().vector_registers &&
+                   !apart(schedule.state(), name, g.leader, schedule.state().stage(g.leader).order.back());
+        };
+        const auto g = std::find_if(groups.begin(), groups.end(), joins);
+        if (g != groups.end()) {
+            schedule.stage(name).compute_with(g->leader, schedule.state().stage(g->leader).order.back());
+            g->arrays.insert(read.begin(), read.end());
+            g->arrays.insert(name);
+            g->registers += registers;
+        } else {
+            Group alone{name, read, registers};
+            alone.arrays.insert(name);
+            groups.push_back(std::move(alone));
+        }
+    }
+}
+
+} // namespace kumiko::library

@@ -1,0 +1,13 @@
+// Stages over the same elements in one loop nest, so that these are read once.
+#pragma once
+
+#include "schedules/schedule.h"
+
+namespace kumiko::library {
+
+// Computes stages that read a tensor in common in one nest (compute_with), where their loops are
+// alike, no other is needed between, and their accumulators fit the registers together. Takes a
+// schedule whose loops are complete.
+void share_nests(Schedule &schedule);
+
+} // namespace kumiko::library

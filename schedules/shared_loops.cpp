@@ -1,0 +1,246 @@
+#include "schedules/shared_loops.h"
+
+#include "dsl/extern.h"
+#include "dsl/halide_passes.h"
+#include "dsl/reads.h"
+#include "dsl/scan.h"
+#include "schedules/online.h"
+#include "schedules/parts.h"
+#include "support/error.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// The stage at whose position the loops of `s` run.
+const StageState &head_of(const ScheduleState &state, const StageState &s) {
+    return s.finished_into.empty() ? s : state.stage(s.finished_into);
+}
+
+const StageState &loops_of(const ScheduleState &state, const StageState &s) {
+    return s.finished_by.empty() ? s : state.stage(s.finished_by);
+}
+
+// The stage at the head of the group to which a stage at the head of loops belongs.
+const StageState &leader_of(const ScheduleState &state, const StageState &s) {
+    if (!s.finished_into.empty()) return s; // runs where its consumer stands
+    const StageState &loops = loops_of(state, s);
+    return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
+}
+
+// The stages that have to come before `s`: what it reads, or the stage in whose loops that is computed.
+std::set<std::string> before(const ScheduleState &state, const StageState &s) {
+    std::set<std::string> names;
+    for (const Expr &e : s.def.expressions()) {
+        for (const Call *read : tensor_reads(e)) {
+            const StageState *p = state.producer(read->name);
+            if (!p || p == &s) continue;
+            names.insert(p->name());
+            if (p->computed) names.insert(head_of(state, state.stage(p->computed->consumer)).name());
+            if (follows(*p)) names.insert(head_of(state, state.stage(p->online->anchor)).name());
+            for (const StageState *part : regions_of(state, p->name())) names.insert(part->name());
+        }
+    }
+    if (s.part) names.insert(s.part->of); // which stores it
+    return names;
+}
+
+using Groups = std::map<std::string, std::vector<const StageState *>>; // by the head of the leader
+
+Groups groups_of(const ScheduleState &state) {
+    Groups all;
+    for (const StageState &s : state.stages) all[leader_of(state, s).name()].push_back(&s);
+    return all;
+}
+
+// One of these stages that has to be complete before another one of them begins; "" when none.
+std::string needed_whole(const ScheduleState &state, const std::set<std::string> &group) {
+    const Groups groups = groups_of(state);
+    std::set<std::string> seen = group;
+    std::vector<std::string> open(group.begin(), group.end());
+    while (!open.empty()) {
+        const StageState &s = state.stage(open.back());
+        open.pop_back();
+        std::vector<const StageState *> runs = {&s};
+        if (!group.count(s.name())) runs = groups.at(leader_of(state, s).name());
+        for (const StageState *one : runs) {
+            for (const std::string &name : before(state, *one)) {
+                if (group.count(name)) return name;
+                if (seen.insert(name).second) open.push_back(name);
+            }
+        }
+    }
+    return "";
+}
+
+bool alike(const Relation &a, const Relation &b) {
+    if (const auto *x = std::get_if<SplitRelation>(&a)) {
+        const auto *y = std::get_if<SplitRelation>(&b);
+        return y && x->parent == y->parent && x->outer == y->outer && x->inner == y->inner && x->factor == y->factor &&
+               x->tail == y->tail;
+    }
+    const auto &x = std::get<FuseRelation>(a);
+    const auto *y = std::get_if<FuseRelation>(&b);
+    return y && x.outer == y->outer && x.inner == y->inner && x.fused == y->fused;
+}
+
+// The splits and fuses that the loops at the first `depth` positions come from.
+std::vector<Relation> relations_of(const StageState &s, size_t depth) {
+    std::vector<Relation> all;
+    for (const Relation &r : s.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        const std::string made = split ? split->parent : std::get<FuseRelation>(r).fused;
+        if (std::any_of(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(depth),
+                        [&](const std::string &l) { return s.derived_from(l, made); }))
+            all.push_back(r);
+    }
+    return all;
+}
+
+std::string of(const std::string &loop, const StageState &s) { return "loop " + loop + " of " + s.name(); }
+
+// Why the first `depth` loops of the two stages are not the same.
+std::string loops_differ(const StageState &a, const StageState &b, size_t depth) {
+    if (b.order.size() < depth) return "stage " + b.name() + " has fewer loops";
+    for (size_t i = 0; i < depth; i++) {
+        const LoopState &x = a.loop(a.order[i]), &y = b.loop(b.order[i]);
+        if (x.name != y.name)
+            return of(y.name, b) + " stands where " + a.name() + " has " + x.name + "; both need the same names";
+        if (x.kind != y.kind)
+            return of(y.name, b) + " is " + kind_name(y.kind) + ", that of " + a.name() + " is " + kind_name(x.kind);
+        if (x.reduction != y.reduction)
+            return of(x.name, x.reduction ? a : b) + " is a reduction, that of " + (x.reduction ? b : a).name() +
+                   " is not";
+        if (!can_prove(x.extent == y.extent)) return of(y.name, b) + " has another extent than that of " + a.name();
+    }
+    const std::vector<Relation> ours = relations_of(a, depth), theirs = relations_of(b, depth);
+    if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), alike))
+        return "the loops of " + b.name() + " are split or fused in another way than those of " + a.name();
+    for (const Relation &r : ours) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (!split || can_prove(a.loop(split->parent).extent % static_cast<int>(split->factor) == 0)) continue;
+        for (size_t i = depth; i < a.order.size(); i++) { // its last block is not full: both must treat it alike
+            if (a.derived_from(a.order[i], split->inner))
+                return of(a.order[i], a) + " comes from a split that does not divide; it has to be shared too";
+        }
+    }
+    for (size_t i = 0; i < depth; i++) {
+        const auto peeled = [&](const StageState &s) {
+            std::vector<std::pair<int64_t, int64_t>> all;
+            for (const Peel &p : s.peels) {
+                if (p.loop == a.order[i]) all.emplace_back(p.first, p.last);
+            }
+            return all;
+        };
+        if (peeled(a) != peeled(b)) return of(a.order[i], a) + " is peeled in another way than that of " + b.name();
+    }
+    for (const LoopState &l : b.loops) {
+        const LoopState *same = a.find_loop(l.name);
+        if (same && same->reduction != l.reduction)
+            return of(l.name, b) + " has the name of one of " + a.name() + ", of which only one is a reduction";
+    }
+    return "";
+}
+
+// Why a stage shares loops with no other; "" when it may.
+std::string alone(const ScheduleState &state, const StageState &s) {
+    const std::string name = "stage " + s.name();
+    if (s.placement.kind == Placement::Kind::Inline) return name + " is inlined, so it has no loops";
+    if (!s.finished_by.empty()) return name + " is computed in the loops of " + s.finished_by + "; name that stage";
+    if (is_extern(s.def)) return name + " is a call of a function, which has its own loops";
+    if (!scanned_axis(s.def).empty()) return name + " is a scan";
+    if (s.online || follows(s) || waits_for_end(state, s)) return name + " is computed online";
+    if (!s.scattered.empty()) return name + " visits the elements that its index names";
+    if (s.prepacked) return name + " is packed ahead of time";
+    if (s.computed) return name + " is kept at one loop and computed at another";
+    if (s.part || !regions_of(state, s.name()).empty()) return name + " is computed in parts";
+    if (s.tensorize) return name + " is tensorized";
+    if (s.buffers > 1) return name + " is filled ahead";
+    for (const Stage &stage : state.op.stages()) {
+        if (!stage.updates.empty()) return "tensor " + stage.updates + " is updated in place";
+    }
+    return "";
+}
+
+// Whether two loops of one name are one, since their stages run in one nest.
+bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop) {
+    const auto holder = [&](const std::string &name) { // the stage whose loop this is
+        const StageState *s = state.find(name);
+        if (!s || !s->has_loop(loop) || !s->shared || !s->has_loop(s->shared->loop)) return name;
+        return s->position(loop) <= s->position(s->shared->loop) ? s->shared->stage : name;
+    };
+    return holder(a) == holder(b);
+}
+
+bool at_one_place(const ScheduleState &state, const Placement &a, const Placement &b) {
+    if (a.kind != b.kind) return false;
+    return a.kind != Placement::Kind::At || (a.loop == b.loop && one_loop(state, a.consumer, b.consumer, a.loop));
+}
+
+} // namespace
+
+std::vector<const StageState *> sharing_loops(const ScheduleState &state, const std::string &leader) {
+    std::vector<const StageState *> all;
+    for (const StageState &s : state.stages) {
+        if (s.shared && s.shared->stage == leader) all.push_back(&s);
+    }
+    return all;
+}
+
+std::optional<Apart> apart(const ScheduleState &state, const std::string &name, const std::string &leader,
+                           const std::string &loop) {
+    const StageState *s = state.find(name), *a = state.find(leader);
+    if (!s || !a) return Apart{"stage " + (s ? leader : name) + " is gone"};
+    if (s == a) return Apart{"a stage runs in its own loops"};
+    for (const StageState *one : {a, s}) {
+        if (const std::string why = alone(state, *one); !why.empty()) return Apart{why};
+    }
+    if (a->shared) return Apart{leader + " runs in the loops of " + a->shared->stage + "; name that stage"};
+    if (!sharing_loops(state, name).empty())
+        return Apart{sharing_loops(state, name)[0]->name() + " runs in the loops of " + name};
+    const StageState &head = head_of(state, *s), &first = head_of(state, *a);
+    std::set<std::string> group = {first.name()};
+    for (const StageState *other : sharing_loops(state, leader)) group.insert(head_of(state, *other).name());
+    group.insert(head.name());
+    if (const std::string whole = needed_whole(state, group); !whole.empty())
+        return Apart{"all of " + whole + " has to be there before another stage of these loops begins"};
+    if (!a->has_loop(loop)) return Apart{"loop " + loop + " of stage " + leader + " no longer stands"};
+    if (!at_one_place(state, s->placement, a->placement))
+        return Apart{"stages " + name + " and " + leader + " are computed at different places", false};
+    if (const std::string why = loops_differ(*a, *s, a->position(loop) + 1); !why.empty()) return Apart{why, false};
+    return std::nullopt;
+}
+
+std::vector<StageState> in_order_of_groups(const ScheduleState &state) {
+    const auto shares = [](const StageState &s) { return s.shared.has_value(); };
+    if (std::none_of(state.stages.begin(), state.stages.end(), shares)) return state.stages;
+    const Groups groups = groups_of(state);
+    std::vector<StageState> order;
+    std::set<std::string> done;
+    while (order.size() < state.stages.size()) {
+        const size_t so_far = order.size();
+        for (const StageState &s : state.stages) {
+            if (done.count(s.name())) continue;
+            const auto &group = groups.at(leader_of(state, s).name());
+            const auto ready = [&](const StageState *member) {
+                const std::set<std::string> names = before(state, *member);
+                return std::all_of(names.begin(), names.end(), [&](const std::string &n) {
+                    return done.count(n) || std::any_of(group.begin(), group.end(),
+                                                        [&](const StageState *m) { return m->name() == n; });
+                });
+            };
+            if (!std::all_of(group.begin(), group.end(), ready)) continue;
+            for (const StageState *member : group) {
+                order.push_back(*member);
+                done.insert(member->name());
+            }
+            break;
+        }
+        if (order.size() == so_far) throw InternalError("stages that share loops need each other");
+    }
+    return order;
+}
+
+} // namespace kumiko

@@ -1,0 +1,188 @@
+// Stages in one nest (compute_with): what they give where extents do not divide, and what is refused.
+#include "dsl/scan.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+// The product of complex numbers: two outputs that read the same inputs.
+Op products(const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor A = input("A", i32, {i, j}), B = input("B", i32, {i, j}), C = input("C", i32, {i, j}),
+           D = input("D", i32, {i, j});
+    Tensor re = compute("re", {i, j}, A(i, j) * C(i, j) - B(i, j) * D(i, j));
+    Tensor im = compute("im", {i, j}, A(i, j) * D(i, j) + B(i, j) * C(i, j));
+    return Op("products", {A, B, C, D}, {re, im});
+}
+
+// The least, the greatest and the sum of each row.
+Op rows(const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor X = input("X", i32, {i, j});
+    return Op("rows", {X},
+              {compute("low", {i}, minimum(X(i, j), j)), compute("high", {i}, maximum(X(i, j), j)),
+               compute("total", {i}, sum(X(i, j), j))});
+}
+
+// The same split, order and kind for all of these stages.
+void tile_alike(Schedule &s, const std::vector<std::string> &stages, Tail tail, int64_t block = 8) {
+    for (const std::string &name : stages) {
+        auto [o, l] = s.stage(name).split("j", block, {"", "", tail});
+        s.stage(name).vectorize(l);
+    }
+}
+
+bool says(const std::string &text, const std::string &part) {
+    INFO(text);
+    return text.find(part) != std::string::npos;
+}
+
+int64_t count(const std::string &text, const std::string &part) {
+    int64_t n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) n++;
+    return n;
+}
+
+} // namespace
+
+TEST_CASE("two outputs in one nest, whatever the last block is") {
+    for (const Tail tail : {Tail::Auto, Tail::Guard, Tail::Mask, Tail::Shift}) {
+        for (const int n : {8, 16, 21}) {
+            Schedule s(products(5, n));
+            tile_alike(s, {"re", "im"}, tail);
+            const int64_t loops = count(body_of(s), "for (");
+            s.stage("im").compute_with("re", "j.i");
+            check_runs(s);
+            CHECK(2 * count(body_of(s), "for (") == loops);
+        }
+    }
+    Schedule s(products(Size("M"), Size("N")));
+    tile_alike(s, {"re", "im"}, Tail::Auto);
+    s.stage("re").parallel("i");
+    s.stage("im").parallel("i").compute_with("re", "j.i");
+    for (const int m : {0, 1, 3}) {
+        for (const int n : {0, 1, 7, 8, 30}) check_runs(s, {{"M", m}, {"N", n}});
+    }
+}
+
+TEST_CASE("an outer loop is shared, and each stage has its own loops inside") {
+    Schedule s(products(6, 20));
+    s.stage("re").vectorize("j", 4);
+    s.stage("im").compute_with("re", "i");
+    check_runs(s);
+    CHECK(s.nest() == R"(compute re, and im down to i
+  for i in 0..6
+    for j.o in 0..5
+      vectorized j.v in 0..4
+        re(i, j) = …
+    for j in 0..20
+      im(i, j) = …
+)");
+}
+
+TEST_CASE("reductions over the same data, with partial results in registers") {
+    for (const int n : {1, 8, 37}) {
+        Schedule s(rows(9, n));
+        for (const char *name : {"low", "high", "total"}) {
+            auto [o, l] = s.stage(name).split("i", 4);
+            s.stage(name).reorder({o, "j", l}).vectorize(l);
+            s.accumulate_in(name, "registers", o);
+        }
+        s.stage("high").compute_with("low", "i.i");
+        s.stage("total").compute_with("low", "i.i");
+        check_runs(s);
+    }
+}
+
+TEST_CASE("stages that stand in loops which are one") {
+    for (const int n : {24, 29}) {
+        Schedule s(rows(5, n));
+        for (const std::string name : {"low", "high"}) {
+            s.stage(name).split("j", 8);
+            s.stage(name).rfactor("j.i").vectorize("j_i", 8);
+        }
+        s.stage("high.rf").compute_with("low.rf", "j_i"); // pending until high stands in the nest of low
+        CHECK(s.pending().size() == 1);
+        s.stage("high").compute_with("low", "i");
+        CHECK(s.pending().empty());
+        check_runs(s);
+        CHECK(says(s.nest(), "compute low.rf, of it what one i needs, and high.rf down to j_i"));
+    }
+}
+
+TEST_CASE("what is finished in a reduction, and stages between") {
+    Axis i("i", 6), j("j", 10), k("k", 7);
+    Tensor X = input("X", i32, {i, k}), W = input("W", i32, {k, j}), V = input("V", i32, {k, j});
+    Tensor left = compute("left", {i, j}, sum(X(i, k) * W(k, j), k));
+    Tensor L = compute("L", {i, j}, max(left(i, j), 0));
+    Tensor shift = compute("shift", {j}, W(0, j) + 1);
+    Tensor right = compute("right", {i, j}, sum(X(i, k) * (V(k, j) + shift(j)), k));
+    Tensor R = compute("R", {i, j}, right(i, j) - 1);
+    const Op op("two", {X, W, V}, {L, R});
+    Schedule s(op);
+    s.stage("left").finish_in("L");
+    s.stage("right").finish_in("R");
+    for (const char *name : {"left", "right"}) s.stage(name).reorder({"i", "k", "j"});
+    s.stage("right").compute_with("left", "j"); // shift is computed before both
+    check_runs(s);
+    for (const char *name : {"left", "right"}) s.accumulate_in(name, "registers", "i");
+    check_runs(s);
+    CHECK(says(refusal([&] { s.stage("R").compute_with("left", "j"); }), "R is computed in the loops of right"));
+}
+
+TEST_CASE("what cannot share loops is refused, and says why") {
+    Axis i("i", 8), j("j", 12);
+    Tensor X = input("X", i32, {i, j});
+    Tensor T = compute("T", {i, j}, X(i, j) + 1), U = compute("U", {i, j}, T(i, j) * 2),
+           V = compute("V", {i, j}, X(i, j) - 1), 
+           S = compute("S", {i, j}, scan([](Expr a, Expr b) { return a + b; }, 0, X(i, j), j));
+    const Op op("four", {X}, {T, U, V, S});
+    Schedule s(op);
+    CHECK(says(refusal([&] { s.stage("U").compute_with("T", "j"); }), "all of T has to be there before"));
+    CHECK(says(refusal([&] { s.stage("T").compute_with("T", "j"); }), "runs in its own loops"));
+    CHECK(says(refusal([&] { s.stage("S").compute_with("T", "j"); }), "stage S is a scan"));
+    CHECK(says(refusal([&] { s.stage("V").compute_with("X", "j"); }), "there is no stage \"X\""));
+    CHECK(says(refusal([&] { s.stage("V").compute_with("T", "k"); }), "stage T has no loop \"k\""));
+    s.stage("V").compute_with("T", "j");
+    CHECK(says(refusal([&] { s.stage("U").compute_with("V", "j"); }), "V runs in the loops of T; name that stage"));
+    CHECK(says(refusal([&] { s.stage("T").compute_with("U", "j"); }), "V runs in the loops of T"));
+    CHECK(says(refusal([&] { s.stage("T").split("j", 4); }), "loop j of stage T no longer stands"));
+    CHECK(says(refusal([&] { s.stage("V").parallel("i"); }), "is parallel, that of T is serial"));
+    s.stage("V").compute_root(); // in its own loops again
+    s.stage("T").split("j", 5);
+    check_runs(s);
+    // Pending until the loops are alike.
+    s.stage("V").compute_with("T", "j.o");
+    CHECK(says(refusal([&] { s.require_applied(); }), "loop j of V stands where T has j.o"));
+    s.stage("V").split("j", 5);
+    CHECK(says(refusal([&] { s.require_applied(); }), "j.i of T comes from a split that does not divide"));
+    Schedule both(op);
+    for (const char *name : {"T", "V"}) both.stage(name).split("j", 4);
+    both.stage("V").compute_with("T", "j.o");
+    both.stage("V").unroll("j.i");
+    check_runs(both);
+}
+
+TEST_CASE("groups that need each other in a ring are refused") {
+    Axis i("i", 8);
+    Tensor X = input("X", i32, {i});
+    Tensor a = compute("a", {i}, X(i) + 1), d = compute("d", {i}, X(i) * 3);
+    Tensor c = compute("c", {i}, a(i) * 2), b = compute("b", {i}, d(i) - 1);
+    Schedule s(Op("ring", {X}, {a, b, c, d}));
+    s.stage("b").compute_with("a", "i"); // b needs d, and c needs a
+    CHECK(says(refusal([&] { s.stage("d").compute_with("c", "i"); }), "has to be there before"));
+    check_runs(s);
+}
+
+TEST_CASE("what a group reads may be computed in parts") {
+    Axis i("i", 9), j("j", 6);
+    Tensor X = input("X", i32, {i, j});
+    Tensor a = compute("a", {i, j}, X(i, j) * 2), T = compute("T", {i, j}, X(i, j) + 1);
+    Tensor b = compute("b", {i, j}, T(i, j) - T(0, j));
+    Schedule s(Op("parts", {X}, {a, b}));
+    s.stage("T").region("i", 2, 3, "part");
+    s.stage("b").compute_with("a", "j"); // T and its part are computed before both
+    check_runs(s);
+    CHECK(says(refusal([&] { s.stage("T").compute_with("a", "j"); }), "stage T is computed in parts"));
+}
