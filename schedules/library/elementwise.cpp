@@ -56,10 +56,10 @@ int64_t expanded_operations(const Stage &stage, const std::map<std::string, int6
     return count.sum;
 }
 
-// Whether inlining the stage keeps its reader's expression small and computes little twice. `sizes`
-// has the operations of the stages that are inlined already, as trees; the stage is added to it
-// when the answer is yes.
-bool inlines_cheaply(const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
+// Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
+// through padding count: it is inlined too. `sizes` has the operations of the stages that are inlined
+// already, as trees; the stage and its padding are added to it when the answer is yes.
+bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
     constexpr int64_t most_operations =
         256; // of an expression as a tree: passes and the compiler take longer than they gain
     constexpr int64_t most_repeated = 30; // operations that each element of the reader computes more than once
@@ -68,7 +68,16 @@ bool inlines_cheaply(const Stage &stage, const Stage &reader, std::map<std::stri
     std::set<Expr, Halide::Internal::IRDeepCompare> places;
     for (const Expr &e : reader.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            if (read->name == stage.name) places.insert(Expr(read));
+            const Stage *padding = op.find_stage(read->name);
+            if (padding && padding->kind == Stage::Kind::Padding) {
+                const auto reads = tensor_reads(padding->value);
+                if (std::none_of(reads.begin(), reads.end(), [&](const auto *r) { return r->name == stage.name; }))
+                    continue;
+                with[padding->name] = expanded_operations(*padding, with);
+            } else if (read->name != stage.name) {
+                continue;
+            }
+            places.insert(Expr(read));
         }
     }
     const int64_t repeated = (static_cast<int64_t>(places.size()) - 1) * own;
@@ -279,7 +288,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                  !is_extern(s.state().stage(consumers[0]).def) &&
                  !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
                  !(calls_functions(stage) && s.state().stage(consumers[0]).def.axes.size() > stage.axes.size()) &&
-                 inlines_cheaply(stage, s.state().stage(consumers[0]).def, inlined))
+                 inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
     hold_stages(s);

@@ -4,6 +4,7 @@
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
 #include "dsl/math.h"
+#include "dsl/padding.h"
 #include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
@@ -55,6 +56,19 @@ TEST_CASE("chains of stages that are read more than once") {
     check_default(chain(18, [](const Tensor &T, const Axis &i) { return T(i) / (1.f + exp(-T(i))); }), "elementwise");
     check_default(chain(20, [](const Tensor &T, const Axis &i) { return T(i) / 2.f + T(i) * T(i) / 100.f; }),
                   "elementwise");
+}
+
+TEST_CASE("chains of stages that are read both plainly and through padding") {
+    Axis y("y", 24), x("x", 31);
+    Tensor X = input("X", f32, {y, x}), T = X, U = X;
+    for (int k = 1; k <= 12; k++) {
+        const Tensor P = zero_padded(T), Q = clamped(U);
+        T = compute("T" + std::to_string(k), {y, x},
+                    T(y, x) + 0.1f * (P(y - 1, x) + P(y + 1, x) + P(y, x - 1) + P(y, x + 1) - 4.f * P(y, x)));
+        U = compute("U" + std::to_string(k), {y, x}, U(y, x) * 0.5f + Q(y, x - 1) * 0.25f + Q(y, x + 1) * 0.25f);
+    }
+    check_default(Op("heat", {X}, {T}), "elementwise");
+    check_default(Op("smooth", {X}, {U}), "elementwise");
 }
 
 TEST_CASE("a stage computed at a loop that the default would divide") {
