@@ -227,8 +227,8 @@ std::vector<StageState> in_order_of_groups(const ScheduleState &state) {
             const auto ready = [&](const StageState *member) {
                 const std::set<std::string> names = before(state, *member);
                 return std::all_of(names.begin(), names.end(), [&](const std::string &n) {
-                    return done.count(n) || std::any_of(group.begin(), group.end(),
-                                                        [&](const StageState *m) { return m->name() == n; });
+                    return done.count(n) ||
+                           std::any_of(group.begin(), group.end(), [&](const StageState *m) { return m->name() == n; });
                 });
             };
             if (!std::all_of(group.begin(), group.end(), ready)) continue;

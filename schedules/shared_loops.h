@@ -5,12 +5,12 @@
 
 namespace kumiko {
 
-// Why stage `name` cannot run in the loops of stage `leader` from the outermost down to `loop`; ""
-// when it can.
 struct Apart {
     std::string why;
     bool for_good = true; // no later directive makes it possible
 };
+// Why stage `name` cannot run in the loops of stage `leader` from the outermost down to `loop`;
+// nothing when it can.
 std::optional<Apart> apart(const ScheduleState &state, const std::string &name, const std::string &leader,
                            const std::string &loop);
 

@@ -33,9 +33,10 @@ private:
     std::map<std::string, Region> kept_;                       // of stages that are computed in the loops of a reader
     std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
-    std::map<std::string, std::vector<std::string>> prefixes_; // stage → those of its loops, in the order of their making
-    std::set<std::string> shared_;                              // variables of loops of several stages
-    Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all
+    std::map<std::string, std::vector<std::string>>
+        prefixes_;                 // stage → those of its loops, in the order of their making
+    std::set<std::string> shared_; // variables of loops of several stages
+    Expr blocks_run_;              // of the loop around whose blocks are followed; undefined: all
     int64_t stack_used_ = 0;
 
     // One walk over the loops of a stage from some depth inwards.
@@ -108,6 +109,8 @@ private:
     Expr kept_near(const StageState &reader, const Expr &e) const;
     Bounds scope_of(const Frame &f, size_t depth) const;
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);
+    std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth,
+                                 std::map<std::string, std::optional<Region>> &known);
     static std::vector<std::string> names_of(const StageState &p);
     Region touched(const Frame &f, size_t depth);
 

@@ -172,6 +172,14 @@ Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
 // A copy that only that stage reads keeps to the lattice that is read. What is computed in the loops of a reader, part by part, is in
 // these what that reads.
 std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth) {
+    std::map<std::string, std::optional<Region>> known;
+    return needed(p, f, depth, known);
+}
+
+// `known`: of stages that several others read, which paths to them share.
+std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth,
+                                          std::map<std::string, std::optional<Region>> &known) {
+    if (const auto found = known.find(p.name()); found != known.end()) return found->second;
     if (p.is_copy) {
         const auto readers = state_.consumers(p.name());
         const StageState *by = readers.size() == 1 ? finisher_of(readers[0]) : nullptr;
@@ -203,7 +211,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         } else {
             // Loops that end with a consumer that is finished in them run where that is needed.
             const std::optional<Region> r =
-                needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth);
+                needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth, known);
             if (!r) continue;
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
                 scope.push(reader->def.axes[d].name(), Interval(r->min[d], simplify_index(r->end(d) - 1, bounds_)));
@@ -217,7 +225,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         }
         add(*reader, scope);
     }
-    return all;
+    return known[p.name()] = all;
 }
 
 std::vector<std::string> NestBuilder::names_of(const StageState &p) {

@@ -152,9 +152,9 @@ private:
         std::vector<Directive> all;
         for (const StageState &a : s_.stages) {
             for (const StageState &b : s_.stages) {
-                const bool alike = std::equal(
-                    a.def.axes.begin(), a.def.axes.end(), b.def.axes.begin(), b.def.axes.end(),
-                    [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
+                const bool alike =
+                    std::equal(a.def.axes.begin(), a.def.axes.end(), b.def.axes.begin(), b.def.axes.end(),
+                               [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
                 if (&a == &b || !alike || a.order.empty()) continue;
                 const std::string loop = pick(r_, a.order);
                 if (!apart(s_, b.name(), a.name(), loop))

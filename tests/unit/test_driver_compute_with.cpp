@@ -135,7 +135,7 @@ TEST_CASE("what cannot share loops is refused, and says why") {
     Axis i("i", 8), j("j", 12);
     Tensor X = input("X", i32, {i, j});
     Tensor T = compute("T", {i, j}, X(i, j) + 1), U = compute("U", {i, j}, T(i, j) * 2),
-           V = compute("V", {i, j}, X(i, j) - 1), 
+           V = compute("V", {i, j}, X(i, j) - 1),
            S = compute("S", {i, j}, scan([](Expr a, Expr b) { return a + b; }, 0, X(i, j), j));
     const Op op("four", {X}, {T, U, V, S});
     Schedule s(op);

@@ -71,6 +71,17 @@ TEST_CASE("chains of stages that are read both plainly and through padding") {
     check_default(Op("smooth", {X}, {U}), "elementwise");
 }
 
+TEST_CASE("chains whose stages are read by two others each") {
+    Axis y("y", 24), x("x", 31);
+    Tensor X = input("X", f32, {y, x}), T = X;
+    for (int k = 1; k <= 16; k++) {
+        const std::string n = std::to_string(k);
+        Tensor mean = compute("mean" + n, {y}, sum(T(y, x), x) / 64.f);
+        T = compute("T" + n, {y, x}, T(y, x) - mean(y));
+    }
+    check_default(Op("norms", {X}, {T}), "rows");
+}
+
 TEST_CASE("a stage computed at a loop that the default would divide") {
     Axis y("y", 128), x("x", 128);
     Tensor X = input("X", f32, {y, x});
