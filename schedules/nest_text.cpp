@@ -59,11 +59,11 @@ private:
 
     void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
 
-    // The stage whose loops run at the position of `s`; null where those stand elsewhere: of a
-    // reduction, at the consumer that is finished in it, and of stages in one nest, at the first one.
+    // The stage whose loops run at the position of `s`. Null if they run elsewhere: a reduction runs
+    // at the consumer that is finished in it, and a stage of a shared nest at the first one.
     const StageState *run_at(const StageState &s) const {
         if (!s.finished_into.empty()) return nullptr;
-        const StageState &loops = s.finished_by.empty() ? s : state_.stage(s.finished_by);
+        const StageState &loops = loops_of(state_, s);
         return loops.shared ? nullptr : &loops;
     }
 

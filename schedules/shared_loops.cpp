@@ -12,9 +12,6 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
-namespace {
-
-// The stage at whose position the loops of `s` run.
 const StageState &head_of(const ScheduleState &state, const StageState &s) {
     return s.finished_into.empty() ? s : state.stage(s.finished_into);
 }
@@ -23,6 +20,8 @@ const StageState &loops_of(const ScheduleState &state, const StageState &s) {
     return s.finished_by.empty() ? s : state.stage(s.finished_by);
 }
 
+namespace {
+
 // The stage at the head of the group to which a stage at the head of loops belongs.
 const StageState &leader_of(const ScheduleState &state, const StageState &s) {
     if (!s.finished_into.empty()) return s; // runs where its consumer stands
@@ -30,7 +29,8 @@ const StageState &leader_of(const ScheduleState &state, const StageState &s) {
     return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
 }
 
-// The stages that have to come before `s`: what it reads, or the stage in whose loops that is computed.
+// The stages that must come before `s`: those that it reads, and those in whose loops these are
+// computed.
 std::set<std::string> before(const ScheduleState &state, const StageState &s) {
     std::set<std::string> names;
     for (const Expr &e : s.def.expressions()) {
@@ -213,9 +213,9 @@ std::optional<Apart> apart(const ScheduleState &state, const std::string &name, 
     return std::nullopt;
 }
 
-std::vector<StageState> in_order_of_groups(const ScheduleState &state) {
+void order_by_groups(ScheduleState &state) {
     const auto shares = [](const StageState &s) { return s.shared.has_value(); };
-    if (std::none_of(state.stages.begin(), state.stages.end(), shares)) return state.stages;
+    if (std::none_of(state.stages.begin(), state.stages.end(), shares)) return;
     const Groups groups = groups_of(state);
     std::vector<StageState> order;
     std::set<std::string> done;
@@ -240,7 +240,7 @@ std::vector<StageState> in_order_of_groups(const ScheduleState &state) {
         }
         if (order.size() == so_far) throw InternalError("stages that share loops need each other");
     }
-    return order;
+    state.stages = std::move(order);
 }
 
 } // namespace kumiko

@@ -17,8 +17,13 @@ std::optional<Apart> apart(const ScheduleState &state, const std::string &name, 
 // The stages that run in the loops of `leader`, in the order of the schedule.
 std::vector<const StageState *> sharing_loops(const ScheduleState &state, const std::string &leader);
 
-// The stages reordered so that all that a group of stages in one nest reads comes before its first
-// one. The order stays where no stage shares loops.
-std::vector<StageState> in_order_of_groups(const ScheduleState &state);
+// Reorders the stages so that a group in one nest comes after all that it reads. Does nothing if no
+// stage shares loops.
+void order_by_groups(ScheduleState &state);
+
+// The stage at whose position the loops of `s` run: `s`, or the consumer that is finished in it.
+const StageState &head_of(const ScheduleState &state, const StageState &s);
+// The stage whose loops compute `s`: `s`, or the reduction in which it is finished.
+const StageState &loops_of(const ScheduleState &state, const StageState &s);
 
 } // namespace kumiko

@@ -57,8 +57,8 @@ int64_t expanded_operations(const Stage &stage, const std::map<std::string, int6
 }
 
 // Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
-// through padding count: it is inlined too. `sizes` has the operations of the stages that are inlined
-// already, as trees; the stage and its padding are added to it when the answer is yes.
+// through padding stages count, which are inlined too. `sizes` has the operations of the stages that
+// are inlined already, as trees. If the answer is yes, the stage and its padding are added.
 bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
     constexpr int64_t most_operations =
         256; // of an expression as a tree: passes and the compiler take longer than they gain

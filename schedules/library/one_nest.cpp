@@ -1,6 +1,6 @@
 #include "schedules/library/one_nest.h"
 
-#include "dsl/reads.h"
+#include "dsl/reach.h"
 #include "machine/machine.h"
 #include "schedules/library/functions.h"
 #include "schedules/shared_loops.h"
@@ -19,9 +19,7 @@ constexpr size_t most_arrays = 10;
 // By the stage, and by those that are computed in its loops.
 std::set<std::string> arrays_read(const ScheduleState &state, const StageState &stage) {
     std::set<std::string> names;
-    for (const Expr &e : stage.def.expressions()) {
-        for (const auto *read : tensor_reads(e)) names.insert(read->name);
-    }
+    for (const Expr &e : stage.def.expressions()) names.merge(tensors_read(e));
     for (const StageState &inner : state.stages) {
         if (inner.placement.kind == Placement::Kind::At && inner.placement.consumer == stage.name())
             names.merge(arrays_read(state, inner));

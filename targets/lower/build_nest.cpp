@@ -10,7 +10,8 @@
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
 // nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_online.cpp (sums that
-// follow a maximum), nest_shared.cpp (stages in one nest), nest_extern.cpp (calls of the user's functions).
+// follow a maximum), nest_shared.cpp (stages in one nest),
+// nest_extern.cpp (calls of the user's functions).
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"

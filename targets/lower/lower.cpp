@@ -81,7 +81,7 @@ TensorArgument output_argument(const ScheduleState &state, const std::string &na
 void set_facts(Lowering &l, const ScheduleState &state, const std::vector<Expr> &conditions) {
     l.facts = facts_of(state.op, conditions);
     l.state = l.facts.apply(state);
-    l.state.stages = in_order_of_groups(l.state);
+    order_by_groups(l.state);
 }
 
 // Conditions about values name the array in which those are, and how many.

@@ -33,9 +33,9 @@ private:
     std::map<std::string, Region> kept_;                       // of stages that are computed in the loops of a reader
     std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
-    std::map<std::string, std::vector<std::string>>
-        prefixes_;                 // stage → those of its loops, in the order of their making
-    std::set<std::string> shared_; // variables of loops of several stages
+    // For each stage the prefixes of its loop variables, one for each copy of its nest.
+    std::map<std::string, std::vector<std::string>> prefixes_;
+    std::set<std::string> shared_; // variables of loops that several stages share
     Expr blocks_run_;              // of the loop around whose blocks are followed; undefined: all
     int64_t stack_used_ = 0;
 

@@ -2,6 +2,7 @@
 #include "dsl/reads.h"
 #include "schedules/linear.h"
 #include "schedules/online.h"
+#include "schedules/shared_loops.h"
 #include "targets/lower/nest_builder.h"
 
 #include "support/error.h"
@@ -176,7 +177,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     return needed(p, f, depth, known);
 }
 
-// `known`: of stages that several others read, which paths to them share.
+// `known` has the regions of stages that are found already, by name.
 std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth,
                                           std::map<std::string, std::optional<Region>> &known) {
     if (const auto found = known.find(p.name()); found != known.end()) return found->second;
@@ -210,8 +211,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             scope = scope_of(f, depth);
         } else {
             // Loops that end with a consumer that is finished in them run where that is needed.
-            const std::optional<Region> r =
-                needed(reader->finished_into.empty() ? *reader : state_.stage(reader->finished_into), f, depth, known);
+            const std::optional<Region> r = needed(head_of(state_, *reader), f, depth, known);
             if (!r) continue;
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
                 scope.push(reader->def.axes[d].name(), Interval(r->min[d], simplify_index(r->end(d) - 1, bounds_)));

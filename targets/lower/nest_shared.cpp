@@ -1,6 +1,7 @@
-// Stages in one nest (compute_with). Each is built by itself, with variables of the same names; then
-// the nests are zipped: from outside in, statements of shared loops become one loop, and what
-// stands between keeps its order. Neither stage needs the other, so any such order is right.
+// Stages in one nest (compute_with). Each stage is built by itself, with the same names of loop
+// variables. Then the nests are zipped from the outermost loop inwards: two statements of a shared
+// loop become one loop, and all other statements keep their order. The stages do not depend on each
+// other, so every such order is correct.
 #include "schedules/shared_loops.h"
 #include "support/error.h"
 #include "targets/lower/nest_builder.h"
@@ -127,11 +128,11 @@ bool NestBuilder::starts_nest(const StageState &s) const {
     return loops.placement.consumer != state_.stage(loops.shared->stage).placement.consumer;
 }
 
-// The stages that are stored by the loops of others that run in those of `s`.
+// The stages that are stored by other loops in the nest of `s`.
 std::vector<const StageState *> NestBuilder::in_nest_of(const StageState &s) const {
     std::vector<const StageState *> all;
     for (const StageState *other : sharing_loops(state_, loops_of(s).name())) {
-        const StageState &stored = other->finished_into.empty() ? *other : state_.stage(other->finished_into);
+        const StageState &stored = head_of(state_, *other);
         if (!starts_nest(stored)) all.push_back(&stored);
     }
     return all;

@@ -1,4 +1,4 @@
-// Stages in one nest (compute_with): what they give where extents do not divide, and what is refused.
+// compute_with: results with extents that the splits do not divide, and errors.
 #include "dsl/scan.h"
 #include "tests/unit/check_runs.h"
 
@@ -111,7 +111,7 @@ TEST_CASE("stages that stand in loops which are one") {
     }
 }
 
-TEST_CASE("what is finished in a reduction, and stages between") {
+TEST_CASE("reductions with finished consumers, and a producer between them") {
     Axis i("i", 6), j("j", 10), k("k", 7);
     Tensor X = input("X", i32, {i, k}), W = input("W", i32, {k, j}), V = input("V", i32, {k, j});
     Tensor left = compute("left", {i, j}, sum(X(i, k) * W(k, j), k));
