@@ -37,7 +37,8 @@ const Primitive &compute_with_primitive() {
     static const Primitive record = {
         "compute_with",
         "stages",
-        "Computes two stages in one loop nest, down to a loop of the other one: what both read is read once. Below that "
+        "Computes two stages in one loop nest, down to a loop of the other one: what both read is read once. Below "
+        "that "
         "loop each has its own loops, the other one's first.",
         "Neither stage needs the other; both are computed at one place, and their loops down to that one have the same "
         "names, extents, kinds and splits. While later directives can still make them so, this one is pending. Neither "
