@@ -8,7 +8,7 @@
 // Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
 //
 // The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
-// calls.cpp, math_*.cpp, memory.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp,
+// calls.cpp, math_*.cpp, memory.cpp, lane_by_lane.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp,
 // tiles.cpp, values.cpp and kernel.cpp.
 #pragma once
 
@@ -192,6 +192,13 @@ private:
     Value *load_within(const Array &array, const std::string &name, Type type, Value *base, int64_t from,
                        const Reach &reach, const std::vector<bool> &on, bool &zeros);
     void find_reaches(const std::vector<const Halide::Internal::Store *> &stores);
+
+    // ---- Accesses that the target makes lane by lane (lane_by_lane.cpp). offsets: null for lanes in a row
+    bool lane_by_lane(Type type, Value *mask, bool gathers) const;
+    void for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access);
+    std::function<Value *(Value *)> offset_of_lane(Value *offsets);
+    Value *load_lane_by_lane(const std::string &name, Type type, Value *first, Value *offsets, Value *mask);
+    void store_lane_by_lane(const std::string &name, Type type, Value *first, Value *offsets, Value *v, Value *mask);
 
     // ---- Lanes near each other at distances that are known (near.cpp); null where they are not
     Value *constant_offsets(const Expr &index);

@@ -32,6 +32,19 @@ llvm::Align alignment_at(unsigned align, int lane, Type t) {
     return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
 }
 
+// Whether an index is kept inside an array, as those at its border are. One that is looked up may be anywhere.
+bool is_clamped(const Expr &index) {
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        bool clamps = false, loads = false;
+        void visit(const Min *op) override { clamps = true, IRVisitor::visit(op); }
+        void visit(const Max *op) override { clamps = true, IRVisitor::visit(op); }
+        void visit(const Load *) override { loads = true; }
+    } find;
+    index.accept(&find);
+    return find.clamps && !find.loads;
+}
+
 bool is_empty(llvm::Value *mask) {
     const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
     return constant && constant->isNullValue();
@@ -129,6 +142,8 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
                            unsigned align) {
     if (mask) {
         Value *const pointer = array.on_stack ? of_unknown_size(array.pointer) : array.pointer;
+        if (lane_by_lane(t, mask, false))
+            return from_memory(load_lane_by_lane(name, t, element(pointer, t, base), nullptr, mask), t);
         std::vector<Value *> parts;
         for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
             llvm::Type *part = memory_type(t.with_lanes(width));
@@ -185,6 +200,8 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
         }
         return;
     }
+    if (lane_by_lane(t, mask, false))
+        return store_lane_by_lane(name, t, element(array.pointer, t, base), nullptr, v, mask);
     for_each_register(t, mask, [&](int first, int count, int width, Value *part_of_mask) {
         if (is_empty(part_of_mask)) return;
         Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(first)));
@@ -307,6 +324,8 @@ Value *Codegen::load(const Load *op) {
     if (!offsets) {
         offsets = llvm::Constant::getNullValue(with_lanes(ir_.getInt64Ty(), t.lanes()));
     }
+    if (lane_by_lane(t, mask, true) && (mask || is_clamped(op->index)))
+        return from_memory(load_lane_by_lane(op->name, t, address, offsets, mask), t);
     Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
     Value *v = ir_.CreateMaskedGather(memory_type(t), addresses, llvm::Align(bytes_of(t)), mask,
                                       llvm::Constant::getNullValue(memory_type(t)));
@@ -376,6 +395,7 @@ void Codegen::store(const Store *op) {
             return;
         }
     }
+    if (lane_by_lane(t, mask, true)) return store_lane_by_lane(op->name, t, address, offsets, to_memory(v, t), mask);
     Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
     tag(ir_.CreateMaskedScatter(to_memory(v, t), addresses, llvm::Align(bytes_of(t)), mask), op->name);
 }

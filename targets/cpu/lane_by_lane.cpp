@@ -1,0 +1,83 @@
+// Masked accesses and gathers for which the target has no instruction: a loop over the lanes, by way of the stack. LLVM would write each
+// lane out, with a branch or an insertion of its own: 32 bytes at the end of a row become some hundred instructions, and several
+// such loads a second of compiling.
+#include "targets/cpu/codegen.h"
+
+#include <llvm/IR/Constants.h>
+
+namespace kumiko::cpu {
+
+bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
+    constexpr int few = 16; // below, the lanes written out are no longer than the loop
+    if (t.lanes() < few || (mask && llvm::isa<llvm::Constant>(mask))) return false;
+    const CpuTarget &target = options_.target;
+    const bool wide = t.bits() >= 32;
+    if (target.architecture() == "riscv64") return !target.has("v");
+    if (target.has("avx512f")) return gathers ? !wide : !wide && !(target.has("avx512bw") && target.has("avx512vl"));
+    return gathers || !wide || !target.has("avx");
+}
+
+void Codegen::for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access) {
+    Value *on = nullptr;
+    if (mask) {
+        llvm::Type *bytes = with_lanes(ir_.getInt8Ty(), lanes);
+        on = stack_slot(bytes, 64, "mask");
+        ir_.CreateAlignedStore(ir_.CreateZExt(mask, bytes), on, llvm::Align(64));
+    }
+    llvm::BasicBlock *before = ir_.GetInsertBlock(), *each = block("lane"), *after = block("lanes.end");
+    ir_.CreateBr(each);
+    ir_.SetInsertPoint(each);
+    llvm::PHINode *lane = ir_.CreatePHI(ir_.getInt64Ty(), 2, "lane");
+    lane->addIncoming(i64(0), before);
+    if (mask) {
+        llvm::BasicBlock *taken = block("lane.on"), *next = block("lane.next");
+        Value *is_on = ir_.CreateLoad(ir_.getInt8Ty(), ir_.CreateInBoundsGEP(ir_.getInt8Ty(), on, lane));
+        ir_.CreateCondBr(ir_.CreateIsNotNull(is_on), taken, next);
+        ir_.SetInsertPoint(taken);
+        access(lane);
+        ir_.CreateBr(next);
+        ir_.SetInsertPoint(next);
+    } else {
+        access(lane);
+    }
+    Value *step = ir_.CreateNUWAdd(lane, i64(1));
+    lane->addIncoming(step, ir_.GetInsertBlock());
+    ir_.CreateCondBr(ir_.CreateICmpULT(step, i64(lanes)), each, after);
+    ir_.SetInsertPoint(after);
+}
+
+// What gives the offset of a lane: those of a gather on the stack, or the lane itself.
+std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
+    if (!offsets) return [](Value *lane) { return lane; };
+    Value *slot = stack_slot(offsets->getType(), 64, "offsets");
+    ir_.CreateAlignedStore(offsets, slot, llvm::Align(64));
+    return [this, slot](Value *lane) -> Value * {
+        return ir_.CreateLoad(ir_.getInt64Ty(), ir_.CreateInBoundsGEP(ir_.getInt64Ty(), slot, lane));
+    };
+}
+
+Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
+    llvm::Type *all = memory_type(t), *one = memory_type(t.element_of());
+    Value *slot = stack_slot(all, 64, "lanes");
+    if (mask) ir_.CreateAlignedStore(llvm::Constant::getNullValue(all), slot, llvm::Align(64));
+    const auto offset = offset_of_lane(offsets);
+    for_each_lane(t.lanes(), mask, [&](Value *lane) {
+        Value *v = ir_.CreateAlignedLoad(one, ir_.CreateInBoundsGEP(one, first, offset(lane)), llvm::Align(t.bytes()));
+        tag(v, name);
+        ir_.CreateAlignedStore(v, ir_.CreateInBoundsGEP(one, slot, lane), llvm::Align(t.bytes()));
+    });
+    return ir_.CreateAlignedLoad(all, slot, llvm::Align(64));
+}
+
+void Codegen::store_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *v, Value *mask) {
+    llvm::Type *one = memory_type(t.element_of());
+    Value *slot = stack_slot(v->getType(), 64, "lanes");
+    ir_.CreateAlignedStore(v, slot, llvm::Align(64));
+    const auto offset = offset_of_lane(offsets);
+    for_each_lane(t.lanes(), mask, [&](Value *lane) {
+        Value *e = ir_.CreateAlignedLoad(one, ir_.CreateInBoundsGEP(one, slot, lane), llvm::Align(t.bytes()));
+        tag(ir_.CreateAlignedStore(e, ir_.CreateInBoundsGEP(one, first, offset(lane)), llvm::Align(t.bytes())), name);
+    });
+}
+
+} // namespace kumiko::cpu
