@@ -26,8 +26,10 @@ int64_t work(const Stage &s) {
     return n;
 }
 
+constexpr int64_t operations_of_function = 16; // exp; most others have more
+
 // How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
-// has for its tensor. Saturates. Linear in the number of nodes: shared ones are visited once.
+// has for its tensor, and a function what its code has. Saturates. Linear in the number of nodes: shared ones are visited once.
 int64_t expanded_operations(const Stage &stage, const std::map<std::string, int64_t> &sizes) {
     struct Count : Halide::Internal::IRGraphVisitor {
         const std::map<std::string, int64_t> &sizes;
@@ -42,7 +44,8 @@ int64_t expanded_operations(const Stage &stage, const std::map<std::string, int6
                 const int64_t before = sum;
                 const bool leaf = e.as<Halide::Internal::Variable>() || is_const(e) ||
                                   (call && call->call_type == Halide::Internal::Call::Image);
-                sum = size != sizes.end() ? size->second : leaf ? 0 : 1;
+                const bool function = call && call->call_type == Halide::Internal::Call::PureExtern;
+                sum = size != sizes.end() ? size->second : leaf ? 0 : function ? operations_of_function : 1;
                 e.accept(this);
                 known[e.get()] = sum;
                 sum += before;

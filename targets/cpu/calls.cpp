@@ -22,16 +22,19 @@ Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
     llvm::BasicBlock *then = block("then"), *otherwise = block("else"), *after = block("after");
     ir_.CreateCondBr(test, then, otherwise);
     const int around = std::exchange(branch_, ++branches_);
+    const Called before = called_;
     ir_.SetInsertPoint(then);
     Value *x = value(a);
     then = ir_.GetInsertBlock();
     ir_.CreateBr(after);
     branch_ = ++branches_;
+    called_ = before;
     ir_.SetInsertPoint(otherwise);
     Value *y = b.defined() ? value(b) : llvm::Constant::getNullValue(x->getType());
     otherwise = ir_.GetInsertBlock();
     ir_.CreateBr(after);
     branch_ = around;
+    called_ = before;
     ir_.SetInsertPoint(after);
     llvm::PHINode *result = ir_.CreatePHI(x->getType(), 2);
     result->addIncoming(x, then);
@@ -137,6 +140,15 @@ Value *Codegen::opaque(const Call *op) {
     return ir_.CreateCall(llvm::InlineAsm::get(of, "", "=r,0", false), {v});
 }
 
+Value *Codegen::math_call(const Call *op, const std::string &function, Type of) {
+    if (const auto known = called_.find(op); known != called_.end()) return known->second;
+    std::vector<Value *> args;
+    for (const Expr &arg : op->args) args.push_back(value(arg));
+    Value *result = math(function, of.with_lanes(op->type.lanes()), args);
+    if (stores_) called_[op] = result;
+    return result;
+}
+
 Value *Codegen::call(const Call *op) {
     if (op->name == "kumiko.opaque") {
         return opaque(op);
@@ -164,13 +176,7 @@ Value *Codegen::call(const Call *op) {
                  : suffix == "f16"  ? Float(16)
                  : suffix == "bf16" ? BFloat(16)
                                     : Type();
-        if (t.bits()) {
-            std::vector<Value *> args;
-            for (const Expr &arg : op->args) {
-                args.push_back(value(arg));
-            }
-            return math(function, t.with_lanes(op->type.lanes()), args);
-        }
+        if (t.bits()) return math_call(op, function, t);
     }
     throw Unsupported("kernel " + kernel_ + ": call of \"" + op->name + "\", which code generation does not know");
 }

@@ -164,6 +164,13 @@ private:
     Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f); // f of 16 lanes at a time
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 
+    // Math functions that the store at hand has called, and what they gave, in blocks that dominate this one: an expression is a
+    // graph, and a function that stands in it many times is written once. Empty between stores, which change memory.
+    using Called = std::map<Expr, Value *, Halide::Internal::IRDeepCompare>;
+    Called called_;
+    bool stores_ = false;
+    Value *math_call(const Halide::Internal::Call *op, const std::string &function, Type of);
+
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);

@@ -415,8 +415,12 @@ Value *Codegen::value(const Expr &e) {
     }
     case IRNodeType::Let: {
         const auto *op = e.as<Let>();
-        ScopedBinding<Symbol> bound(symbols_, op->name, bind(op->value));
-        return value(op->body);
+        const Symbol symbol = bind(op->value);
+        const Called before = symbols_.contains(op->name) ? std::exchange(called_, {}) : called_;
+        ScopedBinding<Symbol> bound(symbols_, op->name, symbol);
+        Value *v = value(op->body);
+        called_ = before; // the others may name what is bound here
+        return v;
     }
     case IRNodeType::Load:
         return load(e.as<Load>());

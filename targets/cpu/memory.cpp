@@ -334,6 +334,8 @@ Value *Codegen::load(const Load *op) {
 }
 
 void Codegen::store(const Store *op) {
+    ScopedValue<bool> stores(stores_, true);
+    ScopedValue<Called> called(called_, {});
     const Array *found = arrays_.find(op->name);
     if (!found) {
         throw InternalError("kernel " + kernel_ + ": store to unknown array " + op->name);

@@ -118,6 +118,18 @@ TEST_CASE("expressions that are small as graphs and vast as trees") {
     check_default(Op("integers", {X}, {compute("Y", {i}, cast<float>(integer) + T(place))}), "elementwise");
 }
 
+TEST_CASE("a function that stands in an expression many times is written once") {
+    Axis i("i", 100);
+    Tensor X = input("X", f32, {i}), P = zero_padded(X);
+    const auto nested = [&](int n) {
+        Expr e = X(i), padded = P(i - 1);
+        for (int k = 0; k < n; k++) e = e / (1.f + exp(-e)), padded = padded / (1.f + exp(-padded));
+        return Op("nested", {X}, {compute("Y", {i}, select(X(i) > 0.f, e, exp(e)) + padded * exp(e))});
+    };
+    check_default(nested(5), "elementwise");
+    CHECK(compile(nested(5)).assembly().size() < 6 * compile(nested(1)).assembly().size()); // 31 times as trees
+}
+
 TEST_CASE("expressions are nested to a limit") {
     Axis i("i", 8);
     Tensor X = input("X", f32, {i});
