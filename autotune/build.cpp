@@ -28,8 +28,8 @@ void attempt(Candidate &candidate, Outcome outcome, const std::function<void()> 
     if (auto reason = failure_of(f)) candidate.outcome = outcome, candidate.reason = std::move(*reason);
 }
 
-// Unrolled without measure, a nest takes seconds to compile and never wins.
-constexpr size_t most_accesses = 4000;
+// Loads and stores. Unrolled without measure, a nest takes seconds to compile and never wins.
+size_t most_accesses(const Op &op) { return 4000 + 200 * op.stages().size(); }
 
 } // namespace
 
@@ -58,7 +58,7 @@ Nest lower_candidate(const Schedule &schedule, bool verify, bool to_count = fals
     lowering.verify = verify;
     lowering.to_count = to_count;
     lowering.kernel_name = "kumiko_candidate";
-    lowering.most_accesses = most_accesses;
+    lowering.most_accesses = most_accesses(schedule.op());
     Nest nest = lower(schedule, lowering);
     // Not after their inputs, whose names may be longer than the measurer takes.
     for (size_t i = 0; i < nest.packs.size(); i++) nest.packs[i].name = fmt::format("{}_pack_{}", nest.name, i);
@@ -66,6 +66,10 @@ Nest lower_candidate(const Schedule &schedule, bool verify, bool to_count = fals
 }
 
 } // namespace
+
+bool can_be_lowered(const Space &space, const Point &point) {
+    return !failure_of([&] { lower_candidate(space.schedule(point), true); });
+}
 
 void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes) {
     attempt(candidate, Outcome::Unbuildable, [&] {

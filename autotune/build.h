@@ -37,6 +37,8 @@ struct Candidate {
 Candidate make_candidate(const Space &space, const Point &point);
 // The same, with the schedule where it is legal.
 std::pair<Candidate, std::optional<Schedule>> make_with_schedule(const Space &space, const Point &point);
+// Whether there is a schedule at the point, and a nest of it that is not unrolled without measure.
+bool can_be_lowered(const Space &space, const Point &point);
 // The features and the estimate of a candidate that is legal, for `threads` cores, from a nest that is lowered as far as counting needs.
 // Of the chip, whose schedules are compiled without nests, the operations of its program are counted.
 void describe(Candidate &candidate, const Schedule &schedule, const Space &space, int threads, const Sizes &sizes);

@@ -254,6 +254,12 @@ void Session::measure(Verdict verdict) {
     report_.records.push_back(record);
 }
 
+void Session::count_failure(const Record &r) {
+    const std::string kind = failure_kind(r);
+    report_.failures[kind]++;
+    report_.failure_examples.emplace(kind, outcome_name(r.outcome) + ": " + r.reason);
+}
+
 // Into the database, the search, the model, and the report.
 Record Session::keep(const Candidate &candidate, const Measured &measured, bool instead) {
     Record r;
@@ -279,7 +285,7 @@ Record Session::keep(const Candidate &candidate, const Measured &measured, bool 
     const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
     search_.tell(candidate.point, seconds, candidate.schedule_hash);
     scout_.model().tell(candidate.features, seconds);
-    if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
+    if (r.outcome != Outcome::Ok) count_failure(r);
     if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
     return r;
 }

@@ -73,6 +73,7 @@ private:
     void measure(Verdict verdict);
     // `instead`: of what the database has, be that better.
     Record keep(const Candidate &candidate, const Measured &measured, bool instead = false);
+    void count_failure(const Record &record);
     void compare();
     void keep_comparison(const std::set<std::string> &timed); // schedule hashes
     void settle();

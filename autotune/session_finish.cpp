@@ -204,13 +204,7 @@ double Session::expected_gain() const {
 void Session::give_up() const {
     std::string text = "no candidate for " + op_.name() + " is good:";
     for (const auto &[kind, n] : report_.failures) {
-        std::string reason = kind; // numbers are left out; one of them is shown whole where it is of this session
-        for (const Record &r : report_.records) {
-            if (r.outcome == Outcome::Ok || failure_kind(r) != kind) continue;
-            reason = outcome_name(r.outcome) + ": " + r.reason;
-            break;
-        }
-        text += "\n  " + std::to_string(n) + " × " + reason;
+        text += "\n  " + std::to_string(n) + " × " + report_.failure_examples.at(kind);
     }
     if (report_.failures.empty()) text += " none was measured";
     throw UserError(text);

@@ -1,8 +1,6 @@
 // What a session knows before it begins: what the database holds of its task, and of others like it.
 #include "autotune/session.h"
 
-#include "autotune/failure.h"
-
 #include <algorithm>
 #include <limits>
 
@@ -36,7 +34,7 @@ void Session::recall() {
             continue;
         }
         if (r.schedule_hash.empty() && !news) continue; // illegal, and found out here
-        if (r.outcome != Outcome::Ok) report_.failures[failure_kind(r)]++;
+        if (r.outcome != Outcome::Ok) count_failure(r);
         if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
         if (!r.tried()) continue;
         scout_.model().tell(r.features, seconds);

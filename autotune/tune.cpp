@@ -1,5 +1,6 @@
 #include "autotune/tune.h"
 
+#include "autotune/build.h"
 #include "autotune/session.h"
 #include "autotune/spaces/auto_space.h"
 #include "autotune/spaces/stage_sketch.h"
@@ -16,6 +17,17 @@ int resolved_threads(int threads, const Machine &machine) {
     if (threads < 0) throw UserError("a kernel cannot use " + std::to_string(threads) + " threads");
     if (threads > 0) return threads;
     return machine.find_unit("core") ? static_cast<int>(std::max<int64_t>(1, machine.units_in_all("core"))) : 1;
+}
+
+// Whether any of a few points can be lowered: that of the library's author first.
+bool has_schedule(const Space &space) {
+    constexpr int samples = 16;
+    Random random(1);
+    for (int n = 0; n <= samples; n++) {
+        const Point point = n == 0 ? space.default_point() : space.sample(random);
+        if (can_be_lowered(space, point)) return true;
+    }
+    return false;
 }
 
 } // namespace
@@ -36,15 +48,24 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
         if (kind == SpaceKind::Auto || !of_chip) return {"auto", auto_space(op, machine)};
         return {of_chip->name, of_chip->make_space(op, machine)};
     }
-    const LibraryTemplate &fitting = *library::find_template(op); // the last one takes any op
+    const LibraryTemplate &fitting = *library::find_template(op); // the last ones take any op
     // Schedules of rows and of anything keep no tile of results: they leave what tiles would read less.
     const bool general = fitting.name == "elementwise" || fitting.name == "rows" || fitting.name == "reduce";
     const bool poor =
         general && std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) {
             return s.is_reduction() && (fitting.name == "elementwise" || !sketch_stage(s, machine).tiles.empty());
         });
-    if (kind == SpaceKind::Auto || (kind == SpaceKind::Fitting && poor)) return {"auto", auto_space(op, machine)};
-    return {fitting.name, fitting.make_space(op, machine)};
+    if (kind == SpaceKind::Auto) return {"auto", auto_space(op, machine)};
+    if (kind == SpaceKind::Fitting && poor) {
+        if (auto space = auto_space(op, machine); has_schedule(*space)) return {"auto", std::move(space)};
+    }
+    const auto &all = library::templates();
+    for (auto t = std::find_if(all.begin(), all.end(), [&](const auto &t) { return &t == &fitting; });
+         t + 1 != all.end(); ++t) {
+        if (!t->matches(op)) continue;
+        if (auto space = t->make_space(op, machine); has_schedule(*space)) return {t->name, std::move(space)};
+    }
+    return {all.back().name, all.back().make_space(op, machine)};
 }
 
 BestOptions best_options(const TuneOptions &o) {

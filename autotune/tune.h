@@ -27,7 +27,8 @@ class Space; // schedules/library/space.h
 // What is searched.
 enum class SpaceKind {
     // The library's schedule that fits the op; Auto where that is the one for anything and the op reduces, or one for rows and a
-    // reduction reads the same for several of its results; on the chip where the library has none.
+    // reduction reads the same for several of its results; on the chip where the library has none. On a processor a space in which
+    // nothing can be lowered is left for the next, as compile(op) does, at last for that of the plain nest.
     Fitting,
     Library, // Unsupported where it has none
     Auto,    // a space made from the formula's structure (autotune/spaces/auto_space.h)
@@ -87,6 +88,7 @@ struct TuneReport {
     int rejected = 0;  // not legal; these cost next to nothing and are not trials
     // "wrong: wrong result: element # of tensor #…" → how many, those of the database among them; numbers are left out.
     std::map<std::string, int> failures;
+    std::map<std::string, std::string> failure_examples; // of each kind the first, with its numbers
     double default_seconds = 0;   // of the schedule with default parameters; from the final comparison if there was one
     double seconds = 0;           // that the session took; of several tasks, this one
     double search_seconds = 0;    // of them, those in which the tuner thought: spaces, nests, features, models

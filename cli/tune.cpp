@@ -118,7 +118,7 @@ std::string why_none(const TuneReport &report) {
     if (report.failures.empty()) return report.used_up.empty() ? "it was not tried" : report.used_up;
     const auto most = std::max_element(report.failures.begin(), report.failures.end(),
                                        [](const auto &a, const auto &b) { return a.second < b.second; });
-    return fmt::format("no candidate is good, most often {}", most->first);
+    return fmt::format("no candidate is good, most often {}", report.failure_examples.at(most->first));
 }
 
 // Of several kernels: the others have been tuned all the same.

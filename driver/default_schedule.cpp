@@ -1,9 +1,6 @@
 #include "driver/default_schedule.h"
 
-#include "dsl/extern.h"
 #include "dsl/halide_passes.h"
-#include "dsl/scan.h"
-#include "schedules/library/structure.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
 #include "targets/lower/lower.h"
@@ -11,22 +8,6 @@
 namespace kumiko {
 
 namespace {
-
-Schedule schedule_stages(const Op &op, const Machine &machine) {
-    Schedule s(op, machine);
-    for (const Stage &stage : op.stages()) {
-        if (stage.axes.empty() || is_extern(stage) || stage.is_reduction() || !scanned_axis(stage).empty()) continue;
-        const std::string last = stage.axes.back().name();
-        const int lanes = library::vector_lanes(machine, stage.type);
-        const auto extent = library::constant_extent(stage.axes.back());
-        if (lanes < 2 || (extent && *extent < lanes)) continue;
-        try {
-            s.stage(stage.name).vectorize(last, lanes);
-        } catch (const UserError &) { // its loops stay as they are
-        }
-    }
-    return s;
-}
 
 // Runs f; returns the reason and whether it is a bug when that throws one of the errors of
 // scheduling and lowering.
@@ -61,7 +42,6 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
                            return space->schedule(space->default_point());
                        }});
     }
-    all.push_back({"stages", [op, machine] { return schedule_stages(op, machine); }});
     all.push_back({"plain", [op, machine] { return Schedule(op, machine); }});
     return all;
 }

@@ -26,6 +26,7 @@
 #include "schedules/library/reduce.h"
 #include "schedules/library/rows.h"
 #include "schedules/library/scatter.h"
+#include "schedules/library/stages.h"
 #include "schedules/library/structure.h"
 #include "schedules/library/transpose.h"
 #include "schedules/library/winograd.h"
@@ -119,6 +120,8 @@ const std::vector<LibraryTemplate> &templates() {
                                            transpose_parameters, schedule_transpose),
         make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise,
                                              elementwise_parameters, schedule_elementwise),
+        make_template<StagesParameters>("stages", "anything, each stage in loops of its own", is_stages,
+                                        stages_parameters, schedule_stages),
     };
     return table;
 }

@@ -176,7 +176,16 @@ void Codegen::check_totals(const Nest &nest) {
     for (const Expr &e : FindTotals(nest).found) {
         Value *v = index(e);
         Value *fits = ir_.CreateAnd(ir_.CreateICmpSGE(v, i64(INT32_MIN)), ir_.CreateICmpSLE(v, i64(INT32_MAX)));
-        fail_unless(fits, bad_size, fmt::format("{}: {} is larger than 2147483647", kernel_, to_string(e)));
+        const auto *sum = e.as<Add>();
+        const auto *size = sum ? sum->a.as<Variable>() : nullptr;
+        const auto added = size ? as_const_int(sum->b) : std::nullopt;
+        const std::string text =
+            added ? fmt::format(
+                        "{}: size {} is larger than {}, the most for which {} fits the 32 bits that loops count in",
+                        kernel_, size->name, INT32_MAX - *added, to_string(e))
+                  : fmt::format("{}: {} is larger than 2147483647, the most that loops count in 32 bits", kernel_,
+                                to_string(e));
+        fail_unless(fits, bad_size, text);
     }
     for (const TensorArgument &t : nest.tensors) {
         if (!t.packed_from.empty()) continue;

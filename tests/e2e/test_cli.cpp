@@ -388,7 +388,7 @@ TEST_CASE("where no candidate is good, the page shows what failed") {
         const int rejected = number_before(page, at);
         CHECK(rejected > 2);
         CHECK(rejected == number_before(page, all)); // for no other reason
-        const size_t told = o.err.find(" × unbuildable: A.LM0 has elements of f6#");
+        const size_t told = o.err.find(" × unbuildable: A.LM0 has elements of f64");
         REQUIRE(told != std::string::npos);
         const int said = number_before(o.err, told);
         CHECK((database == "bad.db" ? rejected <= said : rejected == said)); // it keeps each schedule once

@@ -185,13 +185,13 @@ TEST_CASE("what cannot be tuned") {
                          return None{Tile(4, {1, 2, 4})};
                      },
                      [](const Op &op, const Machine &m, const None &p) -> Schedule {
-                         throw UserError("six registers are too few");
+                         throw UserError("6 registers are too few");
                      })
                      .make_space(op(), Machine::host());
     TuneOptions options;
     options.space = space.get();
     CHECK(told([&] { tune(op(), Machine::host(), CpuTarget::host(), options); }) ==
-          "no candidate for matmul is good:\n  3 × illegal: six registers are too few");
+          "no candidate for matmul is good:\n  3 × illegal: 6 registers are too few");
     options.ahead = true;
     CHECK(told([&] {
               tune(op(), Machine::host(), CpuTarget::host(), options);

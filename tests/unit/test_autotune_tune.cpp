@@ -403,3 +403,13 @@ TEST_CASE("a seed finds the same candidates again") {
     tune(op, Machine::host(), CpuTarget::host(), options, &second);
     for (size_t i = 0; i < 4; i++) CHECK(first.records[i].schedule_hash == second.records[i].schedule_hash);
 }
+
+TEST_CASE("a space in which no schedule is legal is left for the next") {
+    const Axis i("i", 2147483647); // no block divides it, and the last one would end beyond what an index holds
+    const Tensor X = input("X", u8, {i}, {.strides = {0}});
+    const Op op("ones", {X}, {compute("s", {}, sum(cast<int64_t>(X(i)), i))});
+    const auto [name, space] = space_for(op, Machine::host(), SpaceKind::Fitting);
+    CHECK_EQ(name, "stages");
+    CHECK(can_be_lowered(*space, space->default_point()));
+    CHECK_EQ(space_for(ops::matmul(Float(32), 8, 8, 16), Machine::host(), SpaceKind::Fitting).first, "matmul");
+}

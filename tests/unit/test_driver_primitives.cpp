@@ -620,7 +620,7 @@ TEST_CASE("extents made of sizes are checked at the door") {
     fused.stage("C").fuse("i", "j");
     CHECK(told(fused, {65536, 65536}).find(" is larger than 2147483647") != std::string::npos);
     CHECK(told(Schedule(Op("square", {L}, {compute("C", {l}, L(l) + 1.f)})), {65536}) ==
-          "square: M * M is larger than 2147483647");
+          "square: M * M is larger than 2147483647, the most that loops count in 32 bits");
     CHECK(told(Schedule(Op("short", {K}, {compute("C", {k}, K(k) + 1.f)})), {2}) ==
           "short: the extent M + -5 of tensor K is outside [0, 2147483647]");
     Axis m("m", M);
@@ -628,7 +628,8 @@ TEST_CASE("extents made of sizes are checked at the door") {
     Schedule blocks(Op("blocks", {X}, {compute("C", {m}, X(m) + 1.f)}));
     blocks.stage("C").split("m", 64);
     blocks.stage("C").parallel("m.o");
-    CHECK(told(blocks, {INT32_MAX - 5}) == "blocks: M + 63 is larger than 2147483647");
+    CHECK(told(blocks, {INT32_MAX - 5}) ==
+          "blocks: size M is larger than 2147483584, the most for which M + 63 fits the 32 bits that loops count in");
 }
 
 TEST_CASE("outputs whose strides put elements in one place are refused") {
