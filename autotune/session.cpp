@@ -67,6 +67,11 @@ Session::~Session() = default;
 
 // What is known not to be measurable is refused before anything is tried. Workers look after the memory of their machines.
 void Session::require_possible() const {
+    const bool here = space_->machine().architecture != "chip" && options_.workers.empty();
+    if (const std::string missing = here ? cpu_.missing_on(CpuTarget::host()) : ""; !missing.empty())
+        throw UserError(fmt::format("kernels for {} cannot be timed on this machine, which lacks {}; legal are its own "
+                                    "processor and the lesser levels of that",
+                                    cpu_.triple, missing));
     if (space_->machine().architecture != "chip") require_measurable(op_);
     if (options_.workers.empty()) require_memory(op_, key_.sizes, options_.longest_reference);
 }

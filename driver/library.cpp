@@ -205,6 +205,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
     make_entries(kernels);
     const std::string header = library_header(library, kernels);
     check_symbols(kernels, header);
+    const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
 
     std::vector<std::pair<std::string, std::string>> members;
     CodegenOptions codegen;
@@ -234,7 +235,6 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
     }
     check_complete(library.name, cpu, members, externs);
     if (options.progress) options.progress(kernels.size(), kernels.size(), "the runtime");
-    const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
     members.insert(members.end(), runtime.members.begin(), runtime.members.end());
     if (!runtime.warning.empty()) report.warnings.push_back(runtime.warning);
     const LibraryUse use{cpu.freestanding(), !runtime.source.empty(),

@@ -39,6 +39,7 @@ std::vector<std::string> usual_compilers(const CpuTarget &target) {
 }
 
 bool in_path(const std::string &program) {
+    if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0;
     const char *path = std::getenv("PATH");
     const std::string folders = path ? path : "";
     for (size_t at = 0; at <= folders.size();) {
@@ -76,6 +77,9 @@ std::string compiled(const std::string &compiler, const std::string &name, const
     const std::string command =
         fmt::format("{} -std=c11 -O2 -fPIC -ffunction-sections -fdata-sections{} -c '{}' -o '{}' 2>&1", compiler,
                     target.freestanding() ? " -ffreestanding -fno-stack-protector" : "", file, object);
+    if (const std::string program = compiler.substr(0, compiler.find(' ')); !in_path(program))
+        throw UserError(fmt::format("there is no program \"{}\" here; legal is a C compiler for {}, as {}", program,
+                                    target.triple, usual_compiler(target)));
     FILE *pipe = popen(command.c_str(), "r");
     if (!pipe) throw UserError("cannot start " + compiler);
     std::string printed;

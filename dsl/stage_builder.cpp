@@ -238,7 +238,9 @@ void StageBuilder::fill_reduction(Stage &stage, const ReductionTerm &r, const st
         for (const Axis &b : inner) {
             if (a.name() == b.name()) {
                 throw UserError(where_, "tensor \"" + stage.name + "\" reduces over axis \"" + a.name() +
-                                            "\", which already ranges outside the reduction; use another name");
+                                            "\", which ranges outside the reduction already; a reduction has an axis "
+                                            "of its own, as Axis(\"" +
+                                            a.name() + "2\", " + to_string(a.extent()) + ")");
             }
         }
         inner.push_back(a);

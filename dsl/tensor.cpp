@@ -66,6 +66,7 @@ Type Tensor::type() const { return contents().type; }
 const std::vector<Axis> &Tensor::axes() const { return contents().axes; }
 
 Element Tensor::at(const std::vector<Expr> &indices, std::source_location where) const {
+    if (!defined()) throw UserError(where, "a tensor that is undefined is read; make it with input(…) or compute(…)");
     const TensorContents &c = contents();
     if (indices.size() != c.axes.size()) {
         throw UserError(where, "tensor \"" + c.name + "\" has " + std::to_string(c.axes.size()) +

@@ -12,6 +12,7 @@
 #include "schedules/primitives/table.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/json.h"
 
 #include <cstring>
 #include <filesystem>
@@ -621,21 +622,16 @@ Schedule Schedule::from_json(const Op &op, const Machine &machine, const json &j
 }
 
 Schedule Schedule::parse(const Op &op, const std::string &text, SavedFor saved) {
-    json j;
-    try {
-        j = json::parse(text);
-    } catch (const json::parse_error &e) {
-        throw UserError(std::string("the saved schedule is not JSON, or is cut off: ") + e.what());
-    }
-    return from_json(op, j, saved);
+    return from_json(op, json(parse_json(text, "the saved schedule")), saved);
 }
 
 Schedule Schedule::load(const Op &op, const std::string &file, SavedFor saved) {
-    std::ifstream in(file);
-    if (!in || std::filesystem::is_directory(file)) throw UserError("there is no readable schedule at " + file);
-    std::ostringstream text;
-    text << in.rdbuf();
-    return parse(op, text.str(), saved);
+    const Json text = load_json(file);
+    try {
+        return from_json(op, json(text), saved);
+    } catch (const UserError &e) {
+        throw UserError(file + ": " + e.what());
+    }
 }
 
 } // namespace kumiko

@@ -55,7 +55,7 @@ TEST_CASE("tensors") {
     CHECK(error_of([&] {
               Tensor t;
               t(n.i);
-          }) == "this tensor is undefined; make it with input(…) or compute(…)");
+          }) == "here: a tensor that is undefined is read; make it with input(…) or compute(…)");
     CHECK(error_of([&] { n.A(n.i); }) == "here: tensor \"A\" has 2 axes but is read with 1 indices");
     CHECK(error_of([&] { n.A(n.i, cast<float>(n.k)); }) ==
           "here: index 1 of tensor \"A\" has type f32; an index is an int32 expression: cast it");
@@ -220,8 +220,8 @@ TEST_CASE("reductions") {
           "here: reduce folds f32 but its identity is f32 and its combiner gives i32; all three must be of one type");
     CHECK(error_of([&] {
               Op("op", {n.A}, {compute("Y", {n.i, n.k}, sum(n.A(n.i, n.k), n.k))});
-          }) ==
-          "here: tensor \"Y\" reduces over axis \"k\", which already ranges outside the reduction; use another name");
+          }) == "here: tensor \"Y\" reduces over axis \"k\", which ranges outside the reduction already; a reduction "
+                "has an axis of its own, as Axis(\"k2\", 6)");
 }
 
 TEST_CASE("ops") {
