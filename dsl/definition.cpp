@@ -22,7 +22,7 @@ Axis rebuilt_axis(const Expr &variable, const Expr &extent) { return Axis(variab
 
 // A definition says how deep it is, so that only what a tensor itself adds is walked, without
 // recursion.
-int nesting_depth(const Expr &e) {
+int nesting_depth(const Expr &e, bool with_definitions) {
     struct Operands : Halide::Internal::IRGraphVisitor {
         std::vector<Expr> found;
         void include(const Expr &e) override { found.push_back(e); }
@@ -38,7 +38,8 @@ int nesting_depth(const Expr &e) {
     const auto enter = [&](const Expr &e) {
         const Call *call = e.as<Call>();
         if (call && call->name == definition_name) {
-            open.push_back({e, {}, 0, static_cast<int>(call->args[4].as<IntImm>()->value)});
+            const auto *depth = call->args[4].as<IntImm>();
+            open.push_back({e, {}, 0, with_definitions ? static_cast<int>(depth->value) : 1});
             return;
         }
         Operands operands;

@@ -11,8 +11,8 @@ namespace kumiko {
 Expr encode_definition(const TensorContents &contents);
 TensorContents decode_definition(const Expr &definition);
 
-// The depth of an expression, which includes the definitions of the tensors that it reads.
-int nesting_depth(const Expr &e);
+// The depth of an expression, which includes the definitions of the tensors that it reads, if not told otherwise.
+int nesting_depth(const Expr &e, bool with_definitions = true);
 
 // Before the tensor's name in a reference, so that no tensor is taken for the intrinsic of its name ("abs").
 inline const std::string reference_prefix = "kumiko.read.";

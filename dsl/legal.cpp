@@ -297,9 +297,12 @@ void check_formula(const Expr &e, const std::string &owner, const std::source_lo
 
 void check_depth(const Expr &e, const std::string &owner, const std::source_location &where) {
     if (nesting_depth(e) <= deepest_expression) return;
-    throw UserError(where, tensor_text(owner) + " has an expression that is nested more than " +
-                               std::to_string(deepest_expression) +
-                               " deep; divide it into several stages, by compute(…)");
+    const std::string deep = "nested more than " + std::to_string(deepest_expression) + " deep";
+    if (nesting_depth(e, false) > deepest_expression)
+        throw UserError(where, tensor_text(owner) + " has an expression that is " + deep +
+                                   "; divide it into several stages, by compute(…)");
+    throw UserError(where, tensor_text(owner) + " stands at the end of a chain of stages whose expressions are " +
+                               deep + " in all; divide the chain into several ops");
 }
 
 void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where) {

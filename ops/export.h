@@ -19,8 +19,14 @@
 // compiled with, and an object with another text is refused.
 #pragma once
 
+#include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "dsl/math.h"
 #include "dsl/op.h"
+#include "dsl/padding.h"
+#include "dsl/scan.h"
+#include "dsl/scatter.h"
+#include "dsl/tuple.h"
 #include "dsl/types.h"
 #include "ops/registry.h"
 #include "support/error.h"
