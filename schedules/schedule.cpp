@@ -395,6 +395,14 @@ Schedule &Schedule::apply(Directive d) {
         ScheduleState next = *state_;
         std::vector<Pending> pending = pending_;
         const std::string placed = placed_by(d);
+        if (const bool ends_sharing =
+                d.primitive == "compute_root" || d.primitive == "inline_into" || d.primitive == "compute_with";
+            ends_sharing) {
+            std::erase_if(pending, [&](const Pending &p) {
+                const Directive &other = directives_[p.directive];
+                return other.primitive == "compute_with" && text_argument(other, "stage") == text_argument(d, "stage");
+            });
+        }
         const Directive *stored = nullptr; // a pending store_at of the same stage
         if (!placed.empty()) {
             for (const Pending &p : pending) {

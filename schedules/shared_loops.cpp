@@ -29,8 +29,15 @@ const StageState &leader_of(const ScheduleState &state, const StageState &s) {
     return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
 }
 
+// Whether it is computed in the loops of the stage, or where that is: inlined, or online with it.
+bool runs_in(const ScheduleState &state, const StageState &s, const StageState &host) {
+    if (&s == &host || s.placement.kind == Placement::Kind::Inline) return true;
+    if (follows(s)) return s.online->anchor == host.name();
+    return s.placement.kind == Placement::Kind::At && runs_in(state, state.stage(s.placement.consumer), host);
+}
+
 // The stages that must come before `s`: those that it reads, and those in whose loops these are
-// computed.
+// computed, if it is not itself.
 std::set<std::string> before(const ScheduleState &state, const StageState &s) {
     std::set<std::string> names;
     for (const Expr &e : s.def.expressions()) {
@@ -38,8 +45,11 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
             const StageState *p = state.producer(read->name);
             if (!p || p == &s) continue;
             names.insert(p->name());
-            if (p->computed) names.insert(head_of(state, state.stage(p->computed->consumer)).name());
-            if (follows(*p)) names.insert(head_of(state, state.stage(p->online->anchor)).name());
+            for (const std::string &host :
+                 {p->computed ? p->computed->consumer : std::string(), follows(*p) ? p->online->anchor : ""}) {
+                if (!host.empty() && !runs_in(state, s, state.stage(host)))
+                    names.insert(head_of(state, state.stage(host)).name());
+            }
             for (const StageState *part : regions_of(state, p->name())) names.insert(part->name());
         }
     }

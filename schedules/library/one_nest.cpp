@@ -1,6 +1,7 @@
 #include "schedules/library/one_nest.h"
 
 #include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "machine/machine.h"
 #include "schedules/library/functions.h"
 #include "schedules/shared_loops.h"
@@ -47,6 +48,31 @@ int depth_of(const ScheduleState &state, const StageState &s) {
     return s.placement.kind == Placement::Kind::At ? 1 + depth_of(state, state.stage(s.placement.consumer)) : 0;
 }
 
+// The indices at which other stages read this one.
+using Places = std::set<Expr, Halide::Internal::IRDeepCompare>;
+Places places_read(const ScheduleState &state, const std::string &stage) {
+    Places all;
+    for (const StageState &reader : state.stages) {
+        for (const Expr &e : reader.def.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                if (read->name == stage)
+                    all.insert(Halide::Internal::Call::make(Int(32), "place", read->args,
+                                                            Halide::Internal::Call::PureIntrinsic));
+            }
+        }
+    }
+    return all;
+}
+
+// Whether the loops that others stand in make the same part of both: of stages that have loops of
+// their own, all.
+bool same_parts(const ScheduleState &state, const std::string &a, const std::string &b) {
+    const Places of_a = places_read(state, a), of_b = places_read(state, b);
+    return state.stage(a).placement.kind != Placement::Kind::At ||
+           std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                      [](const Expr &x, const Expr &y) { return Halide::Internal::equal(x, y); });
+}
+
 struct Group {
     std::string leader;
     std::set<std::string> arrays; // read, or written
@@ -74,6 +100,7 @@ void share_nests(Schedule &schedule) {
             all.insert(name);
             return common && all.size() <= most_arrays &&
                    g.registers + registers < schedule.machine().vector_registers &&
+                   same_parts(schedule.state(), name, g.leader) &&
                    !apart(schedule.state(), name, g.leader, schedule.state().stage(g.leader).order.back());
         };
         const auto g = std::find_if(groups.begin(), groups.end(), joins);

@@ -14,15 +14,17 @@ namespace {
 
 class Zip {
 public:
-    // `shared`: the variables of the loops that become one.
-    Zip(const std::set<std::string> &shared, const std::string &stage) : shared_(shared), stage_(stage) {}
+    // `shared`: the variables of the loops that become one. The others are for messages: what stands before a loop's name in these
+    // variables, and the stages.
+    Zip(const std::set<std::string> &shared, const std::string &prefix, const std::string &leader,
+        const std::string &stage)
+        : shared_(shared), prefix_(prefix), leader_(leader), stage_(stage) {}
 
     Stmt operator()(const Stmt &a, const Stmt &b) const {
         if (is_no_op(a)) return b;
         if (is_no_op(b)) return a;
-        if (const auto *x = a.as<Allocate>()) return around(x, (*this)(x->body, b));
-        if (const auto *y = b.as<Allocate>()) return around(y, (*this)(a, y->body));
-        if (a.as<Block>() || b.as<Block>()) return blocks(list_of(a), list_of(b));
+        const auto is_list = [](const Stmt &s) { return s.as<Block>() || s.as<Allocate>(); };
+        if (is_list(a) || is_list(b)) return lists(a, b);
         if (!alike(a, b)) {
             check_apart(a);
             check_apart(b);
@@ -38,23 +40,42 @@ public:
     }
 
 private:
-    const std::set<std::string> &shared_;
-    const std::string &stage_;
+    using Loops = std::set<std::string>;
+    struct Statement {
+        Stmt stmt;
+        Loops loops; // the shared ones in it
+    };
 
-    static Stmt around(const Allocate *a, const Stmt &body) {
-        return Allocate::make(a->name, a->type, a->memory_type, a->extents, a->condition, body, a->new_expr,
-                              a->free_function, a->padding);
+    const Loops &shared_;
+    const std::string &prefix_, &leader_, &stage_;
+
+    Loops shared_in(const Stmt &s) const {
+        struct Find : IRVisitor {
+            using IRVisitor::visit;
+            const Loops *names;
+            Loops found;
+            void visit(const For *op) override {
+                if (names->count(op->name)) found.insert(op->name);
+                IRVisitor::visit(op);
+            }
+        } find;
+        find.names = &shared_;
+        s.accept(&find);
+        return find.found;
     }
 
-    static std::vector<Stmt> list_of(const Stmt &s) {
-        std::vector<Stmt> all;
-        Stmt rest = s;
-        for (; rest.as<Block>(); rest = rest.as<Block>()->rest) {
-            const std::vector<Stmt> first = list_of(rest.as<Block>()->first);
-            all.insert(all.end(), first.begin(), first.end());
+    // The statements that run one after the other, and the buffers around some of them, which may
+    // be around all.
+    void flatten(const Stmt &s, std::vector<Statement> &all, std::vector<const Allocate *> &buffers) const {
+        if (const auto *block = s.as<Block>()) {
+            flatten(block->first, all, buffers);
+            flatten(block->rest, all, buffers);
+        } else if (const auto *buffer = s.as<Allocate>()) {
+            buffers.push_back(buffer);
+            flatten(buffer->body, all, buffers);
+        } else {
+            all.push_back({s, shared_in(s)});
         }
-        all.push_back(rest);
-        return all;
     }
 
     // The same shared loop, or the same condition.
@@ -67,48 +88,57 @@ private:
         return p && q && equal(p->condition, q->condition) && p->else_case.defined() == q->else_case.defined();
     }
 
-    bool has_shared(const Stmt &s) const {
-        struct Find : IRVisitor {
-            using IRVisitor::visit;
-            const std::set<std::string> *names;
-            bool found = false;
-            void visit(const For *op) override {
-                found = found || names->count(op->name);
-                if (!found) IRVisitor::visit(op);
-            }
-        } find;
-        find.names = &shared_;
-        s.accept(&find);
-        return find.found;
+    [[noreturn]] void refuse(const Loops &loops) const {
+        const std::string loop = loops.begin()->substr(prefix_.size());
+        throw Unsupported(
+            "stages " + leader_ + " and " + stage_ + " share loop " + loop +
+            ", which runs differently in the two, as where its last block is not full in one of them, or one "
+            "computes more of its rows; share fewer loops, or split by a factor that divides the extent");
     }
 
     void check_apart(const Stmt &s) const {
-        if (has_shared(s))
-            throw Unsupported("stage " + stage_ +
-                              " in the loops of another: a loop that they share runs differently in the two, as where "
-                              "its last block is not full in one of them; share fewer loops, or split by a factor "
-                              "that divides the extent");
+        if (const Loops loops = shared_in(s); !loops.empty()) refuse(loops);
     }
 
-    Stmt blocks(const std::vector<Stmt> &a, const std::vector<Stmt> &b) const {
+    // Statements with the same shared loops become one. The begin or the end of a reduction may have
+    // no partner, where partial results are kept elsewhere: it has fewer of the loops, and stays.
+    Stmt lists(const Stmt &first, const Stmt &second) const {
+        std::vector<Statement> a, b;
+        std::vector<const Allocate *> buffers;
+        flatten(first, a, buffers);
+        flatten(second, b, buffers);
         std::vector<Stmt> all;
+        std::vector<Loops> paired, unpaired;
         size_t next = 0; // of b
-        const auto pass = [&](const Stmt &s) {
-            check_apart(s);
-            all.push_back(s);
+        const auto pass = [&](const Statement &s) {
+            if (!s.loops.empty()) unpaired.push_back(s.loops);
+            all.push_back(s.stmt);
         };
-        for (const Stmt &s : a) {
+        for (const Statement &s : a) {
             size_t k = next;
-            while (k < b.size() && !has_shared(b[k])) k++;
-            if (k == b.size() || !has_shared(s)) {
+            while (k < b.size() && (s.loops.empty() || b[k].loops != s.loops)) k++;
+            if (k == b.size()) {
                 pass(s);
                 continue;
             }
             for (; next < k; next++) pass(b[next]);
-            all.push_back((*this)(s, b[next++]));
+            all.push_back((*this)(s.stmt, b[next++].stmt));
+            paired.push_back(s.loops);
         }
         for (; next < b.size(); next++) pass(b[next]);
-        return Block::make(all);
+        for (const Loops &one : unpaired) {
+            const auto holds = [&](const Loops &pair) {
+                return one.size() < pair.size() && std::includes(pair.begin(), pair.end(), one.begin(), one.end());
+            };
+            if (std::none_of(paired.begin(), paired.end(), holds)) refuse(one);
+        }
+        Stmt result = Block::make(all);
+        for (size_t n = buffers.size(); n-- > 0;) {
+            const Allocate *o = buffers[n];
+            result = Allocate::make(o->name, o->type, o->memory_type, o->extents, o->condition, result, o->new_expr,
+                                    o->free_function, o->padding);
+        }
+        return result;
     }
 };
 
@@ -142,8 +172,12 @@ std::vector<const StageState *> NestBuilder::in_nest_of(const StageState &s) con
 std::string NestBuilder::prefix_of(const StageState &s) {
     std::vector<std::string> &own = prefixes_[s.name()];
     std::string prefix;
-    if (s.shared && own.size() < prefixes_[s.shared->stage].size()) {
-        prefix = prefixes_[s.shared->stage][own.size()];
+    if (s.shared) {
+        const std::vector<std::string> &of_leader = prefixes_[s.shared->stage];
+        if (own.size() >= of_leader.size())
+            throw Unsupported("stage " + s.name() + " in the loops of " + s.shared->stage +
+                              ", which are computed after it; let " + s.shared->stage + " run in those of " + s.name());
+        prefix = of_leader[own.size()];
         for (size_t l = 0; l <= s.position(s.shared->loop); l++) shared_.insert(prefix + s.order[l]);
     } else {
         prefix = fresh_instance("loops of " + s.name()).substr(9) + ".";
@@ -158,7 +192,7 @@ Stmt NestBuilder::nest(const std::vector<Run> &runs) {
         const StageState &s = loops_of(*run.stage);
         const std::string prefix = prefix_of(s);
         const Stmt one = stage(s, run.region, prefix);
-        all = all.defined() ? Zip(shared_, s.name())(all, one) : one;
+        all = all.defined() ? Zip(shared_, prefix, loops_of(*runs[0].stage).name(), s.name())(all, one) : one;
     }
     return all;
 }

@@ -1,4 +1,5 @@
 // compute_with: results with extents that the splits do not divide, and errors.
+#include "dsl/math.h"
 #include "dsl/scan.h"
 #include "tests/unit/check_runs.h"
 
@@ -93,6 +94,55 @@ TEST_CASE("reductions over the same data, with partial results in registers") {
         s.stage("total").compute_with("low", "i.i");
         check_runs(s);
     }
+}
+
+TEST_CASE("partial results are kept in one of the stages alone") {
+    for (const int m : {8, 10}) {
+        for (const bool of_leader : {true, false}) {
+            Schedule s(rows(m, 37));
+            for (const char *name : {"low", "high"}) {
+                auto [o, l] = s.stage(name).split("i", 2);
+                s.stage(name).reorder({o, "j", l}).vectorize(l);
+            }
+            s.accumulate_in(of_leader ? "low" : "high", "registers", "i.o");
+            s.stage("high").compute_with("low", "i.i");
+            check_runs(s);
+            CHECK(count(body_of(s), "for (low.j") == 1);
+        }
+    }
+}
+
+TEST_CASE("beside stages that are computed online") {
+    Axis i("i", 5), j("j", 70);
+    Tensor X = input("X", f32, {i, j});
+    Tensor most = compute("most", {i}, maximum(X(i, j), j));
+    Tensor e = compute("e", {i, j}, exp(X(i, j) - most(i)));
+    Tensor total = compute("total", {i}, sum(e(i, j), j));
+    Schedule s(Op("softmax", {X},
+                  {compute("Y", {i}, most(i) + log(total(i))), compute("low", {i}, minimum(X(i, j), j)),
+                   compute("sq", {i}, sum(X(i, j) * X(i, j), j))}));
+    s.stage("e").inline_into();
+    s.stage("total").split("j", 32);
+    s.stage("total").online("most", "j.o");
+    s.stage("sq").compute_with("low", "j");
+    check_runs(s);
+}
+
+TEST_CASE("a later placement ends the sharing, also where it is pending") {
+    Schedule s(rows(8, 16));
+    s.stage("low").split("j", 4);
+    s.stage("high").compute_with("low", "j.o");
+    REQUIRE(s.pending().size() == 1);
+    s.stage("high").compute_root();
+    CHECK(s.pending().empty());
+    s.stage("high").split("j", 4);
+    CHECK(!s.state().stage("high").shared);
+    s.stage("total").compute_with("low", "j.o");
+    s.stage("total").compute_with("high", "j.o");
+    CHECK(s.pending().size() == 1);
+    s.stage("total").split("j", 4);
+    CHECK(s.state().stage("total").shared->stage == "high");
+    check_runs(s);
 }
 
 TEST_CASE("stages that stand in loops which are one") {

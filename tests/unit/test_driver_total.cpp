@@ -88,6 +88,19 @@ TEST_CASE("a stage computed at a loop that the default would divide") {
     check_default(Op("up", {X}, {upsampled("U2", upsampled("U1", X, 256, 256), 512, 512)}), "elementwise");
 }
 
+TEST_CASE("reductions that read one array, of which not all is alike") {
+    Axis k("k", 64), x("x", 100);
+    Tensor X = input("X", f32, {k, x});
+    Tensor most = compute("most", {x}, maximum(X(k, x), k)), at = compute("at", {x}, argmax(X(k, x), k));
+    check_default(Op("both", {X}, {compute("Y", {x}, most(x) * cast<float>(at(x)))}), "elementwise");
+    Axis b("b", 64), r("r", 66), y("y", 64), w("w", 5), c("c", 104);
+    Tensor Z = input("Z", f32, {b, r, c});
+    Tensor T = compute("T", {b, r, x}, sum(Z(b, r, x + w), w)), U = compute("U", {b, r, x}, maximum(Z(b, r, x + w), w));
+    check_default(
+        Op("rows", {Z}, {compute("Y", {b, y, x}, T(b, y, x) + T(b, y + 1, x) + T(b, y + 2, x) + U(b, y + 1, x))}),
+        "elementwise");
+}
+
 TEST_CASE("hundreds of stages") {
     Axis i("i", 8);
     Tensor X = input("X", f32, {i}), T = X;
@@ -142,6 +155,15 @@ TEST_CASE("expressions are nested to a limit") {
     for (const int n : {5001, 40000, 200000})
         CHECK_THROWS_WITH_AS(
             nested(n), doctest::Contains("is nested more than 10000 deep; divide it into several stages"), UserError);
+    Tensor T = X;
+    const auto chained = [&] {
+        for (int k = 0; k < 5001; k++) T = compute("T" + std::to_string(k), {i}, T(i) + 1.f);
+    };
+    CHECK_THROWS_WITH_AS(
+        chained(),
+        doctest::Contains("stands at the end of a chain of stages whose expressions are nested more than "
+                          "10000 deep in all; divide the chain into several ops"),
+        UserError);
 }
 
 TEST_CASE("a kept stage of more than 2^31 elements") {
