@@ -22,6 +22,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace kumiko::cpu {
 
@@ -204,6 +205,8 @@ private:
     bool lane_by_lane(Type type, Value *mask, bool gathers) const;
     void for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access);
     std::function<Value *(Value *)> offset_of_lane(Value *offsets);
+    Value *lane_slot(const std::string &role, llvm::Type *type);
+    std::map<std::tuple<llvm::Function *, std::string, llvm::Type *>, Value *> lane_slots_;
     Value *load_lane_by_lane(const std::string &name, Type type, Value *first, Value *offsets, Value *mask);
     void store_lane_by_lane(const std::string &name, Type type, Value *first, Value *offsets, Value *v, Value *mask);
 

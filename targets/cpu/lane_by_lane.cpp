@@ -5,6 +5,8 @@
 
 #include <llvm/IR/Constants.h>
 
+#include <bit>
+
 namespace kumiko::cpu {
 
 bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
@@ -17,11 +19,18 @@ bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
     return gathers || !wide || !target.has("avx");
 }
 
+// One for all accesses of the function: what it holds is used up before the next.
+Value *Codegen::lane_slot(const std::string &role, llvm::Type *type) {
+    Value *&slot = lane_slots_[{function_, role, type}];
+    if (!slot) slot = stack_slot(type, 64, role);
+    return slot;
+}
+
 void Codegen::for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access) {
     Value *on = nullptr;
     if (mask) {
         llvm::Type *bytes = with_lanes(ir_.getInt8Ty(), lanes);
-        on = stack_slot(bytes, 64, "mask");
+        on = lane_slot("mask", bytes);
         ir_.CreateAlignedStore(ir_.CreateZExt(mask, bytes), on, llvm::Align(64));
     }
     llvm::BasicBlock *before = ir_.GetInsertBlock(), *each = block("lane"), *after = block("lanes.end");
@@ -46,10 +55,10 @@ void Codegen::for_each_lane(int lanes, Value *mask, const std::function<void(Val
     ir_.SetInsertPoint(after);
 }
 
-// What gives the offset of a lane: those of a gather on the stack, or the lane itself.
+// Gives the offset of a lane from the first: that of a gather, which is stored for it, or the lane.
 std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
     if (!offsets) return [](Value *lane) { return lane; };
-    Value *slot = stack_slot(offsets->getType(), 64, "offsets");
+    Value *slot = lane_slot("offsets", offsets->getType());
     ir_.CreateAlignedStore(offsets, slot, llvm::Align(64));
     return [this, slot](Value *lane) -> Value * {
         return ir_.CreateLoad(ir_.getInt64Ty(), ir_.CreateInBoundsGEP(ir_.getInt64Ty(), slot, lane));
@@ -58,7 +67,7 @@ std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
 
 Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
     llvm::Type *all = memory_type(t), *one = memory_type(t.element_of());
-    Value *slot = stack_slot(all, 64, "lanes");
+    Value *slot = lane_slot("lanes", all);
     if (mask) ir_.CreateAlignedStore(llvm::Constant::getNullValue(all), slot, llvm::Align(64));
     const auto offset = offset_of_lane(offsets);
     for_each_lane(t.lanes(), mask, [&](Value *lane) {
@@ -66,12 +75,14 @@ Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first,
         tag(v, name);
         ir_.CreateAlignedStore(v, ir_.CreateInBoundsGEP(one, slot, lane), llvm::Align(t.bytes()));
     });
-    return ir_.CreateAlignedLoad(all, slot, llvm::Align(64));
+    // Aligned to more than an element, LLVM loads whole registers for a vector of 17, and computes on what lies beyond.
+    const bool whole = std::has_single_bit(unsigned(t.lanes()));
+    return ir_.CreateAlignedLoad(all, slot, llvm::Align(whole ? 64 : t.bytes()));
 }
 
 void Codegen::store_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *v, Value *mask) {
     llvm::Type *one = memory_type(t.element_of());
-    Value *slot = stack_slot(v->getType(), 64, "lanes");
+    Value *slot = lane_slot("lanes", v->getType());
     ir_.CreateAlignedStore(v, slot, llvm::Align(64));
     const auto offset = offset_of_lane(offsets);
     for_each_lane(t.lanes(), mask, [&](Value *lane) {

@@ -32,13 +32,20 @@ llvm::Align alignment_at(unsigned align, int lane, Type t) {
     return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
 }
 
-// Whether an index is kept inside an array, as those at its border are. One that is looked up may be anywhere.
+// Whether the lanes of an index are kept inside an array, as those at its border are, and none is looked up.
 bool is_clamped(const Expr &index) {
     struct Find : IRVisitor {
         using IRVisitor::visit;
         bool clamps = false, loads = false;
-        void visit(const Min *op) override { clamps = true, IRVisitor::visit(op); }
-        void visit(const Max *op) override { clamps = true, IRVisitor::visit(op); }
+        static bool differs(const Expr &e) { return e.type().is_vector() && !e.as<Broadcast>(); }
+        void visit(const Min *op) override {
+            clamps = clamps || differs(op->a) || differs(op->b);
+            IRVisitor::visit(op);
+        }
+        void visit(const Max *op) override {
+            clamps = clamps || differs(op->a) || differs(op->b);
+            IRVisitor::visit(op);
+        }
         void visit(const Load *) override { loads = true; }
     } find;
     index.accept(&find);
@@ -160,8 +167,10 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
         return from_memory(concat(parts), t);
     }
     // Where the alignment allows it, LLVM loads four bytes for an f16 and whole registers for a
-    // vector of 31, and computes on what lies beyond.
-    const bool odd = t == Halide::Float(16) || !std::has_single_bit(unsigned(t.lanes()));
+    // vector of 31, or of two bf16, and computes on what lies beyond.
+    constexpr int whole = 16; // bytes
+    const bool odd = t == Halide::Float(16) || !std::has_single_bit(unsigned(t.lanes())) ||
+                     (t.is_vector() && t.lanes() * t.bytes() < whole);
     if (odd) align = bytes_of(t);
     const bool elsewhere = branch_ && branch_ != array.branch;
     // Where no instruction broadcasts, LLVM 19 makes a load of four bytes from the stack that fills

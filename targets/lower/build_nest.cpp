@@ -159,6 +159,9 @@ Stmt NestBuilder::stage(const StageState &s, const Region &region, const std::st
 // A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where nothing is
 // computed inside whose storage would then vary in size.
 Region NestBuilder::clipped(const StageState &s, Region region) {
+    for (Expr &e : region.extent) { // of what is read by loops without iterations
+        if (const auto n = as_const_int(e); n && *n < 0) e = 0;
+    }
     if (const StageState *from = s.is_copy ? state_.producer(s.copied) : nullptr;
         from && from->def.kind == Stage::Kind::Padding && from->placement.kind == Placement::Kind::Root) {
         // Nor does a copy hold more than there is of what it copies: blocks whose sizes vary are bounded one by one.

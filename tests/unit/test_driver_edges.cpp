@@ -158,6 +158,19 @@ TEST_CASE("no images, no channels, no columns") {
     runs("batch_norm", {{"n", 2}, {"c", 4}, {"h", 3}, {"w", "W"}}, {{"W", 0}});
 }
 
+TEST_CASE("a copy for a loop without iterations") {
+    for (const bool number : {true, false}) {
+        const Axis i("i", number ? Expr(0) : Expr(Size("N")));
+        const Tensor X = input("X", f32, {i});
+        Schedule s(Op("none", {X}, {compute("Y", {i}, X(i) * 2.f)}));
+        s.stage("Y").split("i", 32);
+        s.stage("Y").reorder({"i.i", "i.o"});
+        s.place_in("X", "L1", "Y", "i.i");
+        s.stage("X.L1").unroll("i", 7);
+        check_runs(s, number ? Sizes() : Sizes{{"N", 0}});
+    }
+}
+
 TEST_CASE("the negative of zero is below zero") {
     for (const char *type : {"f32", "f64", "f16", "bf16"}) {
         const Op op = made("neg", {{"n", 40}, {"type", type}});

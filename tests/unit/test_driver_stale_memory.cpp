@@ -45,6 +45,20 @@ void check(const Schedule &s, const Sizes &sizes = {}) {
 
 } // namespace
 
+TEST_CASE("vectors of less than sixteen bytes") {
+    const Axis i("i", 37), r("r", 19);
+    for (const Type t : {bf16, f16, f32}) {
+        const Tensor X = input("X", f32, {r});
+        const Tensor S = compute("S", {i}, sum(select(cast(i32, X(r)) == i, cast(t, 2.f), cast(t, 0.f)), r));
+        for (const int lanes : {2, 4}) {
+            Schedule s(Op("short", {X}, {compute("Y", {i}, S(i) + cast(t, X(3)))}));
+            s.stage("Y").vectorize("i", lanes, Tail::Mask);
+            s.stage("S").compute_at("Y", "i.o");
+            check(s);
+        }
+    }
+}
+
 TEST_CASE("default schedules") {
     for (const std::string &level : levels()) {
         CAPTURE(level);
