@@ -37,11 +37,13 @@ const Primitive &compute_with_primitive() {
     static const Primitive record = {
         "compute_with",
         "stages",
-        "Computes two stages in one loop nest, down to a loop of the other one: what both read is read once. Below "
-        "that "
-        "loop each has its own loops, the other one's first.",
+        "Runs a stage in the loops of another stage, from the outermost loop down to a named one. Inside of that loop "
+        "each stage has loops of its own, those of the named stage first. What both read there is read once.",
         "Neither stage needs the other; both are computed at one place, and their loops down to that one have the same "
-        "names, extents, kinds and splits. While later directives can still make them so, this one is pending. Neither "
+        "names, extents, kinds, splits and peels. A split that does not divide is shared down to its inner loop, and "
+        "no "
+        "loop of one name is a reduction in one stage alone. While later directives can still make them so, this one "
+        "is pending; compute_root of the stage ends it. The named stage shares the loops of no other. Neither "
         "is a scan, an extern stage, a scatter's visit of named elements, computed online, in parts or at a loop "
         "inside of where it is kept, prepacked, tensorized or filled ahead, and no tensor is updated in place. A third "
         "stage names the stage whose loops these are.",

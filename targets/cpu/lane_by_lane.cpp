@@ -1,6 +1,8 @@
-// Masked accesses and gathers for which the target has no instruction: a loop over the lanes, by way of the stack. LLVM would write each
-// lane out, with a branch or an insertion of its own: 32 bytes at the end of a row become some hundred instructions, and several
-// such loads a second of compiling.
+// Masked accesses, gathers and scatters of many lanes that the target makes lane by lane: a loop over
+// the lanes, by way of the stack. LLVM would write each lane out, with a branch or an insertion of
+// its own: 32 bytes at the end of a row become some hundred instructions, and several such loads a
+// second of compiling. AVX2 has gathers of 32 bits, but of 16 lanes LLVM writes them out for most
+// processors, since theirs are slow.
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
@@ -10,7 +12,7 @@
 namespace kumiko::cpu {
 
 bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
-    constexpr int few = 16; // below, the lanes written out are no longer than the loop
+    constexpr int few = 16; // of 8 floats the lanes written out are about as long as the loop
     if (t.lanes() < few || (mask && llvm::isa<llvm::Constant>(mask))) return false;
     const CpuTarget &target = options_.target;
     const bool wide = t.bits() >= 32;
