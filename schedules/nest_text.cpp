@@ -133,15 +133,34 @@ private:
         if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
         if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.computed_at().loop + " needs";
         for (const StageState *other : sharing_loops(state_, s.name()))
-            head += ", and " + other->name() + " down to " + other->shared->loop;
+            head += ", and " + other->name() + kept_text(*other) + (other->streamed ? " streamed" : "") + " down to " +
+                    other->shared->loop;
         line(depth, head);
-        loops(s, depth + 1, 0);
+        loops(s, depth + 1, 0, sharing_loops(state_, s.name()));
+    }
+
+    // What stands in the body of a loop of this stage before its inner loops.
+    void in_loop(const StageState &s, const std::string &loop, int depth) {
+        for (const Prefetch &p : s.prefetches) {
+            if (p.loop == loop)
+                line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead" +
+                                (p.of.empty() ? "" : " of " + p.consumer + "." + p.of));
+        }
+        children(s, loop, depth);
+        if (s.online && s.online->loop == loop)
+            line(depth, "multiply " + s.name() + " by the factor of " + s.online->max);
+        if (s.waiting && s.waiting->loop == loop)
+            line(depth, "between rounds, " + s.name() + " waits in " + s.waiting->level);
+        if (s.accumulate && s.accumulate->loop == loop)
+            line(depth, "accumulate " + s.name() + " in " + s.accumulate->level);
+        if (s.write_back == loop) line(depth, "write back under the next " + loop);
+        if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
     }
 
     // The loops of a stage from position `first` on, and what they compute. The outermost one is at
-    // depth `base`.
-    void loops(const StageState &s, int base, size_t first) {
-        int depth = base + static_cast<int>(first), accumulating = -1;
+    // depth `base`. The others share all of them.
+    void loops(const StageState &s, int base, size_t first, const std::vector<const StageState *> &others) {
+        int depth = base + static_cast<int>(first);
         for (size_t l = first; l < s.order.size(); l++) {
             const std::string &loop = s.order[l];
             line(depth++, loop_text(s, loop));
@@ -149,33 +168,22 @@ private:
                 if (p.loop == loop)
                     line(depth, "peel first " + std::to_string(p.first) + ", last " + std::to_string(p.last));
             }
-            for (const Prefetch &p : s.prefetches) {
-                if (p.loop == loop)
-                    line(depth, "prefetch " + p.tensor + " " + std::to_string(p.distance) + " ahead" +
-                                    (p.of.empty() ? "" : " of " + p.consumer + "." + p.of));
+            in_loop(s, loop, depth);
+            for (const StageState *other : others) {
+                if (l <= other->position(other->shared->loop)) in_loop(*other, loop, depth);
             }
-            children(s, loop, depth);
-            if (s.online && s.online->loop == loop)
-                line(depth, "multiply " + s.name() + " by the factor of " + s.online->max);
-            if (s.waiting && s.waiting->loop == loop)
-                line(depth, "between rounds, " + s.name() + " waits in " + s.waiting->level);
-            if (s.accumulate && s.accumulate->loop == loop) {
-                line(depth, "accumulate " + s.name() + " in " + s.accumulate->level);
-                accumulating = depth;
-            }
-            if (s.write_back == loop) line(depth, "write back under the next " + loop);
-            if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
         }
         const std::string indices = indices_text(s);
         if (is_extern(s.def)) return line(depth, to_string(s.def));
         line(depth, s.tensor() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
-            const int end = accumulating >= 0 ? accumulating : base + static_cast<int>(s.first_reduction());
+            const size_t at = s.accumulate ? s.position(s.accumulate->loop) + 1 : s.first_reduction();
+            const int end = base + static_cast<int>(at);
             late_children(s, end);
             line(end, "at the end: " + s.finished_into + "(…) = …");
         }
         for (const StageState *other : sharing_loops(state_, s.name()))
-            loops(*other, base, other->position(other->shared->loop) + 1);
+            loops(*other, base, other->position(other->shared->loop) + 1, {});
     }
 };
 
@@ -205,6 +213,13 @@ std::string stage_text(const StageState &s, const std::string &marked, const std
     return text;
 }
 
-std::string nest_text(const ScheduleState &state) { return Printer(state).run(); }
+std::string nest_text(const ScheduleState &state) {
+    if (std::none_of(state.stages.begin(), state.stages.end(),
+                     [](const StageState &s) { return s.shared.has_value(); }))
+        return Printer(state).run();
+    ScheduleState in_order = state; // in which the stages run
+    order_by_groups(in_order);
+    return Printer(in_order).run();
+}
 
 } // namespace kumiko

@@ -112,6 +112,28 @@ TEST_CASE("partial results are kept in one of the stages alone") {
     }
 }
 
+TEST_CASE("the printed nest has what stands in the loops that are shared") {
+    Axis i("i", 8), j("j", 16);
+    Tensor X = input("X", i32, {i, j});
+    Tensor t = compute("t", {i, j}, X(i, j) * 3);
+    Schedule s(Op("both", {X}, {compute("low", {i}, minimum(X(i, j), j)), compute("high", {i}, maximum(t(i, j), j))}));
+    s.stage("t").compute_at("high", "i");
+    s.stage("high").compute_with("low", "j");
+    s.accumulate_in("high", "registers", "i");
+    check_runs(s);
+    CHECK(s.nest() == R"(compute low, and high down to j
+  for i in 0..8
+    compute t, of it what one i needs
+      for i in 0..8
+        for j in 0..16
+          t(i, j) = …
+    accumulate high in registers
+    for j in 0..16 (reduction)
+      low(i) minimum= …
+      high(i) maximum= …
+)");
+}
+
 TEST_CASE("beside stages that are computed online") {
     Axis i("i", 5), j("j", 70);
     Tensor X = input("X", f32, {i, j});
