@@ -288,7 +288,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         if (padding && padding->kind == Stage::Kind::Padding)
             keep_below_shared_loops(s, stage, *padding);
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
-                 !is_extern(s.state().stage(consumers[0]).def) &&
+                 !is_extern(s.state().stage(consumers[0]).def) && !holds_stages(s, stage.name) &&
                  !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
                  !(calls_functions(stage) && s.state().stage(consumers[0]).def.axes.size() > stage.axes.size()) &&
                  inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))

@@ -58,10 +58,10 @@ size_t padded_reads(const Schedule &s, const Stage &stage) {
 
 } // namespace
 
-bool holds_stages(const Schedule &s, const std::string &stage, const std::string &loop) {
+bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop) {
     return std::any_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
         return other.placement.kind == Placement::Kind::At && other.placement.consumer == stage &&
-               other.placement.loop == loop;
+               (!loop || other.placement.loop == *loop);
     });
 }
 

@@ -7,8 +7,9 @@
 
 namespace kumiko::library {
 
-// Whether a stage is computed at this loop of another, which must not be divided or fused then.
-bool holds_stages(const Schedule &s, const std::string &stage, const std::string &loop);
+// Whether a stage is computed at this loop of another, which must not be divided or fused then. Without
+// one: at any of its loops, so that it must keep them.
+bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop = {});
 
 // Whether a stage is computed once for all that shares its elements, rather than where its one reader, which has more axes, needs
 // them: it divides, by other than powers of two, for each lane of the reader's vectors.

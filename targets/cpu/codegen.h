@@ -165,8 +165,8 @@ private:
     Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f); // f of 16 lanes at a time
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 
-    // Math functions that the store at hand has called, and what they gave, in blocks that dominate this one: an expression is a
-    // graph, and a function that stands in it many times is written once. Empty between stores, which change memory.
+    // Math functions that the store at hand has called, loads that took branches, and what they gave, in blocks that dominate this
+    // one: an expression is a graph, and what stands in it many times is written once. Empty between stores, which change memory.
     using Called = std::map<Expr, Value *, Halide::Internal::IRDeepCompare>;
     Called called_;
     bool stores_ = false;
@@ -174,6 +174,7 @@ private:
 
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
+    Value *load_where_all_are(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);
     // Number of the innermost branch that encloses the current statement inside its innermost loop;
     // 0 if there is none. branches_: how many numbers are taken.

@@ -261,6 +261,25 @@ std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
     return {i64(0), index(e)};
 }
 
+// A load whose predicate has terms that are the same for all lanes, as that a row is inside an image: a branch around it, with
+// the other terms. Null where it has none.
+Value *Codegen::load_where_all_are(const Load *op) {
+    std::vector<Expr> terms;
+    split_into_ands(op->predicate, terms);
+    Expr shared, own;
+    for (const Expr &e : terms) {
+        const auto *b = e.as<Broadcast>();
+        const Expr scalar = e.type().is_scalar() ? e : b && b->value.type().is_scalar() ? b->value : Expr();
+        Expr &side = scalar.defined() ? shared : own;
+        const Expr &term = scalar.defined() ? scalar : e;
+        side = side.defined() ? side && term : term;
+    }
+    if (!shared.defined()) return nullptr;
+    if (!own.defined()) own = const_true(op->type.lanes());
+    return if_then_else(shared, Load::make(op->type, op->name, op->index, op->image, op->param, own, op->alignment),
+                        make_zero(op->type));
+}
+
 Value *Codegen::load(const Load *op) {
     const Array *found = arrays_.find(op->name);
     if (!found) {
@@ -298,8 +317,18 @@ Value *Codegen::load(const Load *op) {
     if (mask && !is_vector(mask)) {
         mask = broadcast(mask, t.lanes());
     }
+    if (mask && lane_by_lane(t, mask, false)) {
+        if (const auto known = called_.find(op); known != called_.end()) return known->second;
+        if (Value *v = load_where_all_are(op)) {
+            if (stores_) called_[op] = v;
+            return v;
+        }
+    }
     if (const Ramp *r = dense_ramp(op->index)) {
-        return load_dense(array, op->name, t, index(r->base), mask, access_alignment(array, t, r->base, op->alignment));
+        Value *v =
+            load_dense(array, op->name, t, index(r->base), mask, access_alignment(array, t, r->base, op->alignment));
+        if (stores_ && mask && lane_by_lane(t, mask, false)) called_[op] = v;
+        return v;
     }
     if (const auto *b = op->index.as<Broadcast>(); b && !mask && b->value.type().is_scalar()) {
         Type scalar = t.element_of();

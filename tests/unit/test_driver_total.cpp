@@ -82,6 +82,14 @@ TEST_CASE("chains whose stages are read by two others each") {
     check_default(Op("norms", {X}, {T}), "rows");
 }
 
+TEST_CASE("a stage that holds another in its loops is not inlined") {
+    Axis y("y", 24), x("x", 31);
+    Tensor X = input("X", f32, {y, x});
+    Tensor T = compute("T", {y, x}, X(y, x) * 0.5f), P = zero_padded(T, {x});
+    Tensor U = compute("U", {y, x}, P(y, x - 1) + P(y, x + 1));
+    check_default(Op("held", {X}, {compute("Y", {y, x}, U(y, x) + 1.f)}), "elementwise");
+}
+
 TEST_CASE("a stage computed at a loop that the default would divide") {
     Axis y("y", 128), x("x", 128);
     Tensor X = input("X", f32, {y, x});
