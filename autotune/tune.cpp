@@ -19,7 +19,7 @@ int resolved_threads(int threads, const Machine &machine) {
     return machine.find_unit("core") ? static_cast<int>(std::max<int64_t>(1, machine.units_in_all("core"))) : 1;
 }
 
-// Whether any of a few points can be lowered: that of the library's author first.
+// Whether the default point, or one of a few random points, can be lowered.
 bool has_schedule(const Space &space) {
     constexpr int samples = 16;
     Random random(1);

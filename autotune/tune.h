@@ -27,8 +27,9 @@ class Space; // schedules/library/space.h
 // What is searched.
 enum class SpaceKind {
     // The library's schedule that fits the op; Auto where that is the one for anything and the op reduces, or one for rows and a
-    // reduction reads the same for several of its results; on the chip where the library has none. On a processor a space in which
-    // nothing can be lowered is left for the next, as compile(op) does, at last for that of the plain nest.
+    // reduction reads the same for several of its results; on the chip where the library has none.
+    // On a processor, a space in which no tried point can be lowered is skipped. The next schedule
+    // of the library that matches is taken. The last one has the plain nest, which every op has.
     Fitting,
     Library, // Unsupported where it has none
     Auto,    // a space made from the formula's structure (autotune/spaces/auto_space.h)

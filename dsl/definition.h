@@ -11,7 +11,7 @@ namespace kumiko {
 Expr encode_definition(const TensorContents &contents);
 TensorContents decode_definition(const Expr &definition);
 
-// The depth of an expression, which includes the definitions of the tensors that it reads, if not told otherwise.
+// The depth of an expression. With definitions, it includes the depth of the tensors that it reads.
 int nesting_depth(const Expr &e, bool with_definitions = true);
 
 // Before the tensor's name in a reference, so that no tensor is taken for the intrinsic of its name ("abs").

@@ -18,7 +18,8 @@ void check_element_type(Type type, const std::string &what, const std::source_lo
 // the tensors and the terms of reductions inside `e` are left alone.
 void check_formula(const Expr &e, const std::string &owner, const std::source_location &where);
 
-// How deep an expression may be nested, those inside of reductions and of the tensors that it reads counted too: visitors recurse.
+// How deep an expression may be nested, since visitors recurse. The expressions inside of reductions
+// and of the tensors that it reads count too.
 constexpr int deepest_expression = 10000;
 // Throws UserError for an expression that is nested deeper. Does not recurse itself; linear in the
 // number of nodes.

@@ -395,9 +395,7 @@ Schedule &Schedule::apply(Directive d) {
         ScheduleState next = *state_;
         std::vector<Pending> pending = pending_;
         const std::string placed = placed_by(d);
-        if (const bool ends_sharing =
-                d.primitive == "compute_root" || d.primitive == "inline_into" || d.primitive == "compute_with";
-            ends_sharing) {
+        if (d.primitive == "compute_root" || d.primitive == "inline_into" || d.primitive == "compute_with") {
             std::erase_if(pending, [&](const Pending &p) {
                 const Directive &other = directives_[p.directive];
                 return other.primitive == "compute_with" && text_argument(other, "stage") == text_argument(d, "stage");

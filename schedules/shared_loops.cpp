@@ -29,7 +29,8 @@ const StageState &leader_of(const ScheduleState &state, const StageState &s) {
     return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
 }
 
-// Whether it is computed in the loops of the stage, or where that is: inlined, or online with it.
+// Whether `s` is computed in the loops of `host`. An inlined stage counts, since it is computed
+// where its reader is.
 bool runs_in(const ScheduleState &state, const StageState &s, const StageState &host) {
     if (&s == &host || s.placement.kind == Placement::Kind::Inline) return true;
     if (follows(s)) return s.online->anchor == host.name();
@@ -37,7 +38,7 @@ bool runs_in(const ScheduleState &state, const StageState &s, const StageState &
 }
 
 // The stages that must come before `s`: those that it reads, and those in whose loops these are
-// computed, if it is not itself.
+// computed. A stage in whose loops `s` is computed too does not count.
 std::set<std::string> before(const ScheduleState &state, const StageState &s) {
     std::set<std::string> names;
     for (const Expr &e : s.def.expressions()) {

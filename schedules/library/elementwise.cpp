@@ -29,7 +29,8 @@ int64_t work(const Stage &s) {
 constexpr int64_t operations_of_function = 16; // exp; most others have more
 
 // How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
-// has for its tensor, and a function what its code has. Saturates. Linear in the number of nodes: shared ones are visited once.
+// has for its tensor, and a function as many as its code has. Saturates. The time is linear in the
+// number of nodes, since a shared one is visited once.
 int64_t expanded_operations(const Stage &stage, const std::map<std::string, int64_t> &sizes) {
     struct Count : Halide::Internal::IRGraphVisitor {
         const std::map<std::string, int64_t> &sizes;

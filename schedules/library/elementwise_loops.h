@@ -7,8 +7,8 @@
 
 namespace kumiko::library {
 
-// Whether a stage is computed at this loop of another, which must not be divided or fused then. Without
-// one: at any of its loops, so that it must keep them.
+// Whether a stage is computed at this loop of another stage. The loop must then not be divided or
+// fused. Without a loop: whether a stage is computed at any loop, so that it must not be inlined.
 bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop = {});
 
 // Whether a stage is computed once for all that shares its elements, rather than where its one reader, which has more axes, needs

@@ -64,12 +64,12 @@ Places places_read(const ScheduleState &state, const std::string &stage) {
     return all;
 }
 
-// Whether the loops that others stand in make the same part of both: of stages that have loops of
-// their own, all.
+// Whether an iteration of the loop at which both are computed needs the same part of both. Stages at
+// the root are computed whole.
 bool same_parts(const ScheduleState &state, const std::string &a, const std::string &b) {
+    if (state.stage(a).placement.kind != Placement::Kind::At) return true;
     const Places of_a = places_read(state, a), of_b = places_read(state, b);
-    return state.stage(a).placement.kind != Placement::Kind::At ||
-           std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+    return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
                       [](const Expr &x, const Expr &y) { return Halide::Internal::equal(x, y); });
 }
 

@@ -1,4 +1,5 @@
-// Any op where no other schedule applies: each stage in loops of its own, in vectors along its last axis where those are legal.
+// Any op. Each stage has loops of its own, with vectors along its last axis where those are legal.
+// The last schedule of the library: it is taken where no other applies.
 #pragma once
 
 #include "schedules/library/space.h"

@@ -37,8 +37,8 @@ const Primitive &compute_with_primitive() {
     static const Primitive record = {
         "compute_with",
         "stages",
-        "Runs a stage in the loops of another stage, from the outermost loop down to a named one. Inside of that loop "
-        "each stage has loops of its own, those of the named stage first. What both read there is read once.",
+        "Runs a stage in the loops of another stage, from the outermost loop down to a named loop. Inside the named "
+        "loop each stage has its own loops. Those of the other stage run first.",
         "Neither stage needs the other; both are computed at one place, and their loops down to that one have the same "
         "names, extents, kinds, splits and peels. A split that does not divide is shared down to its inner loop, and "
         "no "

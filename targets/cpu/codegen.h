@@ -165,8 +165,9 @@ private:
     Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f); // f of 16 lanes at a time
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 
-    // Math functions that the store at hand has called, loads that took branches, and what they gave, in blocks that dominate this
-    // one: an expression is a graph, and what stands in it many times is written once. Empty between stores, which change memory.
+    // The values of the current store's math calls and of its loads that needed branches. Each value
+    // was computed in a block that dominates the current one. An expression is a graph: what occurs
+    // many times is generated once. Empty between stores, which change memory.
     using Called = std::map<Expr, Value *, Halide::Internal::IRDeepCompare>;
     Called called_;
     bool stores_ = false;
@@ -174,7 +175,7 @@ private:
 
     // ---- Memory (memory.cpp)
     Value *load(const Halide::Internal::Load *op);
-    Value *load_where_all_are(const Halide::Internal::Load *op);
+    Value *load_under_branch(const Halide::Internal::Load *op);
     void store(const Halide::Internal::Store *op);
     // Number of the innermost branch that encloses the current statement inside its innermost loop;
     // 0 if there is none. branches_: how many numbers are taken.
@@ -202,7 +203,8 @@ private:
                        const Reach &reach, const std::vector<bool> &on, bool &zeros);
     void find_reaches(const std::vector<const Halide::Internal::Store *> &stores);
 
-    // ---- Accesses that the target makes lane by lane (lane_by_lane.cpp). offsets: null for lanes in a row
+    // ---- Accesses that the target makes lane by lane (lane_by_lane.cpp)
+    // `offsets` is null for lanes in a row.
     bool lane_by_lane(Type type, Value *mask, bool gathers) const;
     void for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access);
     std::function<Value *(Value *)> offset_of_lane(Value *offsets);

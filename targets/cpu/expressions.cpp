@@ -419,7 +419,7 @@ Value *Codegen::value(const Expr &e) {
         const Called before = symbols_.contains(op->name) ? std::exchange(called_, {}) : called_;
         ScopedBinding<Symbol> bound(symbols_, op->name, symbol);
         Value *v = value(op->body);
-        called_ = before; // the others may name what is bound here
+        called_ = before; // values of the body may use the name, which is out of scope now
         return v;
     }
     case IRNodeType::Load:

@@ -57,7 +57,8 @@ void Codegen::for_each_lane(int lanes, Value *mask, const std::function<void(Val
     ir_.SetInsertPoint(after);
 }
 
-// Gives the offset of a lane from the first: that of a gather, which is stored for it, or the lane.
+// Returns the function that gives the offset of a lane. A gather's offsets are stored on the stack
+// first. Without offsets, the offset is the lane's number.
 std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
     if (!offsets) return [](Value *lane) { return lane; };
     Value *slot = lane_slot("offsets", offsets->getType());
@@ -77,7 +78,8 @@ Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first,
         tag(v, name);
         ir_.CreateAlignedStore(v, ir_.CreateInBoundsGEP(one, slot, lane), llvm::Align(t.bytes()));
     });
-    // Aligned to more than an element, LLVM loads whole registers for a vector of 17, and computes on what lies beyond.
+    // Where the alignment allows it, LLVM loads whole registers for a vector of 17, and computes on
+    // what lies beyond.
     const bool whole = std::has_single_bit(unsigned(t.lanes()));
     return ir_.CreateAlignedLoad(all, slot, llvm::Align(whole ? 64 : t.bytes()));
 }

@@ -32,7 +32,8 @@ llvm::Align alignment_at(unsigned align, int lane, Type t) {
     return llvm::commonAlignment(llvm::Align(align), uint64_t(lane) * bytes_of(t));
 }
 
-// Whether the lanes of an index are kept inside an array, as those at its border are, and none is looked up.
+// Whether some lanes of an index are clamped, as at the border of an array, and none is loaded from
+// memory.
 bool is_clamped(const Expr &index) {
     struct Find : IRVisitor {
         using IRVisitor::visit;
@@ -261,9 +262,9 @@ std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
     return {i64(0), index(e)};
 }
 
-// A load whose predicate has terms that are the same for all lanes, as that a row is inside an image: a branch around it, with
-// the other terms. Null where it has none.
-Value *Codegen::load_where_all_are(const Load *op) {
+// A load whose predicate has terms that are the same for all lanes, such as "the row is inside the
+// image". These terms become a branch around a load under the other terms. Null without such terms.
+Value *Codegen::load_under_branch(const Load *op) {
     std::vector<Expr> terms;
     split_into_ands(op->predicate, terms);
     Expr shared, own;
@@ -319,7 +320,7 @@ Value *Codegen::load(const Load *op) {
     }
     if (mask && lane_by_lane(t, mask, false)) {
         if (const auto known = called_.find(op); known != called_.end()) return known->second;
-        if (Value *v = load_where_all_are(op)) {
+        if (Value *v = load_under_branch(op)) {
             if (stores_) called_[op] = v;
             return v;
         }

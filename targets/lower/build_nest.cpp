@@ -159,7 +159,7 @@ Stmt NestBuilder::stage(const StageState &s, const Region &region, const std::st
 // A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where nothing is
 // computed inside whose storage would then vary in size.
 Region NestBuilder::clipped(const StageState &s, Region region) {
-    for (Expr &e : region.extent) { // of what is read by loops without iterations
+    for (Expr &e : region.extent) { // negative where the loops that read have no iterations
         if (const auto n = as_const_int(e); n && *n < 0) e = 0;
     }
     if (const StageState *from = s.is_copy ? state_.producer(s.copied) : nullptr;

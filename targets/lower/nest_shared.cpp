@@ -1,6 +1,6 @@
-// Stages in one nest (compute_with). Each stage is built by itself, with the same names of loop
-// variables. Then the nests are zipped from the outermost loop inwards: two statements of a shared
-// loop become one loop, and all other statements keep their order. The stages do not depend on each
+// Stages in one nest (compute_with). Each stage is built by itself, and shared loops have the same
+// variables. The nests are then merged from the outermost loop inwards. Two statements of a shared
+// loop become one loop. All other statements keep their order. The stages do not depend on each
 // other, so every such order is correct.
 #include "schedules/shared_loops.h"
 #include "support/error.h"
@@ -14,8 +14,8 @@ namespace {
 
 class Zip {
 public:
-    // `shared`: the variables of the loops that become one. The others are for messages: what stands before a loop's name in these
-    // variables, and the stages.
+    // `shared` has the variables of the loops that become one. The other arguments are for messages:
+    // `prefix` stands before a loop's name in a variable.
     Zip(const std::set<std::string> &shared, const std::string &prefix, const std::string &leader,
         const std::string &stage)
         : shared_(shared), prefix_(prefix), leader_(leader), stage_(stage) {}
@@ -100,8 +100,9 @@ private:
         if (const Loops loops = shared_in(s); !loops.empty()) refuse(loops);
     }
 
-    // Statements with the same shared loops become one. The begin or the end of a reduction may have
-    // no partner, where partial results are kept elsewhere: it has fewer of the loops, and stays.
+    // Statements with the same shared loops become one. Where only one stage keeps partial results in
+    // registers, the begin or the end of its reduction has no partner. It has fewer of the shared
+    // loops than the steps, and stays a statement of its own.
     Stmt lists(const Stmt &first, const Stmt &second) const {
         std::vector<Statement> a, b;
         std::vector<const Allocate *> buffers;

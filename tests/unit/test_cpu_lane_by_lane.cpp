@@ -1,4 +1,5 @@
-// Masks that are known at run time, and indices that are clamped: each lane that is on has its element, and nothing else is touched.
+// Masks of run-time sizes, and clamped indices. Each active lane has its element. No other memory is
+// touched.
 #include "tests/property/guarded.h"
 #include "tests/unit/test_cpu_builders.h"
 

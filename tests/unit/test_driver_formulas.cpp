@@ -1,4 +1,4 @@
-// The formulas of docs/formulas.md: each compiles and gives what `interpret` gives.
+// Ops for most rows of the table in docs/formulas.md. Each gives what `interpret` gives.
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/padding.h"
