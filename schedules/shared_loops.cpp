@@ -20,14 +20,13 @@ const StageState &loops_of(const ScheduleState &state, const StageState &s) {
     return s.finished_by.empty() ? s : state.stage(s.finished_by);
 }
 
-namespace {
-
-// The stage at the head of the group to which a stage at the head of loops belongs.
 const StageState &leader_of(const ScheduleState &state, const StageState &s) {
     if (!s.finished_into.empty()) return s; // runs where its consumer stands
     const StageState &loops = loops_of(state, s);
     return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
 }
+
+namespace {
 
 // Whether `s` is computed in the loops of `host`. An inlined stage counts, since it is computed
 // where its reader is.
@@ -46,8 +45,9 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
             const StageState *p = state.producer(read->name);
             if (!p || p == &s) continue;
             names.insert(p->name());
+            const Placement &at = p->computed_at();
             for (const std::string &host :
-                 {p->computed ? p->computed->consumer : std::string(), follows(*p) ? p->online->anchor : ""}) {
+                 {at.kind == Placement::Kind::At ? at.consumer : "", follows(*p) ? p->online->anchor : ""}) {
                 if (!host.empty() && !runs_in(state, s, state.stage(host)))
                     names.insert(head_of(state, state.stage(host)).name());
             }

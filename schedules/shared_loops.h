@@ -25,5 +25,7 @@ void order_by_groups(ScheduleState &state);
 const StageState &head_of(const ScheduleState &state, const StageState &s);
 // The stage whose loops compute `s`: `s`, or the reduction in which it is finished.
 const StageState &loops_of(const ScheduleState &state, const StageState &s);
+// The stage at the head of the group to which a stage at the head of loops belongs.
+const StageState &leader_of(const ScheduleState &state, const StageState &s);
 
 } // namespace kumiko

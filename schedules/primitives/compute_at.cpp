@@ -1,5 +1,6 @@
 #include "dsl/scan.h"
 #include "schedules/online.h"
+#include "schedules/own_part.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -56,25 +57,38 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
         open.pop_back();
         if (reader == c.name() || reader == end || !seen.insert(reader).second) continue;
         const StageState *s = state.find(reader);
-        if (reader == name || !s || state.op.is_output(reader) || !scanned_axis(s->def).empty()) return false;
-        for (const std::string &next : state.consumers(reader)) open.push_back(next);
+        const std::vector<std::string> next = state.consumers(reader);
+        if (reader == name || !s || next.empty() || !scanned_axis(s->def).empty()) return false;
+        open.insert(open.end(), next.begin(), next.end());
     }
     return name != c.name();
 }
 
 } // namespace
 
-// Why not all readers of `name` stand inside loop `loop` of `consumer`; "" when they do.
+namespace {
+
+// Why not all that reads `name` stands inside loop `loop` of stage `c`, or of an output runs later; "" when it does.
+std::string read_outside(const ScheduleState &state, const std::string &name, const StageState &c,
+                         const std::string &loop) {
+    const bool output = writes_output(state.op, state.stage(name).def);
+    for (const std::string &reader : state.consumers(name)) {
+        const std::string why = runs_outside(state, reader, c, loop);
+        if (!why.empty() && !(output && reads_later(state, reader, c.name()))) return why;
+    }
+    return "";
+}
+
+} // namespace
+
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop) {
     const StageState *c = state.find(consumer);
     if (!c) return "stage " + consumer + " is gone";
     if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
     if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is vectorized";
-    for (const std::string &reader : state.consumers(name)) {
-        if (const std::string why = runs_outside(state, reader, *c, loop); !why.empty()) return why;
-    }
-    return "";
+    if (const std::string why = read_outside(state, name, *c, loop); !why.empty()) return why;
+    return writes_output(state.op, state.stage(name).def) ? not_own_part(state, name, consumer, loop) : "";
 }
 
 namespace {
@@ -89,10 +103,6 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     if (!stage.finished_into.empty()) {
         refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
                &stage, "", "compute_at of " + stage.finished_into);
-    }
-    if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output; all of it has to be written, so it stands at the root", nullptr,
-               "", "compute_at on stages that are not outputs");
     }
     refuse_scan(state, d, stage, "a part of it needs all that comes before", "compute_root()");
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
@@ -130,20 +140,24 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
                                      }});
         return;
     }
-    if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
+    if (const std::string why = read_outside(state, stage.name(), c, loop); !why.empty()) {
         std::string readers, missing; // the directives that would make this one legal
         for (const std::string &r : state.consumers(stage.name())) {
             readers += (readers.empty() ? "" : ", ") + r;
             if (runs_outside(state, r, c, loop).empty()) continue;
             missing += missing.empty() ? "" : " and ";
-            missing += state.op.is_output(r) ? consumer + ".finish_in(\"" + r + "\")"
-                                             : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
+            missing += state.consumers(r).empty() ? consumer + ".finish_in(\"" + r + "\")"
+                                                  : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
         }
         const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
                           legal = "a loop that encloses " + readers +
                                   ", or compute_root(); after store_at such a loop, one of the first of these";
         if (!may_enclose(state, stage.name(), c)) refuse(state, d, cause, &c, loop, legal);
         refuse_yet(state, d, cause, &c, loop, missing + ", before or after this directive; " + legal);
+    }
+    if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
+        refuse(state, d, why, &c, loop,
+               "a loop made from axes at which " + consumer + " reads " + stage.name() + ", or compute_root()");
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});
     state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
@@ -169,9 +183,11 @@ const Primitive &compute_at_primitive() {
         "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
         "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it; at the "
         "very loop of store_at, all of it again.",
-        "The stage is neither an output nor a scan; the loop stands, is not vectorized, and encloses all that reads "
-        "the stage. While later directives can still place its readers there, this one is pending. After store_at: the "
-        "conditions of store_at.",
+        "The stage is no scan; the loop stands, is not vectorized, and encloses all that reads the stage. An output "
+        "may "
+        "be read later too, but each iteration has to write exactly its own part: what reads it inside does so at "
+        "indices that are axes, of which the loops so far are made. While later directives can still place its readers "
+        "there, this one is pending. After store_at: the conditions of store_at.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

@@ -15,6 +15,7 @@
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
+#include "schedules/own_part.h"
 #include "schedules/parts.h"
 #include "support/error.h"
 #include "targets/lower/nest_builder.h"
@@ -177,7 +178,9 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
     }
     if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
     std::set<std::string> used;
+    const bool callers = writes_output(state_.op, s.def); // its array has no room beyond the end
     for (const StageState &inner : state_.stages) {
+        if (callers) break;
         if (inner.placement.kind != Placement::Kind::At || inner.placement.consumer != s.name()) continue;
         if (!inner.is_copy) return region;
         for (const Expr &e : s.def.expressions()) {

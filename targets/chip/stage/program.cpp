@@ -5,6 +5,7 @@
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
+#include "schedules/own_part.h"
 #include "schedules/values.h"
 #include "support/error.h"
 #include "targets/chip/stage/gather.h"
@@ -104,6 +105,9 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
                               "; on the chip each stage has its own");
         if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
         if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
+            if (writes_output(op, s.def))
+                throw Unsupported("output " + s.name() + " is computed at a loop of " + s.placement.consumer +
+                                  "; on the chip outputs are stored by the stages at the root");
             const StageState &consumer = state.stage(s.placement.consumer);
             if (consumer.def.is_reduction() || consumer.placement.kind != Placement::Kind::Root)
                 throw Unsupported(

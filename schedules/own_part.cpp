@@ -1,0 +1,152 @@
+#include "schedules/own_part.h"
+
+#include "dsl/reads.h"
+#include "schedules/parts.h"
+#include "schedules/primitives/table.h"
+#include "schedules/shared_loops.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// What the elements along an axis, of which one iteration of the host needs a part, are: those of an iteration along this
+// axis of the host, or where it is `whole`, all.
+using Run = std::string;
+constexpr const char *whole = "";
+
+class Host {
+public:
+    Host(const ScheduleState &state, const StageState &host, const std::string &loop) : state_(state), host_(host) {
+        for (size_t l = 0; l <= host.position(loop); l++) {
+            for (const std::string &axis : host.axes_of(host.order[l])) around_.insert(axis);
+        }
+    }
+
+    // Along each axis of `s`: all where one of its readers needs all, or else what each of them needs; nothing after an
+    // entry in `why`.
+    std::vector<Run> runs_of(const StageState &s) {
+        std::set<std::string> names = {s.name()};
+        for (const Component &c : s.def.components) names.insert(c.tensor);
+        std::vector<std::vector<Expr>> places;
+        std::vector<const StageState *> readers; // one per place
+        for (const std::string &name : state_.consumers(s.name())) {
+            const StageState &reader = state_.stage(name);
+            if (reads_later(state_, name, host_.name())) continue;
+            for (const Expr &read : reads_with_inlined(state_, reader, names)) {
+                places.push_back(read.as<Call>()->args);
+                readers.push_back(&reader);
+            }
+        }
+        if (places.empty()) why = "no stage in the loops of " + host_.name() + " reads " + s.name();
+        std::vector<Run> runs;
+        for (size_t d = 0; d < s.def.axes.size() && why.empty(); d++) {
+            const Axis &axis = s.def.axes[d];
+            std::set<std::optional<Run>> all;
+            for (size_t n = 0; n < places.size(); n++) all.insert(run_at(*readers[n], places[n][d], axis));
+            if (all.count(Run(whole)))
+                runs.emplace_back(whole);
+            else if (all.size() == 1 && *all.begin())
+                runs.push_back(**all.begin());
+            else if (why.empty())
+                why = "what reads " + s.name() + " in loops of " + host_.name() +
+                      " does not do so at one axis of it along " + axis.name();
+        }
+        return why.empty() ? runs : std::vector<Run>();
+    }
+
+    std::string why;
+
+private:
+    const ScheduleState &state_;
+    const StageState &host_;
+    std::set<std::string> around_; // axes of the host of which one iteration is a part
+
+    // Nothing where the index is no axis, or one of another extent.
+    std::optional<Run> run_at(const StageState &reader, const Expr &index, const Axis &axis) {
+        const Variable *v = index.as<Variable>();
+        const Axis *own = v ? find_axis(reader.def, v->name) : nullptr;
+        if (!own || !can_prove(own->extent() == axis.extent())) return std::nullopt;
+        if (&reader == &host_ || reader.finished_by == host_.name())
+            return around_.count(own->name()) ? own->name() : whole;
+        for (size_t d = 0; d < reader.def.axes.size(); d++) {
+            if (reader.def.axes[d].name() != own->name()) continue;
+            const std::vector<Run> runs = runs_of(reader);
+            return d < runs.size() ? std::optional(runs[d]) : std::nullopt;
+        }
+        return whole; // it reduces along that axis
+    }
+};
+
+// The stage at the root in whose loops `s` runs, at the head of all that share them.
+const StageState &nest_of(const ScheduleState &state, const StageState &s) {
+    const StageState &loops = loops_of(state, s);
+    if (loops.computed_at().kind == Placement::Kind::At)
+        return nest_of(state, state.stage(loops.computed_at().consumer));
+    return leader_of(state, head_of(state, loops));
+}
+
+} // namespace
+
+bool writes_output(const Op &op, const Stage &stage) {
+    return op.is_output(stage.name) || std::any_of(stage.components.begin(), stage.components.end(),
+                                                   [&](const Component &c) { return op.is_output(c.tensor); });
+}
+
+bool reads_later(const ScheduleState &state, const std::string &reader, const std::string &host) {
+    return &nest_of(state, state.stage(host)) < &nest_of(state, state.stage(reader));
+}
+
+namespace {
+
+// Why an iteration has no part of its own; "" when it has one.
+std::string no_part(const ScheduleState &state, const StageState &s, const StageState &h, const std::string &loop) {
+    if (!s.def.updates.empty()) return s.name() + " replaces " + s.def.updates;
+    for (const StageState *stage : {&s, &h}) {
+        if (stage->online) return stage->name() + " is part of online";
+        if (stage->buffers > 1) return stage->name() + " is kept several times in turn";
+        if (!stage->scattered.empty()) return "steps of " + stage->name() + " visit single elements";
+        if (stage->part || !regions_of(state, stage->name()).empty())
+            return stage->name() + " is computed region by region";
+    }
+    if (h.prepacked) return h.name() + " is packed ahead of time";
+    const StageState &around = head_of(state, h);
+    if (around.placement.kind == Placement::Kind::At && !writes_output(state.op, around.def))
+        return h.name() + " is computed at a loop of " + around.placement.consumer +
+               ", which may need parts of it again";
+    Host host(state, h, loop);
+    const std::vector<Run> runs = host.runs_of(s);
+    if (!host.why.empty()) return host.why;
+    std::set<std::string> axes;
+    for (const Run &run : runs) {
+        if (run != whole && !axes.insert(run).second)
+            return "two axes of " + s.name() + " run with axis " + run + " of " + h.name();
+    }
+    for (size_t l = 0; l <= h.position(loop); l++) {
+        for (const std::string &axis : h.axes_of(h.order[l])) {
+            if (!axes.count(axis))
+                return "loop " + h.order[l] + " of " + h.name() + " runs over " + axis + ", along which " + s.name() +
+                       " does not differ";
+        }
+    }
+    for (const Relation &r : h.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (split && split->tail == Tail::Shift && h.has_loop(split->outer) &&
+            h.position(split->outer) <= h.position(loop))
+            return "the last iteration of " + split->outer + " of " + h.name() +
+                   " is moved inwards, over what another wrote";
+    }
+    return "";
+}
+
+} // namespace
+
+std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
+                         const std::string &loop) {
+    const std::string why = no_part(state, state.stage(name), state.stage(host), loop);
+    if (why.empty()) return "";
+    return name + " is an output, of which each iteration of " + loop + " has to write exactly its own part: " + why;
+}
+
+} // namespace kumiko

@@ -1,0 +1,138 @@
+// Outputs that are computed at a loop of a stage that reads them: results with extents that the splits do not divide,
+// and what is refused.
+#include "dsl/math.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+// A sum of two tensors, what each row of it holds in all, and the share of each element.
+Op residual(const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor X = input("X", i32, {i, j}), R = input("R", i32, {i, j});
+    Tensor S = compute("S", {i, j}, X(i, j) + R(i, j)), total = compute("total", {i}, sum(S(i, j), j));
+    return Op("residual", {X, R}, {compute("Y", {i, j}, S(i, j) * 3 - total(i)), S, total});
+}
+
+// An output that two others read, with what lies between.
+Op twice(const Expr &M, const Expr &N) {
+    Axis i("i", M), j("j", N);
+    Tensor X = input("X", i32, {i, j});
+    Tensor S = compute("S", {i, j}, X(i, j) * 5 + i), T = compute("T", {i, j}, S(i, j) - 7);
+    return Op("twice", {X}, {S, compute("Y", {i, j}, S(i, j) + T(i, j)), compute("Z", {i, j}, S(i, j) * 2)});
+}
+
+std::string refusal(const std::function<void()> &f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        return e.message();
+    }
+    return "accepted";
+}
+
+bool says(const std::string &text, const std::string &part) {
+    INFO(text);
+    return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("outputs of a row in the loops of the last stage") {
+    for (const Tail tail : {Tail::Auto, Tail::Guard, Tail::Mask}) {
+        for (const int m : {1, 6, 8}) {
+            for (const int n : {1, 8, 21}) {
+                Schedule s(residual(m, n));
+                auto [o, rows] = s.stage("Y").split("i", 4, {"", "", tail});
+                s.stage("total").compute_at("Y", rows);
+                s.stage("S").compute_at("Y", rows).vectorize("j", 8);
+                s.stage("Y").vectorize("j", 8).parallel(o);
+                check_runs(s);
+                s.stage("S").compute_at("Y", o); // the rows of a block
+                s.stage("total").compute_at("Y", o).vectorize("j", 8);
+                check_runs(s);
+            }
+        }
+    }
+    Schedule s(residual(Size("M"), Size("N")));
+    s.stage("S").compute_at("Y", "i").vectorize("j", 8); // pending until total stands there
+    s.stage("total").compute_at("Y", "i");
+    s.stage("Y").parallel("i").vectorize("j", 8);
+    CHECK(s.nest() == R"(compute Y
+  parallel i in 0..M
+    compute S, of it what one i needs
+      for i in 0..M
+        for j.o in 0..((N + 7) / 8)
+          vectorized j.v in 0..8
+            S(i, j) = …
+    compute total, of it what one i needs
+      for i in 0..M
+        for j in 0..N (reduction)
+          total(i) sum= …
+    for j.o in 0..((N + 7) / 8)
+      vectorized j.v in 0..8
+        Y(i, j) = …
+)");
+    for (const int m : {0, 1, 5}) {
+        for (const int n : {0, 1, 8, 30}) check_runs(s, {{"M", m}, {"N", n}});
+    }
+}
+
+TEST_CASE("a block of an output, which a later nest reads too") {
+    for (const int n : {5, 16, 19}) {
+        Schedule s(twice(7, n));
+        auto [o, block] = s.stage("Y").split("j", 8);
+        s.stage("T").compute_at("Y", o);
+        s.stage("S").compute_at("Y", o).vectorize("j");
+        s.stage("Y").vectorize(block);
+        s.stage("Z").vectorize("j", 4);
+        check_runs(s);
+        CHECK(says(refusal([&] { s.stage("S").compute_at("T", "i"); }), "stage Y, which reads it"));
+    }
+}
+
+TEST_CASE("what stands in the loops of an output at a loop does not make it longer") {
+    Axis i("i", 10), j("j", 21);
+    Tensor X = input("X", i32, {i, j}), U = compute("U", {i, j}, X(i, j) + 1);
+    Tensor S = compute("S", {i, j}, U(i, j) * U(i, j));
+    Schedule s(Op("inside", {X}, {compute("Y", {i, j}, S(i, j) - 1), S}));
+    s.stage("Y").tile({"i", "j"}, {4, 8});
+    s.stage("S").compute_at("Y", "j.o").vectorize("j", 8);
+    s.stage("U").compute_at("S", "i").vectorize("j", 8);
+    check_runs(s);
+}
+
+TEST_CASE("parts of an output that are not the iteration's own") {
+    Axis i("i", 8), j("j", 16), k("k", 8);
+    Tensor X = input("X", i32, {i, j});
+    const auto with = [&](const std::function<Element(const Tensor &)> &value, const std::vector<Axis> &axes) {
+        Tensor S = compute("S", {i, j}, X(i, j) + 1);
+        return Schedule(Op("own", {X}, {compute("Y", axes, value(S)), S}));
+    };
+    const auto at = [](Schedule s, const char *loop) { return refusal([&] { s.stage("S").compute_at("Y", loop); }); };
+    Schedule reversed = with([&](const Tensor &S) { return S(7 - i, j); }, {i, j});
+    CHECK(says(at(reversed, "i"),
+               "S is an output, of which each iteration of i has to write exactly its own part: what "
+               "reads S in loops of Y does not do so at one axis of it along i"));
+    Schedule two = with([&](const Tensor &S) { return S(i, j) + S(i, 15 - j); }, {i, j});
+    CHECK(at(two, "i") == "accepted"); // all of a row
+    CHECK(says(at(two, "j"), "does not do so at one axis of it along j"));
+    Axis fewer("i", 7);
+    Schedule slice = with([&](const Tensor &S) { return S(fewer, j); }, {fewer, j});
+    CHECK(says(at(slice, "i"), "along i"));
+    Schedule again = with([&](const Tensor &S) { return S(i, j) * k; }, {k, i, j});
+    CHECK(says(at(again, "i"), "loop k of Y runs over k, along which S does not differ"));
+    again.stage("Y").reorder({"i", "k", "j"});
+    CHECK(at(again, "i") == "accepted");
+    Tensor D = compute("D", {i, k}, X(i, k) + 1);
+    Schedule diagonal(Op("diagonal", {X}, {compute("Y", {i}, D(i, i)), D}));
+    CHECK(says(refusal([&] { diagonal.stage("D").compute_at("Y", "i"); }), "two axes of D run with axis i of Y"));
+
+    Schedule s = with([&](const Tensor &S) { return S(i, j) * 2; }, {i, j});
+    s.stage("Y").split("i", 3, {"", "", Tail::Shift});
+    CHECK(says(at(s, "i.o"), "the last iteration of i.o of Y is moved inwards"));
+    Schedule first = with([&](const Tensor &S) { return S(i, j) * 2; }, {i, j});
+    first.stage("S").compute_at("Y", "i");
+    CHECK(refusal([&] { first.stage("Y").region("j", 0, 8, "head"); }) != "accepted");
+}
