@@ -8,6 +8,7 @@
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/held_stages.h"
+#include "schedules/library/inlining.h"
 #include "schedules/library/one_nest.h"
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
@@ -24,70 +25,6 @@ int64_t work(const Stage &s) {
         for (const Axis &a : *axes) n *= constant_extent(a).value_or(1 << 20);
     }
     return n;
-}
-
-constexpr int64_t operations_of_function = 16; // exp; most others have more
-
-// How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
-// has for its tensor, and a function as many as its code has. Saturates. The time is linear in the
-// number of nodes, since a shared one is visited once.
-int64_t expanded_operations(const Stage &stage, const std::map<std::string, int64_t> &sizes) {
-    struct Count : Halide::Internal::IRGraphVisitor {
-        const std::map<std::string, int64_t> &sizes;
-        std::map<const Halide::Internal::IRNode *, int64_t> known;
-        int64_t sum = 0;
-        explicit Count(const std::map<std::string, int64_t> &sizes) : sizes(sizes) {}
-        void include(const Expr &e) override {
-            const auto found = known.find(e.get());
-            if (found == known.end()) {
-                const auto *call = e.as<Halide::Internal::Call>();
-                const auto size = call ? sizes.find(call->name) : sizes.end();
-                const int64_t before = sum;
-                const bool leaf = e.as<Halide::Internal::Variable>() || is_const(e) ||
-                                  (call && call->call_type == Halide::Internal::Call::Image);
-                const bool function = call && call->call_type == Halide::Internal::Call::PureExtern;
-                sum = size != sizes.end() ? size->second : leaf ? 0 : function ? operations_of_function : 1;
-                e.accept(this);
-                known[e.get()] = sum;
-                sum += before;
-            } else {
-                sum += found->second;
-            }
-            sum = std::min(sum, int64_t(1) << 40);
-        }
-    } count(sizes);
-    for (const Expr &e : stage.expressions()) count.include(e);
-    return count.sum;
-}
-
-// Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
-// through padding stages count, which are inlined too. `sizes` has the operations of the stages that
-// are inlined already, as trees. If the answer is yes, the stage and its padding are added.
-bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
-    constexpr int64_t most_operations =
-        256; // of an expression as a tree: passes and the compiler take longer than they gain
-    constexpr int64_t most_repeated = 30; // operations that each element of the reader computes more than once
-    auto with = sizes;
-    const int64_t own = with[stage.name] = expanded_operations(stage, sizes);
-    std::set<Expr, Halide::Internal::IRDeepCompare> places;
-    for (const Expr &e : reader.expressions()) {
-        for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            const Stage *padding = op.find_stage(read->name);
-            if (padding && padding->kind == Stage::Kind::Padding) {
-                const auto reads = tensor_reads(padding->value);
-                if (std::none_of(reads.begin(), reads.end(), [&](const auto *r) { return r->name == stage.name; }))
-                    continue;
-                with[padding->name] = expanded_operations(*padding, with);
-            } else if (read->name != stage.name) {
-                continue;
-            }
-            places.insert(Expr(read));
-        }
-    }
-    const int64_t repeated = (static_cast<int64_t>(places.size()) - 1) * own;
-    if (repeated > most_repeated || expanded_operations(reader, with) > most_operations) return false;
-    sizes = std::move(with);
-    return true;
 }
 
 // Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
@@ -286,7 +223,9 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
         if (in_place) continue; // what reads a tensor that is updated is computed whole before that
         const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
         const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
-        if (padding && padding->kind == Stage::Kind::Padding)
+        if (pays_to_inline(s, stage, inlined))
+            s.stage(stage.name).inline_into();
+        else if (padding && padding->kind == Stage::Kind::Padding)
             keep_below_shared_loops(s, stage, *padding);
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
                  !is_extern(s.state().stage(consumers[0]).def) && !holds_stages(s, stage.name) &&

@@ -5,6 +5,7 @@
 #include "dsl/reach.h"
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
+#include "schedules/library/inlining.h"
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 
@@ -15,7 +16,7 @@ namespace {
 // The op's rows: every reduction runs along the last axis of what it reads, and maybe along others, and its own axes are those of a row's
 // place, which every stage has, in this order.
 struct RowsRoles {
-    const Stage *output = nullptr;
+    const Stage *output = nullptr;    // that no stage reads
     std::vector<std::string> leading; // axes of a row's place
 };
 
@@ -24,11 +25,18 @@ bool is_leading(const RowsRoles &r, const Axis &a) {
 }
 
 std::optional<RowsRoles> rows_roles(const Op &op) {
-    if (op.outputs().size() != 1 || has_extern(op)) return std::nullopt;
+    if (has_extern(op)) return std::nullopt;
     RowsRoles r;
-    r.output = &op.stage(op.outputs()[0]);
+    std::set<std::string> read;
+    for (const Stage &s : op.stages()) {
+        for (const Expr &e : s.expressions()) read.merge(tensors_read(e));
+    }
     const Stage *reduction = nullptr;
     for (const Stage &s : op.stages()) {
+        if (!read.count(s.name)) {
+            if (r.output) return std::nullopt;
+            r.output = &s;
+        }
         if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
         if (!s.is_reduction()) continue;
         if (s.axes.empty()) return std::nullopt;
@@ -39,7 +47,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
         reduction = &s;
         if (!reads_along(s, s.reduction_axes.back().name())) return std::nullopt;
     }
-    if (!reduction) return std::nullopt;
+    if (!reduction || !r.output) return std::nullopt;
     for (const Axis &a : reduction->axes) r.leading.push_back(a.name());
     const size_t n = r.leading.size(), row = n + reduction->reduction_axes.size();
     for (const Stage &s : op.stages()) {
@@ -161,7 +169,9 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
 
 bool is_rows(const Op &op) {
     const auto r = rows_roles(op);
-    if (!r || (reads_before_update(op) && !keeps_to_rows(op, *r))) return false;
+    if (!r) return false;
+    // In the loops of another an output is written row by row.
+    if ((reads_before_update(op) || op.outputs().size() > 1) && !keeps_to_rows(op, *r)) return false;
     // Rows that share what they read are for tiles, which read it less often.
     return std::none_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) { return pays_to_tile(op, s); });
 }
@@ -222,13 +232,21 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
         Y.parallel(o);
         at = i;
     }
+    std::map<std::string, int64_t> inlined;
+    for (const Stage &stage : op.stages()) {
+        if (op.is_output(stage.name) || reads_before_update(op)) continue;
+        if (stage.axes.size() > r.leading.size() && pays_to_inline(s, stage, inlined))
+            s.stage(stage.name).inline_into();
+    }
+    const auto is_inlined = [&](const Stage &stage) { return inlined.count(stage.name) > 0; };
     if (!r.output->is_reduction()) {
         for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
             const Stage &stage = op.stages()[n];
-            if (stage.name != r.output->name) s.stage(stage.name).compute_at(Y.name(), at);
+            if (stage.name != r.output->name && !is_inlined(stage)) s.stage(stage.name).compute_at(Y.name(), at);
         }
     }
     for (const Stage &stage : op.stages()) {
+        if (is_inlined(stage)) continue;
         if (pieces) {
             reduce_pieces(s, r, widest, p.accumulators, at);
         } else if (stage.is_reduction()) {

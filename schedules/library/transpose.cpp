@@ -109,15 +109,15 @@ int64_t rows_of_block(const TransposeRoles &r, const Machine &machine, int64_t b
 // Rows of the output, past the caches, that are no whole lines are stored past them by pieces of a line: the memory puts those together
 // that follow each other at once, in a few rows at a time. `length` elements of a row follow each other: lines of so many rows of the
 // input stay in the second cache while parts of them are taken.
-struct Pieces {
+struct RowPieces {
     int64_t bytes = 0, length = 0; // 0 where rows are whole lines, or not of pieces
 };
 
-Pieces pieces_of_rows(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
+RowPieces pieces_of_rows(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
     const auto along = r.extent(r.along), across = r.extent(r.across);
     const bool many = bytes > 1 && r.few.empty() && across.value_or(0) >= rows_at_once;
     if (!many || !along || !exceeds_caches(r.bytes(), machine)) return {};
-    Pieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each on a page of its own
+    RowPieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each on a page of its own
     if (p.bytes < least_of_line || p.bytes > most_of_line) return {};
     constexpr int64_t ways = 8;
     const int64_t way = cache_bytes(machine, "L2", 512 << 10) / ways, stride = *across * bytes;
@@ -157,7 +157,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
-    if (const Pieces pieces = pieces_of_rows(r, machine, bytes); pieces.length > 0) {
+    if (const RowPieces pieces = pieces_of_rows(r, machine, bytes); pieces.length > 0) {
         p.length = Tile::nearest(pieces.length, lengths);
         p.lanes = Tile::nearest(pieces.bytes / bytes, up_to(line_bytes / bytes));
         p.columns = Tile::nearest(rows_at_once, up_to(2 * columns));
