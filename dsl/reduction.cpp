@@ -1,6 +1,7 @@
 #include "dsl/reduction.h"
 
 #include "dsl/scan.h"
+#include "dsl/stage_builder.h"
 #include "dsl/tuple.h"
 #include "dsl/types.h"
 #include "support/error.h"
@@ -113,6 +114,32 @@ Element argmax(const Expr &e, const AxisList &axes, std::source_location where) 
 }
 Element argmin(const Expr &e, const AxisList &axes, std::source_location where) {
     return known("argmin", e, axes, where, Int(32));
+}
+
+namespace {
+
+Element bounded(const std::string &kind, const Expr &e, const AxisList &axes, const Where &bound,
+                const std::source_location &where) {
+    if (!bound.condition.defined() || !bound.condition.type().is_bool())
+        throw UserError(where,
+                        "the condition of " + kind + " where … is not one; write a comparison, as where(k <= i)");
+    if (!e.defined()) throw UserError(where, kind + " of an undefined expression");
+    return known(kind, Halide::Internal::Select::make(bound.condition, e, fold_identity(kind, e.type())), axes, where);
+}
+
+} // namespace
+
+Element sum(const Expr &e, const AxisList &axes, const Where &bound, std::source_location where) {
+    return bounded("sum", e, axes, bound, where);
+}
+Element product(const Expr &e, const AxisList &axes, const Where &bound, std::source_location where) {
+    return bounded("product", e, axes, bound, where);
+}
+Element maximum(const Expr &e, const AxisList &axes, const Where &bound, std::source_location where) {
+    return bounded("maximum", e, axes, bound, where);
+}
+Element minimum(const Expr &e, const AxisList &axes, const Where &bound, std::source_location where) {
+    return bounded("minimum", e, axes, bound, where);
 }
 
 Element sum(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {

@@ -15,6 +15,18 @@ Element product(const Expr &e, const AxisList &axes, Place where = Place::curren
 Element maximum(const Expr &e, const AxisList &axes, Place where = Place::current());
 Element minimum(const Expr &e, const AxisList &axes, Place where = Place::current());
 
+// Of the terms for which the condition holds, a comparison of axes, sizes and numbers, or several joined by &&. The others are not
+// evaluated where that is seen before, as those of whole vectors, blocks and rows; what they read has to lie inside of its
+// tensor nevertheless.
+struct Where {
+    Expr condition;
+};
+inline Where where(const Expr &condition) { return {condition}; }
+Element sum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
+Element product(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
+Element maximum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
+Element minimum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
+
 // The int32 index of the largest (smallest) element, row-major over `axes`; ties take the lowest index, NaN never wins,
 // and of nothing the result is −1.
 Element argmax(const Expr &e, const AxisList &axes, Place where = Place::current());

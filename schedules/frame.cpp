@@ -340,7 +340,18 @@ Expr Frame::index(const std::string &axis) const {
             return region_.min[d] + (region_.step_of(d) == 1 ? v : v * region_.step_of(d));
         }
     }
-    return value(axis);
+    const auto first = first_steps_.find(axis);
+    return first == first_steps_.end() ? value(axis) : first->second + value(axis);
+}
+
+void Frame::run_steps(const std::string &axis, const Expr &first, const Expr &extent) {
+    first_steps_[axis] = first;
+    override_extent(axis, extent);
+}
+
+Expr Frame::first_step(const std::string &loop) const {
+    const auto first = first_steps_.find(loop);
+    return first == first_steps_.end() ? Expr(0) : first->second;
 }
 
 void Frame::set_mode(size_t relation, Mode mode) {

@@ -1,5 +1,6 @@
 #include "schedules/own_part.h"
 
+#include "dsl/bounded.h"
 #include "dsl/reads.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/table.h"
@@ -68,6 +69,10 @@ private:
         const Variable *v = index.as<Variable>();
         const Axis *own = v ? find_axis(reader.def, v->name) : nullptr;
         if (!own || !can_prove(own->extent() == axis.extent())) return std::nullopt;
+        const auto &steps = reader.def.reduction_axes;
+        const bool reduced =
+            std::any_of(steps.begin(), steps.end(), [&](const Axis &a) { return a.name() == own->name(); });
+        if (reduced && !term_bounds(reader.def).empty()) return std::nullopt; // not all of them are read
         if (&reader == &host_ || reader.finished_by == host_.name())
             return around_.count(own->name()) ? own->name() : whole;
         for (size_t d = 0; d < reader.def.axes.size(); d++) {
@@ -111,6 +116,7 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
             return stage->name() + " is computed region by region";
     }
     if (h.prepacked) return h.name() + " is packed ahead of time";
+    if (h.def.kind == Stage::Kind::Padding) return h.name() + " is padding, of which only what is read is computed";
     const StageState &around = head_of(state, h);
     if (around.placement.kind == Placement::Kind::At && !writes_output(state.op, around.def))
         return h.name() + " is computed at a loop of " + around.placement.consumer +

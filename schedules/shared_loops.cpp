@@ -1,5 +1,6 @@
 #include "schedules/shared_loops.h"
 
+#include "dsl/bounded.h"
 #include "dsl/extern.h"
 #include "dsl/halide_passes.h"
 #include "dsl/reads.h"
@@ -112,6 +113,12 @@ std::vector<Relation> relations_of(const StageState &s, size_t depth) {
 
 std::string of(const std::string &loop, const StageState &s) { return "loop " + loop + " of " + s.name(); }
 
+bool bounds_differ(const StageState &a, const StageState &b) {
+    const std::vector<Expr> ours = term_bounds(a.def), theirs = term_bounds(b.def);
+    return !std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+                       [](const Expr &x, const Expr &y) { return equal(x, y); });
+}
+
 // Why the first `depth` loops of the two stages are not the same.
 std::string loops_differ(const StageState &a, const StageState &b, size_t depth) {
     if (b.order.size() < depth) return "stage " + b.name() + " has fewer loops";
@@ -124,6 +131,8 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
         if (x.reduction != y.reduction)
             return of(x.name, x.reduction ? a : b) + " is a reduction, that of " + (x.reduction ? b : a).name() +
                    " is not";
+        if (x.reduction && bounds_differ(a, b))
+            return of(y.name, b) + " leaves out other terms than that of " + a.name();
         if (!can_prove(x.extent == y.extent)) return of(y.name, b) + " has another extent than that of " + a.name();
     }
     const std::vector<Relation> ours = relations_of(a, depth), theirs = relations_of(b, depth);

@@ -1,3 +1,4 @@
+#include "dsl/bounded.h"
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "dsl/scan.h"
@@ -127,6 +128,7 @@ std::string not_in_turns(const ScheduleState &state, const StageState &s, const 
     if (s.tensorize) return s.name() + " is tensorized";
     if (s.buffers > 1) return s.name() + " is kept several times in turn";
     if (s.padded_split()) return "a split of " + s.name() + " runs on beyond what there is";
+    if (!term_bounds(s.def).empty()) return s.name() + " leaves out terms, and what they read";
     for (size_t l = 0; l <= s.position(loop); l++) {
         const LoopKind kind = s.loop(s.order[l]).kind;
         if (kind != LoopKind::Serial && kind != LoopKind::Unrolled)

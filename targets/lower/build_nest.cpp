@@ -137,6 +137,9 @@ Region NestBuilder::domain(const StageState &s) {
 // computed at a loop of its only reader, whose region holds all that the loops inside touch, and for a padding stage
 // at the root whose readers stand at the root too.
 bool NestBuilder::covers_reads(const StageState &s) const {
+    for (const std::string &reader : state_.consumers(s.name())) { // steps that are left out move the last block
+        if (leaves_out_terms(loops_of(state_.stage(reader)))) return false;
+    }
     if (s.placement.kind == Placement::Kind::At) {
         for (const std::string &reader : state_.consumers(s.name())) {
             const StageState *by = finisher_of(reader);

@@ -108,6 +108,9 @@ private:
     Region anywhere(const StageState &s) const;
     Expr kept_near(const StageState &reader, const Expr &e) const;
     Bounds scope_of(const Frame &f, size_t depth) const;
+    void bound_steps(const StageState &s, Bounds &scope) const;
+    bool leaves_out_terms(const StageState &s) const;
+    std::optional<Frame> with_bounded_steps(const Frame &f, size_t depth) const;
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth,
                                  std::map<std::string, std::optional<Region>> &known);

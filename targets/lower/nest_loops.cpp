@@ -66,6 +66,9 @@ ForType NestBuilder::for_type(const Frame &f, size_t position, bool pure) const 
 Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     if (depth == w.stop || depth == s.order.size()) return w.leaf(f);
+    if (depth == s.first_reduction() && !w.skip_reductions && !f.bounded()) {
+        if (auto bounded = with_bounded_steps(f, depth)) return walk(*bounded, depth, w);
+    }
     const std::string &name = s.order[depth];
     if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
     if (f.pinned(name)) return inside(f, depth, w);

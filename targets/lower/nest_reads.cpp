@@ -1,4 +1,5 @@
 // What the expressions of a stage read, and the regions that are needed for them.
+#include "dsl/bounded.h"
 #include "dsl/reads.h"
 #include "schedules/linear.h"
 #include "schedules/online.h"
@@ -56,7 +57,7 @@ Expr NestBuilder::joined(const Frame &f, const Expr &e) const {
                 if (axes[d].name() == name)
                     return is_const_zero(simplify(f->region().min[d])) && f->region().step_of(d) == 1;
             }
-            return true;
+            return is_const_zero(f->first_step(name));
         }
     } join;
     join.f = &f;
@@ -156,12 +157,50 @@ std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
     return all;
 }
 
+// Whether terms of the reduction that do not exist are left out.
+bool NestBuilder::leaves_out_terms(const StageState &s) const {
+    if (s.online || s.tensorize || term_bounds(s.def).empty()) return false;
+    return std::none_of(s.relations.begin(), s.relations.end(), [&](const Relation &r) {
+        const auto *fuse = std::get_if<FuseRelation>(&r);
+        return fuse && s.find_loop(fuse->fused)->reduction;
+    });
+}
+
+// Reduction axes range over the steps at which a term may exist, given what the other axes do.
+void NestBuilder::bound_steps(const StageState &s, Bounds &scope) const {
+    if (!leaves_out_terms(s)) return;
+    for (const Axis &a : s.def.reduction_axes) {
+        const Interval now = scope.get(a.name()), steps = steps_of_terms(s.def, a, scope);
+        const Expr first = simplify_index(max(now.min, steps.min), bounds_);
+        scope.pop(a.name());
+        scope.push(a.name(), Interval(first, simplify_index(min(now.max, steps.max), bounds_)));
+    }
+}
+
+// The frame in which the loops inside of `depth`, the outermost that reduces, run over the steps at which a term may exist; nothing
+// where nothing bounds them.
+std::optional<Frame> NestBuilder::with_bounded_steps(const Frame &f, size_t depth) const {
+    if (!leaves_out_terms(f.stage())) return std::nullopt;
+    const Bounds scope = scope_of(f, depth);
+    Frame bounded = f;
+    for (const Axis &a : f.stage().def.reduction_axes) {
+        const Interval steps = scope.get(a.name());
+        if (is_const_zero(steps.min) && proves(steps.max >= a.extent() - 1, bounds_)) continue;
+        bounded.run_steps(a.name(), steps.min, simplify_index(max(steps.max - steps.min + 1, 0), bounds_));
+        for (const Expr &bound : term_bounds(f.stage().def)) {
+            if (bounds_exactly(bound, a, scope)) bounded.note_holds(bound);
+        }
+    }
+    return bounded.bounded() ? std::optional(bounded) : std::nullopt;
+}
+
 // What the axes of a stage range over below a depth.
 Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
     Bounds scope;
     for (const auto *axes : {&f.stage().def.axes, &f.stage().def.reduction_axes}) {
         for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
     }
+    bound_steps(f.stage(), scope);
     for (const Relation &r : f.stage().relations) { // for what `joined` makes
         if (const auto *fuse = std::get_if<FuseRelation>(&r))
             scope.push(fuse->fused, f.axis_interval(fuse->fused, depth, bounds_));
@@ -222,6 +261,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             for (const Axis &a : reader->def.reduction_axes)
                 scope.push(a.name(), block ? Interval::single_point(f.value(reader->online->loop))
                                            : Interval(0, simplify(a.extent() - 1)));
+            bound_steps(*reader, scope);
         }
         add(*reader, scope);
     }

@@ -1,4 +1,5 @@
 // Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
+#include "dsl/bounded.h"
 #include "dsl/scatter.h"
 #include "schedules/online.h"
 #include "schedules/storage.h"
@@ -31,7 +32,8 @@ std::vector<Expr> NestBuilder::combined(const Stage &def, const std::vector<Expr
 Stmt NestBuilder::step(Frame &f) {
     const Stage &def = f.stage().def;
     std::vector<Expr> terms;
-    for (const Component &c : def.components) terms.push_back(at(f, c.term));
+    for (const Component &c : def.components)
+        terms.push_back(at(f, f.holds().empty() ? c.term : term_where_hold(def, f.holds())));
     if (!f.stage().scattered.empty()) terms = {at(f, scattered(def)->value)};
     std::vector<Expr> after = combined(def, read(f, buffers_), terms);
     for (size_t c = 0; c < after.size(); c++) after[c] = padded(f, after[c], def.components[c].identity);
@@ -79,13 +81,14 @@ Stmt NestBuilder::reduction(Frame &f) {
         if (!rounds) return s.waiting ? between_rounds(f, w) : walk(f, 0, w);
         Walk outer;
         outer.stop = first;
-        outer.leaf = [&](Frame &g) {
+        outer.leaf = [&](Frame &unbounded) {
+            Frame g = with_bounded_steps(unbounded, first).value_or(unbounded);
             Stmt all = walk(g, first, w);
             if (late && !s.waiting) all = Block::make(all, finish(g, first));
             Expr nothing; // without a round, what is stored is the identity
             for (const Axis &a : s.def.reduction_axes) {
-                if (!proves(a.extent() > 0, bounds_))
-                    nothing = nothing.defined() ? nothing || a.extent() <= 0 : a.extent() <= 0;
+                const Expr none = g.extent(a.name()) <= 0;
+                if (!proves(!none, bounds_)) nothing = nothing.defined() ? nothing || none : none;
             }
             if (!nothing.defined()) return all;
             Stmt none = begin(g, first);
@@ -214,9 +217,9 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
         const std::set<std::string> roots = *reduction_roots(s);
         for (const std::string &root : roots) {
             const Interval i = f.axis_interval(root, depth, bounds_);
-            is_last = all_of(is_last, i.max >= f.extent(root) - 1);
-            if (!proves(i.min < f.extent(root), bounds_))
-                runs = all_of(runs, simplify_index(i.min < f.extent(root), bounds_));
+            const Expr end = f.first_step(root) + f.extent(root);
+            is_last = all_of(is_last, i.max >= end - 1);
+            if (!proves(i.min < end, bounds_)) runs = all_of(runs, simplify_index(i.min < end, bounds_));
         }
         is_last = simplify_index(is_last, bounds_);
     }

@@ -447,6 +447,24 @@ private:
         return {Halide::max(Halide::min(e, number(e.type(), 4)), number(e.type(), low)), static_cast<double>(low), 4};
     }
 
+    // Of a reduction axis and another one, or a number: which terms exist.
+    Where some_terms(const Ranged &k, const std::vector<Ranged> &outer) {
+        const Expr other =
+            (outer.empty() ? Expr(0) : Expr(random_.pick(outer).axis)) + number(i32, random_.between(-3, 6));
+        switch (random_.between(0, 5)) {
+        case 0:
+            return where(k.axis >= other);
+        case 1:
+            return where(Expr(k.axis) * 2 < other);
+        case 2:
+            return where(k.axis <= other && other - k.axis < number(i32, random_.between(1, 5)));
+        case 3:
+            return where(k.axis + other == number(i32, random_.between(0, 7)));
+        default:
+            return where(k.axis <= other);
+        }
+    }
+
     Value reduction(Type t, const std::vector<Ranged> &outer) {
         std::vector<Ranged> scope = outer;
         AxisList axes(std::vector<Axis>{});
@@ -472,13 +490,17 @@ private:
         const auto positive_zero = [&] { // the sign of a zero would depend on the order
             if (t.is_float()) v.e = v.e + number(t, 0);
         };
+        const bool bounded = random_.chance(0.25);
+        const Where bound = bounded ? some_terms(scope[outer.size() + random_.below(axes.size())], outer) : Where();
         switch (random_.between(0, 9)) {
         case 0:
             positive_zero();
-            return extremum(kumiko::maximum(v.e, axes), v, empty);
+            return extremum(bounded ? kumiko::maximum(v.e, axes, bound) : kumiko::maximum(v.e, axes), v,
+                            empty || bounded);
         case 1:
             positive_zero();
-            return extremum(kumiko::minimum(v.e, axes), v, empty);
+            return extremum(bounded ? kumiko::minimum(v.e, axes, bound) : kumiko::minimum(v.e, axes), v,
+                            empty || bounded);
         case 2:
             return to(t, {kumiko::argmax(v.e, axes), -1, n});
         case 3:
@@ -488,7 +510,8 @@ private:
                 v = {Halide::select(v.e > number(t, 0), number(t, n <= 6 ? 2 : -1), number(t, 1)), -1, 2};
                 return {kumiko::product(v.e, axes), -1, n <= 6 ? 64.0 : 1.0};
             }
-            return ranged(kumiko::product(v.e, axes), lowest(t), highest(t));
+            return ranged(bounded ? kumiko::product(v.e, axes, bound) : kumiko::product(v.e, axes), lowest(t),
+                          highest(t));
         }
         case 5: { // a combiner that is not commutative, in an order that matters
             if (!t.is_uint()) break;
@@ -517,7 +540,8 @@ private:
             const Value index = reduced(to(i32, leaf(i32, others, 0)), at.n);
             v.e = Halide::select(index.e == at.axis, v.e, number(t, 0));
         }
-        return ranged(kumiko::sum(v.e, axes), std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
+        const Expr all = bounded && !scatters ? kumiko::sum(v.e, axes, bound) : kumiko::sum(v.e, axes);
+        return ranged(all, std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
     }
 
     // Several values folded together: the greater of pairs, in any order, or digits of both, in the formula's.

@@ -138,6 +138,11 @@ private:
             }
         }
         if (!reduction) return compute(name, own, e);
+        if (!own.empty() && draw(4) == 0) { // a triangle, or a band
+            const Expr k = reduced[draw(reduced.size())], i = own[draw(own.size())];
+            const Where some = draw(2) ? where(k <= i) : where(i - k < 3 && k - i < 5);
+            return compute(name, own, draw(2) ? sum(e, reduced, some) : maximum(e, reduced, some));
+        }
         return compute(name, own, draw(2) ? sum(e, reduced) : draw(2) ? maximum(e, reduced) : minimum(e, reduced));
     }
 };

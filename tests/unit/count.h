@@ -1,6 +1,7 @@
-// How often a part occurs in a text.
+// Whether a part occurs in a text, and how often.
 #pragma once
 
+#include <doctest/doctest.h>
 #include <string>
 
 namespace kumiko {
@@ -9,6 +10,12 @@ inline size_t count(const std::string &text, const std::string &part) {
     size_t n = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) n++;
     return n;
+}
+
+// For CHECK: what was not found stands in the failure.
+inline bool says(const std::string &text, const std::string &part) {
+    INFO(text);
+    return text.find(part) != std::string::npos;
 }
 
 } // namespace kumiko

@@ -2,6 +2,7 @@
 #include "dsl/math.h"
 #include "dsl/scan.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
 
 using namespace kumiko;
 
@@ -34,17 +35,6 @@ void tile_alike(Schedule &s, const std::vector<std::string> &stages, Tail tail, 
     }
 }
 
-bool says(const std::string &text, const std::string &part) {
-    INFO(text);
-    return text.find(part) != std::string::npos;
-}
-
-int64_t count(const std::string &text, const std::string &part) {
-    int64_t n = 0;
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) n++;
-    return n;
-}
-
 } // namespace
 
 TEST_CASE("two outputs in one nest, whatever the last block is") {
@@ -52,7 +42,7 @@ TEST_CASE("two outputs in one nest, whatever the last block is") {
         for (const int n : {8, 16, 21}) {
             Schedule s(products(5, n));
             tile_alike(s, {"re", "im"}, tail);
-            const int64_t loops = count(body_of(s), "for (");
+            const size_t loops = count(body_of(s), "for (");
             s.stage("im").compute_with("re", "j.i");
             check_runs(s);
             CHECK(2 * count(body_of(s), "for (") == loops);

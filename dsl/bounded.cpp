@@ -1,0 +1,95 @@
+#include "dsl/bounded.h"
+
+#include "dsl/float_casts.h"
+#include "dsl/reach.h"
+#include "dsl/scatter.h"
+#include "dsl/stage_builder.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+std::vector<Expr> term_bounds(const Stage &stage) {
+    if (!stage.is_reduction() || stage.components.size() != 1 || scattered(stage) || !identity_is_neutral(stage))
+        return {};
+    const Component &c = stage.components.front();
+    const auto *choice = c.term.as<Select>();
+    if (!choice || !equal(choice->false_value, c.identity)) return {};
+    std::vector<Expr> all, bounds;
+    split_into_ands(choice->condition, all);
+    const auto compares = [](const auto *op) { return op && op->a.type() == Int(32); };
+    for (const Expr &e : all) {
+        const bool known = compares(e.as<LE>()) || compares(e.as<LT>()) || compares(e.as<GE>()) ||
+                           compares(e.as<GT>()) || compares(e.as<EQ>());
+        if (known && tensors_read(e).empty()) bounds.push_back(e);
+    }
+    return bounds;
+}
+
+namespace {
+
+// Those that are not negative where the condition holds.
+std::vector<Expr> slacks(const Expr &condition) {
+    if (const auto *op = condition.as<LE>()) return {op->b - op->a};
+    if (const auto *op = condition.as<LT>()) return {op->b - op->a - 1};
+    if (const auto *op = condition.as<GE>()) return {op->a - op->b};
+    if (const auto *op = condition.as<GT>()) return {op->a - op->b - 1};
+    const auto *op = condition.as<EQ>();
+    return {op->b - op->a, op->a - op->b};
+}
+
+// What one step along the axis adds; nothing where that is no number.
+std::optional<int64_t> growth(const Expr &slack, const Axis &axis) {
+    const Expr t = Variable::make(Int(32), axis.name());
+    return as_const_int(simplify(substitute(axis.name(), t + 1, slack) - slack));
+}
+
+} // namespace
+
+Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interval> &scope) {
+    Interval steps(0, simplify(axis.extent() - 1));
+    Scope<Interval> others;
+    for (auto v = scope.cbegin(); v != scope.cend(); ++v) {
+        if (v.name() != axis.name()) others.push(v.name(), v.value());
+    }
+    for (const Expr &bound : term_bounds(stage)) {
+        for (const Expr &slack : slacks(bound)) {
+            const auto grows = growth(slack, axis);
+            if (!grows || *grows == 0) continue;
+            // The most that is left of it at the axis' first step.
+            const Interval first = range_of(simplify(substitute(axis.name(), 0, slack)), others);
+            if (!first.has_upper_bound()) continue;
+            const Expr by = static_cast<int>(*grows > 0 ? *grows : -*grows);
+            if (*grows > 0)
+                steps.min = max(steps.min, 0 - first.max / by); // division rounds down
+            else
+                steps.max = min(steps.max, first.max / by);
+        }
+    }
+    return Interval(simplify(steps.min), simplify(steps.max));
+}
+
+bool bounds_exactly(const Expr &bound, const Axis &axis, const Scope<Interval> &scope) {
+    for (const std::string &v : variables_of(bound)) {
+        if (v == axis.name() || !scope.contains(v)) continue;
+        const Interval &i = scope.get(v);
+        if (!i.is_single_point() && !(i.is_bounded() && equal(i.min, i.max))) return false;
+    }
+    const auto grows = growth(slacks(bound)[0], axis);
+    // Of an equality of several times the axis some steps between the first and the last fail.
+    return grows && *grows != 0 && (!bound.as<EQ>() || *grows == 1 || *grows == -1);
+}
+
+Expr term_where_hold(const Stage &stage, const std::vector<Expr> &bounds) {
+    const auto *choice = stage.components.front().term.as<Select>();
+    std::vector<Expr> all;
+    split_into_ands(choice->condition, all);
+    Expr rest;
+    for (const Expr &e : all) {
+        if (std::any_of(bounds.begin(), bounds.end(), [&](const Expr &b) { return equal(b, e); })) continue;
+        rest = rest.defined() ? rest && e : e;
+    }
+    return rest.defined() ? Select::make(rest, choice->true_value, choice->false_value) : choice->true_value;
+}
+
+} // namespace kumiko

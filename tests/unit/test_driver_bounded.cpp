@@ -1,0 +1,131 @@
+// Reductions of which some terms do not exist (where): results, the steps that loops run, and errors.
+#include "dsl/bounded.h"
+#include "dsl/math.h"
+#include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
+
+using namespace kumiko;
+
+namespace {
+
+// Of each row the sum and the greatest of the elements up to the diagonal, or in a band below it.
+Op rows(const Expr &M, const Expr &N, bool band) {
+    Axis i("i", M), j("j", N);
+    Tensor X = input("X", i32, {i, j});
+    const Where bound = band ? where(j <= i && i - j < 4) : where(j <= i);
+    return Op("rows", {X},
+              {compute("S", {i}, sum(X(i, j), j, bound)), compute("most", {i}, maximum(X(i, j), j, bound))});
+}
+
+// Scores of a row, the greatest, and their sum weighted by what lies above it.
+Op window(const Expr &N, const Expr &D) {
+    Axis i("i", N), j("j", N), d("d", D), k("k", D);
+    Tensor Q = input("Q", i32, {i, k}), K = input("K", i32, {j, k}), V = input("V", i32, {j, d});
+    const Where near = where(j <= i && i - j < 5);
+    Tensor score = compute("score", {i, j}, sum(Q(i, k) * K(j, k), k));
+    Tensor most = compute("most", {i}, maximum(score(i, j), j, near));
+    Tensor p = compute("p", {i, j}, score(i, j) - most(i));
+    Tensor mix = compute("mix", {i, d}, sum(p(i, j) * V(j, d), j, near));
+    return Op("window", {Q, K, V}, {compute("Y", {i, d}, mix(i, d) + most(i))});
+}
+
+} // namespace
+
+TEST_CASE("steps of a bounded reduction") {
+    using Halide::Internal::Interval;
+    Axis i("i", 10), j("j", 20), k("k", 20);
+    Tensor X = input("X", f32, {j});
+    const auto steps = [&](const Expr &condition, int first, int last) {
+        const Op op("op", {X}, {compute("Y", {i}, sum(X(j), j, where(condition)))});
+        Halide::Internal::Scope<Interval> scope;
+        scope.push("i", Interval(first, last));
+        const Interval found = steps_of_terms(op.stages()[0], j, scope);
+        return std::pair(*Halide::Internal::as_const_int(found.min), *Halide::Internal::as_const_int(found.max));
+    };
+    using Pair = std::pair<int64_t, int64_t>;
+    CHECK(steps(j <= i, 3, 5) == Pair(0, 5));
+    CHECK(steps(j < i, 3, 5) == Pair(0, 4));
+    CHECK(steps(j >= i, 3, 5) == Pair(3, 19));
+    CHECK(steps(i < j, 3, 5) == Pair(4, 19));
+    CHECK(steps(j * 3 <= i + 1, 3, 6) == Pair(0, 2));
+    CHECK(steps(j * 3 >= i + 1, 3, 6) == Pair(2, 19));
+    CHECK(steps(j == i * 2, 3, 4) == Pair(6, 8));
+    CHECK(steps(j <= i && i - j < 3, 4, 6) == Pair(2, 6));
+    CHECK(steps(i - 100 >= j, 3, 5).second < 0);           // none
+    CHECK(steps(j <= i || j >= 15, 3, 5) == Pair(0, 19));  // no bound
+    CHECK(steps(j * j <= i, 3, 5) == Pair(0, 19));         // not a number of times
+    CHECK(steps(i - i / 2 * 2 <= j, 3, 5) == Pair(0, 19)); // whatever is left over
+}
+
+TEST_CASE("terms that do not exist are left out, whatever the loops are") {
+    for (const bool band : {false, true}) {
+        for (const auto &[m, n] : {std::pair(9, 9), std::pair(5, 21), std::pair(21, 5), std::pair(1, 1)}) {
+            check_runs(Schedule(rows(m, n, band)));
+            Schedule s(rows(m, n, band));
+            s.stage("S").split("i", 4);
+            s.stage("S").reorder({"i.o", "j", "i.i"}).vectorize("i.i");
+            s.accumulate_in("S", "registers", "i.o");
+            auto [o, lanes] = s.stage("most").split("j", 8);
+            s.stage("most").rfactor(lanes).vectorize("j_i");
+            check_runs(s);
+            Schedule rounds(rows(m, n, band));
+            rounds.stage("S").split("j", 4);
+            rounds.stage("S").reorder({"j.o", "i", "j.i"});
+            rounds.accumulate_in("S", "registers", "i");
+            rounds.stage("most").split("j", 3, {"", "", Tail::Guard});
+            rounds.accumulate_in("most", "registers", "j.o");
+            check_runs(rounds);
+        }
+    }
+    Schedule s(rows(Size("M"), Size("N"), true));
+    s.stage("S").parallel("i").split("j", 4);
+    for (const int m : {0, 1, 6, 13}) {
+        for (const int n : {0, 1, 6, 13}) check_runs(s, {{"M", m}, {"N", n}});
+    }
+}
+
+TEST_CASE("loops run over the steps at which terms exist, and stages inside compute what those need") {
+    Schedule s(rows(12, 12, true));
+    const std::string code = body_of(s);
+    CHECK(says(code, "for (S.j, 0, min(S.i, 3) + 1)"));
+    CHECK(!says(code, "select")); // at steps that run the bounds hold
+    for (const int n : {1, 4, 19}) {
+        Schedule w(window(n, 6));
+        for (const char *stage : {"mix", "p", "most", "score"}) w.stage(stage).compute_at("Y", "i");
+        w.stage("Y").vectorize("d", 8);
+        check_runs(w);
+        w.stage("score").reorder({"i", "k", "j"}).vectorize("j", 8);
+        w.stage("p").vectorize("j", 8);
+        w.stage("mix").reorder({"i", "j", "d"}).vectorize("d", 8);
+        check_runs(w);
+        Schedule blocks(window(n, 6));
+        auto [o, row] = blocks.stage("Y").split("i", 4);
+        for (const char *stage : {"mix", "p", "most", "score"}) blocks.stage(stage).compute_at("Y", o);
+        blocks.stage("score").reorder({"i", "k", "j"}).vectorize("j", 4);
+        blocks.stage("Y").parallel(o);
+        check_runs(blocks);
+        check_runs(default_schedule(window(n, 6), Machine::host()));
+    }
+    Schedule w(window(64, 6));
+    for (const char *stage : {"mix", "p", "most", "score"}) w.stage(stage).compute_at("Y", "i");
+    const Kernel kernel = compile(w);
+    for (const auto &buffer : kernel.nest().buffers) {
+        if (buffer.name != "score") continue;
+        int64_t elements = 1;
+        for (const Expr &e : buffer.extents) elements *= Halide::Internal::as_const_int(e).value_or(1 << 20);
+        CHECK(elements == 5); // of the row's 64
+    }
+}
+
+TEST_CASE("what does not go with terms that are left out") {
+    Axis i("i", 8), j("j", 8);
+    Tensor X = input("X", i32, {i, j}), Z = input("Z", i32, {j});
+    Tensor T = compute("T", {i, j}, X(i, j) + 1);
+    Schedule s(Op("own", {X}, {compute("Y", {i}, sum(T(i, j), j, where(j <= i))), T}));
+    CHECK(says(refusal([&] { s.stage("T").compute_at("Y", "i"); }), "has to write exactly its own part"));
+    Schedule with(
+        Op("with", {X}, {compute("A", {i}, sum(X(i, j), j, where(j <= i))), compute("B", {i}, sum(X(i, j), j))}));
+    with.stage("B").compute_with("A", "j");
+    CHECK(says(refusal([&] { with.require_applied(); }), "leaves out other terms than that of A"));
+    CHECK(says(refusal([&] { sum(X(i, j), j, where(Expr(j))); }), "the condition of sum where … is not one"));
+}
