@@ -3,6 +3,7 @@
 #include "dsl/definition.h"
 #include "dsl/extern.h"
 #include "dsl/legal.h"
+#include "dsl/print.h"
 #include "support/error.h"
 
 #include <map>

@@ -16,13 +16,13 @@ import subprocess
 import sys
 import tempfile
 
-WITHOUT_HALIDE = ("support/", "sim/", "runtime/", "targets/chip/layout/", "targets/chip/micro/", "targets/chip/move/")
+WITHOUT_HALIDE = ("support/", "sim/", "tests/sim/", "runtime/", "targets/chip/layout/", "targets/chip/micro/", "targets/chip/move/")
 # Peers of the benchmarks need headers of other projects; bench/CMakeLists.txt compiles each by itself.
 LEFT_OUT = ("bench/peers_onednn", "bench/peers_libxsmm", "bench/peers_xnnpack", "tests/ops/", "docs/",
             "sim/kernels/")  # parts of one header, for several instruction sets
 EMBEDDED = [f'-DKUMIKO_{name}="/dev/null"' for name in ("EMBEDDED", "COST_MODEL", "WIDE_COST_MODEL", "CHIP_COST_MODEL",
                                                         "TRAINING_TASKS", "DEPS", "ONNXRUNTIME_PEER", "PEER_ONEDNN",
-                                                        "PEER_LIBXSMM", "PEER_XNNPACK")]
+                                                        "PEER_LIBXSMM", "PEER_XNNPACK", "RUNTIME_SOURCES")]
 
 
 def flags(build):

@@ -1,8 +1,10 @@
 #include "schedules/library/reduce.h"
 
 #include "dsl/inout.h"
+#include "dsl/reads.h"
 #include "dsl/scan.h"
 #include "machine/machine.h"
+#include "schedules/library/structure.h"
 
 namespace kumiko::library {
 

@@ -3,11 +3,13 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/inlining.h"
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
+#include "schedules/library/structure.h"
 
 namespace kumiko::library {
 

@@ -2,6 +2,7 @@
 #include "autotune/sqlite.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "schedules/library/space.h"
 #include "support/json.h"
 #include "tests/database_help.h"
 

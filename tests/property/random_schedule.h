@@ -4,7 +4,9 @@
 
 #include "dsl/buffers.h"
 #include "dsl/scatter.h"
+#include "machine/instruction.h"
 #include "machine/machine.h"
+#include "schedules/primitive.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
 #include "support/error.h"

@@ -2,6 +2,7 @@
 #include "autotune/database_format.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "schedules/primitive.h"
 #include "tests/database_help.h"
 
 #include <doctest/doctest.h>
