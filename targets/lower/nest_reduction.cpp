@@ -32,8 +32,14 @@ std::vector<Expr> NestBuilder::combined(const Stage &def, const std::vector<Expr
 Stmt NestBuilder::step(Frame &f) {
     const Stage &def = f.stage().def;
     std::vector<Expr> terms;
-    for (const Component &c : def.components)
-        terms.push_back(at(f, f.holds().empty() ? c.term : term_where_hold(def, f.holds())));
+    for (const Component &c : def.components) {
+        Expr term = f.holds().empty() ? c.term : term_where_hold(def, f.holds());
+        // As padding: loops are split into where the bounds hold and where they have to be tested.
+        if (const auto *choice = leaves_out_terms(f.stage()) ? term.as<Select>() : nullptr)
+            term = Call::make(choice->type, Call::if_then_else,
+                              {choice->condition, choice->true_value, choice->false_value}, Call::PureIntrinsic);
+        terms.push_back(at(f, term));
+    }
     if (!f.stage().scattered.empty()) terms = {at(f, scattered(def)->value)};
     std::vector<Expr> after = combined(def, read(f, buffers_), terms);
     for (size_t c = 0; c < after.size(); c++) after[c] = padded(f, after[c], def.components[c].identity);
