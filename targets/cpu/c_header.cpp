@@ -149,6 +149,8 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
         taken.insert(name);
     }
     std::vector<std::string> sizes, described;
+    const auto of_variants = options.limits.find(nest.name);
+    const SizeLimits limits = of_variants == options.limits.end() ? size_limits(nest) : of_variants->second;
     for (const std::string &size : nest.sizes) {
         std::string name = c_name(size);
         while (taken.count(name)) name += "_size"; // W, the weights, and W, the width
@@ -158,10 +160,11 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
         const auto known = options.meanings.find(nest.name);
         const bool named = known != options.meanings.end() && known->second.count(size);
         const std::string what = named ? known->second.at(size) : meaning(nest, size);
-        described.push_back(
-            fmt::format(" *   {:<{}}  size, 0 to 2147483647{}{}\n", name, widest, what.empty() ? "" : ": ", what));
+        described.push_back(fmt::format(" *   {:<{}}  size, 0 to {}{}{}\n", name, widest, limits.most.at(size),
+                                        what.empty() ? "" : ": ", what));
     }
     for (const std::string &line : described) out << line;
+    for (const auto &[total, most] : limits.totals) out << " *   requires " << total << " <= " << most << "\n";
     if (const auto order = options.order.find(nest.name); order != options.order.end()) {
         std::vector<std::string> sorted;
         for (size_t n : order->second) sorted.push_back(parameters.at(n));

@@ -1,5 +1,6 @@
 // The checks at the door of a kernel: what would make its body read or write where it must not is told in a code and a text.
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/object.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -170,21 +171,31 @@ private:
 
 } // namespace
 
+namespace {
+
+// A sum of one size and a number, as blocks that are rounded up have.
+std::optional<std::pair<std::string, int64_t>> size_and_more(const Expr &e) {
+    const auto *sum = e.as<Add>();
+    const auto *size = sum ? sum->a.as<Variable>() : nullptr;
+    const auto added = size ? as_const_int(sum->b) : std::nullopt;
+    return added ? std::optional(std::pair(size->name, *added)) : std::nullopt;
+}
+
+} // namespace
+
 // Loops count in 32 bits: an extent of several sizes, as M * N where two loops are one, or one that is rounded up to blocks, must
 // fit.
 void Codegen::check_totals(const Nest &nest) {
     for (const Expr &e : FindTotals(nest).found) {
         Value *v = index(e);
         Value *fits = ir_.CreateAnd(ir_.CreateICmpSGE(v, i64(INT32_MIN)), ir_.CreateICmpSLE(v, i64(INT32_MAX)));
-        const auto *sum = e.as<Add>();
-        const auto *size = sum ? sum->a.as<Variable>() : nullptr;
-        const auto added = size ? as_const_int(sum->b) : std::nullopt;
+        const auto more = size_and_more(e);
         const std::string text =
-            added ? fmt::format(
-                        "{}: size {} is larger than {}, the most for which {} fits the 32 bits that loops count in",
-                        kernel_, size->name, INT32_MAX - *added, to_string(e))
-                  : fmt::format("{}: {} is larger than 2147483647, the most that loops count in 32 bits", kernel_,
-                                to_string(e));
+            more ? fmt::format(
+                       "{}: size {} is larger than {}, the most for which {} fits the 32 bits that loops count in",
+                       kernel_, more->first, INT32_MAX - more->second, to_string(e))
+                 : fmt::format("{}: {} is larger than 2147483647, the most that loops count in 32 bits", kernel_,
+                               to_string(e));
         fail_unless(fits, bad_size, text);
     }
     for (const TensorArgument &t : nest.tensors) {
@@ -251,3 +262,28 @@ void Codegen::check_strides(const Nest &nest) {
 }
 
 } // namespace kumiko::cpu
+
+namespace kumiko {
+
+void SizeLimits::include(const SizeLimits &other) {
+    const auto least = [](std::map<std::string, int64_t> &of, const std::map<std::string, int64_t> &more) {
+        for (const auto &[name, n] : more) of[name] = of.count(name) ? std::min(of[name], n) : n;
+    };
+    least(most, other.most);
+    least(totals, other.totals);
+}
+
+SizeLimits size_limits(const Nest &nest) {
+    SizeLimits limits;
+    for (const std::string &size : nest.sizes) limits.most[size] = INT32_MAX;
+    for (const Expr &e : cpu::FindTotals(nest).found) {
+        if (const auto more = cpu::size_and_more(e))
+            limits.most[more->first] =
+                std::min(limits.most[more->first], INT32_MAX - std::max<int64_t>(more->second, 0));
+        else
+            limits.totals[to_string(e)] = INT32_MAX;
+    }
+    return limits;
+}
+
+} // namespace kumiko

@@ -43,6 +43,14 @@ std::vector<std::string> defined_symbols(const std::string &object);
 // The architecture of its code, as CpuTarget::architecture() names it: "aarch64".
 std::string object_architecture(const std::string &object);
 
+// What the sizes of a kernel's call may be at most, since loops count in 32 bits.
+struct SizeLimits {
+    std::map<std::string, int64_t> most;   // each size by itself
+    std::map<std::string, int64_t> totals; // of several sizes together, as "M * N"
+    void include(const SizeLimits &other);
+};
+SizeLimits size_limits(const Nest &nest);
+
 struct HeaderOptions {
     std::string guard = "KUMIKO_KERNELS_H"; // the include guard
     std::string title;                      // the first line of the comment at the top
@@ -53,8 +61,9 @@ struct HeaderOptions {
     std::map<std::string, std::string> notes; // lines for a kernel's comment, above its tensors
     // What a kernel's sizes mean: kernel, size → "rows of C".
     std::map<std::string, std::map<std::string, std::string>> meanings;
-    bool freestanding = false; // no default allocator or threads
-    std::string extra;         // declarations that precede those of the runtime
+    std::map<std::string, SizeLimits> limits; // of a kernel's variants; else the kernel's own
+    bool freestanding = false;                // no default allocator or threads
+    std::string extra;                        // declarations that precede those of the runtime
 };
 
 // A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a comment. f16 and bf16 elements
