@@ -15,8 +15,8 @@ bool fails(const std::function<void()> &f, PassedOver &why) {
     try {
         f();
         return false;
-    } catch (const PlacedError &e) { // without the place, which is in the library's sources
-        why.reason = e.message();
+    } catch (const PlacedError &e) { // places are in the library's sources
+        why.reason = e.message_without_places();
         why.internal = false;
     } catch (const InternalError &e) {
         why.reason = e.what();

@@ -1,5 +1,7 @@
 #include "support/error.h"
 
+#include <regex>
+
 namespace kumiko {
 
 namespace {
@@ -12,6 +14,11 @@ std::string text_of(const std::source_location &where) {
 }
 
 } // namespace
+
+std::string PlacedError::message_without_places() const {
+    static const std::regex place(" \\([^ ()]+:[0-9]+\\)");
+    return std::regex_replace(message(), place, "");
+}
 
 PlacedError::PlacedError(const std::source_location &where, const char *kind, const std::string &message)
     : PlacedError(text_of(where), where.line() == 0 ? "" : std::string(": ") + kind + ": ", message) {}

@@ -15,6 +15,8 @@ public:
     using std::runtime_error::runtime_error;
     std::string place() const { return std::string(what(), place_); } // "file:line", or ""
     std::string message() const { return what() + message_; }
+    // Also without the places of other directives in it, "(kernel.cpp:12)": where a schedule is not the user's.
+    std::string message_without_places() const;
 
 protected:
     PlacedError(const std::source_location &where, const char *kind, const std::string &message);

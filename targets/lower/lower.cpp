@@ -180,11 +180,27 @@ std::vector<std::string> pass_names() {
     return names;
 }
 
+namespace {
+
+// Storage of each stage stands inside that of those before it, and passes go down into it.
+void check_number_of_stages(const ScheduleState &state) {
+    constexpr int64_t most = 2000;
+    const int64_t kept = std::count_if(state.stages.begin(), state.stages.end(),
+                                       [](const StageState &s) { return s.placement.kind != Placement::Kind::Inline; });
+    if (kept > most)
+        throw UserError("op " + state.op.name() + " keeps " + std::to_string(kept) +
+                        " stages in memory, and a kernel has at most " + std::to_string(most) +
+                        "; inline some of them (inline_into), or divide the op into several");
+}
+
+} // namespace
+
 Nest lower(const Schedule &schedule, const LowerOptions &options) {
     schedule.require_applied();
     try {
         const Op &op = schedule.op();
         Nest head;
+        check_number_of_stages(schedule.state());
         for (const StageState &stage : schedule.state().stages) {
             if (!stage.write_back.empty())
                 throw Unsupported("write_back of stage " + stage.name() +

@@ -8,6 +8,7 @@
 #include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
+#include "targets/cpu/object.h"
 
 #include <doctest/doctest.h>
 
@@ -114,6 +115,10 @@ TEST_CASE("hundreds of stages") {
     Tensor X = input("X", f32, {i}), T = X;
     for (int k = 0; k < 300; k++) T = compute("T" + std::to_string(k), {i}, T(i) + 1.f);
     check_default(Op("many", {X}, {T}), "elementwise");
+    for (int k = 300; k < 2001; k++) T = compute("T" + std::to_string(k), {i}, T(i) + 1.f);
+    CHECK_THROWS_WITH_AS(
+        compile(Schedule(Op("most", {X}, {T}))),
+        doctest::Contains("op most keeps 2001 stages in memory, and a kernel has at most 2000; inline"), UserError);
 }
 
 TEST_CASE("expressions that are small as graphs and vast as trees") {
@@ -243,5 +248,26 @@ TEST_CASE("the last candidates apply to ops of the library") {
             kernel(arguments);
             CHECK_NOTHROW(check_close(arguments.back(), expected.front()));
         }
+    }
+}
+
+TEST_CASE("sizes may be as large as the header says, and no larger") {
+    const Op op = ops::make("matmul", Json{{"m", "M"}, {"n", "N"}, {"k", "K"}});
+    const Kernel kernel = compile(op);
+    const SizeLimits limits = size_limits(kernel.nest());
+    const auto call = [&](const std::string &large, int64_t n) {
+        Sizes sizes = {{"M", 0}, {"N", 0}, {"K", 0}};
+        sizes[large] = n;
+        std::vector<Buffer<>> arguments;
+        for (const Input &in : op.inputs()) arguments.push_back(make_input(in, sizes));
+        arguments.push_back(make_output(op, op.outputs()[0], sizes));
+        kernel(arguments);
+    };
+    for (const char *size : {"M", "N", "K"}) {
+        const int64_t most = limits.most.at(size);
+        CHECK(most > 2147480000);
+        CHECK_NOTHROW(call(size, most));
+        if (most < INT32_MAX)
+            CHECK_THROWS_WITH_AS(call(size, most + 1), doctest::Contains("the most for which"), UserError);
     }
 }

@@ -22,3 +22,9 @@ TEST_CASE("an error has its message and its place apart") {
     check(Unsupported(message), "", message);
     check(Unsupported(here, message), place, place + ": unsupported: " + message);
 }
+
+TEST_CASE("a message without the places that it names") {
+    const UserError e("finish_in(\"s\") makes compute_at(\"Y\", \"i\") (rows.cpp:12), which is pending, illegal");
+    CHECK(e.message_without_places() == "finish_in(\"s\") makes compute_at(\"Y\", \"i\"), which is pending, illegal");
+    CHECK(UserError("split(\"i\", 4) (as written)").message_without_places() == "split(\"i\", 4) (as written)");
+}
