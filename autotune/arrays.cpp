@@ -3,6 +3,7 @@
 #include "autotune/exact.h"
 #include "dsl/elements.h"
 #include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "dsl/interpret_element.h"
 #include "dsl/reach.h"
@@ -44,11 +45,10 @@ JudgedArrays exact_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>
     a.inputs = std::move(inputs);
     a.exact = true;
     std::vector<Buffer<>> all = a.inputs;
-    for (const std::string &name : op.outputs()) {
-        a.expected.push_back(make_output(op, name, sizes));
-        all.push_back(a.expected.back());
-    }
+    for (const std::string &name : op.separate_outputs()) all.push_back(make_output(op, name, sizes));
+    all = with_inouts_copied(op, all);
     interpret(op, all, {.sizes = sizes});
+    a.expected = output_arrays(op, all);
     return a;
 }
 

@@ -3,6 +3,7 @@
 #include "autotune/measurer/protocol.h"
 #include "dsl/elements.h"
 #include "dsl/extern.h"
+#include "dsl/inout.h"
 #include "support/duration.h"
 #include "support/memory.h"
 
@@ -26,23 +27,21 @@ void require_measurable(const Op &op) {
         throw Unsupported("op " + op.name() +
                           " calls an extern function, which the process that measures does not have; tune the parts "
                           "before and after it as ops of their own");
-    for (const Input &in : op.inputs()) {
-        if (in.inout)
-            throw Unsupported(
-                "op " + op.name() + " updates its input " + in.name +
-                " in place, so each run begins from what the last one left; tune the op with an output of "
-                "its own, and use the schedule for this one");
-    }
 }
 
 MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
     require_measurable(op);
     require_memory(op, sizes, longest);
-    for (const std::string &name : op.outputs()) { // outputs are compared as a whole
-        const Buffer<> out = make_output(op, name, sizes);
+    std::vector<Buffer<>> arguments;
+    for (const Input &in : op.inputs()) arguments.push_back(make_input(in, sizes));
+    for (const std::string &name : op.separate_outputs()) arguments.push_back(make_output(op, name, sizes));
+    const std::vector<Buffer<>> outputs = output_arrays(op, arguments);
+    for (size_t i = 0; i < outputs.size(); i++) { // outputs are compared as a whole
+        const Buffer<> &out = outputs[i];
         if (strides_of(out.raw_buffer()) != dense_strides(out.extents()))
-            throw UserError("output " + name + " of op " + op.name() + " has gaps between its rows at these sizes (" +
-                            describe(out.raw_buffer()) + "); tune it where it is dense");
+            throw UserError("output " + op.outputs()[i] + " of op " + op.name() +
+                            " has gaps between its rows at these sizes (" + describe(out.raw_buffer()) +
+                            "); tune it where it is dense");
     }
     const Stopwatch watch;
     const JudgedArrays arrays = make_judged_arrays(op, sizes, seed, longest);
@@ -58,25 +57,22 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     std::vector<std::pair<const Buffer<> *, uint64_t>> contents; // what goes where
     std::vector<std::pair<uint64_t, const std::vector<int64_t> *>> places;
     header.sizes = static_cast<uint32_t>(values.size());
-    header.tensors = static_cast<uint32_t>(op.inputs().size() + op.outputs().size());
+    header.tensors = static_cast<uint32_t>(op.inputs().size() + op.separate_outputs().size());
     size_t at = aligned(sizeof header + values.size() * 8 + header.tensors * sizeof(measurer_tensor));
     const auto add = [&](const Buffer<> &b) {
         contents.emplace_back(&b, at);
         at = aligned(at + b.size_in_bytes());
         return contents.back().second;
     };
-    const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data, size_t samples) {
+    const auto describe = [&](Type type, bool output, size_t bytes, size_t elements, uint64_t data, size_t samples,
+                              uint64_t before) {
         tensors.push_back({static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), output,
                            static_cast<uint8_t>(!output || !bounded ? 0
                                                 : sampled_          ? 2
                                                                     : 1),
-                           static_cast<uint32_t>(samples), bytes, elements, data});
+                           static_cast<uint32_t>(samples), bytes, elements, data, before});
     };
-    for (size_t i = 0; i < arrays.inputs.size(); i++) {
-        const Buffer<> &b = arrays.inputs[i];
-        describe(op.inputs()[i].type, false, b.size_in_bytes(), b.number_of_elements(), add(b), 0);
-    }
-    for (size_t i = 0; i < arrays.expected.size(); i++) {
+    const auto describe_output = [&](size_t i, uint64_t before) {
         const Buffer<> &b = arrays.expected[i];
         const Buffer<> like = make_output(op, op.outputs()[i], sizes);
         const Type type = like.type();
@@ -92,7 +88,20 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
             at += arrays.bounds[i].size_in_bytes();
         }
         at = aligned(at);
-        describe(type, true, elements * type.bytes(), elements, begin, samples);
+        describe(type, true, elements * type.bytes(), elements, begin, samples, before);
+    };
+    for (size_t i = 0; i < arrays.inputs.size(); i++) {
+        const Buffer<> &b = arrays.inputs[i];
+        const Input &in = op.inputs()[i];
+        size_t update = 0;
+        while (in.inout && op.stage(op.outputs()[update]).updates != in.name) update++;
+        if (in.inout)
+            describe_output(update, add(b));
+        else
+            describe(in.type, false, b.size_in_bytes(), b.number_of_elements(), add(b), 0, 0);
+    }
+    for (size_t i = 0; i < arrays.expected.size(); i++) {
+        if (op.stage(op.outputs()[i]).updates.empty()) describe_output(i, 0);
     }
     header.bytes = bytes_ = at;
     for (const measurer_tensor &t : tensors) bytes_ += t.bytes;

@@ -6,7 +6,7 @@
 
 namespace kumiko {
 
-// Throws Unsupported where a measurer cannot judge kernels of the op, whatever its sizes: what calls extern functions, or updates arrays.
+// Throws Unsupported where a measurer cannot judge kernels of the op, whatever its sizes: what calls extern functions.
 void require_measurable(const Op &op);
 
 class MeasureTask {

@@ -102,7 +102,15 @@ void clear_outputs(const measurer_arrays *a) {
     for (uint32_t t = 0; t < a->task->tensors; t++) {
         const measurer_tensor *tensor = &a->tensors[t];
         const int is_float = tensor->code == CODE_FLOAT || tensor->code == CODE_BFLOAT;
-        if (tensor->output) memset(a->pointers[t], is_float ? 0xff : 0xa5, tensor->bytes);
+        if (tensor->output && !tensor->before) memset(a->pointers[t], is_float ? 0xff : 0xa5, tensor->bytes);
+    }
+    restore_updated(a);
+}
+
+void restore_updated(const measurer_arrays *a) {
+    for (uint32_t t = 0; t < a->task->tensors; t++) {
+        const measurer_tensor *tensor = &a->tensors[t];
+        if (tensor->before) memcpy(a->pointers[t], a->file + tensor->before, tensor->bytes);
     }
 }
 

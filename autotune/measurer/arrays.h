@@ -30,6 +30,7 @@ int open_arrays(int descriptor, measurer_arrays *arrays, char *text, size_t text
 void evict_arrays(const measurer_arrays *arrays);
 void evict_guarded(const guarded_array *array);
 /* Outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
+void restore_updated(const measurer_arrays *a); /* what is updated holds again what it held before the first call */
 void clear_outputs(const measurer_arrays *arrays);
 /* Of all bytes of the outputs; equal for equal bytes. */
 uint64_t hash_outputs(const measurer_arrays *arrays);

@@ -15,7 +15,7 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 9,
+    MEASURER_VERSION = 10,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_TEXT = 480,
@@ -42,6 +42,7 @@ typedef struct {
     uint64_t bytes;    /* of the array */
     uint64_t elements; /* of a dense array: outputs are dense */
     uint64_t data;     /* offset */
+    uint64_t before;   /* offset of what an output that is updated holds before a call; of others 0 */
 } measurer_tensor;
 
 typedef struct {

@@ -1,8 +1,10 @@
 // Libraries as a C programmer meets them: written, compiled against with cc, linked, run.
 #include "driver/library.h"
 #include "driver/runtime_objects.h"
+#include "schedules/schedule.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/json.h"
 #include "tests/e2e/shell.h"
 
 #include <doctest/doctest.h>

@@ -87,12 +87,10 @@ TEST_CASE("the tuner refuses what it cannot run again and again in a process of 
         CHECK(unsupported([&] { tune(op, Machine::host(), CpuTarget::host(), options); }) == task);
         return task;
     };
-    CHECK(told(updated()) ==
-          "op updated updates its input Y in place, so each run begins from what the last one left; tune "
-          "the op with an output of its own, and use the schedule for this one");
     CHECK(told(called()) ==
           "op called calls an extern function, which the process that measures does not have; tune the "
           "parts before and after it as ops of their own");
+    CHECK_NOTHROW(MeasureTask(updated(), {}, 1));
     CHECK_NOTHROW(MeasureTask(running(), {}, 1));
     CHECK_NOTHROW(MeasureTask(counted(), {}, 1));
 }

@@ -2,7 +2,10 @@
 // schedule may.
 #include "autotune/exact.h"
 #include "autotune/measurer.h"
+#include "autotune/tune.h"
 #include "autotune/work.h"
+#include "dsl/inout.h"
+#include "dsl/math.h"
 #include "ops/conv.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
@@ -357,4 +360,23 @@ TEST_CASE("work and the least possible time") {
     CHECK(roofline_text(1, 1) == "1.00 of the roofline");
     CHECK(roofline_text(1.001, 1) == "above the roofline, an estimate");
     CHECK(rate_text(w, 0.01) == "26.8 GFLOP/s");
+}
+
+TEST_CASE("arrays that are updated hold the same before each measurement") {
+    Axis i("i", 30), j("j", 40), k("k", 50);
+    Tensor A = input("A", i32, {i, k}), B = input("B", i32, {k, j}), C = inout("C", i32, {i, j});
+    Tensor X = input("X", f32, {i}), Y = inout("Y", f32, {i});
+    const Op accumulate("accumulate", {A, B, C}, {update(C, C(i, j) + sum(A(i, k) * B(k, j), k))});
+    const Op doubles("doubles", {X, Y}, {compute("Z", {i}, X(i) + 1.f), update(Y, Y(i) * 2.f + exp(X(i)))});
+    for (const Op &op : {accumulate, doubles}) { // thousands of calls would double beyond all numbers
+        TuneOptions options;
+        options.quiet = true;
+        options.trials = 3;
+        TuneReport report;
+        const Record best = tune(op, Machine::host(), CpuTarget::host(), options, &report);
+        CHECK(best.outcome == Outcome::Ok);
+        CHECK(best.seconds() > 0);
+        CHECK(report.measured > 0);
+        for (const auto &[failure, times] : report.failures) CHECK(failure.find("wrong") == std::string::npos);
+    }
 }
