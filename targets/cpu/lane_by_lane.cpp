@@ -70,18 +70,19 @@ std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
 
 Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
     llvm::Type *all = memory_type(t), *one = memory_type(t.element_of());
-    Value *slot = lane_slot("lanes", all);
-    if (mask) ir_.CreateAlignedStore(llvm::Constant::getNullValue(all), slot, llvm::Align(64));
+    // LLVM loads whole registers for a vector of 17, since the slot is aligned, and computes on what lies
+    // beyond: zeros.
+    const auto registers = std::bit_ceil(unsigned(t.lanes()));
+    llvm::Type *whole = with_lanes(one, static_cast<int>(registers));
+    Value *slot = lane_slot("lanes", whole);
+    if (mask || whole != all) ir_.CreateAlignedStore(llvm::Constant::getNullValue(whole), slot, llvm::Align(64));
     const auto offset = offset_of_lane(offsets);
     for_each_lane(t.lanes(), mask, [&](Value *lane) {
         Value *v = ir_.CreateAlignedLoad(one, ir_.CreateInBoundsGEP(one, first, offset(lane)), llvm::Align(t.bytes()));
         tag(v, name);
         ir_.CreateAlignedStore(v, ir_.CreateInBoundsGEP(one, slot, lane), llvm::Align(t.bytes()));
     });
-    // Where the alignment allows it, LLVM loads whole registers for a vector of 17, and computes on
-    // what lies beyond.
-    const bool whole = std::has_single_bit(unsigned(t.lanes()));
-    return ir_.CreateAlignedLoad(all, slot, llvm::Align(whole ? 64 : t.bytes()));
+    return ir_.CreateAlignedLoad(all, slot, llvm::Align(64));
 }
 
 void Codegen::store_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *v, Value *mask) {
