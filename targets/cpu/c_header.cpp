@@ -5,6 +5,7 @@
 #include "support/error.h"
 #include "support/names.h"
 
+#include <regex>
 #include <sstream>
 
 namespace kumiko {
@@ -149,12 +150,14 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
         taken.insert(name);
     }
     std::vector<std::string> sizes, described;
+    std::map<std::string, std::string> names; // of sizes, in C
     const auto of_variants = options.limits.find(nest.name);
     const SizeLimits limits = of_variants == options.limits.end() ? size_limits(nest) : of_variants->second;
     for (const std::string &size : nest.sizes) {
         std::string name = c_name(size);
         while (taken.count(name)) name += "_size"; // W, the weights, and W, the width
         taken.insert(name);
+        names[size] = name;
         parameters.push_back("int64_t " + name);
         sizes.push_back(parameters.back());
         const auto known = options.meanings.find(nest.name);
@@ -164,7 +167,11 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
                                         what.empty() ? "" : ": ", what));
     }
     for (const std::string &line : described) out << line;
-    for (const auto &[total, most] : limits.totals) out << " *   requires " << total << " <= " << most << "\n";
+    for (const auto &[total, most] : limits.totals) {
+        std::string text = total;
+        for (const auto &[size, name] : names) text = std::regex_replace(text, std::regex("\\b" + size + "\\b"), name);
+        out << " *   requires " << text << " <= " << most << "\n";
+    }
     if (const auto order = options.order.find(nest.name); order != options.order.end()) {
         std::vector<std::string> sorted;
         for (size_t n : order->second) sorted.push_back(parameters.at(n));

@@ -173,6 +173,31 @@ private:
 
 namespace {
 
+std::set<std::string> sizes_of(const Expr &e) {
+    struct Names : IRVisitor {
+        using IRVisitor::visit;
+        std::set<std::string> all;
+        void visit(const Variable *v) override { all.insert(v->name); }
+    } names;
+    e.accept(&names);
+    return names.all;
+}
+
+// Of an expression over one size, in 64 bits.
+int64_t value_of(const Expr &e, int64_t size) {
+    const auto of = [&](const Expr &part) { return value_of(part, size); };
+    if (const auto n = as_const_int(e)) return *n;
+    if (e.as<Variable>()) return size;
+    if (const auto *op = e.as<Add>()) return of(op->a) + of(op->b);
+    if (const auto *op = e.as<Sub>()) return of(op->a) - of(op->b);
+    if (const auto *op = e.as<Mul>()) return of(op->a) * of(op->b);
+    if (const auto *op = e.as<Div>()) return div_imp(of(op->a), of(op->b));
+    if (const auto *op = e.as<Mod>()) return mod_imp(of(op->a), of(op->b));
+    if (const auto *op = e.as<Min>()) return std::min(of(op->a), of(op->b));
+    if (const auto *op = e.as<Max>()) return std::max(of(op->a), of(op->b));
+    return 0;
+}
+
 // A sum of one size and a number, as blocks that are rounded up have.
 std::optional<std::pair<std::string, int64_t>> size_and_more(const Expr &e) {
     const auto *sum = e.as<Add>();
@@ -277,11 +302,17 @@ SizeLimits size_limits(const Nest &nest) {
     SizeLimits limits;
     for (const std::string &size : nest.sizes) limits.most[size] = INT32_MAX;
     for (const Expr &e : cpu::FindTotals(nest).found) {
-        if (const auto more = cpu::size_and_more(e))
-            limits.most[more->first] =
-                std::min(limits.most[more->first], INT32_MAX - std::max<int64_t>(more->second, 0));
-        else
+        const auto sizes = cpu::sizes_of(e);
+        if (sizes.size() > 1) {
             limits.totals[to_string(e)] = INT32_MAX;
+            continue;
+        }
+        int64_t fits = 0, too_large = INT32_MAX + int64_t(1); // grows with the size
+        while (too_large - fits > 1) {
+            const int64_t n = (fits + too_large) / 2;
+            (cpu::value_of(e, n) <= INT32_MAX ? fits : too_large) = n;
+        }
+        limits.most[*sizes.begin()] = std::min(limits.most[*sizes.begin()], fits);
     }
     return limits;
 }
