@@ -29,8 +29,9 @@ int open_arrays(int descriptor, measurer_arrays *arrays, char *text, size_t text
 /* Takes arrays out of the caches, as if others had used these since the last call. */
 void evict_arrays(const measurer_arrays *arrays);
 void evict_guarded(const guarded_array *array);
-/* Outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
-void restore_updated(const measurer_arrays *a); /* what is updated holds again what it held before the first call */
+/* Arrays that are updated hold again what they held before the first call. */
+void restore_updated(const measurer_arrays *arrays);
+/* These too; other outputs become NaN or a pattern, so that an element which a kernel does not write is seen. */
 void clear_outputs(const measurer_arrays *arrays);
 /* Of all bytes of the outputs; equal for equal bytes. */
 uint64_t hash_outputs(const measurer_arrays *arrays);
