@@ -10,8 +10,6 @@ namespace kumiko::bench {
 
 namespace {
 
-constexpr float masked = -1e30f; // the least score: exp of the difference is 0
-
 struct Heads {
     Axis h, i, j, d, o;
     Tensor Q, K, V;
@@ -22,12 +20,14 @@ struct Heads {
           K(input("K", f32, {h, j, d})), V(input("V", f32, {h, j, o})),
           product(sum(Q(h, i, d) * K(h, j, d), d) * (1.f / std::sqrt(static_cast<float>(e.value("D"))))) {}
 
-    Op finish(const std::string &name, const Element &value, const std::vector<Tensor> &more = {}) const {
+    // Of the keys that `near` holds for.
+    Op finish(const std::string &name, const Element &value, const Where &near,
+              const std::vector<Tensor> &more = {}) const {
         Tensor score = compute("score", {h, i, j}, value);
-        Tensor most = compute("most", {h, i}, maximum(score(h, i, j), j));
+        Tensor most = compute("most", {h, i}, maximum(score(h, i, j), j, near));
         Tensor p = compute("p", {h, i, j}, exp(score(h, i, j) - most(h, i)));
-        Tensor total = compute("total", {h, i}, sum(p(h, i, j), j));
-        Tensor mix = compute("mix", {h, i, o}, sum(p(h, i, j) * V(h, j, o), j));
+        Tensor total = compute("total", {h, i}, sum(p(h, i, j), j, near));
+        Tensor mix = compute("mix", {h, i, o}, sum(p(h, i, j) * V(h, j, o), j, near));
         std::vector<Tensor> inputs = {Q, K, V};
         inputs.insert(inputs.end(), more.begin(), more.end());
         return Op(name, inputs, {compute("Y", {h, i, o}, mix(h, i, o) / total(h, i))});
@@ -37,24 +37,23 @@ struct Heads {
 Op attention_bias(const Extents &e) {
     const Heads a(e);
     Tensor bias = input("bias", f32, {a.h, a.i, a.j});
-    return a.finish("attention_bias", a.product + bias(a.h, a.i, a.j), {bias});
+    return a.finish("attention_bias", a.product + bias(a.h, a.i, a.j), where(a.j >= 0), {bias});
 }
 
 Op attention_causal(const Extents &e) {
     const Heads a(e);
-    return a.finish("attention_causal", select(a.j <= a.i, a.product, masked));
+    return a.finish("attention_causal", a.product, where(a.j <= a.i));
 }
 
 Op attention_window(const Extents &e) {
     const Heads a(e);
-    return a.finish("attention_window", select(a.j <= a.i && a.i - a.j < e["R"], a.product, masked));
+    return a.finish("attention_window", a.product, where(a.j <= a.i && a.i - a.j < e["R"]));
 }
 
 Op attention_alibi(const Extents &e) {
     const Heads a(e);
     Tensor slope = input("slope", f32, {a.h});
-    return a.finish("attention_alibi", select(a.j <= a.i, a.product - slope(a.h) * cast(f32, a.i - a.j), masked),
-                    {slope});
+    return a.finish("attention_alibi", a.product - slope(a.h) * cast(f32, a.i - a.j), where(a.j <= a.i), {slope});
 }
 
 // A query reads the keys first to end − 1; `change` is added to each score.
