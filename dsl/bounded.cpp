@@ -10,11 +10,8 @@ namespace kumiko {
 using namespace Halide::Internal;
 
 std::vector<Expr> term_bounds(const Stage &stage) {
-    if (!stage.is_reduction() || stage.components.size() != 1 || scattered(stage) || !identity_is_neutral(stage))
-        return {};
-    const Component &c = stage.components.front();
-    const auto *choice = c.term.as<Select>();
-    if (!choice || !equal(choice->false_value, c.identity)) return {};
+    const auto *choice = stage.bounded ? stage.components.front().term.as<Select>() : nullptr;
+    if (!choice || scattered(stage)) return {}; // a term that says nothing of axes may have been simplified
     std::vector<Expr> all, bounds;
     split_into_ands(choice->condition, all);
     const auto compares = [](const auto *op) { return op && op->a.type() == Int(32); };
@@ -28,7 +25,7 @@ std::vector<Expr> term_bounds(const Stage &stage) {
 
 namespace {
 
-// Those that are not negative where the condition holds.
+// Expressions that are not negative where the condition holds.
 std::vector<Expr> slacks(const Expr &condition) {
     if (const auto *op = condition.as<LE>()) return {op->b - op->a};
     if (const auto *op = condition.as<LT>()) return {op->b - op->a - 1};
@@ -37,6 +34,8 @@ std::vector<Expr> slacks(const Expr &condition) {
     const auto *op = condition.as<EQ>();
     return {op->b - op->a, op->a - op->b};
 }
+
+bool stays(const Interval &i) { return i.is_single_point() || (i.is_bounded() && equal(i.min, i.max)); }
 
 // What one step along the axis adds; nothing where that is no number.
 std::optional<int64_t> growth(const Expr &slack, const Axis &axis) {
@@ -48,22 +47,29 @@ std::optional<int64_t> growth(const Expr &slack, const Axis &axis) {
 
 Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interval> &scope) {
     Interval steps(0, simplify(axis.extent() - 1));
+    std::map<std::string, Expr> fixed; // the other axes that do not range
     Scope<Interval> others;
     for (auto v = scope.cbegin(); v != scope.cend(); ++v) {
-        if (v.name() != axis.name()) others.push(v.name(), v.value());
+        if (v.name() == axis.name()) continue;
+        if (stays(v.value()))
+            fixed[v.name()] = v.value().min;
+        else
+            others.push(v.name(), v.value());
     }
     for (const Expr &bound : term_bounds(stage)) {
         for (const Expr &slack : slacks(bound)) {
             const auto grows = growth(slack, axis);
             if (!grows || *grows == 0) continue;
-            // The most that is left of it at the axis' first step.
-            const Interval first = range_of(simplify(substitute(axis.name(), 0, slack)), others);
-            if (!first.has_upper_bound()) continue;
+            // The most that is left of it at the axis' first step: a value where no other axis ranges, else what bounds it.
+            const Expr first = simplify(substitute(fixed, simplify(substitute(axis.name(), 0, slack))));
+            const Interval most =
+                expr_uses_vars(first, others) ? range_of(first, others) : Interval::single_point(first);
+            if (!most.has_upper_bound()) continue;
             const Expr by = static_cast<int>(*grows > 0 ? *grows : -*grows);
             if (*grows > 0)
-                steps.min = max(steps.min, 0 - first.max / by); // division rounds down
+                steps.min = max(steps.min, 0 - most.max / by); // division rounds down
             else
-                steps.max = min(steps.max, first.max / by);
+                steps.max = min(steps.max, most.max / by);
         }
     }
     return Interval(simplify(steps.min), simplify(steps.max));
@@ -71,9 +77,7 @@ Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interv
 
 bool bounds_exactly(const Expr &bound, const Axis &axis, const Scope<Interval> &scope) {
     for (const std::string &v : variables_of(bound)) {
-        if (v == axis.name() || !scope.contains(v)) continue;
-        const Interval &i = scope.get(v);
-        if (!i.is_single_point() && !(i.is_bounded() && equal(i.min, i.max))) return false;
+        if (v != axis.name() && scope.contains(v) && !stays(scope.get(v))) return false;
     }
     const auto grows = growth(slacks(bound)[0], axis);
     // Of an equality of several times the axis some steps between the first and the last fail.

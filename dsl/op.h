@@ -38,6 +38,7 @@ struct Stage {
     std::vector<Component> components;
     std::string reduction_kind; // "sum", …
     CombinerProperties properties;
+    bool bounded = false;      // by `where`: the one term is select(condition, term, identity)
     std::vector<Expr> strides; // of an output that states them, in elements, one per axis; else empty
     std::string updates;       // the inout tensor whose elements it replaces (dsl/inout.h); else empty
 

@@ -348,6 +348,10 @@ std::string to_string(const Stage &s, const std::string &over) {
             prefix += " of " + std::string(is_tuple(s) ? "(acc, …)" : "acc") + " = " +
                       tuple_text(s, &Component::combined) + " from " + tuple_text(s, &Component::identity);
         }
+        if (const auto *choice = s.bounded ? value.as<Select>() : nullptr) {
+            prefix += " where " + to_string(choice->condition);
+            value = choice->true_value;
+        }
         prefix += ": ";
     }
     if (is_tuple(s)) return text + prefix + tuple_text(s, &Component::term);
@@ -406,7 +410,7 @@ std::string Op::hash() const {
         h.number(static_cast<uint64_t>(s.kind)).text(s.name).text(type_name(s.type));
         add_axes(s.axes);
         add_axes(s.reduction_axes);
-        h.number((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u));
+        h.number((s.properties.associative ? 1u : 0u) + (s.properties.commutative ? 2u : 0u) + (s.bounded ? 4u : 0u));
         for (const Expr &e : s.strides) h.text(hasher.of(e));
         if (s.value.defined()) h.text(hasher.of(s.value));
         for (const Component &c : s.components) {

@@ -23,9 +23,12 @@ constexpr const char *reduce_name = "kumiko.reduce";
 Element encode(const ReductionTerm &r, Type result, const std::source_location &where) {
     const auto number = [](size_t n) { return Expr(static_cast<int>(n)); };
     std::vector<Expr> args = {
-        StringImm::make(r.kind), number((r.properties.associative ? 1 : 0) + (r.properties.commutative ? 2 : 0)),
-        number(r.axes.size()),   number(r.terms.size()),
-        number(r.component),     number(r.tuple ? 1 : 0)};
+        StringImm::make(r.kind),
+        number((r.properties.associative ? 1 : 0) + (r.properties.commutative ? 2 : 0) + (r.bounded ? 4 : 0)),
+        number(r.axes.size()),
+        number(r.terms.size()),
+        number(r.component),
+        number(r.tuple ? 1 : 0)};
     for (const Axis &a : r.axes) args.push_back(a);
     for (const Axis &a : r.axes) args.push_back(a.extent());
     for (const auto *part : {&r.terms, &r.identities, &r.combined}) args.insert(args.end(), part->begin(), part->end());
@@ -38,12 +41,14 @@ std::vector<Axis> some_axes(const std::string &kind, const AxisList &axes, const
 }
 
 Element known(const std::string &kind, const Expr &e, const AxisList &axes, const std::source_location &where,
-              std::optional<Type> given = {}) {
+              std::optional<Type> given = {}, bool bounded = false) {
     if (!e.defined()) throw UserError(where, kind + " of an undefined expression");
     const std::vector<Axis> over = some_axes(kind, axes, where);
     if (e.type().is_bool())
         throw UserError(where, kind + " of a bool expression; cast it to the type in which to accumulate");
-    return encode({kind, over, {e}, {}, {}, {true, true}}, given.value_or(e.type()), where);
+    ReductionTerm r{kind, over, {e}, {}, {}, {true, true}};
+    r.bounded = bounded;
+    return encode(r, given.value_or(e.type()), where);
 }
 
 // What reduce and scan ask of their parts. Values of a tuple are told apart by their position.
@@ -124,7 +129,8 @@ Element bounded(const std::string &kind, const Expr &e, const AxisList &axes, co
         throw UserError(where,
                         "the condition of " + kind + " where … is not one; write a comparison, as where(k <= i)");
     if (!e.defined()) throw UserError(where, kind + " of an undefined expression");
-    return known(kind, Halide::Internal::Select::make(bound.condition, e, fold_identity(kind, e.type())), axes, where);
+    const Expr term = Halide::Internal::Select::make(bound.condition, e, fold_identity(kind, e.type()));
+    return known(kind, term, axes, where, {}, true);
 }
 
 } // namespace
@@ -213,6 +219,7 @@ ReductionTerm decode_reduction(const Call *call) {
     ReductionTerm r;
     r.kind = args[0].as<StringImm>()->value;
     r.properties = {(number(1) & 1) != 0, (number(1) & 2) != 0};
+    r.bounded = (number(1) & 4) != 0;
     const size_t n_axes = number(2), n_terms = number(3), axes = 6, terms = axes + 2 * n_axes;
     r.component = number(4);
     r.tuple = number(5) != 0;

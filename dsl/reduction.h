@@ -67,6 +67,7 @@ struct ReductionTerm {
     CombinerProperties properties;
     size_t component = 0; // which result the expression is
     bool tuple = false;
+    bool bounded = false; // by `where`: the term is select(condition, term, identity)
 };
 inline constexpr const char *accumulator_name = "kumiko.acc";
 inline constexpr const char *term_name = "kumiko.term";

@@ -109,6 +109,7 @@ Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
 void define_components(Stage &stage, const ReductionTerm &r, const std::vector<Expr> &terms) {
     const Expr &e = terms[0];
     const Type t = e.type();
+    stage.bounded = r.bounded;
     const auto one = [&](const Expr &identity, const Expr &combined) {
         stage.components = {{stage.name, t, identity, e, combined}};
     };

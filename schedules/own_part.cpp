@@ -51,8 +51,7 @@ public:
             else if (all.size() == 1 && *all.begin())
                 runs.push_back(**all.begin());
             else if (why.empty())
-                why = "what reads " + s.name() + " in loops of " + host_.name() +
-                      " does not do so at one axis of it along " + axis.name();
+                why = "along " + axis.name() + " it is not read at one axis of " + host_.name() + " that is as long";
         }
         return why.empty() ? runs : std::vector<Run>();
     }
@@ -105,7 +104,39 @@ bool reads_later(const ScheduleState &state, const std::string &reader, const st
 
 namespace {
 
-// Why an iteration has no part of its own; "" when it has one.
+// Why the elements along an axis of `h` of which one iteration of its first `fixed` loops is made are not a block of their own;
+// "" when they are. The loops inside have to be the inner parts of all splits, of blocks that are full.
+std::string not_a_block(const StageState &h, const std::string &axis, size_t fixed) {
+    bool inside = false; // some loop of the axis
+    for (size_t l = fixed; l < h.order.size(); l++) inside = inside || h.derived_from(h.order[l], axis);
+    if (!inside) return "";
+    const auto stands = [&](const std::string &loop, bool outside) {
+        for (size_t l = outside ? 0 : fixed; l < (outside ? fixed : h.order.size()); l++) {
+            if (h.derived_from(h.order[l], loop)) return true;
+        }
+        return false;
+    };
+    std::set<std::string> inner;
+    for (const Relation &r : h.relations) {
+        if (const auto *split = std::get_if<SplitRelation>(&r)) inner.insert(split->inner);
+    }
+    for (const Relation &r : h.relations) {
+        if (const auto *fuse = std::get_if<FuseRelation>(&r)) {
+            if (h.derived_from(fuse->fused, axis))
+                return "loop " + fuse->fused + " is fused from several, and only a part of it stands outside";
+            continue;
+        }
+        const auto &split = std::get<SplitRelation>(r);
+        if (!h.derived_from(split.parent, axis)) continue;
+        if (stands(split.inner, true) && stands(split.outer, false))
+            return "a part of " + split.inner + " stands outside of " + split.outer;
+        if (inner.count(split.parent) && !can_prove(h.loop(split.parent).extent % static_cast<int>(split.factor) == 0))
+            return "the split of " + split.parent + " by " + std::to_string(split.factor) + " does not divide it";
+    }
+    return "";
+}
+
+// Why iterations do not write disjoint parts; "" when they do.
 std::string no_part(const ScheduleState &state, const StageState &s, const StageState &h, const std::string &loop) {
     if (!s.def.updates.empty()) return s.name() + " replaces " + s.def.updates;
     for (const StageState *stage : {&s, &h}) {
@@ -117,10 +148,8 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
     }
     if (h.prepacked) return h.name() + " is packed ahead of time";
     if (h.def.kind == Stage::Kind::Padding) return h.name() + " is padding, of which only what is read is computed";
-    const StageState &around = head_of(state, h);
-    if (around.placement.kind == Placement::Kind::At && !writes_output(state.op, around.def))
-        return h.name() + " is computed at a loop of " + around.placement.consumer +
-               ", which may need parts of it again";
+    if (head_of(state, h).placement.kind != Placement::Kind::Root)
+        return h.name() + " does not stand at the root, so its loops may run several times";
     Host host(state, h, loop);
     const std::vector<Run> runs = host.runs_of(s);
     if (!host.why.empty()) return host.why;
@@ -129,19 +158,22 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
         if (run != whole && !axes.insert(run).second)
             return "two axes of " + s.name() + " run with axis " + run + " of " + h.name();
     }
-    for (size_t l = 0; l <= h.position(loop); l++) {
+    const size_t fixed = h.position(loop) + 1;
+    for (size_t l = 0; l < fixed; l++) {
         for (const std::string &axis : h.axes_of(h.order[l])) {
             if (!axes.count(axis))
-                return "loop " + h.order[l] + " of " + h.name() + " runs over " + axis + ", along which " + s.name() +
-                       " does not differ";
+                return "loop " + h.order[l] + " of " + h.name() + " runs over " + axis + ", for each of which all of " +
+                       s.name() + " would be written";
+            if (const std::string why = not_a_block(h, axis, fixed); !why.empty()) return why;
         }
     }
     for (const Relation &r : h.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
-        if (split && split->tail == Tail::Shift && h.has_loop(split->outer) &&
-            h.position(split->outer) <= h.position(loop))
-            return "the last iteration of " + split->outer + " of " + h.name() +
-                   " is moved inwards, over what another wrote";
+        for (size_t l = 0; split && split->tail == Tail::Shift && l < fixed; l++) {
+            if (h.derived_from(h.order[l], split->outer))
+                return "the last block of " + split->parent + " of " + h.name() +
+                       " is moved inwards, over elements of the one before";
+        }
     }
     return "";
 }
@@ -152,7 +184,8 @@ std::string not_own_part(const ScheduleState &state, const std::string &name, co
                          const std::string &loop) {
     const std::string why = no_part(state, state.stage(name), state.stage(host), loop);
     if (why.empty()) return "";
-    return name + " is an output, of which each iteration of " + loop + " has to write exactly its own part: " + why;
+    return "iterations of loop " + loop + " of " + host + " would not write disjoint parts of output " + name + ": " +
+           why;
 }
 
 } // namespace kumiko

@@ -1,4 +1,5 @@
-// Outputs that are computed at a loop of a stage that reads them: each iteration writes its own part.
+// Outputs that are computed at a loop of a stage that reads them: each iteration writes a part
+// (docs/decisions/0054).
 #pragma once
 
 #include "schedules/state.h"
@@ -8,13 +9,14 @@ namespace kumiko {
 // Whether one of the tensors that the stage computes is an output.
 bool writes_output(const Op &op, const Stage &stage);
 
-// Why the iterations of loop `loop` of stage `host` do not write each element of output `name` exactly once, if each
-// writes what its readers in it need; "" when they do. It holds where these read the output at indices that are axes, all
-// of which run with different axes of the host, as far as those do.
+// Why iterations of loop `loop` of stage `host` would not write disjoint parts of output `name` that
+// are all of it together, if each wrote what its readers in it need; "" when they would. They do
+// where these read the output at axes that run with different axes of the host, and the loops so far
+// cut those into blocks.
 std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
                          const std::string &loop);
 
-// Whether a stage that reads an output at loops of `host` runs in a loop nest of its own, after that of `host`.
+// Whether a stage that reads an output runs in a loop nest of its own, after that of `host`.
 bool reads_later(const ScheduleState &state, const std::string &reader, const std::string &host);
 
 } // namespace kumiko

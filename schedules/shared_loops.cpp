@@ -46,11 +46,13 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
             const StageState *p = state.producer(read->name);
             if (!p || p == &s) continue;
             names.insert(p->name());
-            const Placement &at = p->computed_at();
-            for (const std::string &host :
-                 {at.kind == Placement::Kind::At ? at.consumer : "", follows(*p) ? p->online->anchor : ""}) {
-                if (!host.empty() && !runs_in(state, s, state.stage(host)))
-                    names.insert(head_of(state, state.stage(host)).name());
+            const auto after = [&](const std::string &host) {
+                if (!runs_in(state, s, state.stage(host))) names.insert(head_of(state, state.stage(host)).name());
+            };
+            if (follows(*p)) after(p->online->anchor);
+            for (const StageState *at = p; at->computed_at().kind == Placement::Kind::At;) { // all hosts around
+                after(at->computed_at().consumer);
+                at = &loops_of(state, state.stage(at->computed_at().consumer));
             }
             for (const StageState *part : regions_of(state, p->name())) names.insert(part->name());
         }
@@ -133,6 +135,8 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
                    " is not";
         if (x.reduction && bounds_differ(a, b))
             return of(y.name, b) + " leaves out other terms than that of " + a.name();
+        if (x.reduction && !term_bounds(a.def).empty() && (depth < a.order.size() || depth < b.order.size()))
+            return of(y.name, b) + " leaves out terms, by the loops inside too; share all loops";
         if (!can_prove(x.extent == y.extent)) return of(y.name, b) + " has another extent than that of " + a.name();
     }
     const std::vector<Relation> ours = relations_of(a, depth), theirs = relations_of(b, depth);

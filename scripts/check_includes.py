@@ -26,7 +26,7 @@ CALL = re.compile(r"(?<![\w.>:~])(?:kumiko::)?(\w+_\w+)(?:<[\w:, ]+>)?\(")
 
 @functools.cache
 def text(path):
-    """Without comments, strings, and what the preprocessor takes away in neither case."""
+    """The file without comments and strings, and the project's headers that it includes."""
     with open(os.path.join(ROOT, path)) as file:
         source = file.read()
     source = re.sub(r'R"(\w*)\(.*?\)\1"', '""', source, flags=re.S)

@@ -10,6 +10,8 @@ namespace kumiko::library {
 
 namespace {
 
+// Of an expression as a tree: of more, passes and the compiler take longer than they gain.
+constexpr int64_t most_operations = 256;
 constexpr int64_t operations_of_function = 16; // exp; most others have more
 
 // How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
@@ -65,8 +67,6 @@ bool reads_own_element(const Stage &reader, const Halide::Internal::Call *read) 
 // through padding stages count, which are inlined too. `sizes` has the operations of the stages that
 // are inlined already, as trees. If the answer is yes, the stage and its padding are added.
 bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
-    constexpr int64_t most_operations =
-        256; // of an expression as a tree: passes and the compiler take longer than they gain
     constexpr int64_t most_repeated = 30; // operations that each element of the reader computes more than once
     auto with = sizes;
     const int64_t own = with[stage.name] = expanded_operations(stage, sizes);
@@ -112,12 +112,16 @@ bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string,
         }
         places += static_cast<int64_t>(different.size());
     }
-    const int64_t operations = expanded_operations(stage, sizes);
+    auto with = sizes;
+    const int64_t operations = with[stage.name] = expanded_operations(stage, sizes);
+    for (const std::string &name : state.readers(stage.name)) {
+        if (expanded_operations(state.stage(name).def, with) > most_operations) return false;
+    }
     int64_t once = operations;
     for (const Halide::Internal::Call *read : tensor_reads(stage.value)) // others are loaded once for a row
         once += expr_uses_var(Expr(read), stage.axes.back().name());
     if (places == 0 || (places - 1) * once > places + 2) return false;
-    sizes[stage.name] = operations;
+    sizes = std::move(with);
     return true;
 }
 

@@ -64,13 +64,9 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
     return name != c.name();
 }
 
-} // namespace
-
-namespace {
-
 // Why not all that reads `name` stands inside loop `loop` of stage `c`, or of an output runs later; "" when it does.
-std::string read_outside(const ScheduleState &state, const std::string &name, const StageState &c,
-                         const std::string &loop) {
+std::string read_elsewhere(const ScheduleState &state, const std::string &name, const StageState &c,
+                           const std::string &loop) {
     const bool output = writes_output(state.op, state.stage(name).def);
     for (const std::string &reader : state.consumers(name)) {
         const std::string why = runs_outside(state, reader, c, loop);
@@ -87,7 +83,7 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
     if (!c) return "stage " + consumer + " is gone";
     if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
     if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is vectorized";
-    if (const std::string why = read_outside(state, name, *c, loop); !why.empty()) return why;
+    if (const std::string why = read_elsewhere(state, name, *c, loop); !why.empty()) return why;
     return writes_output(state.op, state.stage(name).def) ? not_own_part(state, name, consumer, loop) : "";
 }
 
@@ -140,7 +136,7 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
                                      }});
         return;
     }
-    if (const std::string why = read_outside(state, stage.name(), c, loop); !why.empty()) {
+    if (const std::string why = read_elsewhere(state, stage.name(), c, loop); !why.empty()) {
         std::string readers, missing; // the directives that would make this one legal
         for (const std::string &r : state.consumers(stage.name())) {
             readers += (readers.empty() ? "" : ", ") + r;
@@ -157,7 +153,9 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     }
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
         refuse(state, d, why, &c, loop,
-               "a loop made from axes at which " + consumer + " reads " + stage.name() + ", or compute_root()");
+               "compute_root(), or a loop of a stage at the root where all loops so far are the outer parts of axes at "
+               "which it reads " +
+                   stage.name());
     }
     place_stage(state, stage, {Placement::Kind::At, consumer, loop});
     state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
@@ -185,9 +183,10 @@ const Primitive &compute_at_primitive() {
         "very loop of store_at, all of it again.",
         "The stage is no scan; the loop stands, is not vectorized, and encloses all that reads the stage. An output "
         "may "
-        "be read later too, but each iteration has to write exactly its own part: what reads it inside does so at "
-        "indices that are axes, of which the loops so far are made. While later directives can still place its readers "
-        "there, this one is pending. After store_at: the conditions of store_at.",
+        "be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices that "
+        "are axes, and the loops so far, of a stage at the root, are the outer parts of such axes. While later "
+        "directives can still place its readers there, this one is pending. After store_at: the conditions of "
+        "store_at.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

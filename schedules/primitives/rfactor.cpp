@@ -84,11 +84,17 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
         Component &q = rest.components[c];
         p.tensor = partial.name + p.tensor.substr(def.name.size()); // ".value", ".1"
         p.term = substitute(values, p.term);
-        if (!is_const_one(inside))
-            p.term = Call::make(p.type, Call::if_then_else, {inside, p.term, p.identity}, Call::PureIntrinsic);
+        const auto guarded = [&](const Expr &term) {
+            if (is_const_one(inside)) return term;
+            return Call::make(p.type, Call::if_then_else, {inside, term, p.identity}, Call::PureIntrinsic);
+        };
+        const auto *bound = partial.bounded ? p.term.as<Select>() : nullptr; // stays outside, where it is looked for
+        p.term =
+            bound ? Select::make(bound->condition, guarded(bound->true_value), bound->false_value) : guarded(p.term);
         q.term = read_tensor(p.type, p.tensor, index_of_partial);
     }
     rest.reduction_axes = {Axis(kept, loop.extent)};
+    rest.bounded = false;
 
     // The old stage keeps its other loops; the reduction is one loop, where the innermost stood.
     StageState &old = stage;

@@ -69,7 +69,7 @@ public:
             }
             return Run{whole};
         }
-        if (reduces(s, axis)) return Run{whole};
+        if (reduces(s, axis)) return term_bounds(s.def).empty() ? std::optional(Run{whole}) : std::nullopt;
         size_t d = 0;
         while (s.def.axes[d].name() != axis.name()) d++;
         Run all;

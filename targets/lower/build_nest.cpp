@@ -181,9 +181,9 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
     }
     if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
     std::set<std::string> used;
-    const bool callers = writes_output(state_.op, s.def); // its array has no room beyond the end
+    const bool stored_by_caller = writes_output(state_.op, s.def); // in an array without room beyond the end
     for (const StageState &inner : state_.stages) {
-        if (callers) break;
+        if (stored_by_caller) break;
         if (inner.placement.kind != Placement::Kind::At || inner.placement.consumer != s.name()) continue;
         if (!inner.is_copy) return region;
         for (const Expr &e : s.def.expressions()) {

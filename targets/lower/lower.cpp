@@ -107,9 +107,21 @@ Expr with_arrays(const Nest &head, const Expr &condition) {
     return name.mutate(condition);
 }
 
+// Storage of each stage stands inside that of those before it, and passes go down into it.
+void check_number_of_stages(const ScheduleState &state) {
+    constexpr int64_t most = 2000;
+    const int64_t kept = std::count_if(state.stages.begin(), state.stages.end(),
+                                       [](const StageState &s) { return s.placement.kind != Placement::Kind::Inline; });
+    if (kept > most)
+        throw UserError("op " + state.op.name() + " keeps " + std::to_string(kept) +
+                        " stages in memory, and a kernel has at most " + std::to_string(most) +
+                        "; inline some of them (inline_into), or divide the op into several");
+}
+
 // A schedule and, in front of it, those specialised for conditions. Each is lowered by itself.
 Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector<Expr> &conditions,
                    const LowerOptions &options) {
+    check_number_of_stages(schedule.state());
     Lowering l{.state = schedule.state(), .most_accesses = options.most_accesses, .to_count = options.to_count};
     l.nest = head;
     set_facts(l, schedule.state(), conditions);
@@ -180,27 +192,11 @@ std::vector<std::string> pass_names() {
     return names;
 }
 
-namespace {
-
-// Storage of each stage stands inside that of those before it, and passes go down into it.
-void check_number_of_stages(const ScheduleState &state) {
-    constexpr int64_t most = 2000;
-    const int64_t kept = std::count_if(state.stages.begin(), state.stages.end(),
-                                       [](const StageState &s) { return s.placement.kind != Placement::Kind::Inline; });
-    if (kept > most)
-        throw UserError("op " + state.op.name() + " keeps " + std::to_string(kept) +
-                        " stages in memory, and a kernel has at most " + std::to_string(most) +
-                        "; inline some of them (inline_into), or divide the op into several");
-}
-
-} // namespace
-
 Nest lower(const Schedule &schedule, const LowerOptions &options) {
     schedule.require_applied();
     try {
         const Op &op = schedule.op();
         Nest head;
-        check_number_of_stages(schedule.state());
         for (const StageState &stage : schedule.state().stages) {
             if (!stage.write_back.empty())
                 throw Unsupported("write_back of stage " + stage.name() +

@@ -1,5 +1,6 @@
 // Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
 #include "dsl/bounded.h"
+#include "dsl/reach.h"
 #include "dsl/scatter.h"
 #include "schedules/online.h"
 #include "schedules/storage.h"
@@ -29,15 +30,35 @@ std::vector<Expr> NestBuilder::combined(const Stage &def, const std::vector<Expr
     return after;
 }
 
+namespace {
+
+// A choice of a bounded reduction: loops are split into where conditions over axes hold and where they have to be tested, and those
+// that read tensors are only evaluated where they do.
+Expr tested_like_padding(const Expr &term) {
+    const auto *choice = term.as<Select>();
+    if (!choice) return term;
+    std::vector<Expr> all;
+    split_into_ands(choice->condition, all);
+    Expr of_axes, of_values;
+    for (const Expr &e : all) {
+        Expr &conjunction = tensors_read(e).empty() ? of_axes : of_values;
+        conjunction = all_of(conjunction, e);
+    }
+    const Expr &identity = choice->false_value;
+    const Expr value = of_values.defined() ? Select::make(of_values, choice->true_value, identity) : choice->true_value;
+    return of_axes.defined()
+               ? Call::make(choice->type, Call::if_then_else, {of_axes, value, identity}, Call::PureIntrinsic)
+               : value;
+}
+
+} // namespace
+
 Stmt NestBuilder::step(Frame &f) {
     const Stage &def = f.stage().def;
     std::vector<Expr> terms;
     for (const Component &c : def.components) {
         Expr term = f.holds().empty() ? c.term : term_where_hold(def, f.holds());
-        // As padding: loops are split into where the bounds hold and where they have to be tested.
-        if (const auto *choice = leaves_out_terms(f.stage()) ? term.as<Select>() : nullptr)
-            term = Call::make(choice->type, Call::if_then_else,
-                              {choice->condition, choice->true_value, choice->false_value}, Call::PureIntrinsic);
+        if (leaves_out_terms(f.stage())) term = tested_like_padding(term);
         terms.push_back(at(f, term));
     }
     if (!f.stage().scattered.empty()) terms = {at(f, scattered(def)->value)};

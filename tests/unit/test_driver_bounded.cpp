@@ -51,6 +51,8 @@ TEST_CASE("steps of a bounded reduction") {
     CHECK(steps(j * 3 >= i + 1, 3, 6) == Pair(2, 19));
     CHECK(steps(j == i * 2, 3, 4) == Pair(6, 8));
     CHECK(steps(j <= i && i - j < 3, 4, 6) == Pair(2, 6));
+    CHECK(steps(j <= i % 4, 6, 6) == Pair(0, 2));          // of a number
+    CHECK(steps(j <= i % 4, 5, 6) == Pair(0, 3));          // at most, of several
     CHECK(steps(i - 100 >= j, 3, 5).second < 0);           // none
     CHECK(steps(j <= i || j >= 15, 3, 5) == Pair(0, 19));  // no bound
     CHECK(steps(j * j <= i, 3, 5) == Pair(0, 19));         // not a number of times
@@ -77,6 +79,32 @@ TEST_CASE("terms that do not exist are left out, whatever the loops are") {
             check_runs(rounds);
         }
     }
+    Axis i("i", 13), j("j", 16), k("k", 4);
+    Tensor X = input("X", i32, {i, j}), M = input("M", i32, {i, j}), Z = input("Z", i32, {i, j, k});
+    const Expr rest[] = {j <= i % 4, j <= i - i / 2 * 2, j <= (Expr(i) & 3), j <= i && j >= i - 3 && M(i, j) > 0,
+                         i + j == 9, i + 2 * j == 9};
+    for (const Expr &bound : rest) {
+        const Op op("bound", {X, M}, {compute("S", {i}, sum(X(i, j), j, where(bound)) + M(i, 0))});
+        check_runs(Schedule(op));
+        Schedule blocks(op);
+        blocks.stage("S.sum").split("j", 4);
+        blocks.stage("S.sum").reorder({"j.o", "i", "j.i"});
+        blocks.place_in("X", "L1", "S.sum", "i");
+        check_runs(blocks);
+        Schedule partial(op);
+        partial.stage("S.sum").split("j", 8);
+        partial.stage("S.sum").rfactor("j.i").vectorize("j_i");
+        check_runs(partial);
+        Schedule whole(op);
+        whole.place_in("X", "L2", "S.sum", "i");
+        whole.stage("S.sum").compute_at("S", "i").split("j", 3);
+        whole.stage("S.sum").peel("j.o", 1, 1);
+        check_runs(whole);
+    }
+    Schedule both(Op("both", {Z}, {compute("S", {i}, sum(Z(i, j, k), {j, k}, where(j + k <= i && k <= j)))}));
+    check_runs(both);
+    both.stage("S").reorder({"k", "i", "j"});
+    check_runs(both);
     Schedule s(rows(Size("M"), Size("N"), true));
     s.stage("S").parallel("i").split("j", 4);
     for (const int m : {0, 1, 6, 13}) {
@@ -117,12 +145,24 @@ TEST_CASE("loops run over the steps at which terms exist, and stages inside comp
     }
 }
 
+TEST_CASE("a bound stands in the formula, and a choice that the user writes is none") {
+    Axis i("i", 9), j("j", 9);
+    Tensor X = input("X", i32, {i, j});
+    const Op bounded("op", {X}, {compute("Y", {i}, sum(X(i, j), j, where(j <= i)))}),
+        chosen("op", {X}, {compute("Y", {i}, sum(select(j <= i, X(i, j), 0), j))});
+    CHECK(says(bounded.to_string(), "Y(i) = sum over j where j <= i: X(i, j)"));
+    CHECK(bounded.hash() != chosen.hash());
+    CHECK(term_bounds(bounded.stages()[0]).size() == 1);
+    CHECK(term_bounds(chosen.stages()[0]).empty());
+    check_runs(Schedule(chosen));
+}
+
 TEST_CASE("what does not go with terms that are left out") {
     Axis i("i", 8), j("j", 8);
     Tensor X = input("X", i32, {i, j}), Z = input("Z", i32, {j});
     Tensor T = compute("T", {i, j}, X(i, j) + 1);
     Schedule s(Op("own", {X}, {compute("Y", {i}, sum(T(i, j), j, where(j <= i))), T}));
-    CHECK(says(refusal([&] { s.stage("T").compute_at("Y", "i"); }), "has to write exactly its own part"));
+    CHECK(says(refusal([&] { s.stage("T").compute_at("Y", "i"); }), "would not write disjoint parts of output T"));
     Schedule with(
         Op("with", {X}, {compute("A", {i}, sum(X(i, j), j, where(j <= i))), compute("B", {i}, sum(X(i, j), j))}));
     with.stage("B").compute_with("A", "j");

@@ -100,17 +100,16 @@ TEST_CASE("parts of an output that are not the iteration's own") {
     };
     const auto at = [](Schedule s, const char *loop) { return refusal([&] { s.stage("S").compute_at("Y", loop); }); };
     Schedule reversed = with([&](const Tensor &S) { return S(7 - i, j); }, {i, j});
-    CHECK(says(at(reversed, "i"),
-               "S is an output, of which each iteration of i has to write exactly its own part: what "
-               "reads S in loops of Y does not do so at one axis of it along i"));
+    CHECK(says(at(reversed, "i"), "iterations of loop i of Y would not write disjoint parts of output S: along i it is "
+                                  "not read at one axis of Y that is as long"));
     Schedule two = with([&](const Tensor &S) { return S(i, j) + S(i, 15 - j); }, {i, j});
     CHECK(at(two, "i") == "no error"); // all of a row
-    CHECK(says(at(two, "j"), "does not do so at one axis of it along j"));
+    CHECK(says(at(two, "j"), "along j it is not read at one axis of Y"));
     Axis fewer("i", 7);
     Schedule slice = with([&](const Tensor &S) { return S(fewer, j); }, {fewer, j});
     CHECK(says(at(slice, "i"), "along i"));
     Schedule again = with([&](const Tensor &S) { return S(i, j) * k; }, {k, i, j});
-    CHECK(says(at(again, "i"), "loop k of Y runs over k, along which S does not differ"));
+    CHECK(says(at(again, "i"), "loop k of Y runs over k, for each of which all of S would be written"));
     again.stage("Y").reorder({"i", "k", "j"});
     CHECK(at(again, "i") == "no error");
     Tensor V = compute("V", {i}, X(i, 0)), P = zero_padded(V);
@@ -124,8 +123,72 @@ TEST_CASE("parts of an output that are not the iteration's own") {
 
     Schedule s = with([&](const Tensor &S) { return S(i, j) * 2; }, {i, j});
     s.stage("Y").split("i", 3, {"", "", Tail::Shift});
-    CHECK(says(at(s, "i.o"), "the last iteration of i.o of Y is moved inwards"));
+    CHECK(says(at(s, "i.o"), "the last block of i of Y is moved inwards, over elements of the one before"));
     Schedule first = with([&](const Tensor &S) { return S(i, j) * 2; }, {i, j});
     first.stage("S").compute_at("Y", "i");
     CHECK(refusal([&] { first.stage("Y").region("j", 0, 8, "head"); }) != "no error");
+}
+
+TEST_CASE("blocks of an output that overlap are refused, and others are right") {
+    Axis i("i", 10), j("j", 7), k("k", 3);
+    Tensor X = input("X", i32, {i, j, k});
+    const auto fresh = [&] {
+        Tensor S = compute("S", {i, j}, sum(X(i, j, k), k));
+        return Schedule(Op("blocks", {X}, {compute("Y", {i, j}, S(i, j) * 2), S}));
+    };
+    const auto at = [](Schedule s, const std::string &loop) {
+        return refusal([&] { s.stage("S").compute_at("Y", loop); });
+    };
+    Schedule fused = fresh(); // the box of five elements is whole rows
+    fused.stage("Y").fuse("i", "j", "f");
+    fused.stage("Y").split("f", 5);
+    CHECK(says(at(fused, "f.o"), "loop f is fused from several, and only a part of it stands outside"));
+    fused.stage("S").compute_at("Y", "f.i");
+    fused.stage("Y").parallel("f.o");
+    check_runs(fused);
+    Schedule strided = fresh();
+    strided.stage("Y").split("i", 4);
+    strided.stage("Y").reorder({"i.i", "i.o", "j"});
+    CHECK(says(at(strided, "i.i"), "a part of i.i stands outside of i.o"));
+    strided.stage("S").compute_at("Y", "i.o");
+    check_runs(strided);
+    Schedule uneven = fresh();
+    uneven.stage("Y").split("i", 8);
+    uneven.stage("Y").split("i.i", 3);
+    CHECK(says(at(uneven, "i.i.o"), "the split of i.i by 3 does not divide it"));
+    CHECK(says(at(uneven, "i.o"), "the split of i.i by 3 does not divide it"));
+    uneven.stage("S").compute_at("Y", "i.i.i");
+    check_runs(uneven);
+    Schedule twice = fresh();
+    twice.stage("Y").split("i", 4, {"", "", Tail::Shift});
+    twice.stage("Y").split("i.o", 2);
+    CHECK(says(at(twice, "i.o.i"), "the last block of i of Y is moved inwards"));
+    Schedule blocks = fresh();
+    blocks.stage("Y").split("i", 4);
+    blocks.stage("Y").split("i.o", 2);
+    blocks.stage("S").compute_at("Y", "i.o.o");
+    blocks.stage("Y").parallel("i.o.o");
+    check_runs(blocks);
+
+    Tensor B = input("B", i32, {j, k}), A = input("A", i32, {i, j});
+    Tensor S = compute("S", {j}, sum(B(j, k), k)), Y = compute("Y", {i, j}, S(j) + A(i, j));
+    Schedule nested(Op("nested", {A, B}, {compute("W", {i, j}, Y(i, j) * 2), Y, S}));
+    nested.stage("Y").compute_at("W", "i").reorder({"j", "i"});
+    CHECK(says(at(nested, "j"), "Y does not stand at the root"));
+}
+
+TEST_CASE("nests that read an output later come after the one that computes it, whatever shares loops") {
+    Axis i("i", 9), j("j", 12);
+    Tensor X = input("X", i32, {i, j});
+    Tensor S = compute("S", {i, j}, X(i, j) + 1), Y = compute("Y", {i, j}, S(i, j) * 2),
+           V = compute("V", {i, j}, X(i, j) * 3), W = compute("W", {i, j}, Y(i, j) + 5),
+           Z = compute("Z", {i, j}, S(i, j) - 1);
+    Schedule s(Op("order", {X}, {S, Y, V, W, Z}));
+    s.stage("S").compute_at("Y", "i");
+    s.stage("V").compute_with("Z", "i");
+    check_runs(s);
+    Schedule other(Op("order", {X}, {S, Y, V, W, Z}));
+    other.stage("Y").compute_at("W", "i");
+    other.stage("V").compute_with("Z", "i");
+    check_runs(other);
 }
