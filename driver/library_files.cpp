@@ -139,8 +139,6 @@ std::string library_header(const LibraryDescription &library, const std::vector<
         for (const PackagedVariant &v : k.variants) {
             options.limits[k.symbol].include(size_limits(v.nest));
             for (const Nest &pack : v.nest.packs) options.limits[pack.name].include(size_limits(pack));
-        }
-        for (const PackagedVariant &v : k.variants) {
             for (const Assumption &a : v.nest.assumptions) {
                 const auto same = [&](const Assumption &b) { return a.text == b.text; };
                 if (std::none_of(declared.assumptions.begin(), declared.assumptions.end(), same))

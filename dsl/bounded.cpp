@@ -11,7 +11,7 @@ using namespace Halide::Internal;
 
 std::vector<Expr> term_bounds(const Stage &stage) {
     const auto *choice = stage.bounded ? stage.components.front().term.as<Select>() : nullptr;
-    if (!choice || scattered(stage)) return {}; // a term that says nothing of axes may have been simplified
+    if (!choice || scattered(stage)) return {}; // simplification may have decided the choice
     std::vector<Expr> all, bounds;
     split_into_ands(choice->condition, all);
     const auto compares = [](const auto *op) { return op && op->a.type() == Int(32); };
@@ -60,7 +60,7 @@ Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interv
         for (const Expr &slack : slacks(bound)) {
             const auto grows = growth(slack, axis);
             if (!grows || *grows == 0) continue;
-            // The most that is left of it at the axis' first step: a value where no other axis ranges, else what bounds it.
+            // The greatest slack at the axis' first step; exact where no other axis ranges.
             const Expr first = simplify(substitute(fixed, simplify(substitute(axis.name(), 0, slack))));
             const Interval most =
                 expr_uses_vars(first, others) ? range_of(first, others) : Interval::single_point(first);

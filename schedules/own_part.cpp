@@ -12,8 +12,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// What the elements along an axis, of which one iteration of the host needs a part, are: those of an iteration along this
-// axis of the host, or where it is `whole`, all.
+// The elements along an axis of a stage that one iteration of the host needs: those that belong to the
+// iteration along this axis of the host, or all, where the name is `whole`.
 using Run = std::string;
 constexpr const char *whole = "";
 
@@ -25,8 +25,8 @@ public:
         }
     }
 
-    // Along each axis of `s`: all where one of its readers needs all, or else what each of them needs; nothing after an
-    // entry in `why`.
+    // One entry for each axis of `s`: `whole` if one reader needs all elements, else what all readers
+    // agree on. Sets `why` and returns nothing if they do not agree.
     std::vector<Run> runs_of(const StageState &s) {
         std::set<std::string> names = {s.name()};
         for (const Component &c : s.def.components) names.insert(c.tensor);
@@ -104,8 +104,9 @@ bool reads_later(const ScheduleState &state, const std::string &reader, const st
 
 namespace {
 
-// Why the elements along an axis of `h` of which one iteration of its first `fixed` loops is made are not a block of their own;
-// "" when they are. The loops inside have to be the inner parts of all splits, of blocks that are full.
+// Why an iteration of the first `fixed` loops of `h` has elements along an axis that another one has
+// too; "" when it has a block of its own. The other loops have to be the inner parts of all splits, and
+// inner splits have to divide evenly.
 std::string not_a_block(const StageState &h, const std::string &axis, size_t fixed) {
     bool inside = false; // some loop of the axis
     for (size_t l = fixed; l < h.order.size(); l++) inside = inside || h.derived_from(h.order[l], axis);

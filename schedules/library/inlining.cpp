@@ -46,7 +46,8 @@ int64_t expanded_operations(const Stage &stage, const std::map<std::string, int6
     return count.sum;
 }
 
-// Whether each iteration of the reader reads the stage at indices of its own: `read` has every axis of it, by itself.
+// Whether no two iterations of the reader read the same element: the indices of `read` are its axes, all
+// of them.
 bool reads_own_element(const Stage &reader, const Halide::Internal::Call *read) {
     std::set<std::string> axes;
     for (const Expr &index : read->args) {

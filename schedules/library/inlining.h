@@ -8,12 +8,13 @@
 namespace kumiko::library {
 
 // Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
-// through padding stages count, which are inlined too. `sizes` has the operations of the stages that
-// are inlined already, as trees. If the answer is yes, the stage and its padding are added.
+// through padding stages count, since these are inlined too. `sizes` has the operations of the inlined
+// stages, counted as trees. If the answer is yes, the stage and its padding are added.
 bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes);
 
-// Whether computing the stage at each place where it is read takes no longer than storing it and loading it there, two loads
-// counted as one store: each place is one element of each iteration of a reader. If so, it is added to `sizes`.
+// Whether computing the stage wherever it is read takes no longer than storing it and loading it there.
+// Two loads count as one store. Each iteration of a reader has to read an element of its own. If the
+// answer is yes, the stage is added to `sizes`.
 bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string, int64_t> &sizes);
 
 } // namespace kumiko::library

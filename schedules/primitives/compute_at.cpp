@@ -64,7 +64,8 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
     return name != c.name();
 }
 
-// Why not all that reads `name` stands inside loop `loop` of stage `c`, or of an output runs later; "" when it does.
+// Why a reader of `name` does not run inside loop `loop` of stage `c`; "" when all do. Readers of an
+// output may also run later.
 std::string read_elsewhere(const ScheduleState &state, const std::string &name, const StageState &c,
                            const std::string &loop) {
     const bool output = writes_output(state.op, state.stage(name).def);
@@ -182,8 +183,8 @@ const Primitive &compute_at_primitive() {
         "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it; at the "
         "very loop of store_at, all of it again.",
         "The stage is no scan; the loop stands, is not vectorized, and encloses all that reads the stage. An output "
-        "may "
-        "be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices that "
+        "may be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices "
+        "that "
         "are axes, and the loops so far, of a stage at the root, are the outer parts of such axes. While later "
         "directives can still place its readers there, this one is pending. After store_at: the conditions of "
         "store_at.",

@@ -1,6 +1,7 @@
 #include "dsl/scatter.h"
 
 #include "dsl/print.h"
+#include "dsl/stage_builder.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -8,17 +9,6 @@ namespace kumiko {
 namespace {
 
 using namespace Halide::Internal;
-
-// The variables of an expression that are axes of the stage.
-std::set<std::string> axes_in(const Expr &e) {
-    struct Find : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::set<std::string> names;
-        void visit(const Variable *v) override { names.insert(v->name); }
-    } find;
-    e.accept(&find);
-    return find.names;
-}
 
 // Why the steps of the stage cannot visit the one element that the index names; "" when they can.
 std::string broken(const ScheduleState &state, const StageState &stage, const std::string &loop) {
@@ -34,7 +24,7 @@ std::string broken(const ScheduleState &state, const StageState &stage, const st
     if (stage.loop(loop).kind != LoopKind::Serial)
         return "loop " + loop + " is " + kind_name(stage.loop(loop).kind) +
                ", but of its iterations each step runs only the one that the index names";
-    std::set<std::string> outside = axes_in(s->index);
+    std::set<std::string> outside = variables_of(s->index);
     for (const Axis &a : stage.def.reduction_axes) outside.insert(a.name());
     for (size_t l = stage.position(loop) + 1; l < stage.order.size(); l++) {
         for (const std::string &axis : stage.axes_of(stage.order[l])) {

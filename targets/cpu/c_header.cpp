@@ -2,6 +2,7 @@
 #include "targets/cpu/object.h"
 #include "targets/lower/extern_calls.h"
 
+#include "dsl/stage_builder.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -80,13 +81,9 @@ std::string c_name(const std::string &name) {
 }
 
 std::set<std::string> sizes_in(const std::vector<Expr> &list) {
-    struct Visitor : Halide::Internal::IRVisitor {
-        using IRVisitor::visit;
-        std::set<std::string> names;
-        void visit(const Halide::Internal::Variable *v) override { names.insert(v->name); }
-    } v;
-    for (const Expr &e : list) e.accept(&v);
-    return v.names;
+    std::set<std::string> names;
+    for (const Expr &e : list) names.merge(variables_of(e));
+    return names;
 }
 
 // What a size is, when nothing else says so: where it occurs, as "extent of axis 0 of A and of C".

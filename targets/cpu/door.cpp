@@ -2,7 +2,9 @@
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/object.h"
 
+#include "dsl/buffers.h"
 #include "dsl/print.h"
+#include "dsl/stage_builder.h"
 #include "support/error.h"
 
 #include <llvm/IR/Constants.h>
@@ -171,56 +173,21 @@ private:
 
 } // namespace
 
-namespace {
-
-std::set<std::string> sizes_of(const Expr &e) {
-    struct Names : IRVisitor {
-        using IRVisitor::visit;
-        std::set<std::string> all;
-        void visit(const Variable *v) override { all.insert(v->name); }
-    } names;
-    e.accept(&names);
-    return names.all;
-}
-
-// Of an expression over one size, in 64 bits.
-int64_t value_of(const Expr &e, int64_t size) {
-    const auto of = [&](const Expr &part) { return value_of(part, size); };
-    if (const auto n = as_const_int(e)) return *n;
-    if (e.as<Variable>()) return size;
-    if (const auto *op = e.as<Add>()) return of(op->a) + of(op->b);
-    if (const auto *op = e.as<Sub>()) return of(op->a) - of(op->b);
-    if (const auto *op = e.as<Mul>()) return of(op->a) * of(op->b);
-    if (const auto *op = e.as<Div>()) return div_imp(of(op->a), of(op->b));
-    if (const auto *op = e.as<Mod>()) return mod_imp(of(op->a), of(op->b));
-    if (const auto *op = e.as<Min>()) return std::min(of(op->a), of(op->b));
-    if (const auto *op = e.as<Max>()) return std::max(of(op->a), of(op->b));
-    return 0;
-}
-
-// A sum of one size and a number, as blocks that are rounded up have.
-std::optional<std::pair<std::string, int64_t>> size_and_more(const Expr &e) {
-    const auto *sum = e.as<Add>();
-    const auto *size = sum ? sum->a.as<Variable>() : nullptr;
-    const auto added = size ? as_const_int(sum->b) : std::nullopt;
-    return added ? std::optional(std::pair(size->name, *added)) : std::nullopt;
-}
-
-} // namespace
-
 // Loops count in 32 bits: an extent of several sizes, as M * N where two loops are one, or one that is rounded up to blocks, must
 // fit.
 void Codegen::check_totals(const Nest &nest) {
     for (const Expr &e : FindTotals(nest).found) {
         Value *v = index(e);
         Value *fits = ir_.CreateAnd(ir_.CreateICmpSGE(v, i64(INT32_MIN)), ir_.CreateICmpSLE(v, i64(INT32_MAX)));
-        const auto more = size_and_more(e);
+        const auto *sum = e.as<Add>();
+        const auto *size = sum ? sum->a.as<Variable>() : nullptr;
+        const auto added = size ? as_const_int(sum->b) : std::nullopt;
         const std::string text =
-            more ? fmt::format(
-                       "{}: size {} is larger than {}, the most for which {} fits the 32 bits that loops count in",
-                       kernel_, more->first, INT32_MAX - more->second, to_string(e))
-                 : fmt::format("{}: {} is larger than 2147483647, the most that loops count in 32 bits", kernel_,
-                               to_string(e));
+            added ? fmt::format(
+                        "{}: size {} is larger than {}, the most for which {} fits the 32 bits that loops count in",
+                        kernel_, size->name, INT32_MAX - *added, to_string(e))
+                  : fmt::format("{}: {} is larger than 2147483647, the most that loops count in 32 bits", kernel_,
+                                to_string(e));
         fail_unless(fits, bad_size, text);
     }
     for (const TensorArgument &t : nest.tensors) {
@@ -302,17 +269,18 @@ SizeLimits size_limits(const Nest &nest) {
     SizeLimits limits;
     for (const std::string &size : nest.sizes) limits.most[size] = INT32_MAX;
     for (const Expr &e : cpu::FindTotals(nest).found) {
-        const auto sizes = cpu::sizes_of(e);
+        const std::set<std::string> sizes = variables_of(e);
         if (sizes.size() > 1) {
             limits.totals[to_string(e)] = INT32_MAX;
             continue;
         }
-        int64_t fits = 0, too_large = INT32_MAX + int64_t(1); // grows with the size
+        const std::string &size = *sizes.begin();
+        int64_t fits = 0, too_large = INT32_MAX + int64_t(1); // what the total is grows with the size
         while (too_large - fits > 1) {
             const int64_t n = (fits + too_large) / 2;
-            (cpu::value_of(e, n) <= INT32_MAX ? fits : too_large) = n;
+            (evaluate_size(e, {{size, n}}) <= INT32_MAX ? fits : too_large) = n;
         }
-        limits.most[*sizes.begin()] = std::min(limits.most[*sizes.begin()], fits);
+        limits.most[size] = std::min(limits.most[size], fits);
     }
     return limits;
 }

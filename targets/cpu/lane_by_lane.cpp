@@ -70,8 +70,8 @@ std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
 
 Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
     llvm::Type *all = memory_type(t), *one = memory_type(t.element_of());
-    // LLVM loads whole registers for a vector of 17, since the slot is aligned, and computes on what lies
-    // beyond: zeros.
+    // The slot is aligned, so LLVM loads whole registers for a vector of 17 and computes on the lanes
+    // beyond it, which are zeros here.
     const auto registers = std::bit_ceil(unsigned(t.lanes()));
     llvm::Type *whole = with_lanes(one, static_cast<int>(registers));
     Value *slot = lane_slot("lanes", whole);

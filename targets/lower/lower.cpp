@@ -107,7 +107,7 @@ Expr with_arrays(const Nest &head, const Expr &condition) {
     return name.mutate(condition);
 }
 
-// Storage of each stage stands inside that of those before it, and passes go down into it.
+// Allocations are nested, one level for each stage, and passes recurse into them.
 void check_number_of_stages(const ScheduleState &state) {
     constexpr int64_t most = 2000;
     const int64_t kept = std::count_if(state.stages.begin(), state.stages.end(),

@@ -157,7 +157,7 @@ std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
     return all;
 }
 
-// Whether terms of the reduction that do not exist are left out.
+// Whether loops of the reduction leave out terms.
 bool NestBuilder::leaves_out_terms(const StageState &s) const {
     if (s.online || s.tensorize || term_bounds(s.def).empty()) return false;
     return std::none_of(s.relations.begin(), s.relations.end(), [&](const Relation &r) {
@@ -177,8 +177,8 @@ void NestBuilder::bound_steps(const StageState &s, Bounds &scope) const {
     }
 }
 
-// The frame in which the loops inside of `depth`, the outermost that reduces, run over the steps at which a term may exist; nothing
-// where nothing bounds them.
+// The frame in which the loops from `depth` on run over the steps at which a term may exist. `depth` is
+// the position of the outermost reduction loop. Nothing if no bound leaves out a step.
 std::optional<Frame> NestBuilder::with_bounded_steps(const Frame &f, size_t depth) const {
     if (!leaves_out_terms(f.stage())) return std::nullopt;
     const Bounds scope = scope_of(f, depth);

@@ -32,8 +32,8 @@ std::vector<Expr> NestBuilder::combined(const Stage &def, const std::vector<Expr
 
 namespace {
 
-// A choice of a bounded reduction: loops are split into where conditions over axes hold and where they have to be tested, and those
-// that read tensors are only evaluated where they do.
+// The choice of a bounded reduction in the form of padding, for which loops are split into an interior
+// and borders. Conditions that read tensors are evaluated only where those over axes hold.
 Expr tested_like_padding(const Expr &term) {
     const auto *choice = term.as<Select>();
     if (!choice) return term;
