@@ -1,5 +1,5 @@
 // Bounded reductions, which `where` makes (dsl/reduction.h): terms for which a condition fails are
-// the identity. Schedules and lowering leave out those of which that is known before.
+// the identity. Loops skip steps for which the condition is known to fail.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -12,8 +12,8 @@ namespace kumiko {
 std::vector<Expr> term_bounds(const Stage &stage);
 
 // The first and the last step along a reduction axis at which the bounds may hold, where the other
-// axes of the stage range as in `scope`; max < min if there is none. Comparisons in which the axis is
-// not multiplied by a number bound nothing.
+// axes of the stage range as in `scope`; max < min if there is none. A comparison bounds the steps only
+// if the axis is multiplied by a number in it.
 Halide::Internal::Interval steps_of_terms(const Stage &stage, const Axis &axis,
                                           const Halide::Internal::Scope<Halide::Internal::Interval> &scope);
 
@@ -21,7 +21,7 @@ Halide::Internal::Interval steps_of_terms(const Stage &stage, const Axis &axis,
 // ranges in `scope`.
 bool bounds_exactly(const Expr &bound, const Axis &axis,
                     const Halide::Internal::Scope<Halide::Internal::Interval> &scope);
-// The term without those of its bounds that are given.
+// The term without `bounds`, which hold.
 Expr term_where_hold(const Stage &stage, const std::vector<Expr> &bounds);
 
 } // namespace kumiko

@@ -15,9 +15,10 @@ Element product(const Expr &e, const AxisList &axes, Place where = Place::curren
 Element maximum(const Expr &e, const AxisList &axes, Place where = Place::current());
 Element minimum(const Expr &e, const AxisList &axes, Place where = Place::current());
 
-// Of the terms for which the condition holds, a comparison of axes, sizes and numbers, or several joined by &&. The others are not
-// evaluated where that is seen before, as those of whole vectors, blocks and rows; what they read has to lie inside of its
-// tensor nevertheless.
+// Bounded reductions: sum(e, k, where(k <= i)) folds the terms for which the condition holds. It compares
+// axes, sizes and numbers; several comparisons are joined by &&. Loops skip steps for which it fails. All
+// reads of `e` have to lie inside their tensors, also where the condition fails. Throws UserError if the
+// condition is not a bool.
 struct Where {
     Expr condition;
 };

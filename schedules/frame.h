@@ -35,7 +35,7 @@ public:
         Clip,  // outer runs to the ceiling, inner ends where the extent ends: its extent varies with outer
     };
 
-    // `region` has one entry per pure axis; reduction axes range over their own extents, until run_steps.
+    // `region` has one entry per pure axis. Reduction axes range over their extents, until run_steps.
     Frame(const StageState &stage, const Region &region, std::string prefix);
 
     const StageState &stage() const { return *stage_; }
@@ -43,7 +43,8 @@ public:
     Expr variable(const std::string &loop) const;
     Expr extent(const std::string &loop) const;
     Expr value(const std::string &loop) const;
-    // The index of an axis, pure or reduction: the region's, or the steps', first plus the axis loop's value.
+    // The index of an axis: the value of its loop plus the first index of the region, or of a reduction
+    // axis the first step.
     Expr index(const std::string &axis) const;
     const Region &region() const { return region_; }
 
@@ -51,13 +52,13 @@ public:
     Mode mode(size_t relation) const { return modes_[relation]; }
     void pin(const std::string &loop, const Expr &value);
     void override_extent(const std::string &loop, const Expr &extent);
-    // A reduction axis of which only these steps run: its loops count from `first` on.
+    // Makes only these steps of a reduction axis run: its loops count from `first` on.
     void run_steps(const std::string &axis, const Expr &first, const Expr &extent);
     bool bounded() const { return !first_steps_.empty(); } // by run_steps
     // Conditions over axes that hold at all steps that run.
     void note_holds(const Expr &condition) { holds_.push_back(condition); }
     const std::vector<Expr> &holds() const { return holds_; }
-    // Of a reduction axis, or of what its loops were fused into.
+    // The first step of a reduction axis; 0 for other loops.
     Expr first_step(const std::string &loop) const;
     bool pinned(const std::string &loop) const { return pinned_.count(loop); }
     // A loop of one iteration keeps its variable, where that says more than its value.

@@ -16,7 +16,7 @@ bool writes_output(const Op &op, const Stage &stage);
 std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
                          const std::string &loop);
 
-// Whether a stage that reads an output runs in a loop nest of its own, after that of `host`.
+// Whether stage `reader` runs in a later loop nest than stage `host`.
 bool reads_later(const ScheduleState &state, const std::string &reader, const std::string &host);
 
 } // namespace kumiko

@@ -15,7 +15,7 @@ public:
     using std::runtime_error::runtime_error;
     std::string place() const { return std::string(what(), place_); } // "file:line", or ""
     std::string message() const { return what() + message_; }
-    // Also without the places of other directives in it, "(kernel.cpp:12)": where a schedule is not the user's.
+    // Without places inside the text, "(kernel.cpp:12)", for schedules that are not the user's.
     std::string message_without_places() const;
 
 protected:

@@ -81,8 +81,8 @@ std::string broken_inout(const ScheduleState &state);
 // Why copies of `stage` for later iterations cannot be filled while this one's is in use; "" when they can.
 std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 
-// Why a stage cannot be computed at loop `loop` of `consumer`: what reads it runs elsewhere, or iterations would not write exactly
-// their own parts of an output; "" when it can.
+// Why a stage cannot be computed at loop `loop` of `consumer`: a reader runs elsewhere, or iterations
+// would not write disjoint parts of an output; "" when it can.
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop);
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);

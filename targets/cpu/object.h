@@ -43,9 +43,9 @@ std::vector<std::string> defined_symbols(const std::string &object);
 // The architecture of its code, as CpuTarget::architecture() names it: "aarch64".
 std::string object_architecture(const std::string &object);
 
-// What the sizes of a kernel's call may be at most, since loops count in 32 bits.
+// The largest sizes that a kernel takes, since loops count in 32 bits.
 struct SizeLimits {
-    std::map<std::string, int64_t> most;   // each size by itself
+    std::map<std::string, int64_t> most;   // of each size
     std::map<std::string, int64_t> totals; // of several sizes together, as "M * N"
     void include(const SizeLimits &other);
 };
