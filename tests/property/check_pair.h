@@ -3,6 +3,7 @@
 
 #include "bench/stale_memory.h"
 #include "driver/kernel.h"
+#include "dsl/halide_passes.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "runtime/kumiko_runtime.h"

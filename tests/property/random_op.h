@@ -5,6 +5,7 @@
 // Where a range would grow too wide, the value is clamped or taken modulo a small number first.
 #pragma once
 
+#include "dsl/halide_passes.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "dsl/tuple.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dsl/buffers.h"
+#include "dsl/halide_passes.h"
 #include "dsl/scatter.h"
 #include "machine/instruction.h"
 #include "machine/machine.h"
