@@ -1,5 +1,6 @@
 #include "autotune/measurer.h"
 
+#include "autotune/measurer/measure.h"
 #include "autotune/socket_io.h"
 #include "support/duration.h"
 #include "support/memory.h"
@@ -87,7 +88,18 @@ std::string signal_name(int number) {
     }
 }
 
+// What a program is called when it is to measure: no file has that name.
+constexpr const char *measurer_name = "kumiko: measure";
+bool acts = false;
+
 } // namespace
+
+void act_as_measurer(int argc, char **argv) {
+    if (argc == 4 && argv[0] == std::string_view(measurer_name)) std::_Exit(kumiko_measure(argv));
+    acts = true;
+}
+
+bool acts_as_measurer() { return acts; }
 
 std::string outcome_name(Outcome outcome) { return outcome_names().at(static_cast<size_t>(outcome)); }
 
@@ -122,6 +134,8 @@ std::string find_measurer() {
 }
 
 Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {
+    itself_ = task.calls_functions() && acts_as_measurer();
+    if (itself_) options_.program = std::filesystem::read_symlink("/proc/self/exe").string();
     if (options_.program.empty()) options_.program = find_measurer();
     if (options_.memory_mib <= 0) options_.memory_mib = machine_memory() / 4 * 3 >> 20;
     page_file_ = memfd_create("kumiko-page", MFD_CLOEXEC);
@@ -170,8 +184,8 @@ void Measurer::start() {
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     std::string threads = std::to_string(options_.threads), memory = std::to_string(options_.memory_mib),
-                cold = options_.cold ? "1" : "0";
-    char *arguments[] = {options_.program.data(), threads.data(), memory.data(), cold.data(), nullptr};
+                cold = options_.cold ? "1" : "0", name = itself_ ? measurer_name : options_.program;
+    char *arguments[] = {name.data(), threads.data(), memory.data(), cold.data(), nullptr};
     pid_t process = 0;
     const int failed = posix_spawn(&process, options_.program.c_str(), &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -47,7 +47,9 @@ struct Measured {
 };
 
 struct MeasurerOptions {
-    std::string program; // empty: kumiko_measurer beside the running program, or one or two folders up from it
+    // Empty: kumiko_measurer beside the running program, or one or two folders up from it. A program that acts as a measurer is its own
+    // for ops that call functions.
+    std::string program;
     int threads = 1;
     int64_t memory_mib = 0; // that the process may take, its arrays among them; 0: three quarters of the machine's
     bool cold = false;      // the arrays leave the caches before each sample
@@ -117,12 +119,19 @@ private:
 
     const MeasureTask &task_;
     MeasurerOptions options_;
+    bool itself_ = false; // the program is this one
     int process_ = 0, socket_ = -1, page_file_ = -1, restarts_ = -1;
     void *page_ = nullptr; // shared with the process: which slot is running, and since when
     double clock_hz_ = 0;
     std::function<bool()> over_;
     bool cut_short_ = false;
 };
+
+// No other program can load functions of the tuning program itself that ops call (dsl/extern.h), nor a shared library that needs what
+// the program has. Such a program measures itself: its main begins with this call, which does not return where the tuner started it to
+// measure. Where ops call functions, the tuner then starts it in place of kumiko_measurer.
+void act_as_measurer(int argc, char **argv);
+bool acts_as_measurer();
 
 // Where the program is looked for, and found; throws UserError when nowhere.
 std::string find_measurer();

@@ -1,13 +1,20 @@
 #include "autotune/task.h"
 
+#include "autotune/measurer.h"
 #include "autotune/measurer/protocol.h"
 #include "dsl/elements.h"
 #include "dsl/extern.h"
 #include "support/duration.h"
 #include "support/memory.h"
 
+#include <algorithm>
 #include <cstring>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <link.h>
+#include <span>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,17 +26,48 @@ size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
 const void *first_byte(const Buffer<> &b) { return b.begin(); }
 
-} // namespace
-
-void require_measurable(const Op &op) {
-    if (has_extern(op))
-        throw Unsupported("op " + op.name() +
-                          " calls an extern function, which the process that measures does not have; tune the parts "
-                          "before and after it as ops of their own");
+// Where the measurer finds a function of this process.
+measurer_function found_again(const Op &op, const ExternFunction &function) {
+    const auto address = reinterpret_cast<uintptr_t>(extern_address(function));
+    Dl_info info;
+    void *found = nullptr;
+    const bool known = dladdr1(reinterpret_cast<void *>(address), &info, &found, RTLD_DL_LINKMAP) != 0;
+    const auto *library = static_cast<const link_map *>(found);
+    const bool of_program = !known || !library || !*library->l_name;
+    if (of_program && !(known && library && acts_as_measurer()))
+        throw Unsupported("op " + op.name() + " calls the extern function \"" + function.symbol +
+                          "\" of this program itself, which the process that measures cannot load; begin main with "
+                          "kumiko::act_as_measurer(argc, argv), which lets the program measure itself, or put the "
+                          "function in a shared library");
+    std::error_code error;
+    const std::string file = of_program ? "" : std::filesystem::canonical(library->l_name, error).string();
+    measurer_function f{};
+    if (error || file.size() >= sizeof f.file || function.symbol.size() >= sizeof f.symbol)
+        throw Unsupported("op " + op.name() + " calls the extern function \"" + function.symbol + "\" of " +
+                          library->l_name + ", which the process that measures cannot load: " +
+                          (error ? error.message()
+                                 : fmt::format("it takes paths below {} bytes and symbols below {}", sizeof f.file,
+                                               sizeof f.symbol)));
+    function.symbol.copy(f.symbol, sizeof f.symbol);
+    file.copy(f.file, sizeof f.file);
+    f.offset = address - library->l_addr;
+    return f;
 }
 
+std::vector<measurer_function> extern_functions(const Op &op) {
+    std::vector<measurer_function> functions;
+    for (const Stage &stage : op.stages()) {
+        if (is_extern(stage)) functions.push_back(found_again(op, extern_function(extern_call(stage))));
+    }
+    return functions;
+}
+
+} // namespace
+
+void require_measurable(const Op &op) { extern_functions(op); }
+
 MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
-    require_measurable(op);
+    const std::vector<measurer_function> functions = extern_functions(op);
     require_memory(op, sizes, longest);
     for (const std::string &name : op.outputs()) { // outputs are compared as a whole
         const std::string &updated = op.stage(name).updates;
@@ -43,10 +81,12 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     const JudgedArrays arrays = make_judged_arrays(op, sizes, seed, longest);
     const bool bounded = !arrays.bounds.empty();
     exact_ = arrays.exact;
+    calls_functions_ = !functions.empty();
     sampled_ = arrays.sampled;
     reference_seconds_ = watch.seconds();
 
-    measurer_task header{MEASURER_MAGIC, MEASURER_VERSION, 0, 0, 0};
+    measurer_task header{};
+    header.magic = MEASURER_MAGIC, header.version = MEASURER_VERSION;
     std::vector<int64_t> values;
     for (const std::string &size : op.sizes()) values.push_back(sizes.at(size));
     std::vector<measurer_tensor> tensors;
@@ -54,7 +94,9 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     std::vector<std::pair<uint64_t, const std::vector<int64_t> *>> places;
     header.sizes = static_cast<uint32_t>(values.size());
     header.tensors = static_cast<uint32_t>(op.inputs().size() + op.separate_outputs().size());
-    size_t at = aligned(sizeof header + values.size() * 8 + header.tensors * sizeof(measurer_tensor));
+    header.functions = static_cast<uint32_t>(functions.size());
+    size_t at = aligned(sizeof header + values.size() * sizeof(int64_t) + header.tensors * sizeof(measurer_tensor) +
+                        functions.size() * sizeof(measurer_function));
     const auto add = [&](const Buffer<> &b) {
         contents.emplace_back(&b, at);
         at = aligned(at + b.size_in_bytes());
@@ -113,10 +155,14 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
                         bytes_text(static_cast<double>(at)) + " of the " +
                         bytes_text(static_cast<double>(machine_memory())) + " that this machine has: " + cause);
     }
-    auto *bytes = static_cast<uint8_t *>(mapped);
-    std::memcpy(bytes, &header, sizeof header);
-    if (!values.empty()) std::memcpy(bytes + sizeof header, values.data(), values.size() * 8);
-    std::memcpy(bytes + sizeof header + values.size() * 8, tensors.data(), tensors.size() * sizeof(measurer_tensor));
+    auto *bytes = static_cast<uint8_t *>(mapped), *next = bytes;
+    const auto append = [&](const auto &all) {
+        next = std::copy_n(reinterpret_cast<const uint8_t *>(all.data()), all.size() * sizeof *all.data(), next);
+    };
+    append(std::span(&header, 1));
+    append(values);
+    append(tensors);
+    append(functions);
     for (const auto &[buffer, offset] : contents)
         std::memcpy(bytes + offset, first_byte(*buffer), buffer->size_in_bytes());
     for (const auto &[offset, all] : places) std::memcpy(bytes + offset, all->data(), all->size() * sizeof(int64_t));

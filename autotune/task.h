@@ -6,7 +6,8 @@
 
 namespace kumiko {
 
-// Throws Unsupported where a measurer cannot judge kernels of the op, whatever its sizes: what calls extern functions.
+// Throws Unsupported where a measurer cannot judge kernels of the op, whatever its sizes: those that call functions of a
+// program that does not act as a measurer (autotune/measurer.h). Those of a shared library a measurer loads.
 void require_measurable(const Op &op);
 
 class MeasureTask {
@@ -26,10 +27,11 @@ public:
     // A memory file in the form of autotune/measurer/protocol.h.
     int descriptor() const { return descriptor_; }
     size_t bytes() const { return bytes_; } // that a measurer needs for it: the file, and arrays of its own
+    bool calls_functions() const { return calls_functions_; } // extern stages (dsl/extern.h)
     double reference_seconds() const { return reference_seconds_; }
 
 private:
-    bool exact_ = false;
+    bool exact_ = false, calls_functions_ = false;
     int64_t sampled_ = 0;
     int descriptor_ = -1;
     size_t bytes_ = 0;

@@ -2,6 +2,7 @@
 // the user can mend; 70 for an error of Kumiko's own; 130 for a search that Control-C ended, with what it found.
 #include "cli/common.h"
 
+#include "autotune/measurer.h"
 #include "support/duration.h"
 #include "support/error.h"
 #include "support/memory.h"
@@ -139,6 +140,7 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
+    act_as_measurer(argc, argv);
     const int status = run(argc, argv);
     std::cout.flush();
     std::fflush(nullptr);

@@ -58,7 +58,10 @@ function(kumiko_room folder)
     list(FILTER sources EXCLUDE REGEX "/targets/chip/(layout|micro|move)/") # rooms of their own, without Halide
   endif()
   if(folder STREQUAL "autotune")
-    list(FILTER sources EXCLUDE REGEX "/autotune/measurer/") # a program of its own
+    list(FILTER sources EXCLUDE REGEX "/autotune/measurer/") # a room of its own, in C
+  endif()
+  if(folder STREQUAL "autotune/measurer")
+    list(FILTER sources EXCLUDE REGEX "/main.c$")
   endif()
   if(NOT sources)
     add_library(${name} INTERFACE)

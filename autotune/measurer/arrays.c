@@ -53,6 +53,7 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
     }
     a->sizes = (const int64_t *)(a->task + 1);
     a->tensors = (const measurer_tensor *)(a->sizes + a->task->sizes);
+    a->functions = (const measurer_function *)(a->tensors + a->task->tensors);
     a->pointers = calloc(a->task->tensors + 1, sizeof *a->pointers);
     for (uint32_t t = 0; a->pointers && t < a->task->tensors; t++) {
         const measurer_tensor *tensor = &a->tensors[t];

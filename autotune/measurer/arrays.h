@@ -11,6 +11,7 @@ typedef struct {
     const measurer_task *task;
     const int64_t *sizes;
     const measurer_tensor *tensors;
+    const measurer_function *functions;
     void **pointers; /* what kernels are called with */
 } measurer_arrays;
 

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,38 @@ static const struct {
 
 enum { PAGE = 4096, STUB = 16 };
 
+static const measurer_function *given_functions;
+static void **given_addresses;
+static size_t given_count;
+
+int load_functions(const measurer_function *functions, size_t count, char *text, size_t text_bytes) {
+    given_addresses = calloc(count + 1, sizeof *given_addresses);
+    if (!given_addresses) {
+        snprintf(text, text_bytes, "there is no memory for the extern functions");
+        return 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct link_map *map;
+        void *library = dlopen(*functions[i].file ? functions[i].file : NULL, RTLD_LAZY);
+        if (!library || dlinfo(library, RTLD_DI_LINKMAP, &map)) {
+            snprintf(text, text_bytes,
+                     "the library of the extern function %s cannot be loaded by itself; begin main with "
+                     "act_as_measurer(argc, argv), or free it of what it needs of the program: %s",
+                     functions[i].symbol, dlerror());
+            return 1;
+        }
+        given_addresses[i] = (void *)(map->l_addr + functions[i].offset);
+    }
+    given_functions = functions;
+    given_count = count;
+    return 0;
+}
+
 static void *find_function(const char *name) {
     static void *math;
+    for (size_t i = 0; i < given_count; i++) {
+        if (strcmp(given_functions[i].symbol, name) == 0) return given_addresses[i];
+    }
     for (size_t i = 0; i < sizeof runtime_functions / sizeof *runtime_functions; i++) {
         if (strcmp(runtime_functions[i].name, name) == 0) return runtime_functions[i].address;
     }

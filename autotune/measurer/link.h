@@ -1,7 +1,9 @@
 /* Links one relocatable object into this process: ELF, x86-64. What it may leave undefined are the runtime's functions,
- * and functions of the C and math libraries. No constructors, no thread-local data, no common symbols. */
+ * those of the C and math libraries, and those that load_functions was given. No constructors, no thread-local data, no common symbols. */
 #ifndef KUMIKO_MEASURER_LINK_H
 #define KUMIKO_MEASURER_LINK_H
+
+#include "autotune/measurer/protocol.h"
 
 #include <stddef.h>
 
@@ -13,6 +15,9 @@ typedef struct {
     void *entries[LINKED_ENTRIES];
 } linked_image;
 
+/* Loads the shared libraries of `functions`, which objects that are linked later may call; they must outlive these. Returns 0, or 1
+ * and says why in `text`. */
+int load_functions(const measurer_function *functions, size_t count, char *text, size_t text_bytes);
 /* Returns 0 and fills `image`, with the addresses of the functions that are named, at most LINKED_ENTRIES; or 1 and says why in
  * `text`. */
 int link_object(const void *object, size_t bytes, const char *const *names, size_t count, linked_image *image,

@@ -1,4 +1,4 @@
-/* kumiko_measurer: runs kernels that may be broken, so that the tuner need not. It is executed by the tuner
+/* Runs kernels that may be broken, so that the tuner need not. It is executed by the tuner
  * (protocol.h), links the object that it is given, checks what it computes, and times it. Nothing of Halide or LLVM is
  * in it, and its death costs one candidate.
  *
@@ -14,6 +14,8 @@
  * A kernel of one thread is timed by the processor time of that thread, which leaves out when others had the
  * processor; one of several threads by the clock on the wall. */
 #define _GNU_SOURCE
+#include "autotune/measurer/measure.h"
+
 #include "autotune/measurer/arrays.h"
 #include "autotune/measurer/link.h"
 #include "autotune/measurer/protocol.h"
@@ -356,12 +358,7 @@ static void be_killed_first(void) {
     fclose(score);
 }
 
-int main(int argc, char **argv) {
-    if (argc != 4) {
-        fprintf(stderr,
-                "kumiko_measurer runs candidates for the tuner of Kumiko, which starts it; it is of no use by hand.\n");
-        return 2;
-    }
+int kumiko_measure(char **argv) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* the tuner may be killed at any moment */
     be_killed_first();
     kumiko_set_num_threads(atoi(argv[1]));
@@ -380,7 +377,8 @@ int main(int argc, char **argv) {
     if (shared != MAP_FAILED) page = shared;
 
     measurer_reply reply = {.magic = MEASURER_MAGIC, .version = MEASURER_VERSION};
-    const int failed = open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text);
+    int failed = open_arrays(MEASURER_TASK, &arrays, reply.text, sizeof reply.text);
+    if (!failed) failed = load_functions(arrays.functions, arrays.task->functions, reply.text, sizeof reply.text);
     if (failed)
         reply.status = failed == MEASURER_NO_MEMORY ? MEASURER_NO_MEMORY : MEASURER_BAD_REQUEST;
     else

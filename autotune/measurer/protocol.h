@@ -15,9 +15,10 @@
 
 enum {
     MEASURER_MAGIC = 0x4b6d6561,
-    MEASURER_VERSION = 10,
+    MEASURER_VERSION = 11,
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
+    MEASURER_PATH = 1024,
     MEASURER_TEXT = 480,
     MEASURER_PACKS = 4,
     MEASURER_PACK_SIZES = 16
@@ -29,7 +30,7 @@ typedef struct {
     volatile uint32_t calls;   /* rises as a call of a kernel begins, and as it ends: odd while one runs */
 } measurer_page;
 
-/* ---- The task file: this header, the sizes, the tensors, then data at the offsets given ---- */
+/* ---- The task file: this header, the sizes, the tensors, the functions, then data at the offsets given ---- */
 
 typedef struct {
     uint8_t code; /* halide_type_code_t: 0 int, 1 unsigned, 2 float, 4 bfloat */
@@ -47,9 +48,17 @@ typedef struct {
 
 typedef struct {
     uint32_t magic, version;
-    uint32_t tensors, sizes;
+    uint32_t tensors, sizes, functions, pad;
     uint64_t bytes; /* of the file */
-} measurer_task;    /* then int64_t[sizes], then measurer_tensor[tensors] */
+} measurer_task;    /* then int64_t[sizes], measurer_tensor[tensors], measurer_function[functions] */
+
+/* What kernels call under `symbol`: the function that stands at `offset` in the shared library `file`, or, where that is empty, in the
+ * measuring program itself. */
+typedef struct {
+    char symbol[MEASURER_NAME];
+    char file[MEASURER_PATH];
+    uint64_t offset;
+} measurer_function;
 
 /* ---- Requests and replies ---- */
 

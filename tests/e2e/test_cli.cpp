@@ -458,6 +458,14 @@ TEST_CASE("ops of a shared object are ops") {
                         .c_str()) == 0);
 }
 
+TEST_CASE("ops that call functions of their shared object are tuned") {
+    const std::string op = KUMIKO_BINARY_DIR "/tests/ops/libops_trimmed.so:trimmed_mean";
+    std::filesystem::remove(scratch() + "/trimmed.db");
+    const Outcome tuned = run("tune " + op + " --shape M=8,N=64 --trials 3 --db trimmed.db --quiet --json -");
+    CHECK_MESSAGE(tuned.status == 0, tuned.err);
+    CHECK(json_of(tuned)[0]["measured"] == 3);
+}
+
 TEST_CASE("C functions of own ops take sizes as the op declares them, and any_shape takes strides") {
     const std::string object = KUMIKO_BINARY_DIR "/tests/ops/libops_group_norm.so";
     std::ofstream(scratch() + "/layer.json") << R"({"name": "own", "kernels": [

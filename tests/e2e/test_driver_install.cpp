@@ -42,7 +42,15 @@ TEST_CASE("what is installed serves by itself") {
     // Story 1, by CMake.
     kumiko::write_file_atomically(at + "/main.cpp",
                                   std::string("#include <kumiko/kumiko.h>\n#include <iostream>\n") + formula + R"(
-int main() {
+int reversed(void *const *arrays, const int64_t *extents, const int64_t *) {
+    const auto *from = static_cast<const float *>(arrays[0]);
+    auto *to = static_cast<float *>(arrays[1]);
+    for (int64_t i = 0; i < extents[0]; i++) to[i] = from[extents[0] - 1 - i];
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    act_as_measurer(argc, argv);
     Op op = group_norm_silu(2, 8, 4, 32, 32);
     std::cout << op;
     Buffer<float> x = random({2, 8, 4, 32, 32}), s = random({8, 4}), y({2, 8, 4, 32, 32});
@@ -56,6 +64,10 @@ int main() {
     TuneOptions options;
     options.trials = 2, options.final_seconds = 0, options.database = "tuned.db";
     std::cout << "tuned: " << (tune(small, Target::host(), options).seconds() > 0) << "\n";
+    Axis i("i", 64);
+    Tensor X = input("X", f32, {i}), R = extern_stage("R", f32, {i}, {X}, {"reversed", reversed});
+    Op calling("calling", {X}, {compute("Z", {i}, R(i) * 2)});
+    std::cout << "calling, tuned: " << (tune(calling, Target::host(), options).seconds() > 0) << "\n";
     LibraryDescription library;
     library.name = "norms";
     library.database = "tuned.db";
@@ -75,7 +87,8 @@ int main() {
     must_run("cmake -S " + at + " -B " + at + "/build -DCMAKE_PREFIX_PATH=" + moved + " && cmake --build " + at +
              "/build");
     const std::string said = must_run("cd " + at + " && build/story");
-    CHECK(said.find("tuned: 1\n") != std::string::npos);
+    CHECK(said.find("right\ntuned: 1\n") != std::string::npos);
+    CHECK(said.find("calling, tuned: 1\n") != std::string::npos);
     kumiko::write_file_atomically(at + "/app.c", "#include \"norms.h\"\n#include <stdio.h>\n"
                                                  R"(static float x[1 * 2 * 2 * 4 * 16], s[2 * 2], y[1 * 2 * 2 * 4 * 16];
 int main(void) {

@@ -88,8 +88,9 @@ TEST_CASE("the tuner refuses what it cannot run again and again in a process of 
         return task;
     };
     CHECK(told(called()) ==
-          "op called calls an extern function, which the process that measures does not have; tune the "
-          "parts before and after it as ops of their own");
+          "op called calls the extern function \"reversed\" of this program itself, which the process that measures "
+          "cannot load; begin main with kumiko::act_as_measurer(argc, argv), which lets the program measure itself, or "
+          "put the function in a shared library");
     CHECK_NOTHROW(MeasureTask(updated(), {}, 1));
     CHECK_NOTHROW(MeasureTask(running(), {}, 1));
     CHECK_NOTHROW(MeasureTask(counted(), {}, 1));

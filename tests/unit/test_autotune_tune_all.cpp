@@ -71,7 +71,7 @@ TEST_CASE("a task that cannot be tuned says why, and the others are tuned") {
     CHECK(best[2]);
     CHECK(reports[0].measured + reports[2].measured == 6);
     CHECK(reports[0].error.empty());
-    CHECK(reports[1].error.find("op calling calls an extern function") == 0);
+    CHECK(reports[1].error.find("op calling calls the extern function") == 0);
     CHECK(log.str().find("calling cannot be tuned: op calling calls") != std::string::npos);
     CHECK_THROWS_AS(tune_all({tasks[1]}, Machine::host(), CpuTarget::host(), options), Unsupported);
 
