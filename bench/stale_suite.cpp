@@ -100,7 +100,7 @@ StaleRow measure(const StaleCase &c, const Target &target, const BenchOptions &o
     timer.budget_seconds = options.budget_seconds;
     const std::vector<Timing> times = time_interleaved({work(stale::zeros.bits), work(stale::denormals.bits)}, timer);
     row.fresh = times[0].median, row.used = times[1].median;
-    row.ratio = times[0].p10 > 0 ? times[1].p10 / times[0].p10 : 0;
+    row.ratio = speedup(times[0], times[1]);
     row.spread = times[0].spread();
     return row;
 }

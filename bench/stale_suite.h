@@ -9,7 +9,7 @@ namespace kumiko::bench {
 struct StaleRow {
     std::string name;           // "conv2d c=16,h=28,…"
     double fresh = 0, used = 0; // median seconds of a call, with zeros and with denormal numbers
-    double ratio = 0;           // of the fastest tenths of the samples, which others on the machine disturb least
+    double ratio = 0;           // used to fresh, the median over rounds (bench/timer.h)
     double spread = 0;          // of fresh: (p90 − p10) / median
     std::string failure;        // why it was not measured; "" when it was
     Json json() const;
