@@ -18,6 +18,8 @@
 #include <functional>
 #include <limits>
 #include <new>
+#include <set>
+#include <string>
 
 namespace kumiko {
 
@@ -61,10 +63,11 @@ Buffer<> in_double(const Buffer<> &values) {
     return copy;
 }
 
-JudgedArrays bounded_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs) {
+JudgedArrays bounded_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs,
+                            const std::set<std::string> &exact = {}) {
     JudgedArrays a;
     a.inputs = std::move(inputs);
-    Bounded result = interpret_with_bound(op, a.inputs, sizes);
+    Bounded result = interpret_with_bound(op, a.inputs, sizes, exact);
     for (const Buffer<> &values : result.values) a.expected.push_back(in_double(values));
     a.bounds = result.bounds;
     return a;
@@ -222,7 +225,7 @@ namespace {
 // Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
 JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, const Checking &checking) {
     const auto [magnitude, sample] = checking;
-    if (!magnitude) {
+    if (!magnitude && !has_extern(op)) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, -4, 4);
         for (size_t i = 0; i < inputs.size(); i++) {
             if (op.inputs()[i].type.is_float()) fill_random(inputs[i], seed + i, -1, 1);
@@ -230,16 +233,24 @@ JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, con
         return sample ? sampled_arrays(op, sizes, std::move(inputs), false, sample, seed)
                       : bounded_arrays(op, sizes, std::move(inputs));
     }
+    const std::optional<ExactBefore> before = magnitude ? std::nullopt : exact_before_extern(op, sizes);
+    if (!magnitude && !before)
+        throw Unsupported(
+            "op " + op.name() +
+            " calls an extern function with values that were rounded, or that another made, so that "
+            "nothing could be said of its results; tune the parts before and after it as ops of their own");
+    const int most = magnitude ? *magnitude : before->magnitude;
     const auto with = [&, sample = sample](int low, int high) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, low, high);
+        if (before) return bounded_arrays(op, sizes, std::move(inputs), before->stages);
         return sample ? sampled_arrays(op, sizes, std::move(inputs), true, sample, seed)
                       : exact_arrays(op, sizes, std::move(inputs));
     };
     try {
-        return with(-*magnitude, *magnitude);
+        return with(-most, most);
     } catch (const UserError &) {
         try {
-            return with(0, *magnitude);
+            return with(0, most);
         } catch (const UserError &) {
             return with(0, 1);
         }

@@ -103,8 +103,10 @@ private:
     }
 };
 
-bool exact_with(int m, const Op &op, const Sizes &sizes) {
-    Magnitudes known;
+// Fills in the magnitudes of tensors with inputs of magnitude m; what extern functions make is not known. Whether all outputs are
+// exact, but for a last rounding.
+bool exact_with(int m, const Op &op, const Sizes &sizes, Magnitudes &known) {
+    bool outputs = true;
     for (const auto &[name, value] : sizes) known.axes[name] = static_cast<double>(value);
     for (const Input &input : op.inputs()) known.tensors[input.name] = input.type.is_bool() ? 1 : m;
     for (const Stage &stage : op.stages()) {
@@ -117,11 +119,14 @@ bool exact_with(int m, const Op &op, const Sizes &sizes) {
             }
             return points;
         };
-        if (is_extern(stage)) return false;
+        if (is_extern(stage)) {
+            outputs = outputs && !op.is_output(stage.name);
+            continue;
+        }
         range(stage.axes);
         if (!stage.is_reduction()) {
             known.tensors[stage.name] = known.of(stage.value);
-            if (op.is_output(stage.name) && !std::isfinite(known.before_casts(stage.value))) return false;
+            if (op.is_output(stage.name)) outputs = outputs && std::isfinite(known.before_casts(stage.value));
             continue;
         }
         const double terms = range(stage.reduction_axes);
@@ -134,13 +139,37 @@ bool exact_with(int m, const Op &op, const Sizes &sizes) {
             else if (stage.reduction_kind != "maximum" && stage.reduction_kind != "minimum")
                 magnitude = inexact;
             known.tensors[component.tensor] = fitted(magnitude, component.type);
-            if (op.is_output(component.tensor) && !std::isfinite(known.tensors[component.tensor])) return false;
+            if (op.is_output(component.tensor)) outputs = outputs && std::isfinite(known.tensors[component.tensor]);
         }
     }
-    return true;
+    return outputs;
+}
+
+bool exact_with(int m, const Op &op, const Sizes &sizes) {
+    Magnitudes known;
+    return exact_with(m, op, sizes, known);
 }
 
 } // namespace
+
+std::optional<ExactBefore> exact_before_extern(const Op &op, const Sizes &sizes) {
+    for (int m : {4, 2, 1}) {
+        Magnitudes known;
+        exact_with(m, op, sizes, known);
+        ExactBefore before{m, {}};
+        for (const auto &[tensor, magnitude] : known.tensors) {
+            if (std::isfinite(magnitude)) before.stages.insert(tensor);
+        }
+        const bool all = std::all_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) {
+            if (!is_extern(s)) return true;
+            const std::vector<std::string> takes = extern_takes(s);
+            return std::all_of(takes.begin(), takes.end(),
+                               [&](const std::string &t) { return before.stages.contains(t); });
+        });
+        if (all) return before;
+    }
+    return std::nullopt;
+}
 
 std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes) {
     // Bytes take all of their range where they can, as what is quantised does: some kernels are for small values only.

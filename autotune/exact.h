@@ -5,6 +5,8 @@
 #include "dsl/op.h"
 
 #include <optional>
+#include <set>
+#include <string>
 
 namespace kumiko {
 
@@ -13,5 +15,14 @@ namespace kumiko {
 // changes a bit, and a check may demand equal bits. Nothing when the op divides, calls functions, or sums too many
 // terms. A last rounding to a narrower output type is allowed: it is done once, whatever the schedule.
 std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes);
+
+// The same of what extern functions take, where what they make is compared by bounds: with a rounded
+// input nothing could be promised of it, since it may decide differently. `stages`: the tensors that
+// are exact. Nothing if one takes what is rounded, or made by another.
+struct ExactBefore {
+    int magnitude;
+    std::set<std::string> stages;
+};
+std::optional<ExactBefore> exact_before_extern(const Op &op, const Sizes &sizes);
 
 } // namespace kumiko

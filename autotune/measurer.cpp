@@ -90,16 +90,16 @@ std::string signal_name(int number) {
 
 // What a program is called when it is to measure: no file has that name.
 constexpr const char *measurer_name = "kumiko: measure";
-bool acts = false;
+bool main_acts_as_measurer = false;
 
 } // namespace
 
 void act_as_measurer(int argc, char **argv) {
     if (argc == 4 && argv[0] == std::string_view(measurer_name)) std::_Exit(kumiko_measure(argv));
-    acts = true;
+    main_acts_as_measurer = true;
 }
 
-bool acts_as_measurer() { return acts; }
+bool acts_as_measurer() { return main_acts_as_measurer; }
 
 std::string outcome_name(Outcome outcome) { return outcome_names().at(static_cast<size_t>(outcome)); }
 
@@ -134,8 +134,11 @@ std::string find_measurer() {
 }
 
 Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : task_(task), options_(options) {
-    itself_ = task.calls_functions() && acts_as_measurer();
-    if (itself_) options_.program = std::filesystem::read_symlink("/proc/self/exe").string();
+    if (task.calls_this_program() && !options_.program.empty())
+        throw UserError("the op calls a function of this program, which the measurer " + options_.program +
+                        " does not have; leave TuneOptions::measurer empty");
+    runs_this_program_ = options_.program.empty() && task.calls_functions() && acts_as_measurer();
+    if (runs_this_program_) options_.program = "/proc/self/exe"; // also where the file was replaced
     if (options_.program.empty()) options_.program = find_measurer();
     if (options_.memory_mib <= 0) options_.memory_mib = machine_memory() / 4 * 3 >> 20;
     page_file_ = memfd_create("kumiko-page", MFD_CLOEXEC);
@@ -184,7 +187,7 @@ void Measurer::start() {
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     std::string threads = std::to_string(options_.threads), memory = std::to_string(options_.memory_mib),
-                cold = options_.cold ? "1" : "0", name = itself_ ? measurer_name : options_.program;
+                cold = options_.cold ? "1" : "0", name = runs_this_program_ ? measurer_name : options_.program;
     char *arguments[] = {name.data(), threads.data(), memory.data(), cold.data(), nullptr};
     pid_t process = 0;
     const int failed = posix_spawn(&process, options_.program.c_str(), &actions, &attributes, arguments, environ);

@@ -47,11 +47,11 @@ struct Measured {
 };
 
 struct MeasurerOptions {
-    // Empty: kumiko_measurer beside the running program, or one or two folders up from it. A program that acts as a measurer is its own
-    // for ops that call functions.
+    // Empty: kumiko_measurer beside the running program, or one or two folders up from it; for ops that
+    // call functions, a program that acts as a measurer itself.
     std::string program;
     int threads = 1;
-    int64_t memory_mib = 0; // that the process may take, its arrays among them; 0: three quarters of the machine's
+    int64_t memory_mib = 0; // beyond the program itself, its arrays among them; 0: three quarters of the machine's
     bool cold = false;      // the arrays leave the caches before each sample
 };
 
@@ -119,7 +119,7 @@ private:
 
     const MeasureTask &task_;
     MeasurerOptions options_;
-    bool itself_ = false; // the program is this one
+    bool runs_this_program_ = false;
     int process_ = 0, socket_ = -1, page_file_ = -1, restarts_ = -1;
     void *page_ = nullptr; // shared with the process: which slot is running, and since when
     double clock_hz_ = 0;
@@ -127,9 +127,10 @@ private:
     bool cut_short_ = false;
 };
 
-// No other program can load functions of the tuning program itself that ops call (dsl/extern.h), nor a shared library that needs what
-// the program has. Such a program measures itself: its main begins with this call, which does not return where the tuner started it to
-// measure. Where ops call functions, the tuner then starts it in place of kumiko_measurer.
+// Measures, and ends the process, if the tuner started it as a measurer; else returns. Call it first in
+// main. Needed to tune ops whose extern functions (dsl/extern.h) are defined in the program, or in a
+// shared library that uses symbols of the program. Initializers of static objects run in the measurer
+// too; what main sets up is not there.
 void act_as_measurer(int argc, char **argv);
 bool acts_as_measurer();
 

@@ -72,7 +72,7 @@ void Session::require_possible() const {
         throw UserError(fmt::format("kernels for {} cannot be timed on this machine, which lacks {}; legal are its own "
                                     "processor and the lesser levels of that",
                                     cpu_.triple, missing));
-    if (space_->machine().architecture != "chip") require_measurable(op_);
+    if (space_->machine().architecture != "chip" && options_.workers.empty()) require_measurable(op_);
     if (options_.workers.empty()) require_memory(op_, key_.sizes, options_.longest_reference);
 }
 

@@ -26,38 +26,38 @@ size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
 const void *first_byte(const Buffer<> &b) { return b.begin(); }
 
-// Where the measurer finds a function of this process.
-measurer_function found_again(const Op &op, const ExternFunction &function) {
-    const auto address = reinterpret_cast<uintptr_t>(extern_address(function));
+// Where a measurer finds a function of this process.
+measurer_function locate_extern_function(const Op &op, const ExternFunction &function) {
+    const auto refuse = [&](const std::string &why) -> measurer_function {
+        throw Unsupported("op " + op.name() + " calls the extern function \"" + function.symbol + "\", " + why);
+    };
+    if (function.symbol.empty()) return refuse("which candidates call by its symbol; give ExternFunction::symbol");
+    const auto *code = reinterpret_cast<const uint8_t *>(extern_address(function));
     Dl_info info;
     void *found = nullptr;
-    const bool known = dladdr1(reinterpret_cast<void *>(address), &info, &found, RTLD_DL_LINKMAP) != 0;
+    if (!dladdr1(code, &info, &found, RTLD_DL_LINKMAP) || !found)
+        return refuse("which is in no file that the measuring process could load");
     const auto *library = static_cast<const link_map *>(found);
-    const bool of_program = !known || !library || !*library->l_name;
-    if (of_program && !(known && library && acts_as_measurer()))
-        throw Unsupported("op " + op.name() + " calls the extern function \"" + function.symbol +
-                          "\" of this program itself, which the process that measures cannot load; begin main with "
-                          "kumiko::act_as_measurer(argc, argv), which lets the program measure itself, or put the "
-                          "function in a shared library");
-    std::error_code error;
-    const std::string file = of_program ? "" : std::filesystem::canonical(library->l_name, error).string();
+    const bool of_program = !*library->l_name;
+    if (of_program && !acts_as_measurer())
+        return refuse("defined in this program, which the measuring process cannot load; begin main with "
+                      "kumiko::act_as_measurer(argc, argv), or define it in a shared library");
+    const std::string file = of_program ? "" : std::filesystem::absolute(library->l_name).string();
     measurer_function f{};
-    if (error || file.size() >= sizeof f.file || function.symbol.size() >= sizeof f.symbol)
-        throw Unsupported("op " + op.name() + " calls the extern function \"" + function.symbol + "\" of " +
-                          library->l_name + ", which the process that measures cannot load: " +
-                          (error ? error.message()
-                                 : fmt::format("it takes paths below {} bytes and symbols below {}", sizeof f.file,
-                                               sizeof f.symbol)));
+    if (file.size() >= sizeof f.file || function.symbol.size() >= sizeof f.symbol)
+        return refuse(fmt::format("of {}; paths must be shorter than {} bytes, and symbols than {}", file,
+                                  sizeof f.file, sizeof f.symbol));
     function.symbol.copy(f.symbol, sizeof f.symbol);
     file.copy(f.file, sizeof f.file);
-    f.offset = address - library->l_addr;
+    std::copy_n(code, sizeof f.code, f.code);
+    f.offset = reinterpret_cast<uintptr_t>(code) - library->l_addr;
     return f;
 }
 
 std::vector<measurer_function> extern_functions(const Op &op) {
     std::vector<measurer_function> functions;
     for (const Stage &stage : op.stages()) {
-        if (is_extern(stage)) functions.push_back(found_again(op, extern_function(extern_call(stage))));
+        if (is_extern(stage)) functions.push_back(locate_extern_function(op, extern_function(extern_call(stage))));
     }
     return functions;
 }
@@ -82,6 +82,8 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     const bool bounded = !arrays.bounds.empty();
     exact_ = arrays.exact;
     calls_functions_ = !functions.empty();
+    calls_this_program_ =
+        std::any_of(functions.begin(), functions.end(), [](const measurer_function &f) { return !*f.file; });
     sampled_ = arrays.sampled;
     reference_seconds_ = watch.seconds();
 

@@ -6,8 +6,9 @@
 
 namespace kumiko {
 
-// Throws Unsupported where a measurer cannot judge kernels of the op, whatever its sizes: those that call functions of a
-// program that does not act as a measurer (autotune/measurer.h). Those of a shared library a measurer loads.
+// Throws Unsupported if no measurer can call the extern functions of the op: without a symbol, or
+// defined in this program, which does not act as a measurer (autotune/measurer.h). Throws UserError if
+// one is not in this process.
 void require_measurable(const Op &op);
 
 class MeasureTask {
@@ -28,10 +29,11 @@ public:
     int descriptor() const { return descriptor_; }
     size_t bytes() const { return bytes_; } // that a measurer needs for it: the file, and arrays of its own
     bool calls_functions() const { return calls_functions_; } // extern stages (dsl/extern.h)
+    bool calls_this_program() const { return calls_this_program_; }
     double reference_seconds() const { return reference_seconds_; }
 
 private:
-    bool exact_ = false, calls_functions_ = false;
+    bool exact_ = false, calls_functions_ = false, calls_this_program_ = false;
     int64_t sampled_ = 0;
     int descriptor_ = -1;
     size_t bytes_ = 0;

@@ -40,8 +40,8 @@ struct Outcome {
     Results values, bounds;
 };
 
-Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options,
-                 bool with_bounds) {
+Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options, bool with_bounds,
+                 const std::set<std::string> &exact = {}) {
     const size_t n_inputs = op.inputs().size(), n_outputs = op.outputs().size(), n_own = op.separate_outputs().size();
     if (buffers.size() != n_inputs && buffers.size() != n_inputs + n_own) {
         throw UserError("op \"" + op.name() + "\" takes " + std::to_string(n_inputs) + " inputs and " +
@@ -122,6 +122,10 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
         const interpreter::Program program = // a scan reads what it has written
             interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));
         interpreter::run(context, s, program, targets, with_bounds);
+        for (const int t : targets) {
+            const Array &array = context.arrays[t];
+            if (array.bound && exact.contains(array.name)) std::fill_n(array.bound, elements(extents), 0.0);
+        }
     }
     return outcome;
 }
@@ -141,9 +145,10 @@ Results interpret(const Op &op, const std::vector<Buffer<>> &buffers, const Inte
     return guarded(op, [&] { return evaluate(op, buffers, options, false).values; });
 }
 
-Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes) {
+Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes,
+                             const std::set<std::string> &exact) {
     return guarded(op, [&] {
-        Outcome o = evaluate(op, inputs, {sizes, true}, true);
+        Outcome o = evaluate(op, inputs, {sizes, true}, true, exact);
         return Bounded{std::move(o.values), std::move(o.bounds)};
     });
 }

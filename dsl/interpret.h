@@ -10,6 +10,9 @@
 
 #include "dsl/buffers.h"
 
+#include <set>
+#include <string>
+
 namespace kumiko {
 
 struct InterpretOptions {
@@ -40,9 +43,11 @@ Results interpret(const Op &op, const Buffer<T> &...buffers) {
 // The outputs evaluated in double, and for each element a bound on how far a kernel that computes in the stated types may
 // be off, whatever the order of its sums, with or without fused products, and with functions within 4 ulp. Both are f64
 // buffers; the bound is inf where nothing can be promised (a comparison that the error may turn, an overflow).
+// Of stages in `exact` the caller knows that these inputs make no operation round: their bound is 0.
 struct Bounded {
     Results values, bounds;
 };
-Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes = {});
+Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes = {},
+                             const std::set<std::string> &exact = {});
 
 } // namespace kumiko

@@ -51,6 +51,9 @@ int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_byte
         snprintf(text, text_bytes, "the task file is of another version");
         return 1;
     }
+    const uint64_t described = sizeof *a->task + a->task->sizes * sizeof *a->sizes +
+                               a->task->tensors * sizeof *a->tensors + a->task->functions * sizeof *a->functions;
+    if (described > a->task->bytes) return 1;
     a->sizes = (const int64_t *)(a->task + 1);
     a->tensors = (const measurer_tensor *)(a->sizes + a->task->sizes);
     a->functions = (const measurer_function *)(a->tensors + a->task->tensors);

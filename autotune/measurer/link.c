@@ -36,15 +36,21 @@ int load_functions(const measurer_function *functions, size_t count, char *text,
     }
     for (size_t i = 0; i < count; i++) {
         struct link_map *map;
-        void *library = dlopen(*functions[i].file ? functions[i].file : NULL, RTLD_LAZY);
+        void *library = dlopen(*functions[i].file ? functions[i].file : NULL, RTLD_NOW);
         if (!library || dlinfo(library, RTLD_DI_LINKMAP, &map)) {
             snprintf(text, text_bytes,
-                     "the library of the extern function %s cannot be loaded by itself; begin main with "
-                     "act_as_measurer(argc, argv), or free it of what it needs of the program: %s",
+                     "the library of the extern function %s cannot be loaded: %s. Link it with what it needs, or begin "
+                     "main with kumiko::act_as_measurer(argc, argv)",
                      functions[i].symbol, dlerror());
             return 1;
         }
         given_addresses[i] = (void *)(map->l_addr + functions[i].offset);
+        Dl_info info;
+        if (!dladdr(given_addresses[i], &info) || memcmp(given_addresses[i], functions[i].code, MEASURER_CODE) != 0) {
+            snprintf(text, text_bytes, "the file of the extern function %s was changed since it was loaded",
+                     functions[i].symbol);
+            return 1;
+        }
     }
     given_functions = functions;
     given_count = count;

@@ -15,8 +15,8 @@ typedef struct {
     void *entries[LINKED_ENTRIES];
 } linked_image;
 
-/* Loads the shared libraries of `functions`, which objects that are linked later may call; they must outlive these. Returns 0, or 1
- * and says why in `text`. */
+/* Loads the shared libraries of `functions`, which must outlive the objects that call them. Returns 0,
+ * or 1 with the cause in `text`. */
 int load_functions(const measurer_function *functions, size_t count, char *text, size_t text_bytes);
 /* Returns 0 and fills `image`, with the addresses of the functions that are named, at most LINKED_ENTRIES; or 1 and says why in
  * `text`. */

@@ -1,6 +1,6 @@
-/* Runs kernels that may be broken, so that the tuner need not. It is executed by the tuner
- * (protocol.h), links the object that it is given, checks what it computes, and times it. Nothing of Halide or LLVM is
- * in it, and its death costs one candidate.
+/* Runs kernels that may be broken, so that the tuner need not. The process is started by the tuner
+ * (protocol.h), links the objects that it is given, checks what they compute, and times them. Its death
+ * costs one candidate. The program kumiko_measurer holds nothing of Halide or LLVM.
  *
  * How it times. A sample is as many calls as take half a millisecond, at least one; the first call and the check have
  * warmed code and caches, as in a program that calls a kernel again and again; or, when asked so, a sample is one call
@@ -12,7 +12,8 @@
  * signalling NaN and of zeros, and must give the same bits. It is timed with the first, as a program may see it.
  *
  * A kernel of one thread is timed by the processor time of that thread, which leaves out when others had the
- * processor; one of several threads by the clock on the wall. */
+ * processor; one of several threads, or that calls functions, which may have threads, by the clock on
+ * the wall. */
 #define _GNU_SOURCE
 #include "autotune/measurer/measure.h"
 
@@ -350,6 +351,17 @@ static int valid(const measurer_request *r) {
     return r->command == MEASURER_LOAD || r->command == MEASURER_RUN;
 }
 
+/* What this process has reserved, in bytes: with LLVM in it, or a sanitizer, a lot. */
+static rlim_t address_space(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%lu", &pages) != 1) pages = 0;
+        fclose(file);
+    }
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Where a candidate takes all memory, the system ends this process and not the tuner. */
 static void be_killed_first(void) {
     FILE *score = fopen("/proc/self/oom_score_adj", "w");
@@ -366,7 +378,8 @@ int kumiko_measure(char **argv) {
     kumiko_request_tiles(); /* the objects are kernels without the entries that ask */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     if (atol(argv[2]) > 0) {
-        const struct rlimit limit = {(rlim_t)atol(argv[2]) << 20, (rlim_t)atol(argv[2]) << 20};
+        const rlim_t most = ((rlim_t)atol(argv[2]) << 20) + address_space();
+        const struct rlimit limit = {most, most};
         setrlimit(RLIMIT_AS, &limit);
     }
 #endif
@@ -384,7 +397,7 @@ int kumiko_measure(char **argv) {
     else
         reply.text[0] = 0;
     reply.clock_hz = measure_clock();
-    own_time = atoi(argv[1]) == 1 && processor_time_is_fine();
+    own_time = atoi(argv[1]) == 1 && arrays.task && arrays.task->functions == 0 && processor_time_is_fine();
     if (answer(&reply) || reply.status) return 1;
 
     void *object = NULL;

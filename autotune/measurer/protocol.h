@@ -6,7 +6,7 @@
  *   descriptor 4  a sealed memory file: the task, that is, the tensors' contents and what the outputs must be
  *   descriptor 5  a page of memory, where it keeps which slot is running and since when: what is known of one that ends the process,
  *                or has to be ended
- *   arguments     the number of threads, a limit on its memory in MiB (0: none), and 1 when caches are to be cold, else 0
+ *   arguments     its name, the number of threads, a limit on its memory in MiB (0: none), and 1 when caches are to be cold, else 0
  * It says hello with an unasked reply, whose `clock_hz` is the clock it measured (0: unknown). */
 #ifndef KUMIKO_MEASURER_PROTOCOL_H
 #define KUMIKO_MEASURER_PROTOCOL_H
@@ -19,6 +19,7 @@ enum {
     MEASURER_SLOTS = 16,
     MEASURER_NAME = 240,
     MEASURER_PATH = 1024,
+    MEASURER_CODE = 16,
     MEASURER_TEXT = 480,
     MEASURER_PACKS = 4,
     MEASURER_PACK_SIZES = 16
@@ -52,11 +53,12 @@ typedef struct {
     uint64_t bytes; /* of the file */
 } measurer_task;    /* then int64_t[sizes], measurer_tensor[tensors], measurer_function[functions] */
 
-/* What kernels call under `symbol`: the function that stands at `offset` in the shared library `file`, or, where that is empty, in the
- * measuring program itself. */
+/* A function that kernels call under `symbol`: at `offset` in the shared library `file`, or, where
+ * that is empty, in the measuring program. `code` is how it begins. */
 typedef struct {
     char symbol[MEASURER_NAME];
     char file[MEASURER_PATH];
+    uint8_t code[MEASURER_CODE];
     uint64_t offset;
 } measurer_function;
 

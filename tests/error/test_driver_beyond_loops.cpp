@@ -88,9 +88,12 @@ TEST_CASE("the tuner refuses what it cannot run again and again in a process of 
         return task;
     };
     CHECK(told(called()) ==
-          "op called calls the extern function \"reversed\" of this program itself, which the process that measures "
-          "cannot load; begin main with kumiko::act_as_measurer(argc, argv), which lets the program measure itself, or "
-          "put the function in a shared library");
+          "op called calls the extern function \"reversed\", defined in this program, which the measuring process "
+          "cannot load; begin main with kumiko::act_as_measurer(argc, argv), or define it in a shared library");
+    Axis i("i", 64);
+    Tensor X = input("X", f32, {i}), R = extern_stage("R", f32, {i}, {X}, {"", reversed});
+    CHECK(told(Op("nameless", {X}, {R})) == "op nameless calls the extern function \"\", which candidates call by its "
+                                            "symbol; give ExternFunction::symbol");
     CHECK_NOTHROW(MeasureTask(updated(), {}, 1));
     CHECK_NOTHROW(MeasureTask(running(), {}, 1));
     CHECK_NOTHROW(MeasureTask(counted(), {}, 1));

@@ -4,6 +4,7 @@
 #include "autotune/measurer.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
+#include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/math.h"
 #include "ops/conv.h"
@@ -16,6 +17,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
@@ -281,11 +283,14 @@ TEST_CASE_FIXTURE(Fixture, "memory has a limit, and the system ends the measurer
         "and what they are compared with need "));
     CHECK(refused.no_room);
     CHECK(small.load(0, object_of("right", right), "k_packed", 10).outcome == Outcome::Ok);
+    Axis i("i", 1000000);
+    Tensor x = input("X", f32, {i});
+    const MeasureTask large(Op("twice", {x}, {compute("Y", {i}, x(i) * 2)}), {});
     CHECK_THROWS_WITH_AS(
-        Measurer(task, {.memory_mib = 1}),
+        Measurer(large, {.memory_mib = 1}),
         ("there is no memory for the arrays: the measuring process may take 1 MiB, of which arrays and "
          "what they are compared with need " +
-         bytes_text(static_cast<double>(task.bytes())) + "; give it more (--memory), or tune a smaller shape")
+         bytes_text(static_cast<double>(large.bytes())) + "; give it more (--memory), or tune a smaller shape")
             .c_str(),
         UserError);
 }
@@ -379,4 +384,88 @@ TEST_CASE("arrays that are updated hold the same before each measurement") {
         CHECK(report.measured > 0);
         for (const auto &[failure, times] : report.failures) CHECK(failure.find("wrong") == std::string::npos);
     }
+}
+
+namespace {
+
+const std::string extern_folder = std::string(KUMIKO_BINARY_DIR) + "/test_autotune_measurer.scratch";
+
+// A shared library of C, and a function of it.
+ExternFunction function_of(const std::string &name, const std::string &source) {
+    std::filesystem::create_directories(extern_folder);
+    const std::string at = extern_folder + "/" + name, file = at + ".so";
+    std::filesystem::remove(file); // and not written to: it may be loaded
+    std::ofstream(at + "_source.c") << "#include <stdint.h>\n" << source;
+    REQUIRE(std::system(("cc -O1 -shared -fPIC " + at + "_source.c -o " + file).c_str()) == 0);
+    void *library = dlopen(file.c_str(), RTLD_LAZY);
+    REQUIRE(library);
+    void *found = dlsym(library, "descend");
+    REQUIRE(found);
+    return {"descend", reinterpret_cast<ExternCall *>(found)};
+}
+
+const std::string descend = "int descend(void *const *t, const int64_t *extents, const int64_t *strides) {\n"
+                            "float *x = t[0], *y = t[1]; const int64_t n = extents[0]; (void)strides;\n"
+                            "for (int i = 0; i < n; i++) y[i] = x[i];\n"
+                            "for (int i = 0; i < n; i++) for (int j = i + 1; j < n; j++)\n"
+                            "if (y[j] > y[i]) { float z = y[i]; y[i] = y[j]; y[j] = z; }\nreturn 0;\n}\n";
+
+// The sums of A and B, scaled, in descending order.
+Op descending(const ExternFunction &f, float scale) {
+    Axis i("i", 100);
+    Tensor a = input("A", f32, {i}), b = input("B", f32, {i}), s = compute("S", {i}, (a(i) + b(i)) * scale);
+    return Op("descending", {a, b}, {extern_stage("C", f32, {i}, {s}, f)});
+}
+
+std::string kernel_calling_it(const std::string &sum) {
+    return "float s[100]; void *t[2] = {s, c}; const int64_t n[2] = {100, 100}, one[2] = {1, 1};\n"
+           "for (int i = 0; i < 100; i++) s[i] = " +
+           sum + ";\nreturn descend(t, n, one);";
+}
+const char *const descend_declared = "int descend(void *const *, const int64_t *, const int64_t *);";
+
+} // namespace
+
+TEST_CASE("kernels call functions of shared libraries, and what comes before these is checked") {
+    const Op op = descending(function_of("descend", descend), 2);
+    const MeasureTask task(op, {});
+    CHECK(!task.exact());
+    Measurer measurer(task, {});
+    const auto load = [&](const std::string &name, const std::string &sum) {
+        return measurer.load(0, object_of(name, kernel_calling_it(sum), descend_declared), "k_packed", 10);
+    };
+    const Measured good = load("descends", "(a[i] + b[i]) * 2");
+    CHECK(good.reason == "");
+    CHECK(good.outcome == Outcome::Ok);
+    CHECK(measurer.run({0}, {.budget = 0.01}).outcome == Outcome::Ok);
+    CHECK(load("descends_wrongly", "(a[i] + b[i]) * 2 + (i == 7)").outcome == Outcome::Wrong);
+    // Another process has the function too.
+    CHECK(load("descends_and_crashes", "*(volatile float *)8").outcome == Outcome::Crashed);
+    CHECK(load("descends", "(a[i] + b[i]) * 2").outcome == Outcome::Ok);
+}
+
+TEST_CASE("functions that cannot be loaded again, or whose results cannot be checked, are refused") {
+    const auto told = [](const Op &op) -> std::string {
+        try {
+            const MeasureTask task(op, {});
+            Measurer measurer(task, {});
+        } catch (const std::exception &e) {
+            return e.what();
+        }
+        return "";
+    };
+    const std::string missing = told(descending(
+        function_of("lacking", "int elsewhere(void);\nint descend(void *const *t, const int64_t *e, const int64_t *s) {"
+                               "(void)t; (void)e; return s[0] == 1 ? 0 : elsewhere(); }"),
+        2));
+    CHECK_MESSAGE(missing.find("undefined symbol: elsewhere") != std::string::npos, missing);
+    CHECK(missing.find("act_as_measurer") != std::string::npos);
+
+    const Op replaced = descending(function_of("replaced", descend), 2);
+    function_of("replaced", "int other(void) { return 3; }\n" + descend);
+    const std::string changed = told(replaced);
+    CHECK_MESSAGE(changed.find("was changed since it was loaded") != std::string::npos, changed);
+
+    const std::string rounded = told(descending(function_of("third", descend), 1.f / 3));
+    CHECK_MESSAGE(rounded.find("with values that were rounded") != std::string::npos, rounded);
 }
