@@ -1,7 +1,9 @@
 #include "schedules/library/elementwise.h"
 
 #include "dsl/extern.h"
+#include "dsl/halide_passes.h"
 #include "dsl/inout.h"
+#include "dsl/reach.h"
 #include "dsl/reads.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
@@ -122,17 +124,33 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
-// Results of windows, whose steps stand inside loop `run` over vectors of them, stay in registers till they are stored, by the stage
-// that alone reads them where it takes each as it is.
-void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run) {
+// How many elements of a run each step adds to: a vector, or, where data decide what a step reads, as many as the registers hold, which
+// share the address.
+int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent) {
+    const std::string &last = stage.axes.back().name();
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (const Expr &index : read->args) {
+                if (reads_data(index) && !Halide::Internal::expr_uses_var(index, last))
+                    return even_block(extent.value_or(4 * lanes), int64_t(accumulator_registers(machine)) * lanes,
+                                      lanes);
+            }
+        }
+    }
+    return lanes;
+}
+
+// Results of windows, whose steps stand inside loop `run` and outside of `inner` loops over vectors of them, stay in registers till they
+// are stored, by the stage that alone reads them where it takes each as it is.
+void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run, size_t inner) {
     constexpr int64_t short_row = 8, short_window = 16;
     if (stage.components.size() != 1 || scattered(stage)) return;
     const StageState &state = S.state();
-    const size_t from = state.position(run.name) + 1;
+    const size_t from = state.position(run.name) + 1, to = state.order.size() - inner;
     for (size_t d = 0; d < state.order.size(); d++) {
-        if (state.loop(state.order[d]).reduction != (d >= from && d + 1 < state.order.size())) return;
+        if (state.loop(state.order[d]).reduction != (d >= from && d < to)) return;
     }
-    const std::string window = state.order[state.order.size() - 2];
+    const std::string window = state.order[to - 1];
     const auto n = constant_extent(stage.reduction_axes.back());
     s.accumulate_in(stage.name, "registers", run);
     if (n && *n <= short_row && window == stage.reduction_axes.back().name()) {
@@ -285,15 +303,20 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                 finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
-                auto [o, i] = S.split(last, lanes);
+                const int64_t block = elements_of_step(stage, machine, lanes, extent);
+                auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
                 std::vector<LoopName> order;
                 for (const std::string &l : S.state().order) {
                     if (l != i.name) order.push_back(l);
                 }
                 order.push_back(i);
-                S.reorder(order).vectorize(i);
-                finish_windows(s, S, stage, o);
+                S.reorder(order);
+                if (block == lanes)
+                    S.vectorize(i);
+                else
+                    S.vectorize(i, lanes).unroll(i.name + ".o");
+                finish_windows(s, S, stage, o, block > lanes ? 2 : 1);
                 if (outer.name == o.name) whole = true;
             } else {
                 S.vectorize(last, lanes);

@@ -97,6 +97,22 @@ TEST_CASE("an operand that lies along the reduction is copied for a register til
     CHECK(count(checked_nest(Op("few", {A, B}, {compute("Y", {i, j}, sum(abs(A(i, k) - B(j, k)), k))})), "copy") == 0);
 }
 
+TEST_CASE("what data address is added to as much of a row as registers hold") {
+    for (const auto &[width, vectors] : std::vector<std::pair<int, int>>{{8, 1}, {40, 5}, {45, 6}, {200, 9}}) {
+        Axis b("b", 7), l("l", 5), d("d", width), v("v", 11);
+        Tensor table = input("table", f32, {v, d}), id = input("id", i32, {b, l});
+        const std::string nest = checked_nest(
+            Op("bag", {table, id}, {compute("Y", {b, d}, sum(table(clamp(id(b, l), 0, 10), d), l) * 0.2f)}));
+        CAPTURE(nest);
+        CHECK(count(nest, "accumulate Y.sum in registers") == 1);
+        CHECK(count(nest, "unrolled d.i.o in 0.." + std::to_string(vectors)) == (vectors > 1));
+    }
+    // A step of a window has nothing to share but its address, which is the next one's.
+    Axis i("i", 70), r("r", 20);
+    Tensor X = input("X", f32, {Axis("x", 89)});
+    CHECK(count(checked_nest(Op("box", {X}, {compute("Y", {i}, sum(X(i + r), r))})), "unrolled i") == 0);
+}
+
 TEST_CASE("stages whose results would leave the second cache are held by the last one's loops") {
     for (const int H : {2, 40}) {
         Axis h("h", H), i("i", 60), j("j", 60), k("k", 16);
