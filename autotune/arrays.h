@@ -28,7 +28,8 @@ constexpr double longest_reference = 10;
 void require_memory(const Op &op, const Sizes &sizes, double longest = longest_reference);
 
 // Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
-// are uniform in [-1, 1) and each output element must lie within the bound that its arithmetic implies. Throws UserError when the op
+// are uniform in [-1, 1), or small integers where an extern function would else take rounded values, and each output element must lie
+// within the bound that its arithmetic implies. Throws Unsupported if such a function takes rounded values all the same, UserError when the op
 // cannot be evaluated on any of the inputs tried, and when the arrays would take more than three quarters of the machine's memory.
 //
 // Where evaluating the op would take more than `longest` seconds, as its operations count, 32 to 512 elements are evaluated, each alone:

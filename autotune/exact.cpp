@@ -44,6 +44,12 @@ public:
     }
 
 private:
+    // Of a value that may be negative, of an unsigned type, any.
+    static double wrapped(Type type, double magnitude, bool may_be_negative) {
+        if (!type.is_uint() || type.is_bool() || !may_be_negative || !std::isfinite(magnitude)) return magnitude;
+        return type.bits() < 53 ? capacity(type) : inexact;
+    }
+
     template<typename T>
     bool compared(const Expr &e, double &result) const {
         const T *op = e.as<T>();
@@ -61,9 +67,9 @@ private:
             const auto found = axes.find(v->name);
             return found == axes.end() ? inexact : found->second;
         }
-        if (const auto *c = e.as<hi::Cast>()) return of(c->value);
+        if (const auto *c = e.as<hi::Cast>()) return wrapped(e.type(), of(c->value), !c->value.type().is_uint());
         if (const auto *a = e.as<hi::Add>()) return of(a->a) + of(a->b);
-        if (const auto *s = e.as<hi::Sub>()) return of(s->a) + of(s->b);
+        if (const auto *s = e.as<hi::Sub>()) return wrapped(e.type(), of(s->a) + of(s->b), true);
         if (const auto *m = e.as<hi::Mul>()) return product(of(m->a), of(m->b));
         if (const auto *m = e.as<hi::Min>()) return std::max(of(m->a), of(m->b));
         if (const auto *m = e.as<hi::Max>()) return std::max(of(m->a), of(m->b));
@@ -103,8 +109,8 @@ private:
     }
 };
 
-// Fills in the magnitudes of tensors with inputs of magnitude m; what extern functions make is not known. Whether all outputs are
-// exact, but for a last rounding.
+// Finds the magnitudes of tensors for inputs of magnitude m; those that extern functions make are not
+// known. Returns whether all outputs are exact, apart from a last rounding.
 bool exact_with(int m, const Op &op, const Sizes &sizes, Magnitudes &known) {
     bool outputs = true;
     for (const auto &[name, value] : sizes) known.axes[name] = static_cast<double>(value);
@@ -120,7 +126,7 @@ bool exact_with(int m, const Op &op, const Sizes &sizes, Magnitudes &known) {
             return points;
         };
         if (is_extern(stage)) {
-            outputs = outputs && !op.is_output(stage.name);
+            outputs = false;
             continue;
         }
         range(stage.axes);
@@ -130,12 +136,14 @@ bool exact_with(int m, const Op &op, const Sizes &sizes, Magnitudes &known) {
             continue;
         }
         const double terms = range(stage.reduction_axes);
+        double largest = 0; // of all terms: an argmax compares one and keeps another
+        for (const Component &component : stage.components) largest = std::max(largest, known.of(component.term));
         for (const Component &component : stage.components) {
             double magnitude = known.of(component.term);
             if (stage.reduction_kind == "sum")
                 magnitude *= terms;
             else if (stage.reduction_kind == "argmax" || stage.reduction_kind == "argmin")
-                magnitude = std::max(magnitude, terms);
+                magnitude = std::isfinite(largest) ? std::max(magnitude, terms) : inexact;
             else if (stage.reduction_kind != "maximum" && stage.reduction_kind != "minimum")
                 magnitude = inexact;
             known.tensors[component.tensor] = fitted(magnitude, component.type);
@@ -152,23 +160,14 @@ bool exact_with(int m, const Op &op, const Sizes &sizes) {
 
 } // namespace
 
-std::optional<ExactBefore> exact_before_extern(const Op &op, const Sizes &sizes) {
-    for (int m : {4, 2, 1}) {
-        Magnitudes known;
-        exact_with(m, op, sizes, known);
-        ExactBefore before{m, {}};
-        for (const auto &[tensor, magnitude] : known.tensors) {
-            if (std::isfinite(magnitude)) before.stages.insert(tensor);
-        }
-        const bool all = std::all_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) {
-            if (!is_extern(s)) return true;
-            const std::vector<std::string> takes = extern_takes(s);
-            return std::all_of(takes.begin(), takes.end(),
-                               [&](const std::string &t) { return before.stages.contains(t); });
-        });
-        if (all) return before;
+std::set<std::string> exact_tensors(int magnitude, const Op &op, const Sizes &sizes) {
+    Magnitudes known;
+    exact_with(magnitude, op, sizes, known);
+    std::set<std::string> exact;
+    for (const auto &[tensor, largest] : known.tensors) {
+        if (std::isfinite(largest)) exact.insert(tensor);
     }
-    return std::nullopt;
+    return exact;
 }
 
 std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes) {

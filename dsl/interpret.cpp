@@ -38,6 +38,7 @@ Array array_of(const std::string &name, const Buffer<> &b) {
 
 struct Outcome {
     Results values, bounds;
+    std::vector<std::string> unsure;
 };
 
 Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options, bool with_bounds,
@@ -116,7 +117,7 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
             targets.push_back(add(std::move(array)));
         }
         if (is_extern(s)) {
-            interpreter::run_extern(context, s, targets, with_bounds);
+            if (!interpreter::run_extern(context, s, targets, with_bounds)) outcome.unsure.push_back(s.name);
             continue;
         }
         const interpreter::Program program = // a scan reads what it has written
@@ -149,7 +150,7 @@ Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, 
                              const std::set<std::string> &exact) {
     return guarded(op, [&] {
         Outcome o = evaluate(op, inputs, {sizes, true}, true, exact);
-        return Bounded{std::move(o.values), std::move(o.bounds)};
+        return Bounded{std::move(o.values), std::move(o.bounds), std::move(o.unsure)};
     });
 }
 

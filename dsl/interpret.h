@@ -12,6 +12,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace kumiko {
 
@@ -43,9 +44,11 @@ Results interpret(const Op &op, const Buffer<T> &...buffers) {
 // The outputs evaluated in double, and for each element a bound on how far a kernel that computes in the stated types may
 // be off, whatever the order of its sums, with or without fused products, and with functions within 4 ulp. Both are f64
 // buffers; the bound is inf where nothing can be promised (a comparison that the error may turn, an overflow).
-// Of stages in `exact` the caller knows that these inputs make no operation round: their bound is 0.
+// `exact`: tensors that the caller knows to be exact with these inputs; their bound is 0.
 struct Bounded {
     Results values, bounds;
+    std::vector<std::string> unsure =
+        {}; // extern stages that took rounded values: nothing is promised of their results
 };
 Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes = {},
                              const std::set<std::string> &exact = {});

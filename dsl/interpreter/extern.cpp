@@ -61,7 +61,7 @@ bool exact(const Array &array) {
 
 } // namespace
 
-void run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds) {
+bool run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds) {
     const Halide::Internal::Call *call = extern_call(stage);
     const ExternFunction function = extern_function(call);
     const std::vector<std::string> takes = extern_takes(stage);
@@ -93,6 +93,7 @@ void run_extern(const Context &context, const Stage &stage, const std::vector<in
         const double bound = sure ? 0 : std::numeric_limits<double>::infinity();
         each_offset(array, array.strides, [&](int64_t at, int64_t) { array.bound[at] = bound; });
     }
+    return sure;
 }
 
 } // namespace kumiko::interpreter

@@ -180,7 +180,8 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
          bool bounds);
 
-// Calls the function of an extern stage.
-void run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds);
+// Calls the function of an extern stage. False if what it took was rounded: then it may have decided
+// differently than in a kernel, and the bounds of what it made are inf.
+bool run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds);
 
 } // namespace kumiko::interpreter

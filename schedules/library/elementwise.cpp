@@ -124,16 +124,18 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
-// How many elements of a run each step adds to: a vector, or, where data decide what a step reads, as many as the registers hold, which
-// share the address.
-int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent) {
+// How many elements of a row each step adds to: one vector; of gathered rows as many vectors as there
+// are accumulator registers, since they share the address, but `pieces` of the row at least.
+int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
+                         int64_t pieces) {
+    if (!extent || stage.components.size() != 1 || scattered(stage)) return lanes;
+    const int64_t most = std::min(int64_t(accumulator_registers(machine)) * lanes, (*extent + pieces - 1) / pieces);
     const std::string &last = stage.axes.back().name();
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             for (const Expr &index : read->args) {
                 if (reads_data(index) && !Halide::Internal::expr_uses_var(index, last))
-                    return even_block(extent.value_or(4 * lanes), int64_t(accumulator_registers(machine)) * lanes,
-                                      lanes);
+                    return even_block(*extent, std::max<int64_t>(most, lanes), lanes);
             }
         }
     }
@@ -153,7 +155,7 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     const std::string window = state.order[to - 1];
     const auto n = constant_extent(stage.reduction_axes.back());
     s.accumulate_in(stage.name, "registers", run);
-    if (n && *n <= short_row && window == stage.reduction_axes.back().name()) {
+    if (n && *n <= short_row && window == stage.reduction_axes.back().name() && inner == 1) {
         S.unroll(window);
         int64_t steps = *n; // of the window's rows too, whose places are the same for all vectors
         for (size_t d = stage.reduction_axes.size() - 1; d-- > 0;) {
@@ -303,7 +305,8 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                 finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
-                const int64_t block = elements_of_step(stage, machine, lanes, extent);
+                const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
+                const int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
                 std::vector<LoopName> order;

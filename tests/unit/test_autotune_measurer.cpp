@@ -467,5 +467,5 @@ TEST_CASE("functions that cannot be loaded again, or whose results cannot be che
     CHECK_MESSAGE(changed.find("was changed since it was loaded") != std::string::npos, changed);
 
     const std::string rounded = told(descending(function_of("third", descend), 1.f / 3));
-    CHECK_MESSAGE(rounded.find("with values that were rounded") != std::string::npos, rounded);
+    CHECK_MESSAGE(rounded.find("with rounded values") != std::string::npos, rounded);
 }

@@ -97,7 +97,7 @@ TEST_CASE("an operand that lies along the reduction is copied for a register til
     CHECK(count(checked_nest(Op("few", {A, B}, {compute("Y", {i, j}, sum(abs(A(i, k) - B(j, k)), k))})), "copy") == 0);
 }
 
-TEST_CASE("what data address is added to as much of a row as registers hold") {
+TEST_CASE("sums of gathered rows keep as many vectors as there are accumulator registers") {
     for (const auto &[width, vectors] : std::vector<std::pair<int, int>>{{8, 1}, {40, 5}, {45, 6}, {200, 9}}) {
         Axis b("b", 7), l("l", 5), d("d", width), v("v", 11);
         Tensor table = input("table", f32, {v, d}), id = input("id", i32, {b, l});
