@@ -27,10 +27,13 @@ constexpr double longest_reference = 10;
 // Throws UserError where tuning the op would take more than three quarters of this machine's memory for arrays. It makes none.
 void require_memory(const Op &op, const Sizes &sizes, double longest = longest_reference);
 
-// Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must have equal bits; elsewhere inputs
-// are uniform in [-1, 1), or small integers where an extern function would else take rounded values, and each output element must lie
-// within the bound that its arithmetic implies. Throws Unsupported if such a function takes rounded values all the same, UserError when the op
-// cannot be evaluated on any of the inputs tried, and when the arrays would take more than three quarters of the machine's memory.
+// Where the op's arithmetic allows (autotune/exact.h), inputs are small integers and outputs must
+// have equal bits. Elsewhere inputs are uniform in [-1, 1), and each output element must lie within
+// the bound that its arithmetic implies. Where an extern function would take rounded values, inputs
+// are small integers and outputs are compared with bounds. Throws UserError if the op cannot be
+// evaluated on any of the inputs tried, or the arrays would take more than three quarters of the
+// machine's memory. Throws Unsupported if an extern function takes rounded values with small
+// integers too.
 //
 // Where evaluating the op would take more than `longest` seconds, as its operations count, 32 to 512 elements are evaluated, each alone:
 // the corners of the outputs, and others at random, spread over every axis. Not of ops whose single elements take almost all there is,

@@ -44,7 +44,7 @@ public:
     }
 
 private:
-    // Of a value that may be negative, of an unsigned type, any.
+    // An unsigned type makes a negative value any of its values.
     static double wrapped(Type type, double magnitude, bool may_be_negative) {
         if (!type.is_uint() || type.is_bool() || !may_be_negative || !std::isfinite(magnitude)) return magnitude;
         return type.bits() < 53 ? capacity(type) : inexact;
@@ -109,9 +109,14 @@ private:
     }
 };
 
-// Finds the magnitudes of tensors for inputs of magnitude m; those that extern functions make are not
-// known. Returns whether all outputs are exact, apart from a last rounding.
-bool exact_with(int m, const Op &op, const Sizes &sizes, Magnitudes &known) {
+struct Exactness {
+    std::map<std::string, double> tensors; // magnitudes; what extern functions make is missing
+    bool outputs = true;                   // all are exact, apart from a last rounding
+};
+
+// For integer inputs of magnitude m.
+Exactness exactness(int m, const Op &op, const Sizes &sizes) {
+    Magnitudes known;
     bool outputs = true;
     for (const auto &[name, value] : sizes) known.axes[name] = static_cast<double>(value);
     for (const Input &input : op.inputs()) known.tensors[input.name] = input.type.is_bool() ? 1 : m;
@@ -150,21 +155,14 @@ bool exact_with(int m, const Op &op, const Sizes &sizes, Magnitudes &known) {
             if (op.is_output(component.tensor)) outputs = outputs && std::isfinite(known.tensors[component.tensor]);
         }
     }
-    return outputs;
-}
-
-bool exact_with(int m, const Op &op, const Sizes &sizes) {
-    Magnitudes known;
-    return exact_with(m, op, sizes, known);
+    return {known.tensors, outputs};
 }
 
 } // namespace
 
 std::set<std::string> exact_tensors(int magnitude, const Op &op, const Sizes &sizes) {
-    Magnitudes known;
-    exact_with(magnitude, op, sizes, known);
     std::set<std::string> exact;
-    for (const auto &[tensor, largest] : known.tensors) {
+    for (const auto &[tensor, largest] : exactness(magnitude, op, sizes).tensors) {
         if (std::isfinite(largest)) exact.insert(tensor);
     }
     return exact;
@@ -175,9 +173,9 @@ std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes) {
     const bool bytes = std::any_of(op.inputs().begin(), op.inputs().end(), [](const Input &in) {
         return (in.type.is_int() || in.type.is_uint()) && in.type.bits() == 8;
     });
-    if (bytes && exact_with(127, op, sizes)) return 127;
+    if (bytes && exactness(127, op, sizes).outputs) return 127;
     for (int m : {4, 2, 1}) {
-        if (exact_with(m, op, sizes)) return m;
+        if (exactness(m, op, sizes).outputs) return m;
     }
     return std::nullopt;
 }

@@ -47,12 +47,14 @@ struct Measured {
 };
 
 struct MeasurerOptions {
-    // Empty: kumiko_measurer beside the running program, or one or two folders up from it; for ops that
-    // call functions, a program that acts as a measurer itself.
+    // Empty: kumiko_measurer beside the running program, or one or two folders up from it. For ops
+    // that call functions, empty means the running program if it acts as a measurer.
     std::string program;
     int threads = 1;
-    int64_t memory_mib = 0; // beyond the program itself, its arrays among them; 0: three quarters of the machine's
-    bool cold = false;      // the arrays leave the caches before each sample
+    // That the process may take beyond what the program reserves at its start, its arrays among
+    // them; 0: three quarters of the machine's.
+    int64_t memory_mib = 0;
+    bool cold = false; // the arrays leave the caches before each sample
 };
 
 // An input that a kernel takes in another form, which the function `symbol` of its object makes of it (the packed form of a kernel of two
@@ -127,10 +129,10 @@ private:
     bool cut_short_ = false;
 };
 
-// Measures, and ends the process, if the tuner started it as a measurer; else returns. Call it first in
-// main. Needed to tune ops whose extern functions (dsl/extern.h) are defined in the program, or in a
-// shared library that uses symbols of the program. Initializers of static objects run in the measurer
-// too; what main sets up is not there.
+// If the tuner started this process as a measurer, measures and ends the process; else returns.
+// Call it first in main. It is needed to tune ops whose extern functions (dsl/extern.h) are defined
+// in the program, or in a shared library that uses symbols of the program. In the measurer static
+// objects are initialized again, and nothing of main has run.
 void act_as_measurer(int argc, char **argv);
 bool acts_as_measurer();
 

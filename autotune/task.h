@@ -7,8 +7,8 @@
 namespace kumiko {
 
 // Throws Unsupported if no measurer can call the extern functions of the op: without a symbol, or
-// defined in this program, which does not act as a measurer (autotune/measurer.h). Throws UserError if
-// one is not in this process.
+// defined in this program, which does not act as a measurer (autotune/measurer.h). Throws UserError
+// if one is not in this process.
 void require_measurable(const Op &op);
 
 class MeasureTask {

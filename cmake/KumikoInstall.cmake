@@ -9,9 +9,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(rooms driver autotune autotune/measurer targets/chip targets/chip/move targets/chip/micro targets/chip/layout targets/halide
-          targets/cpu
-          targets/lower schedules/library schedules ops machine dsl sim runtime support)
+set(rooms driver autotune autotune/measurer targets/chip targets/chip/move targets/chip/micro
+          targets/chip/layout targets/halide targets/cpu targets/lower schedules/library schedules ops machine dsl sim runtime support)
 add_library(kumiko_shared SHARED ${CMAKE_BINARY_DIR}/pch/anchor.cpp)
 set(archives)
 foreach(room ${rooms})

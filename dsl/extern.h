@@ -12,9 +12,9 @@
 
 namespace kumiko {
 
-// `arrays`: first what the stage takes, then what it makes. The extents of all of them follow each other in `extents`, outermost axis
-// first, and in `strides` the strides, in elements. It may be called from several threads at once, and, by the tuner, in a process of
-// its own (autotune/measurer.h).
+// `arrays`: first what the stage takes, then what it makes. The extents of all of them follow each
+// other in `extents`, outermost axis first, and in `strides` the strides, in elements. Several
+// threads may call it at once. The tuner calls it in another process (autotune/measurer.h).
 using ExternCall = int(void *const *arrays, const int64_t *extents, const int64_t *strides);
 
 struct ExternFunction {

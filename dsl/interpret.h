@@ -47,8 +47,8 @@ Results interpret(const Op &op, const Buffer<T> &...buffers) {
 // `exact`: tensors that the caller knows to be exact with these inputs; their bound is 0.
 struct Bounded {
     Results values, bounds;
-    std::vector<std::string> unsure =
-        {}; // extern stages that took rounded values: nothing is promised of their results
+    // Extern stages that took rounded values: nothing is promised of their results.
+    std::vector<std::string> unsure = {};
 };
 Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes = {},
                              const std::set<std::string> &exact = {});

@@ -1,5 +1,6 @@
 /* Links one relocatable object into this process: ELF, x86-64. What it may leave undefined are the runtime's functions,
- * those of the C and math libraries, and those that load_functions was given. No constructors, no thread-local data, no common symbols. */
+ * those of the C and math libraries, and those that load_functions was given. No constructors, no
+ * thread-local data, no common symbols. */
 #ifndef KUMIKO_MEASURER_LINK_H
 #define KUMIKO_MEASURER_LINK_H
 
@@ -15,8 +16,8 @@ typedef struct {
     void *entries[LINKED_ENTRIES];
 } linked_image;
 
-/* Loads the shared libraries of `functions`, which must outlive the objects that call them. Returns 0,
- * or 1 with the cause in `text`. */
+/* Loads the shared libraries of `functions`, which must outlive the objects that call them. Returns
+ * 0, or 1 with the cause in `text`. */
 int load_functions(const measurer_function *functions, size_t count, char *text, size_t text_bytes);
 /* Returns 0 and fills `image`, with the addresses of the functions that are named, at most LINKED_ENTRIES; or 1 and says why in
  * `text`. */

@@ -1,19 +1,21 @@
 /* Runs kernels that may be broken, so that the tuner need not. The process is started by the tuner
- * (protocol.h), links the objects that it is given, checks what they compute, and times them. Its death
- * costs one candidate. The program kumiko_measurer holds nothing of Halide or LLVM.
+ * (protocol.h), links the objects that it is given, checks what they compute, and times them. Its
+ * death costs one candidate. The program kumiko_measurer holds nothing of Halide or LLVM.
  *
- * How it times. A sample is as many calls as take half a millisecond, at least one; the first call and the check have
- * warmed code and caches, as in a program that calls a kernel again and again; or, when asked so, a sample is one call
- * whose arrays were taken out of the caches, as in a program that does other things in between. Samples are taken until the least is
- * sure (the median comes within `tight` of it) or the budget is spent, and at least five. With several kernels, sample
+ * How it times. A sample is as many calls as take half a millisecond, at least one; the first call
+ * and the check have warmed code and caches, as in a program that calls a kernel again and again.
+ * When asked so, a sample is one call whose arrays were taken out of the caches, as in a program
+ * that does other things in between. Samples are taken until the least is sure (the median comes
+ * within `tight` of it) or the budget is spent, and at least five. With several kernels, sample
  * after sample goes round, so that a machine that slows down slows all of them.
  *
- * Kernels must not depend on what their workspaces and stack held before: each is called with these full of denormal numbers, of
- * signalling NaN and of zeros, and must give the same bits. It is timed with the first, as a program may see it.
+ * Kernels must not depend on what their workspaces and stack held before. Each is called with these
+ * full of denormal numbers, of signalling NaN and of zeros, and must give the same bits. It is
+ * timed with the first, as a program may see it.
  *
- * A kernel of one thread is timed by the processor time of that thread, which leaves out when others had the
- * processor; one of several threads, or that calls functions, which may have threads, by the clock on
- * the wall. */
+ * A kernel of one thread is timed by the processor time of that thread, which leaves out when
+ * others had the processor. A kernel of several threads is timed by the clock on the wall, and so
+ * is one that calls extern functions, which may have threads of their own. */
 #define _GNU_SOURCE
 #include "autotune/measurer/measure.h"
 
@@ -155,7 +157,7 @@ static int call_and_check(uint32_t slot, measurer_reply *reply) {
     return call(slot, reply) || check(slot, reply);
 }
 
-/* In each of these, eight bytes are denormal numbers, or signalling NaN, of all or most float types. */
+/* In each, eight bytes are denormal numbers, or signalling NaN, of all or most float types. */
 static const uint64_t denormals = 0x0001000100010001u, signalling = 0x7fa17fa17fa17fa1u, zeros = 0;
 
 /* The stack that later calls will use, of this thread, and each thread's workspaces. */
@@ -269,8 +271,9 @@ static void summarize(const double *sample, uint32_t n, uint32_t calls, measurer
     time->calls = calls;
 }
 
-/* What differs within a round is the kernels: host and clock are the same for both. The spread between the quartiles of a normal
-   distribution is 1.35 standard deviations, and a median's standard error 1.25 of one over the root of the number. */
+/* What differs within a round is the kernels: host and clock are the same for both. The spread
+ * between the quartiles of a normal distribution is 1.35 standard deviations, and the standard
+ * error of a median 1.25 standard deviations over the root of the number. */
 static void relate(uint32_t slot, uint32_t last, uint32_t n, measurer_time *time) {
     static double ratios[MOST_SAMPLES];
     for (uint32_t i = 0; i < n; i++) ratios[i] = samples[slot][i] / samples[last][i];
@@ -351,7 +354,7 @@ static int valid(const measurer_request *r) {
     return r->command == MEASURER_LOAD || r->command == MEASURER_RUN;
 }
 
-/* What this process has reserved, in bytes: with LLVM in it, or a sanitizer, a lot. */
+/* The bytes that this process has reserved: with LLVM or a sanitizer in it, many. */
 static rlim_t address_space(void) {
     unsigned long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");

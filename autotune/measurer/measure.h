@@ -1,5 +1,5 @@
-/* What the program kumiko_measurer does, and any other that acts as one (autotune/measurer.h): `argv` is what protocol.h says.
- * Returns the exit status. */
+/* Runs the measurer in this process: the program kumiko_measurer, or one that acts as a measurer
+ * (autotune/measurer.h). `argv`: as protocol.h says. Returns the exit status. */
 #ifndef KUMIKO_MEASURER_MEASURE_H
 #define KUMIKO_MEASURER_MEASURE_H
 

@@ -6,7 +6,8 @@
  *   descriptor 4  a sealed memory file: the task, that is, the tensors' contents and what the outputs must be
  *   descriptor 5  a page of memory, where it keeps which slot is running and since when: what is known of one that ends the process,
  *                or has to be ended
- *   arguments     its name, the number of threads, a limit on its memory in MiB (0: none), and 1 when caches are to be cold, else 0
+ *   arguments     its name, the number of threads, a limit on its memory in MiB (0: none), and 1
+ *                 when caches are to be cold, else 0
  * It says hello with an unasked reply, whose `clock_hz` is the clock it measured (0: unknown). */
 #ifndef KUMIKO_MEASURER_PROTOCOL_H
 #define KUMIKO_MEASURER_PROTOCOL_H
@@ -31,7 +32,7 @@ typedef struct {
     volatile uint32_t calls;   /* rises as a call of a kernel begins, and as it ends: odd while one runs */
 } measurer_page;
 
-/* ---- The task file: this header, the sizes, the tensors, the functions, then data at the offsets given ---- */
+/* ---- The task file: this header, sizes, tensors, functions, then data at the offsets given */
 
 typedef struct {
     uint8_t code; /* halide_type_code_t: 0 int, 1 unsigned, 2 float, 4 bfloat */

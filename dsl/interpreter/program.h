@@ -180,8 +180,9 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
          bool bounds);
 
-// Calls the function of an extern stage. False if what it took was rounded: then it may have decided
-// differently than in a kernel, and the bounds of what it made are inf.
+// Calls the function of an extern stage. Returns false if the function took rounded values. A
+// kernel rounds differently, so the function may return other results there, and their bounds are
+// infinite.
 bool run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds);
 
 } // namespace kumiko::interpreter

@@ -124,8 +124,9 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
-// How many elements of a row each step adds to: one vector; of gathered rows as many vectors as there
-// are accumulator registers, since they share the address, but `pieces` of the row at least.
+// How many elements of a row one step of the reduction adds to: one vector. For gathered rows as
+// many vectors as there are accumulator registers, since these share the address. The row has at
+// least `pieces` blocks.
 int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
                          int64_t pieces) {
     if (!extent || stage.components.size() != 1 || scattered(stage)) return lanes;
@@ -142,8 +143,9 @@ int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, 
     return lanes;
 }
 
-// Results of windows, whose steps stand inside loop `run` and outside of `inner` loops over vectors of them, stay in registers till they
-// are stored, by the stage that alone reads them where it takes each as it is.
+// The steps of a window stand inside loop `run` and outside of the `inner` innermost loops, over
+// its results. Keeps these results in registers till they are stored, by their only reader where it
+// takes each as it is.
 void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run, size_t inner) {
     constexpr int64_t short_row = 8, short_window = 16;
     if (stage.components.size() != 1 || scattered(stage)) return;

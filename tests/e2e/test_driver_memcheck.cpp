@@ -146,8 +146,8 @@ TEST_CASE("memcheck finds nothing in kernels under random schedules") {
         try {
             const Nest nest = lower(s, LowerOptions());
             const auto packed = [](const TensorArgument &t) { return !t.packed_from.empty(); };
-            if (std::any_of(nest.tensors.begin(), nest.tensors.end(), packed)) continue; // another function packs it
-        } catch (const UserError &) {                                                    // what is found only then
+            if (std::any_of(nest.tensors.begin(), nest.tensors.end(), packed)) continue;
+        } catch (const UserError &) { // what only lowering finds
             continue;
         } catch (const Unsupported &) {
             continue;

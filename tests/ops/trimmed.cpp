@@ -1,4 +1,5 @@
-// A shared object with an op that calls a function of the object, as a user of the command would write one.
+// A shared object as a user of the command would write one: its op calls a C function of the
+// object.
 #include "dsl/extern.h"
 #include "ops/export.h"
 

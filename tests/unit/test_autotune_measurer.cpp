@@ -27,11 +27,12 @@ using namespace kumiko;
 
 namespace {
 
+const std::filesystem::path scratch = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_measurer.scratch";
+
 // An object with `int k_packed(void *const *tensors, const int64_t *sizes)` of the body given.
 std::string object_of(const std::string &name, const std::string &body, const std::string &before = "") {
-    const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_autotune_measurer.scratch";
-    std::filesystem::create_directories(folder);
-    const std::string source = (folder / (name + ".c")).string(), object = (folder / (name + ".o")).string();
+    std::filesystem::create_directories(scratch);
+    const std::string source = (scratch / (name + ".c")).string(), object = (scratch / (name + ".o")).string();
     std::ofstream(source)
         << "#include <stdint.h>\n#include <stddef.h>\nvoid *kumiko_malloc(size_t);\nvoid kumiko_free(void *);\n"
            "int kumiko_fail(int, const char *);\ndouble exp(double);\n"
@@ -388,12 +389,10 @@ TEST_CASE("arrays that are updated hold the same before each measurement") {
 
 namespace {
 
-const std::string extern_folder = std::string(KUMIKO_BINARY_DIR) + "/test_autotune_measurer.scratch";
-
-// A shared library of C, and a function of it.
+// The function `descend` of a shared library that is made from this C source.
 ExternFunction function_of(const std::string &name, const std::string &source) {
-    std::filesystem::create_directories(extern_folder);
-    const std::string at = extern_folder + "/" + name, file = at + ".so";
+    std::filesystem::create_directories(scratch);
+    const std::string at = (scratch / name).string(), file = at + ".so";
     std::filesystem::remove(file); // and not written to: it may be loaded
     std::ofstream(at + "_source.c") << "#include <stdint.h>\n" << source;
     REQUIRE(std::system(("cc -O1 -shared -fPIC " + at + "_source.c -o " + file).c_str()) == 0);
