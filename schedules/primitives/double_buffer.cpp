@@ -11,12 +11,19 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage) {
     if (kind != LoopKind::Serial) return "loop " + loop + " of stage " + host.name() + " is " + kind_name(kind);
     if (stage.level == "registers")
         return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
-    for (const Expr &e : stage.def.expressions()) {
-        for (const std::string &t : tensors_read(with_inlined(state, e))) {
-            const StageState *p = state.producer(t);
-            if (!p || p->placement.kind != Placement::Kind::At) continue;
-            if (p->placement.consumer == host.name() && p->placement.loop == loop) {
-                return "it reads " + p->name() + ", which is computed in the same loop " + loop;
+    std::vector<const StageState *> filled = {&stage}; // with what is computed in its loops
+    for (size_t n = 0; n < filled.size(); n++) {
+        for (const Expr &e : filled[n]->def.expressions()) {
+            for (const std::string &t : tensors_read(with_inlined(state, e))) {
+                const StageState *p = state.producer(t);
+                if (!p || p->placement.kind != Placement::Kind::At) continue;
+                if (p->placement.consumer == host.name() && p->placement.loop == loop && p != &stage)
+                    return (n == 0 ? "it" : filled[n]->name()) + " reads " + p->name() +
+                           ", which is computed in the same loop " + loop;
+                const auto holds = [&](const StageState *s) { return s->name() == p->placement.consumer; };
+                if (std::any_of(filled.begin(), filled.end(), holds) &&
+                    std::find(filled.begin(), filled.end(), p) == filled.end())
+                    filled.push_back(p);
             }
         }
     }
