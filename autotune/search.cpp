@@ -62,6 +62,7 @@ Point Search::step(const Point &from) {
 Point Search::changed(Point point, int parameters) {
     for (int i = 0; i < parameters && !point.empty(); i++) {
         const size_t k = static_cast<size_t>(random_.real() * static_cast<double>(point.size())) % point.size();
+        if (!space_.matters(point, k)) continue;
         const auto n = static_cast<double>(space_.parameters()[k].values.size());
         point[k] = std::min(static_cast<uint32_t>(random_.real() * n), static_cast<uint32_t>(n - 1));
     }

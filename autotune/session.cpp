@@ -59,7 +59,10 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
     });
     recall();
     if (!over()) require_possible();
-    take_hints();
+    if (options_.search != SearchMethod::Random) {
+        for (const Point &p : space_->starts()) search_.suggest(p);
+        take_hints();
+    }
     report_.seconds = watch_.seconds();
 }
 

@@ -48,7 +48,7 @@ void Session::recall() {
 // What was best for this op on other machines, and for others of its name, is worth a trial where it is legal here: a hint, and no
 // measurement.
 void Session::take_hints() {
-    if (!database_ || options_.fresh || options_.search == SearchMethod::Random) return;
+    if (!database_ || options_.fresh) return;
     std::vector<Record> all;
     for (const Database::TaskSummary &t : database_->tasks()) {
         const bool here = t.key.op_hash == key_.op_hash && t.key.sizes == key_.sizes && t.key.machine == key_.machine &&

@@ -5,8 +5,10 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/reads.h"
+#include "schedules/library/elementwise.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/structure.h"
+#include "schedules/library/table.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -83,36 +85,64 @@ int64_t code_of(const StageSketch &s, const Decisions &d, const Machine &machine
 
 class AutoSpace : public Space {
 public:
-    AutoSpace(const Op &op, const Machine &machine) : Space(op, machine) {
+    AutoSpace(const Op &op, const Machine &machine, const LibraryTemplate *other) : Space(op, machine), other_(other) {
         for (const Stage &s : this->op().stages()) sketches_.push_back(sketch_stage(s, machine));
         product_ = library::find_matrix_product(this->op());
         if (product_ && !(library::is_plain(product_->a) && library::is_plain(product_->b))) product_.reset();
+        if (other_) add("", "schedule", Json::array({other_->name, by_sketches}), by_sketches, false);
         place_stages();
         for (const StageSketch &s : sketches_) {
+            if (!has_loops(s)) continue;
+            add(s.stage->name, "loops", Json::array({by_rules, "sketch"}), "sketch", false);
             if (s.way == StageSketch::Way::Reduction)
                 add_reduction(s);
-            else if (s.way == StageSketch::Way::Points && !s.vector_axes.empty())
+            else
                 add_points(s);
         }
-        if (library::pays_to_share(op, machine)) add("parallel", Json::array({false, true}), true, false);
+        const auto rules = library::elementwise_parameters(op, machine);
+        add_number("", "unroll", rules.unroll.legal(), rules.unroll);
+        if (op.stages().size() > 1) add("", "share_loops", Json::array({false, true}), true, false);
+        if (rules.parallel) add("", "parallel", Json::array({false, true}), true, false);
         set_parameters(infos_);
         for (const StageSketch &s : sketches_) {
-            for (const char *copies : {".unroll", ".tile_"}) shorten(s, s.stage->name + copies);
+            for (const char *copies : {"unroll", "tile_"}) shorten(s, copies);
         }
-        make_default_legal();
+        make_legal();
+        default_ = sketched_;
+        if (other_) default_[0] = 0;
+        if (!other_ && library::find_template(op)->name == "elementwise") {
+            for (size_t n = 0; n < default_.size(); n++) {
+                if (infos_[n].values[0] == by_rules) default_[n] = 0;
+            }
+        }
     }
 
     Point default_point() const override { return default_; }
+    std::vector<Point> starts() const override {
+        return sketched_ == default_ ? std::vector<Point>() : std::vector<Point>{sketched_};
+    }
+    bool matters(const Point &point, size_t parameter) const override;
     std::string reason_against(const Point &point) const override;
     Schedule schedule(const Point &point) const override;
 
 private:
-    bool held(const std::string &stage, const Decisions &d) const;
-    void add(const std::string &name, const Json &values, const Json &wish, bool ordered);
-    void add_number(const std::string &name, std::vector<int64_t> values, int64_t wish);
+    static constexpr const char *by_rules = "rules", *by_sketches = "sketches";
+
+    static bool has_loops(const StageSketch &s) {
+        return s.way == StageSketch::Way::Reduction || (s.way == StageSketch::Way::Points && !s.vector_axes.empty());
+    }
+    bool by_other(const Decisions &d) const { return other_ && d.choice("schedule", "") == other_->name; }
+    // How many leading loops of the holder hold others; nothing where the rules say which.
+    std::optional<size_t> depth_of(const Decisions &d) const;
+    bool sketched(const std::string &stage, const Decisions &d) const;
+    bool may_be_held(const std::string &stage, const Decisions &d) const;
+    void hold(Schedule &s, const Decisions &d) const;
+    std::string make_loops(Schedule &s, const StageSketch &stage, const Decisions &d, size_t depth) const;
+    void add(const std::string &stage, const std::string &what, const Json &values, const Json &wish, bool ordered);
+    void add_number(const std::string &stage, const std::string &what, std::vector<int64_t> values, int64_t wish);
     void place_stages();
-    void shorten(const StageSketch &s, const std::string &parameters);
-    void make_default_legal();
+    void shorten(const StageSketch &s, const std::string &what);
+    void make_legal();
     void add_reduction(const StageSketch &s);
     void add_points(const StageSketch &s);
     const StageSketch &sketch(const std::string &stage) const {
@@ -125,6 +155,7 @@ private:
         return product_ && product_->contraction.sum->name == s.name ? &*product_ : nullptr;
     }
 
+    const LibraryTemplate *other_; // whose default is a point too; null: none's
     std::optional<library::MatrixProduct> product_;
     std::vector<StageSketch> sketches_; // as the op's stages
     std::string holder_;              // the stage in whose loops others may be computed; "": there are several outputs
@@ -133,52 +164,79 @@ private:
         finished_in_; // consumers by the reductions that they may be computed at the end of
     std::map<std::string, std::vector<std::string>> readers_;
     std::vector<ParameterInfo> infos_;
+    std::vector<std::pair<std::string, std::string>> names_; // of each: the stage, or "" for the op; what is decided
+    Point sketched_;                                         // no rule decides anything
     Point default_;
 };
 
-void AutoSpace::add(const std::string &name, const Json &values, const Json &wish, bool ordered) {
+// One more parameter, "what" of the op or "stage.what".
+void AutoSpace::add(const std::string &stage, const std::string &what, const Json &values, const Json &wish,
+                    bool ordered) {
     if (values.size() < 2) return;
     const auto found = std::find(values.begin(), values.end(), wish);
-    infos_.push_back({name, values.get<std::vector<Json>>(), ordered});
-    default_.push_back(found == values.end() ? 0 : static_cast<uint32_t>(found - values.begin()));
+    infos_.push_back({stage.empty() ? what : stage + "." + what, values.get<std::vector<Json>>(), ordered});
+    names_.emplace_back(stage, what);
+    sketched_.push_back(found == values.end() ? 0 : static_cast<uint32_t>(found - values.begin()));
 }
 
-// With the value nearest to the wish as default.
-void AutoSpace::add_number(const std::string &name, std::vector<int64_t> values, int64_t wish) {
+// With the value nearest to the wish.
+void AutoSpace::add_number(const std::string &stage, const std::string &what, std::vector<int64_t> values,
+                           int64_t wish) {
     if (values.empty()) return;
     const auto nearest = std::min_element(
         values.begin(), values.end(), [&](int64_t a, int64_t b) { return std::abs(a - wish) < std::abs(b - wish); });
-    add(name, Json(values), *nearest, true);
+    add(stage, what, Json(values), *nearest, true);
 }
 
-// Lowers the defaults of the parameters that begin so until the stage's code is short enough.
-void AutoSpace::shorten(const StageSketch &s, const std::string &parameters) {
-    for (size_t n = 0; n < default_.size(); n++) {
-        if (infos_[n].name.rfind(parameters, 0) != 0) continue;
-        while (default_[n] > 0 && code_of(s, Decisions(*this, default_), machine()) > most_code) default_[n]--;
+std::optional<size_t> AutoSpace::depth_of(const Decisions &d) const {
+    const std::string loop = d.choice("hold", by_rules);
+    if (loop == by_rules) return std::nullopt;
+    const auto found = std::find(shared_.begin(), shared_.end(), loop);
+    return found == shared_.end() ? 0 : static_cast<size_t>(found - shared_.begin()) + 1;
+}
+
+// Whether the stage's loops are made as its sketch says. Loops that hold others are.
+bool AutoSpace::sketched(const std::string &stage, const Decisions &d) const {
+    return d.choice(stage + ".loops", by_rules) == "sketch" || (stage == holder_ && depth_of(d).value_or(0) > 0);
+}
+
+bool AutoSpace::matters(const Point &point, size_t parameter) const {
+    const Decisions d(*this, point);
+    const auto &[stage, what] = names_[parameter];
+    if (by_other(d)) return what == "schedule";
+    if (stage.empty()) return what != "hold_block" || depth_of(d).value_or(0) > 0;
+    if (what == "at") return true;
+    return d.choice(stage + ".at", "") != "inline" && (what == "loops" || sketched(stage, d));
+}
+
+// Lowers the stage's parameters that begin so until its code is short enough.
+void AutoSpace::shorten(const StageSketch &s, const std::string &what) {
+    for (size_t n = 0; n < sketched_.size(); n++) {
+        if (names_[n].first != s.stage->name || names_[n].second.rfind(what, 0) != 0) continue;
+        while (sketched_[n] > 0 && code_of(s, Decisions(*this, sketched_), machine()) > most_code) sketched_[n]--;
     }
 }
 
-// Simplifies decisions until the default point has a schedule, beginning with those that other
+// Simplifies decisions until the sketches' point has a schedule, beginning with those that other
 // stages depend on.
-void AutoSpace::make_default_legal() {
+void AutoSpace::make_legal() {
     struct Simpler {
-        std::string name; // the end of a parameter's name, or its beginning behind the stage's name
+        std::string what; // the beginning of what is decided
         Json from, to;
     };
     const auto is_legal = [&] {
-        return reason_against(default_).empty() && legal(op(), machine(), [&](Schedule &s) { s = schedule(default_); });
+        return reason_against(sketched_).empty() &&
+               legal(op(), machine(), [&](Schedule &s) { s = schedule(sketched_); });
     };
-    for (const auto &[name, from, to] : {Simpler{".at", "fuse", "root"}, Simpler{".pack_", "near", "none"},
-                                         Simpler{".finish", true, false}, Simpler{".at", "inline", "root"}}) {
+    for (const auto &[what, from, to] : {Simpler{"at", "held", "root"}, Simpler{"pack_", "near", "none"},
+                                         Simpler{"finish", true, false}, Simpler{"at", "inline", "root"}}) {
         if (is_legal()) return;
-        for (size_t n = 0; n < default_.size(); n++) {
+        for (size_t n = 0; n < sketched_.size(); n++) {
             const std::vector<Json> &values = infos_[n].values;
             const auto simpler = std::find(values.begin(), values.end(), to);
-            if (infos_[n].name.find(name) == std::string::npos || values[default_[n]] != from ||
-                simpler == values.end())
+            if (names_[n].second.rfind(what, 0) != 0 || values[sketched_[n]] != from || simpler == values.end())
                 continue;
-            default_[n] = static_cast<uint32_t>(simpler - values.begin());
+            sketched_[n] = static_cast<uint32_t>(simpler - values.begin());
         }
     }
 }
@@ -233,44 +291,44 @@ void AutoSpace::place_stages() {
                     depth = std::min(depth, d);
             }
         }
-        std::vector<int64_t> depths;
-        for (size_t d = 0; d <= shared_.size(); d++) depths.push_back(static_cast<int64_t>(d));
-        add_number("fuse", depths, static_cast<int64_t>(depth));
+        Json loops = {by_rules, "none"};
+        for (const std::string &a : shared_) loops.push_back(a);
+        add("", "hold", loops, depth == 0 ? "none" : shared_[depth - 1], false);
         const int64_t rows = extent_of(op().stage(holder_), shared_.back());
-        add_number("fuse_block", up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, rows - 1)), tiles ? 32 : 1);
+        add_number("", "hold_block", up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, rows - 1)), tiles ? 32 : 1);
     }
     for (const Stage &s : stages) {
         if (op().is_output(s.name) || s.name == holder_ || sketch(s.name).way == StageSketch::Way::Whole) continue;
-        std::vector<std::string> places;
-        std::string wish = depth == 0 ? "root" : "fuse";
+        std::vector<std::string> places = {by_rules};
+        std::string wish = depth == 0 ? "root" : "held";
         if (!s.is_reduction() && legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).inline_into(); })) {
             places.push_back("inline");
             const auto heavy = [&](const std::string &r) { return op().stage(r).is_reduction(); };
             const bool again = std::any_of(readers[s.name].begin(), readers[s.name].end(), heavy) && tiles;
             const bool costly = library::calls_functions(s) && readers[s.name].size() > 1;
             if (s.kind == Stage::Kind::Padding ? !again : (!again && !costly)) wish = "inline";
-            if (wish == "fuse" && s.kind == Stage::Kind::Padding) wish = "root";
+            if (wish == "held" && s.kind == Stage::Kind::Padding) wish = "root";
         }
         places.push_back("root");
-        if (!shared_.empty()) places.push_back("fuse");
-        add(s.name + ".at", places, wish, false);
+        if (!shared_.empty()) places.push_back("held");
+        add(s.name, "at", places, wish, false);
     }
     for (const auto &[reduction, consumer] : finished_in_) {
-        if (reduction != holder_) add(reduction + ".finish", Json::array({false, true}), true, false);
+        if (reduction != holder_) add(reduction, "finish", Json::array({false, true}), true, false);
     }
 }
 
 void AutoSpace::add_points(const StageSketch &s) {
-    const std::string name = s.stage->name + ".";
-    add(name + "vector", s.vector_axes, s.vector_axes[0], false);
+    const std::string &name = s.stage->name;
+    add(name, "vector", s.vector_axes, s.vector_axes[0], false);
     const bool functions = library::calls_functions(*s.stage);
     for (const std::string &a : s.vector_axes)
-        add_number(name + "tile_" + a, {1, 2, 4, 8}, functions ? library::vectors_of_functions : 2);
+        add_number(name, "tile_" + a, {1, 2, 4, 8}, functions ? library::vectors_of_functions : 2);
 }
 
 void AutoSpace::add_reduction(const StageSketch &s) {
     const Stage &stage = *s.stage;
-    const std::string name = stage.name + ".";
+    const std::string &name = stage.name;
     const int64_t lanes = vector_lanes(machine(), stage.type), bytes = stage.type.bytes();
     const int64_t registers =
         std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
@@ -279,12 +337,12 @@ void AutoSpace::add_reduction(const StageSketch &s) {
         std::erase_if(ways, [&](const std::string &way) { // of tiles in memory there is nothing to keep in registers
             return library::product(way, p->contraction, op(), p->a, p->b, machine()).tiles();
         });
-        add(name + "multiply", ways, ways.front(), false);
+        add(name, "multiply", ways, ways.front(), false);
     }
-    if (s.vector_axes.size() > 1) add(name + "vector", s.vector_axes, s.vector_axes[0], false);
+    if (s.vector_axes.size() > 1) add(name, "vector", s.vector_axes, s.vector_axes[0], false);
     const auto along = [&](const std::string &a) { return s.reduces(a); };
     if (std::any_of(s.vector_axes.begin(), s.vector_axes.end(), along))
-        add_number(name + "accumulators", {1, 2, 4, 8}, stage.axes.empty() ? 8 : 4);
+        add_number(name, "accumulators", {1, 2, 4, 8}, stage.axes.empty() ? 8 : 4);
 
     // The tile: vectors along one axis, rows along the axis that shares most reads.
     const std::string v = s.vector_axes.empty() || along(s.vector_axes[0]) ? "" : s.vector_axes[0];
@@ -313,9 +371,9 @@ void AutoSpace::add_reduction(const StageSketch &s) {
             sizes.push_back(wish->second);
             std::sort(sizes.begin(), sizes.end());
         }
-        add_number(name + "tile_" + a, sizes, wish == wishes.end() ? 1 : wish->second);
+        add_number(name, "tile_" + a, sizes, wish == wishes.end() ? 1 : wish->second);
     }
-    if (axes.size() > 1) add(name + "inner", axes, t.empty() ? axes.back() : t, false);
+    if (axes.size() > 1) add(name, "inner", axes, t.empty() ? axes.back() : t, false);
 
     const int64_t K = extent_of(stage, s.depth);
     const int64_t panel = vectors * lanes * bytes;
@@ -330,14 +388,14 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     }
     depths.insert(depths.begin(), 0);
     if (!axes.empty()) {
-        add_number(name + "depth", depths, depth);
-        if (depths.size() > 1) add(name + "rounds", {"reload", "join"}, "reload", false);
-        add_number(name + "unroll", up_to({1, 2, 4, 8}, K), K >= 4 ? 4 : 1);
+        add_number(name, "depth", depths, depth);
+        if (depths.size() > 1) add(name, "rounds", {"reload", "join"}, "reload", false);
+        add_number(name, "unroll", up_to({1, 2, 4, 8}, K), K >= 4 ? 4 : 1);
     }
     if (!s.window.empty() && !axes.empty()) {
-        add(name + "window", {"outside", "inside"}, "outside", false);
+        add(name, "window", {"outside", "inside"}, "outside", false);
         if (extent_of(stage, s.window.back()) <= 11)
-            add(name + "unroll_window", Json::array({false, true}), false, false);
+            add(name, "unroll_window", Json::array({false, true}), false, false);
     }
     size_t blocks = 0;
     for (const std::string &a : axes) {
@@ -348,7 +406,7 @@ void AutoSpace::add_reduction(const StageSketch &s) {
         const int64_t rows =
             cache_bytes(machine(), "L2", 512 << 10) / 2 / bytes / std::max<int64_t>(1, depth ? depth : K);
         const bool large = a == t && extent_of(stage, a) > rows;
-        add_number(name + "block_" + a, sizes, large ? std::max<int64_t>(rows, 32) : 0);
+        add_number(name, "block_" + a, sizes, large ? std::max<int64_t>(rows, 32) : 0);
     }
     for (const SketchRead *r : packable_reads(s)) {
         int64_t size = bytes;
@@ -357,31 +415,39 @@ void AutoSpace::add_reduction(const StageSketch &s) {
         const bool often = !t.empty() && !r->uses(t) && extent_of(stage, t) >= 4 * wishes[t] &&
                            size > cache_bytes(machine(), "L1", 32 << 10);
         const bool kept = !v.empty() && r->plain(v) && (scattered || often);
-        add(name + "pack_" + r->tensor, {"none", "near", "far"}, kept ? "near" : "none", false);
+        add(name, "pack_" + r->tensor, {"none", "near", "far"}, kept ? "near" : "none", false);
     }
 }
 
-// Whether the stage is computed in the loops that hold others.
-bool AutoSpace::held(const std::string &stage, const Decisions &d) const {
+// Whether nothing that is decided keeps the stage out of the loops that hold others.
+bool AutoSpace::may_be_held(const std::string &stage, const Decisions &d) const {
     if (stage == holder_) return true;
     const std::string place = d.choice(stage + ".at", "root");
     if (place == "inline") {
         const std::vector<std::string> &readers = readers_.at(stage);
-        return std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return held(r, d); });
+        return std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return may_be_held(r, d); });
     }
     for (const auto &[reduction, consumer] : finished_in_) {
         const bool ends = reduction == holder_ || d.yes(reduction + ".finish");
-        if (consumer == stage && ends) return held(reduction, d);
+        if (consumer == stage && ends) return may_be_held(reduction, d);
     }
-    return place == "fuse";
+    return place == "held" || place == by_rules;
 }
 
 std::string AutoSpace::reason_against(const Point &point) const {
     const Decisions d(*this, point);
+    if (by_other(d)) return point == default_ ? "" : "the library's schedule leaves nothing to decide";
     for (const StageSketch &s : sketches_) {
+        const std::string name = s.stage->name + ".";
+        if (d.choice(name + "at", "") == "held") {
+            if (depth_of(d).value_or(0) == 0) return "no loop holds other stages";
+            const std::vector<std::string> &readers = readers_.at(s.stage->name);
+            if (!std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return may_be_held(r, d); }))
+                return "a stage is read outside of the loops that hold it";
+        }
+        if (!sketched(s.stage->name, d)) continue;
         if (decided_accumulators(s, d) > accumulator_registers(machine()) + 3)
             return "more accumulators than registers";
-        const std::string name = s.stage->name + ".";
         if (code_of(s, d, machine()) > most_code) return "too many copies of the tile in the code";
         if (d.choice(name + "window", "outside") == "outside" && d.yes(name + "unroll_window"))
             return "a window outside of the tile is not unrolled";
@@ -390,63 +456,84 @@ std::string AutoSpace::reason_against(const Point &point) const {
             return "the product's ways are for vectors of columns";
         if (d.number(name + "depth", 0) == 0 && d.choice(name + "rounds", "reload") == "join")
             return "one round has nothing to join";
-        if (d.choice(name + "at", "") != "fuse") continue;
-        if (d.number("fuse", 1) == 0) return "no loop holds other stages";
-        const std::vector<std::string> &readers = readers_.at(s.stage->name);
-        if (!std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return held(r, d); }))
-            return "a stage is read outside of the loops that hold it";
     }
     return "";
 }
 
+// The stage's loops as its sketch and the decisions say, `depth` of them outside for others. Returns
+// the innermost of these, "" when there is none.
+std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const Decisions &d, size_t depth) const {
+    const std::string &name = stage.stage->name;
+    LoopsPlan plan{stage, d, product_of(*stage.stage)};
+    if (depth > 0) {
+        plan.held.assign(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(depth));
+        plan.held_block = d.number("hold_block", 1);
+    }
+    const bool root = s.state().stage(name).placement.kind == Placement::Kind::Root;
+    plan.parallel = d.yes("parallel") && root && stage.steps >= (1 << 16);
+    const std::string held = schedule_loops(s, plan);
+    const auto end = finished_in_.find(name);
+    if (end == finished_in_.end() || !(name == holder_ || d.yes(name + ".finish"))) return held;
+    const StageState &consumer = s.state().stage(end->second);
+    if (consumer.placement.kind != Placement::Kind::Inline && consumer.finished_by.empty())
+        s.stage(name).finish_in(end->second);
+    return held;
+}
+
+// Computes stages in the holder's loops: those that are decided so, and of those that the rules place,
+// the ones that are read there alone.
+void AutoSpace::hold(Schedule &s, const Decisions &d) const {
+    const size_t depth = *depth_of(d);
+    if (depth == 0) return;
+    const std::string loop = make_loops(s, sketch(holder_), d, depth);
+    std::set<std::string> inside = {holder_, s.stage(holder_).state().finished_into};
+    for (size_t n = sketches_.size(); n-- > 0;) { // readers before what they read
+        const std::string &name = sketches_[n].stage->name;
+        const StageState &state = s.state().stage(name);
+        if (inside.count(name) || state.placement.kind != Placement::Kind::Root) continue;
+        const std::string place = d.choice(name + ".at", "root");
+        const auto readers = s.state().consumers(name);
+        const bool here =
+            std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return inside.count(r) != 0; });
+        if (place != "held" && !(place == by_rules && here)) continue;
+        s.stage(name).compute_at(holder_, loop);
+        inside.insert(name);
+    }
+}
+
 Schedule AutoSpace::schedule(const Point &point) const {
     const Decisions d(*this, point);
-    Schedule s(op(), machine());
-    const bool parallel = d.yes("parallel");
-    const auto depth = static_cast<size_t>(shared_.empty() ? 0 : d.number("fuse", 0));
-    std::map<std::string, std::string> place;
+    if (by_other(d)) {
+        const auto space = other_->make_space(op(), machine());
+        return space->schedule(space->default_point());
+    }
+    library::ElementwiseParameters rules = library::elementwise_parameters(op(), machine());
+    rules.unroll = Tile(d.number("unroll", rules.unroll), rules.unroll.legal());
+    rules.parallel = Flag(d.yes("parallel"));
+    library::StageDecisions decided;
+    decided.share_nests = d.yes("share_loops");
+    if (depth_of(d)) decided.hold = [&](Schedule &s) { hold(s, d); };
     for (const StageSketch &stage : sketches_) {
-        const std::string &name = stage.stage->name;
-        place[name] = d.choice(name + ".at", "root");
-        if (place[name] == "inline") s.stage(name).inline_into();
-        if (place[name] == "root" && stage.stage->kind == Stage::Kind::Padding) s.stage(name).compute_root();
+        const std::string &name = stage.stage->name, place = d.choice(name + ".at", by_rules);
+        if (place != by_rules)
+            decided.places[name] =
+                place == "inline" ? library::StageDecisions::Place::Inline : library::StageDecisions::Place::Kept;
+        const bool held = name == holder_ && depth_of(d).value_or(0) > 0; // made with what they hold
+        if (held || sketched(name, d))
+            decided.loops[name] = [&, held](Schedule &s) {
+                if (!held) make_loops(s, stage, d, 0);
+            };
     }
-    std::set<std::string> ended; // computed at the end of a reduction
-    for (const auto &[reduction, consumer] : finished_in_) {
-        if (place[consumer] != "inline" && (reduction == holder_ || d.yes(reduction + ".finish")))
-            ended.insert(consumer);
-    }
-    const auto loops_of = [&](const StageSketch &stage) {
-        LoopsPlan plan{stage, d, product_of(*stage.stage)};
-        const std::string &name = stage.stage->name;
-        if (name == holder_ && depth > 0) {
-            plan.held.assign(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(depth));
-            plan.held_block = d.number("fuse_block", 1);
-        }
-        plan.parallel = parallel && place[name] == "root" && stage.steps >= (1 << 16);
-        const std::string held = schedule_loops(s, plan);
-        const auto end = finished_in_.find(name);
-        if (end != finished_in_.end() && ended.count(end->second)) s.stage(name).finish_in(end->second);
-        return held;
-    };
-    std::string held;
-    if (!holder_.empty()) held = loops_of(sketch(holder_));
-    for (size_t n = sketches_.size(); n-- > 0;) { // readers before what they read
-        const StageSketch &stage = sketches_[n];
-        const std::string &name = stage.stage->name;
-        if (name == holder_ || place[name] == "inline" || ended.count(name)) continue;
-        if (place[name] == "fuse") s.stage(name).compute_at(holder_, held);
-        loops_of(stage);
-    }
+    Schedule s = library::schedule_by_rules(op(), machine(), rules, decided);
     s.require_applied();
     return s;
 }
 
 } // namespace
 
-std::unique_ptr<Space> auto_space(const Op &op, const Machine &machine) {
+std::unique_ptr<Space> auto_space(const Op &op, const Machine &machine, const LibraryTemplate *other) {
     if (machine.architecture == "chip") return chip_space(op, machine);
-    return std::make_unique<AutoSpace>(op, machine);
+    return std::make_unique<AutoSpace>(op, machine, other);
 }
 
 } // namespace kumiko

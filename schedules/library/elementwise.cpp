@@ -195,8 +195,8 @@ bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
 }
 
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
-// where their results would leave the second cache.
-void hold_stages(Schedule &s) {
+// where their results would leave the second cache. Stages in `apart` stay where they are.
+void hold_stages(Schedule &s, const std::set<std::string> &apart) {
     const Op &op = s.op();
     if (op.outputs().size() != 1 || reads_before_update(op)) return;
     std::string host = op.outputs()[0], end;
@@ -215,7 +215,7 @@ void hold_stages(Schedule &s) {
         if (tiled) end = stage.name;
     }
     if (!end.empty()) std::swap(host, end);
-    const auto held = stages_to_hold(s, host, end, fixed);
+    const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return;
     if (!end.empty()) s.stage(host).finish_in(end);
     for (const std::string &name : held->stages) s.stage(name).compute_at(host, held->loop);
@@ -234,12 +234,27 @@ ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machin
 }
 
 Schedule schedule_elementwise(const Op &op, const Machine &machine, const ElementwiseParameters &p) {
+    return schedule_by_rules(op, machine, p, StageDecisions());
+}
+
+Schedule schedule_by_rules(const Op &op, const Machine &machine, const ElementwiseParameters &p,
+                           const StageDecisions &decided) {
     Schedule s(op, machine);
     const bool in_place = reads_before_update(op);
+    std::set<std::string> apart;
     std::map<std::string, int64_t> inlined; // operations of the stages that are, as trees
     // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
     // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
+        if (const auto place = decided.places.find(stage.name); place != decided.places.end()) {
+            if (place->second == StageDecisions::Place::Inline) {
+                s.stage(stage.name).inline_into();
+            } else {
+                apart.insert(stage.name);
+                if (stage.kind == Stage::Kind::Padding) s.stage(stage.name).compute_root();
+            }
+            continue;
+        }
         if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || !scanned_axis(stage).empty()) continue;
         if (is_extern(stage)) continue;
         if (in_place) continue; // what reads a tensor that is updated is computed whole before that
@@ -256,11 +271,15 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
                  inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
-    hold_stages(s);
+    decided.hold ? decided.hold(s) : hold_stages(s, apart);
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;
         if (!S.state().finished_by.empty()) continue;
+        if (const auto loops = decided.loops.find(stage.name); loops != decided.loops.end()) {
+            loops->second(s);
+            continue;
+        }
         const int widest = vector_lanes(machine, stage.type);
         constexpr int64_t partial_vectors = 4; // of a row's reduction
         const bool any_order = !stage.is_reduction() || (stage.properties.associative && stage.properties.commutative);
@@ -341,7 +360,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
             S.parallel(divide ? S.split(outer, task).first : outer);
         }
     }
-    share_nests(s);
+    if (decided.share_nests) share_nests(s);
     stream_large_outputs(s);
     return s;
 }

@@ -30,7 +30,8 @@ double bytes_of(const Stage &stage) {
 } // namespace
 
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
-                                         const std::map<std::string, std::set<std::string>> &fixed) {
+                                         const std::map<std::string, std::set<std::string>> &fixed,
+                                         const std::set<std::string> &apart) {
     // Each directive is checked against all stages that are held so far.
     constexpr size_t most_stages = 64;
     const Op &op = s.op();
@@ -88,8 +89,8 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
             const auto known = positions.find(stage.name);
             if (!kept.count(stage.name) || stage.name == host || stage.name == end || known == positions.end())
                 continue;
-            if (op.is_output(stage.name) || is_extern(stage) || !scanned_axis(stage).empty() ||
-                s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
+            if (op.is_output(stage.name) || apart.count(stage.name) || is_extern(stage) ||
+                !scanned_axis(stage).empty() || s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
                 continue;
             const auto inside = [&](const std::string &r) { return r == host || r == end || held.stages.count(r); };
             if (!std::all_of(readers[stage.name].begin(), readers[stage.name].end(), inside)) continue;

@@ -19,8 +19,9 @@ struct HeldStages {
 // smallest depth at which their results fit half of L2; nothing if all results fit already, or if
 // the op has more than 64 stages. `end` is the stage that is finished in `host`, or "". `fixed`
 // has, for each stage, the axes of its vectors and its register tile. No loop at `depth` or outside
-// ranges over one of them.
+// ranges over one of them. Stages in `apart` are held by no loop.
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
-                                         const std::map<std::string, std::set<std::string>> &fixed);
+                                         const std::map<std::string, std::set<std::string>> &fixed,
+                                         const std::set<std::string> &apart = {});
 
 } // namespace kumiko::library

@@ -35,6 +35,11 @@ public:
     int64_t size() const;
 
     virtual Point default_point() const = 0;
+    // Others worth a trial of their own before a search changes anything.
+    virtual std::vector<Point> starts() const { return {}; }
+    // Whether another value of the parameter may give another schedule; false where the point's other
+    // values leave it without meaning.
+    virtual bool matters(const Point &, size_t /*parameter*/) const { return true; }
     // Why a point need not even be scheduled, in a few words that are the same for like causes; empty: nothing known.
     virtual std::string reason_against(const Point &) const { return ""; }
     // What the schedule's author expects it to cost, in a unit of his own; 0: he does not say.
@@ -45,7 +50,7 @@ public:
     // Uniform over the points that have no reason against them; after 1000 draws without one, the default point.
     Point sample(Random &random) const;
     // All points one step away and with no reason against them, in a fixed order: the next values of an ordered
-    // parameter, every other value of another.
+    // parameter, every other value of another. Parameters that do not matter keep their values.
     std::vector<Point> neighbours(const Point &point) const;
 
     Json to_json(const Point &point) const;

@@ -6,6 +6,7 @@
 #include "driver/machines.h"
 #include "dsl/reduction.h"
 #include "ops/registry.h"
+#include "schedules/library/table.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/space_points.h"
 
@@ -155,6 +156,46 @@ TEST_CASE("the default is legal where stages cannot be held by the last one's lo
         CHECK_NOTHROW(space->schedule(space->default_point()));
         check_bounds(*op, 1);
     }
+}
+
+TEST_CASE("rules decide of a stage what nobody else decides") {
+    const Op op = two_products(40, 70, 30);
+    const auto space = auto_space(op, Machine::named("x86-64-avx2"));
+    const Point begin = space->default_point();
+    const std::string rules = space->schedule(begin).nest();
+    Json point = space->to_json(begin);
+    for (const char *name : {"hold", "A.loops", "B.loops", "A.at"}) CHECK_EQ(point[name], "rules");
+    REQUIRE_EQ(space->starts().size(), 1);
+    CHECK_EQ(space->to_json(space->starts()[0])["A.loops"], "sketch");
+    for (const auto &[what, value] : std::vector<std::pair<std::string, Json>>{{"A.tile_i", 1}, {"hold_block", 4}}) {
+        Json other = point;
+        other[what] = value; // of loops that the rules make
+        CHECK_EQ(space->schedule(space->from_json(other)).nest(), rules);
+    }
+    for (const Point &p : space->neighbours(begin)) {
+        const Json changed = space->to_json(p);
+        CHECK_EQ(changed["A.tile_i"], point["A.tile_i"]);
+        CHECK_EQ(changed["hold_block"], point["hold_block"]);
+    }
+    point["A.loops"] = "sketch", point["A.tile_i"] = 2, point["A.tile_j"] = 1;
+    const Schedule s = space->schedule(space->from_json(point));
+    CHECK_NE(s.state().find("A")->order, space->schedule(begin).state().find("A")->order);
+    CHECK_EQ(s.state().find("B")->order, space->schedule(begin).state().find("B")->order);
+    check_bits(op, 20);
+}
+
+TEST_CASE("a schedule of the library is a point of the space, without decisions of its own") {
+    const Op op = named("softmax", {{"m", 9}, {"n", 100}});
+    const LibraryTemplate *rows = library::find_template(op);
+    const auto space = auto_space(op, Machine::host(), rows), plain = rows->make_space(op, Machine::host());
+    CHECK_EQ(space->schedule(space->default_point()).nest(), plain->schedule(plain->default_point()).nest());
+    CHECK_EQ(space->to_json(space->default_point())["schedule"], "rows");
+    REQUIRE_EQ(space->starts().size(), 1);
+    CHECK_EQ(space->to_json(space->starts()[0])["schedule"], "sketches");
+    CHECK_EQ(space->neighbours(space->default_point()), space->starts());
+    Point other = space->default_point();
+    other.back() ^= 1;
+    CHECK_EQ(space->reason_against(other), "the library's schedule leaves nothing to decide");
 }
 
 TEST_CASE("whatever is decided is a schedule or refused") {

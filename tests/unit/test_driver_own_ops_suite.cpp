@@ -1,7 +1,11 @@
-// Ops of the suite own-ops: their default and hand schedules compute what `interpret` computes.
+// Ops of the suite own-ops: their default and hand schedules, and schedules of the space in which
+// they are tuned, compute what `interpret` computes.
 // Links: bench
 // Sanitized: no
+#include "autotune/build.h"
+#include "autotune/tune.h"
 #include "bench/own_ops/loops.h"
+#include "driver/default_schedule.h"
 #include "driver/kernel.h"
 #include "support/error.h"
 
@@ -41,6 +45,26 @@ TEST_CASE("default and hand schedules compute what interpret computes") {
         REQUIRE_NOTHROW(own.hand(s));
         check(own, op, compile(s));
     }
+}
+
+TEST_CASE("tuning begins with the default schedule, and other points compute the same") {
+    int legal = 0, tried = 0;
+    for (const OwnOp &own : own_ops()) {
+        CAPTURE(own.name);
+        const Op op = own.op();
+        const auto [name, space] = space_for(op, Machine::host(), SpaceKind::Fitting);
+        CHECK_EQ(space->schedule(space->default_point()).to_json(), default_schedule(op, Machine::host()).to_json());
+        Random random(own.name.size());
+        for (const Point &point : {space->sample(random), space->sample(random)}) {
+            CAPTURE(space->text(point));
+            tried++;
+            if (!can_be_lowered(*space, point)) continue;
+            legal++;
+            check(own, op, compile(space->schedule(point)));
+            break;
+        }
+    }
+    CHECK_GE(2 * legal, tried);
 }
 
 TEST_CASE("names are unique, and loops are functions of those names") {

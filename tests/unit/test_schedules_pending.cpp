@@ -1,6 +1,7 @@
 // Directives that are legal only together with later ones (docs/decisions/0052).
 #include "dsl/math.h"
 #include "schedules/examples.h"
+#include "schedules/primitive.h"
 #include "schedules/schedule.h"
 
 #include <doctest/doctest.h>
