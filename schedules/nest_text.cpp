@@ -5,6 +5,7 @@
 #include "dsl/scatter.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
+#include "schedules/rolling.h"
 #include "schedules/shared_loops.h"
 #include "support/error.h"
 
@@ -78,7 +79,8 @@ private:
                 return at.kind == Placement::Kind::At && at.consumer == s.name() && at.loop == loop;
             };
             if (p.computed && here(p.placement))
-                line(depth, "keep " + p.name() + kept_text(p) + ", of it what one " + loop + " needs");
+                line(depth, "keep " + p.name() + kept_text(p) + ", of it what one " +
+                                (rolls(p) ? p.computed->loop : loop) + " needs");
             if (here(p.computed_at())) stage(p, depth);
         }
     }
@@ -131,7 +133,9 @@ private:
         if (s.streamed) head += " streamed";
         if (s.buffers == 2) head += " double-buffered";
         if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
-        if (s.placement.kind == Placement::Kind::At) head += ", of it what one " + s.computed_at().loop + " needs";
+        if (s.placement.kind == Placement::Kind::At)
+            head += ", of it what " + std::string(rolls(s) ? "is new in one " : "one ") + s.computed_at().loop +
+                    (rolls(s) ? "" : " needs");
         for (const StageState *other : sharing_loops(state_, s.name()))
             head += ", and " + other->name() + kept_text(*other) + (other->streamed ? " streamed" : "") + " down to " +
                     other->shared->loop;

@@ -5,9 +5,6 @@
 
 namespace kumiko {
 
-namespace {
-
-// Why `reader` does not run inside loop `loop` of stage `c`; "" when it does.
 std::string runs_outside(const ScheduleState &state, const std::string &reader, const StageState &c,
                          const std::string &loop) {
     if (reader == c.name()) return "";
@@ -37,6 +34,8 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
     }
     return which + "does not stand inside loop " + loop + " of " + c.name();
 }
+
+namespace {
 
 // Whether later directives can place all readers of stage `name` inside loops of stage `c`: every
 // path from the stage to an output leads through `c`, or through the output that may be finished in
@@ -124,8 +123,8 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         if (const std::string why = broken(state); !why.empty()) {
             refuse(state, d, why, &c, loop,
                    "a loop of the first stage that reads " + stage.name() +
-                       " where store_at keeps it, the loop at which " +
-                       "it is kept, or compute_root() first, which keeps it elsewhere");
+                       " where store_at keeps it, a serial loop directly inside of the one at which it is kept, that "
+                       "loop itself, or compute_root() first, which keeps it elsewhere");
         }
         stage.computed = {Placement::Kind::At, consumer, loop};
         state.obligations.push_back({index, [=, name = stage.name()](const ScheduleState &s) -> std::string {
@@ -180,8 +179,10 @@ const Primitive &compute_at_primitive() {
         "compute_at",
         "stages",
         "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
-        "below. After store_at the stage stays where that keeps it, and each iteration computes its part of it; at the "
-        "very loop of store_at, all of it again.",
+        "below. After store_at the stage stays where that keeps it: each iteration of a loop of its first reader "
+        "computes the part of it that this reads; each iteration of a loop directly inside of that of store_at "
+        "computes "
+        "what no earlier one has computed; at the very loop of store_at, all of it is computed again.",
         "The stage is no scan; the loop stands, is not vectorized, and encloses all that reads the stage. An output "
         "may be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices "
         "that "

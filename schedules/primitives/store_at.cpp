@@ -4,6 +4,7 @@
 #include "dsl/scan.h"
 #include "schedules/online.h"
 #include "schedules/primitives/table.h"
+#include "schedules/rolling.h"
 
 namespace kumiko {
 
@@ -113,7 +114,6 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
     const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
     if (s.online || by.online) return s.name() + " is part of online";
     if (by.tensorize) return "tensorize of " + by.name() + " needs blocks of one size";
-    if (by.padded_split()) return "a split of " + by.name() + " pads what it stores, over what is computed beside it";
     return "";
 }
 
@@ -150,9 +150,7 @@ std::string not_in_turns(const ScheduleState &state, const StageState &s, const 
 
 void apply_store_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
-    if (stage.is_copy || stage.def.kind == Stage::Kind::Padding)
-        refuse(state, d, stage.name() + (stage.is_copy ? " is a copy" : " is padding"), nullptr, "",
-               "stages that compute");
+    if (stage.is_copy) refuse(state, d, stage.name() + " is a copy", nullptr, "", "stages that compute, and padding");
     stage.stored = false;
     compute_at_primitive().apply(state, d, index);
     stage.stored = true;
@@ -170,6 +168,10 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
     const StageState *host = state.find(s.placement.consumer);
     if (!host || !host->has_loop(s.placement.loop)) return kept + ", where " + name + " is kept, no longer stands";
     if (const std::string why = not_by_parts(state, s); !why.empty()) return why;
+    if (r == host) return not_rolling(state, s, loop);
+    if (s.def.kind == Stage::Kind::Padding) return name + " is padding, which a loop of its reader does not compute";
+    const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
+    if (by.padded_split()) return "a split of " + by.name() + " pads what it stores, over what is computed beside it";
     const auto readers = state.consumers(name);
     if (std::find(readers.begin(), readers.end(), reader) == readers.end()) return reader + " does not read " + name;
     if (r->computed || r->placement.kind != Placement::Kind::At || r->placement.consumer != s.placement.consumer ||
@@ -209,12 +211,18 @@ const Primitive &store_at_primitive() {
         "store_at",
         "stages",
         "Keeps a stage at a loop of a stage in which all that reads it is computed. Like compute_at, but that may then "
-        "name a loop of the stage that reads it first: each of its iterations computes the part that it reads, while "
-        "it is near, and later readers find what has been kept.",
-        "What compute_at requires; the stage is no copy and no padding. Of the compute_at that follows: the reader is "
+        "name another loop. A loop of the stage that reads it first: each of its iterations computes the part that it "
+        "reads, while it is near, and later readers find what has been kept. Or a loop directly inside of this one, "
+        "whose iterations need overlapping parts that move along one axis: each computes the planes that no earlier "
+        "one has computed, and a ring keeps only those that it reads.",
+        "What compute_at requires; the stage is no copy. Of the compute_at that follows, to a loop of its first "
+        "reader: the stage is no padding; the reader is "
         "computed at the loop where the stage is kept, and before the others; it reads each element that they read, at "
         "one index made of its axes; its loops so far are serial or unrolled. Neither is part of online or tensorized, "
-        "the stage is not in registers, the reader not part of finish_in.",
+        "the stage is not in registers, the reader not part of finish_in. To a loop directly inside: it is serial or "
+        "unrolled, no reduction, not peeled, and not of a split that does not divide; what it needs of the stage moves "
+        "along exactly one axis, by the same step in each iteration; the stage's loop over that axis is neither split "
+        "nor fused; what the stage reads at that loop is kept like it.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is kept"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

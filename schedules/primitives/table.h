@@ -86,6 +86,9 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop);
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);
+// Why `reader` does not run inside loop `loop` of stage `c`; "" when it does.
+std::string runs_outside(const ScheduleState &state, const std::string &reader, const StageState &c,
+                         const std::string &loop);
 // Why what store_at keeps cannot be computed at loop `loop` of stage `reader`; "" when it can.
 std::string not_inside(const ScheduleState &state, const std::string &name, const std::string &reader,
                        const std::string &loop);

@@ -10,13 +10,14 @@
 //
 // The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
 // nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_online.cpp (sums that
-// follow a maximum), nest_shared.cpp (stages in one nest),
+// follow a maximum), nest_shared.cpp (stages in one nest), nest_rolling.cpp (rings of planes),
 // nest_extern.cpp (calls of the user's functions).
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
 #include "schedules/own_part.h"
 #include "schedules/parts.h"
+#include "schedules/rolling.h"
 #include "support/error.h"
 #include "targets/lower/nest_builder.h"
 
@@ -180,6 +181,12 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
         return region;
     }
     if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
+    for (size_t d = 0; d < s.def.axes.size(); d++) { // nor elements before the first, which padding may seem to read
+        const auto first = as_const_int(region.min[d]);
+        if (!first || *first >= 0 || region.step_of(d) != 1 || read_beyond(s, d)) continue;
+        region.extent[d] = simplify_index(max(region.extent[d] + region.min[d], 0), bounds_);
+        region.min[d] = 0;
+    }
     std::set<std::string> used;
     const bool stored_by_caller = writes_output(state_.op, s.def); // in an array without room beyond the end
     for (const StageState &inner : state_.stages) {
@@ -265,6 +272,7 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
     const StageState &s = f.stage();
     const bool block = w.children && s.online && !follows(s) && s.online->loop == s.order[depth];
     if (w.children) {
+        if (from == 0) plan_rolling(f, depth);
         for (size_t i = from; i < state_.stages.size(); i++) {
             const StageState &p = state_.stages[i];
             if (block && follows(p) && p.online->anchor == s.name())
@@ -272,10 +280,11 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             const bool kept = is_at(p.placement, s, depth), computed = is_at(p.computed_at(), s, depth);
             if (!kept && !computed) continue;
             if (!p.finished_into.empty() || ahead_.count(p.name()) || waits_for_end(state_, p)) continue;
-            if (!starts_nest(p)) continue;
+            if (!starts_nest(p) || (rolling_in_ == &s && !rolls(p))) continue;
             std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;
-            if (!kept) region = part_of(kept_.at(p.name()), *region);
+            if (!kept)
+                region = rolls(p) ? newest(rolling_.at(p.name()), *region) : part_of(kept_.at(p.name()), *region);
             std::vector<Run> runs = {{&p, *region}};
             for (const StageState *other : in_nest_of(p)) {
                 if (const auto of_other = needed(*other, f, depth + 1)) runs.push_back({other, *of_other});
@@ -289,7 +298,7 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             if (!kept) return produce();
             return with_storage(runs, [&] {
                 if (computed) return produce();
-                check_whole(p, *region, f, depth);
+                if (!rolls(p)) check_whole(p, *region, f, depth);
                 const auto outer = std::exchange(kept_[p.name()], *region);
                 const Stmt rest = with_children(f, depth, w, i + 1);
                 kept_[p.name()] = outer;

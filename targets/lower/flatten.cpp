@@ -48,6 +48,7 @@ private:
                 const Expr e = join_remainders(args[d]) - s.region.min[d];
                 const int step = s.region.step_of(d);
                 indices.push_back(step == 1 ? e : simplified(simplified(e) / step)); // exact: only such are stored
+                if (s.ring == d) indices.back() = indices.back() % s.region.extent[d];
             }
             const Expr at = storage_offset(s.layout, s.axes, s.region.extent, indices, wide ? Int(64) : Int(32));
             if (!s.copy.defined()) return join_remainders(at);

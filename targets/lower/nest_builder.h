@@ -29,9 +29,20 @@ private:
     std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
-    std::map<std::string, const Frame *> around_;              // stages whose loops stand around
-    std::map<std::string, Region> kept_;                       // of stages that are computed in the loops of a reader
-    std::set<std::string> ahead_;                              // stages whose copies the loop around fills
+    std::map<std::string, const Frame *> around_; // stages whose loops stand around
+    std::map<std::string, Region> kept_;          // of stages that are computed in the loops of a reader
+    // Of a stage that is kept in a ring: the axis along which iterations need other planes of it.
+    struct Rolling {
+        size_t axis = 0;
+        int64_t step = 0;   // planes that an iteration computes
+        int64_t planes = 0; // that the ring holds
+        int64_t ahead = 0;  // iterations before the first one that compute planes
+        Expr first;         // the first plane of all
+    };
+    std::map<std::string, Rolling> rolling_; // by the stage, inside the loop that keeps it
+    const StageState *rolling_in_ = nullptr; // the host of the loop around, before its first iteration
+    bool newest_only_ = false;               // readers in rings need what their newest planes read
+    std::set<std::string> ahead_;            // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
     // For each stage the prefixes of its loop variables, one for each copy of its nest.
     std::map<std::string, std::vector<std::string>> prefixes_;
@@ -170,6 +181,12 @@ private:
                               const std::function<Stmt()> &body);
     Stmt between_rounds(Frame &f, const Walk &rounds);
     Stmt accumulate(Frame &f, size_t depth, bool rounds, bool late);
+
+    // ---- nest_rolling.cpp
+
+    void plan_rolling(const Frame &f, size_t depth);
+    Region newest(const Rolling &r, Region needed) const;
+    Stmt roll_in(const Frame &f, size_t depth);
 
     // ---- nest_online.cpp
 

@@ -72,6 +72,10 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     const std::string &name = s.order[depth];
     if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
     if (f.pinned(name)) return inside(f, depth, w);
+    if (w.children && rolling_in_ != &s) {
+        const Stmt before = roll_in(f, depth);
+        if (!is_no_op(before)) return Block::make(before, walk_loop(f, depth, w));
+    }
     if (name == s.scattered && !w.skip_reductions) return named_element(f, depth, w);
     if (w.children && s.online && !follows(s) && s.online->loop == name) {
         const Stmt start = online_begin(f, depth);

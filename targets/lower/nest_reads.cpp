@@ -1,8 +1,10 @@
 // What the expressions of a stage read, and the regions that are needed for them.
 #include "dsl/bounded.h"
+#include "dsl/reach.h"
 #include "dsl/reads.h"
 #include "schedules/linear.h"
 #include "schedules/online.h"
+#include "schedules/rolling.h"
 #include "schedules/shared_loops.h"
 #include "targets/lower/nest_builder.h"
 
@@ -242,7 +244,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     std::set<std::string> done;
     for (const std::string &name : state_.consumers(p.name())) {
         const StageState *reader = state_.find(name);
-        if (p.computed && p.computed->consumer == f.stage().name() && name != f.stage().name()) continue;
+        if (p.computed && !rolls(p) && p.computed->consumer == f.stage().name() && name != f.stage().name()) continue;
         if (const StageState *by = finisher_of(name)) reader = by;
         if (!done.insert(reader->name()).second) continue;
         Bounds scope;
@@ -250,10 +252,20 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             scope = scope_of(f, depth);
         } else {
             // Loops that end with a consumer that is finished in them run where that is needed.
-            const std::optional<Region> r = needed(head_of(state_, *reader), f, depth, known);
+            const StageState &head = head_of(state_, *reader);
+            std::optional<Region> r = needed(head, f, depth, known);
             if (!r) continue;
+            if (const auto rolling = rolling_.find(head.name()); newest_only_ && rolling != rolling_.end())
+                r = newest(rolling->second, *r);
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
-                scope.push(reader->def.axes[d].name(), Interval(r->min[d], simplify_index(r->end(d) - 1, bounds_)));
+                const Axis &axis = reader->def.axes[d];
+                Interval range(r->min[d], simplify_index(r->end(d) - 1, bounds_));
+                // Beyond its ends padding reads nothing. Only where these are surely in the range, so that what one
+                // iteration reads still moves by equal steps.
+                if (reader->def.kind == Stage::Kind::Padding && pads(reader->def, d) &&
+                    proves(range.min <= 0 && range.max >= axis.extent() - 1, bounds_))
+                    range = Interval(0, simplify(axis.extent() - 1));
+                scope.push(axis.name(), range);
             }
             // What follows the stage's blocks is brought up to one of them where a loop over them stands around.
             const bool block = follows(*reader) && reader->online->anchor == f.stage().name() &&

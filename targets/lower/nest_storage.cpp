@@ -98,6 +98,10 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     if (padded) set_written(s, state_.stage(def.name), computed);
     s.axes = axes;
     s.copies = copies;
+    if (const auto r = rolling_.find(def.name); suffix.empty() && r != rolling_.end()) {
+        s.ring = r->second.axis;
+        s.region.extent[*s.ring] = static_cast<int>(r->second.planes);
+    }
     int64_t bytes = type.bytes() * copies;
     bool constant = true;
     for (Expr &e : s.region.extent) {

@@ -250,6 +250,10 @@ private:
         if (found == reached_.end() && !pad.whole) return Evaluate::make(0);
         bool any = false;
         for (size_t d = 0; d < rank; d++) {
+            if (s.ring == d) {
+                all[d] = inside[d] = {0, s.region.extent[d]};
+                continue;
+            }
             const int step = s.region.step_of(d);
             const auto stored = [&](const Expr &index) { // the first element from there on
                 return simple((index - s.region.min[d] + (step - 1)) / step);

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <map>
 
 namespace kumiko::property {
 
@@ -28,7 +29,7 @@ public:
                               "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
             add("stage", k);
         for (const char *k : {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized",
-                              "other sizes", "inout"})
+                              "other sizes", "inout", "rolling"})
             add("pair", k);
     }
 
@@ -42,8 +43,13 @@ public:
             for (size_t n = 0; n < names_.size(); n++) counts[n] += names_[n] == group + " " + what;
         };
         const std::function<void(const std::vector<Directive> &)> all = [&](const std::vector<Directive> &list) {
+            std::map<std::string, std::string> kept; // the host, by the stage
             for (const Directive &d : list) {
                 see("primitive", d.primitive);
+                if (d.primitive == "store_at") kept[d.arguments["stage"]] = d.arguments["consumer"];
+                if (d.primitive == "compute_at" && kept.count(d.arguments["stage"]) &&
+                    kept[d.arguments["stage"]] == d.arguments["consumer"])
+                    see("pair", "rolling");
                 for (const char *group : {"tail", "level", "instruction"}) {
                     if (d.arguments.contains(group)) see(group, d.arguments[group]);
                 }

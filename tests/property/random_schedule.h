@@ -49,6 +49,9 @@ public:
         if (r_.chance(0.1)) {
             if (const auto d = sharing()) return d;
         }
+        if (r_.chance(0.1)) {
+            if (const auto d = rolling()) return d;
+        }
         const auto &table = primitives();
         const Primitive *p = table[r_.below(table.size())];
         const std::string name = p->name;
@@ -148,6 +151,29 @@ private:
         if (s.stored) return at("compute_at", s, first, pick(r_, first.order));
         if (first.placement.consumer == host.name()) return at("store_at", s, host, first.placement.loop);
         return at("compute_at", first, host, pick(r_, host.order));
+    }
+
+    // Keeps a stage at a loop of the last of its readers, then computes it at the loop inside of that.
+    std::optional<Directive> rolling() {
+        std::vector<Directive> all;
+        for (const StageState &s : s_.stages) {
+            const auto readers = s_.consumers(s.name());
+            if (readers.empty() || s.computed || s_.op.is_output(s.name())) continue;
+            const StageState &last = s_.stage(readers.back());
+            std::string host = last.finished_by.empty() ? last.name() : last.finished_by;
+            if (last.computed_at().kind == Placement::Kind::At && r_.chance(0.7)) host = last.computed_at().consumer;
+            if (s.stored && s.placement.kind == Placement::Kind::At) host = s.placement.consumer;
+            const StageState &h = s_.stage(host);
+            if (h.order.size() < 2) continue;
+            const bool kept = s.stored && h.has_loop(s.placement.loop);
+            const size_t at = kept ? h.position(s.placement.loop) + 1 : r_.below(h.order.size() - 1);
+            if (at == h.order.size()) continue;
+            all.push_back({kept ? "compute_at" : "store_at",
+                           {{"stage", s.name()}, {"consumer", host}, {"loop", h.order[at]}},
+                           {}});
+        }
+        if (all.empty()) return std::nullopt;
+        return all[r_.below(all.size())];
     }
 
     // Two stages in one nest, or a directive for one of them repeated for the other.

@@ -1,0 +1,38 @@
+#include "schedules/rolling.h"
+
+#include "schedules/primitives/table.h"
+
+namespace kumiko {
+
+bool rolls(const StageState &s) { return s.computed && s.computed->consumer == s.placement.consumer; }
+
+std::string not_rolling(const ScheduleState &state, const StageState &s, const std::string &loop) {
+    const StageState &host = state.stage(s.placement.consumer);
+    const std::string &kept = s.placement.loop, where = "loop " + loop + " of " + host.name();
+    if (!host.has_loop(loop)) return where + " no longer stands";
+    if (host.position(loop) != host.position(kept) + 1)
+        return where + " does not stand directly inside of " + kept + ", where " + s.name() + " is kept";
+    const LoopState &l = host.loop(loop);
+    if (l.reduction) return where + " is a reduction";
+    if (l.kind != LoopKind::Serial && l.kind != LoopKind::Unrolled)
+        return where + " is " + kind_name(l.kind) + ", so its iterations do not run one after another";
+    if (host.scattered == loop) return where + " visits the elements that its index names";
+    if (host.online) return host.name() + " is computed online";
+    if (std::any_of(host.peels.begin(), host.peels.end(), [&](const Peel &p) { return p.loop == loop; }))
+        return where + " is peeled";
+    if (s.is_copy) return s.name() + " is a copy";
+    for (const std::string &name : state.consumers(s.name())) {
+        if (const std::string why = runs_outside(state, name, host, loop); !why.empty()) return why;
+    }
+    for (const StageState &other : state.stages) { // what new planes read has to be there before iteration 0
+        const Placement &at = other.computed_at();
+        if (at.kind != Placement::Kind::At || at.consumer != host.name() || at.loop != loop || rolls(other)) continue;
+        const auto readers = state.consumers(other.name());
+        if (&other != &s && std::find(readers.begin(), readers.end(), s.name()) != readers.end())
+            return other.name() + ", which it reads, is computed anew in each iteration of " + loop +
+                   "; keep that with store_at too, or compute it in loops of " + s.name();
+    }
+    return "";
+}
+
+} // namespace kumiko

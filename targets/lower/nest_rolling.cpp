@@ -1,0 +1,116 @@
+// Stages kept in a ring of planes (schedules/rolling.h). Iteration m of the host's loop M needs of each
+// such stage the indices [b + s m, b + s m + w) of one axis. It computes the last s of them into a ring,
+// which holds as many planes as what iteration m newly computes, and the host, read. Before M stands a
+// loop with negative m, in which nothing else is computed and each stage begins at its first plane, so
+// that M's own body is the same for all iterations.
+#include "schedules/rolling.h"
+#include "support/error.h"
+#include "targets/lower/nest_builder.h"
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+// How much further `e` is at the next value of the variable; nothing where that is no number.
+std::optional<int64_t> difference(const Expr &e, const std::string &variable, const Bounds &bounds) {
+    if (!expr_uses_var(e, variable)) return 0;
+    const Expr v = Variable::make(Int(32), variable);
+    return as_const_int(simplify_index(substitute(variable, v + 1, e) - e, bounds));
+}
+
+} // namespace
+
+// What iterations of the loop inside the one at `depth` need of the stages that are kept here and computed there. Readers first.
+void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
+    const StageState &host = f.stage();
+    std::vector<const StageState *> all;
+    for (const StageState &p : state_.stages) {
+        if (!rolls(p) || p.placement.consumer != host.name() || p.placement.loop != host.order[depth]) continue;
+        rolling_.erase(p.name());
+        all.push_back(&p);
+    }
+    if (all.empty()) return;
+    const std::string &loop = host.order[depth + 1], variable = f.prefix() + loop;
+    const auto refuse = [&](const StageState &p, const std::string &why) {
+        throw UserError("stage " + p.name() + " is computed at loop " + loop + " of " + host.name() + " and kept at " +
+                        host.order[depth] + ", but " + why);
+    };
+    for (const Relation &r : host.relations) {
+        const auto *split = std::get_if<SplitRelation>(&r);
+        if (split && split->outer == loop &&
+            !proves(f.extent(split->parent) % static_cast<int>(split->factor) == 0, bounds_))
+            refuse(*all[0], "that loop's last block is smaller: " + std::to_string(split->factor) +
+                                " does not divide " + split->parent);
+    }
+    bounds_.push(variable, Interval(0, simplify(f.extent(loop) - 1)));
+    for (size_t n = all.size(); n-- > 0;) {
+        const StageState &p = *all[n];
+        const std::optional<Region> ever = needed(p, f, depth + 2);
+        if (!ever) continue;
+        std::map<std::string, std::optional<Region>> known;
+        newest_only_ = true;
+        const Region now = *needed(p, f, depth + 2, known);
+        newest_only_ = false;
+        Rolling r;
+        std::string moving;
+        for (size_t d = 0; d < ever->min.size(); d++) {
+            if (!expr_uses_var(ever->min[d], variable) && !expr_uses_var(ever->end(d), variable)) continue;
+            const std::string &axis = p.def.axes[d].name();
+            if (!moving.empty())
+                refuse(p, "what iterations need moves along " + moving + " and " + axis + "; one axis may move");
+            moving = axis, r.axis = d;
+        }
+        if (moving.empty()) refuse(p, "all iterations need the same; compute it where it is kept");
+        const Expr end = ever->end(r.axis), first = ever->min[r.axis];
+        const auto step = difference(end, variable, bounds_), of_first = difference(first, variable, bounds_),
+                   of_now = difference(now.min[r.axis], variable, bounds_);
+        const auto width = as_const_int(simplify_index(end - first, bounds_)),
+                   planes = as_const_int(simplify_index(end - now.min[r.axis], bounds_));
+        if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes)
+            refuse(p, "what iterations need along " + moving + " does not move by the same step each time");
+        for (const std::string &l : loops_of(p).order) {
+            if (l != moving && loops_of(p).derived_from(l, moving))
+                refuse(p, "its loop " + moving + " is split or fused, so that planes are not computed one by one");
+        }
+        r.step = std::min(*step, *width);
+        r.planes = std::max(*planes, r.step);
+        r.first = simplify_index(substitute(variable, 0, first), bounds_);
+        int64_t before = *width; // the loop's end
+        if (const auto n = as_const_int(r.first); n && *n < 0 && !read_beyond(p, r.axis)) before += *n, r.first = 0;
+        r.ahead = (std::max<int64_t>(before - *step, 0) + *step - 1) / *step;
+        rolling_[p.name()] = r;
+    }
+    bounds_.pop(variable);
+}
+
+// Of what one iteration needs, the planes that none before it has computed.
+Region NestBuilder::newest(const Rolling &r, Region needed) const {
+    const Expr end = needed.end(r.axis);
+    needed.min[r.axis] = simplify_index(max(end - static_cast<int>(r.step), r.first), bounds_);
+    needed.extent[r.axis] = simplify_index(max(end - needed.min[r.axis], 0), bounds_);
+    return needed;
+}
+
+// The loop at `depth` before its first iteration, for the planes that this one does not compute.
+Stmt NestBuilder::roll_in(const Frame &f, size_t depth) {
+    const StageState &host = f.stage();
+    int64_t ahead = 0;
+    for (const auto &[name, r] : rolling_) {
+        const StageState &p = state_.stage(name);
+        if (p.computed->consumer == host.name() && p.computed->loop == host.order[depth])
+            ahead = std::max(ahead, r.ahead);
+    }
+    if (ahead == 0) return Evaluate::make(0);
+    Frame g = f;
+    Walk w;
+    w.stop = depth + 1;
+    w.leaf = [](Frame &) { return Evaluate::make(0); };
+    const StageState *const outer = std::exchange(rolling_in_, &host);
+    const Stmt loop = one_loop(g, depth, w, static_cast<int>(-ahead), static_cast<int>(ahead));
+    rolling_in_ = outer;
+    return loop;
+}
+
+} // namespace kumiko
