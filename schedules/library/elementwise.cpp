@@ -8,6 +8,7 @@
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "schedules/library/elementwise_loops.h"
+#include "schedules/library/elementwise_reads.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/held_stages.h"
 #include "schedules/library/inlining.h"
@@ -221,6 +222,34 @@ void hold_stages(Schedule &s, const std::set<std::string> &apart) {
     for (const std::string &name : held->stages) s.stage(name).compute_at(host, held->loop);
 }
 
+// Keeps padding of narrow numbers in a ring of rows of its reader, where neighbours along rows are read:
+// loads of which only some lanes exist are made lane by lane, once for each row instead of at every read.
+void roll_padding(Schedule &s, const Stage &padding) {
+    constexpr int64_t rows_of_ring = 64; // computed one after another; each ring begins with its border again
+    const auto consumers = s.state().consumers(padding.name);
+    if (padding.kind != Stage::Kind::Padding || padding.type.bits() >= 32 || consumers.size() != 1) return;
+    const Stage reader = s.state().stage(consumers[0]).def; // directives replace the state
+    if (reader.kind != Stage::Kind::Pointwise || is_extern(reader) || !scanned_axis(reader).empty()) return;
+    if (reader.axes.size() < 2 || reader.axes.size() != padding.axes.size() || !constant_extent(reader.axes.back()) ||
+        s.state().stage(reader.name).placement.kind != Placement::Kind::Root || holds_stages(s, reader.name))
+        return;
+    const size_t last = reader.axes.size() - 1;
+    std::set<int64_t> neighbours;
+    for (const auto &[tensor, index] : reads_of(s.op(), reader, {padding.name})) {
+        if (tensor != padding.name) continue;
+        for (size_t d = 0; d <= last; d++) {
+            const Expr axis = Halide::Internal::Variable::make(Int(32), reader.axes[d].name());
+            const auto offset = Halide::Internal::as_const_int(Halide::Internal::simplify(index[d] - axis));
+            if (!offset) return;
+            if (d == last) neighbours.insert(*offset);
+        }
+    }
+    if (neighbours.size() < 2) return;
+    const std::string rows = reader.axes[last - 1].name();
+    const auto [o, i] = s.stage(reader.name).split(rows, rows_of_ring);
+    s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
+}
+
 } // namespace
 
 bool is_elementwise(const Op &) { return true; }
@@ -272,6 +301,9 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             s.stage(stage.name).inline_into();
     }
     decided.hold ? decided.hold(s) : hold_stages(s, apart);
+    for (const Stage &stage : op.stages()) {
+        if (!in_place && !decided.places.count(stage.name)) roll_padding(s, stage);
+    }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;

@@ -141,6 +141,10 @@ bool NestBuilder::covers_reads(const StageState &s) const {
     for (const std::string &reader : state_.consumers(s.name())) { // steps that are left out move the last block
         if (leaves_out_terms(loops_of(state_.stage(reader)))) return false;
     }
+    for (const std::string &reader : state_.readers(s.name())) { // whose conditions say what is read
+        const StageState &r = state_.stage(reader);
+        if (r.def.kind == Stage::Kind::Padding && r.placement.kind == Placement::Kind::Inline) return false;
+    }
     if (s.placement.kind == Placement::Kind::At) {
         for (const std::string &reader : state_.consumers(s.name())) {
             const StageState *by = finisher_of(reader);
@@ -181,12 +185,7 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
         return region;
     }
     if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
-    for (size_t d = 0; d < s.def.axes.size(); d++) { // nor elements before the first, which padding may seem to read
-        const auto first = as_const_int(region.min[d]);
-        if (!first || *first >= 0 || region.step_of(d) != 1 || read_beyond(s, d)) continue;
-        region.extent[d] = simplify_index(max(region.extent[d] + region.min[d], 0), bounds_);
-        region.min[d] = 0;
-    }
+    region = existing(s, region);
     std::set<std::string> used;
     const bool stored_by_caller = writes_output(state_.op, s.def); // in an array without room beyond the end
     for (const StageState &inner : state_.stages) {

@@ -122,6 +122,7 @@ private:
     void bound_steps(const StageState &s, Bounds &scope) const;
     bool leaves_out_terms(const StageState &s) const;
     std::optional<Frame> with_bounded_steps(const Frame &f, size_t depth) const;
+    Region existing(const StageState &p, Region region) const;
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth,
                                  std::map<std::string, std::optional<Region>> &known);

@@ -277,7 +277,22 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         }
         add(*reader, scope);
     }
+    const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
+    if (all && plain && !covers_reads(p)) all = existing(p, *all);
     return known[p.name()] = all;
+}
+
+// Without elements that the stage does not have, which padding only seems to read, where as many are left out in each iteration.
+Region NestBuilder::existing(const StageState &p, Region region) const {
+    for (size_t d = 0; d < region.min.size(); d++) {
+        const auto first = as_const_int(region.min[d]);
+        if (!first || *first >= 0 || region.step_of(d) != 1 || read_beyond(p, d)) continue;
+        region.extent[d] = simplify_index(max(region.extent[d] + region.min[d], 0), bounds_);
+        region.min[d] = 0;
+        const Expr extent = p.def.axes[d].extent();
+        if (is_const(region.extent[d]) && proves(region.extent[d] >= extent, bounds_)) region.extent[d] = extent;
+    }
+    return region;
 }
 
 std::vector<std::string> NestBuilder::names_of(const StageState &p) {

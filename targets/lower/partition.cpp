@@ -10,7 +10,8 @@
 //
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
 // it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in. In
-// a border the next loop is split too, whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut into three; it tests where it is.
+// a border the next loop is split too, whose borders are left whole: the rows above an image test no columns. A parallel
+// loop is not cut into three; it tests where it is, and what it does at a border is a border as above.
 //
 // Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior. Such a loop is cut wherever
 // a bound begins or ceases to hold, or to fail, if that is known and makes a few pieces:
@@ -367,7 +368,7 @@ private:
             Expr here = const_true();
             if (!proves(first <= op->min, known_)) here = first <= v;
             if (!proves(end >= last, known_)) here = is_const_one(here) ? v < end : here && v < end;
-            return piece(op->min, last, IfThenElse::make(here, mutate(interior), op->body));
+            return piece(op->min, last, IfThenElse::make(here, mutate(interior), border(op->body)));
         }
         std::vector<Stmt> pieces;
         const Expr start = simplify_index(min(first, last), known_), stop = simplify_index(min(end, last), known_);

@@ -194,3 +194,23 @@ TEST_CASE("filters along rows with two outputs") {
            {compute("P", {n, o, t}, max(y(n, o, t), 0.f)), compute("N", {n, o, t}, min(y(n, o, t), 0.f))}));
     CHECK(count(nest, "unrolled o.i") == 1);
 }
+
+TEST_CASE("padding of narrow numbers is kept in a ring of rows where neighbours are read") {
+    for (const auto &[C, H, W] : std::vector<std::array<int, 3>>{{1, 5, 40}, {1, 70, 131}, {3, 130, 33}, {2, 1, 7}}) {
+        Axis c("c", C), y("y", H), x("x", W);
+        for (const Type type : {u8, i16}) {
+            Tensor X = input("X", type, {c, y, x});
+            for (const Tensor &P : {zero_padded(X, {y, x}), clamped(X, {y, x})}) {
+                const auto at = [&](int i, int j) { return cast(i32, P(c, y + i, x + j)); };
+                const std::string nest = checked_nest(
+                    Op("edges", {X}, {compute("Y", {c, y, x}, cast(type, at(-1, 0) - at(1, 2) * 3 + at(0, -1)))}));
+                CAPTURE(nest);
+                CHECK(count(nest, "of it what is new in one y.i") == 1);
+            }
+        }
+        Tensor F = input("F", f32, {c, y, x}), P = zero_padded(F, {y, x}); // loads of which lanes are left out
+        const std::string nest =
+            checked_nest(Op("edges", {F}, {compute("Y", {c, y, x}, P(c, y, x + 1) - P(c, y, x - 1))}));
+        CHECK(count(nest, "inline F.padded") == 1);
+    }
+}
