@@ -225,18 +225,18 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
             s.state().type_of(from) == plan.product.b)
             return;
     }
-    if (r.outside.empty()) return;
-    // Once, outside of all that reads other weights.
     int64_t bytes = plan.product.b.bytes();
     for (const Axis &a : s.state().axes_of(from)) {
         const int64_t block = a.name() == r.other ? plan.wide : a.name() == channels_of(r) ? plan.p.depth.value() : 1;
         bytes *= (constant_extent(a).value_or(64) + block - 1) / block * block;
     }
-    std::string at = r.outside.front();
+    // Once, outside of all that reads other weights.
+    std::string at = r.outside.empty() ? Y.state().order.front() : r.outside.front();
     for (const std::string &l : r.outside) {
         if (r.weights.axes.count(l)) at = l;
     }
     StageHandle W = s.place_in(from, smallest_level(s.machine(), bytes), Y.name(), at);
+    if (r.outside.empty()) W.compute_root();
     if (plan.product.b != s.state().type_of(from)) W.hold_as(type_name(plan.product.b));
     W.layout(weights_layout(s, plan, plan.product));
     if (r.nhwc || ahead || plan.grouped != channels_of(r))

@@ -187,6 +187,25 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     return o;
 }
 
+// The axis before the last, where all that is read along the last axis is the same for each of its
+// rows, at two places or more: rows inside of a block of columns read, and compute from it, once. Else "".
+std::string rows_of_pairs(const Schedule &s, const Stage &stage) {
+    constexpr int64_t fewest_rows = 8;
+    if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name)) return "";
+    const std::string &rows = stage.axes[stage.axes.size() - 2].name(), &last = stage.axes.back().name();
+    size_t along = 0;
+    for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept_tensors(s.state()))) {
+        const auto uses = [&, &all = indices](const std::string &axis) {
+            return std::any_of(all.begin(), all.end(),
+                               [&](const Expr &e) { return Halide::Internal::expr_uses_var(e, axis); });
+        };
+        if (!uses(last)) continue;
+        if (uses(rows)) return "";
+        along++;
+    }
+    return along > 1 && constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows ? rows : "";
+}
+
 // Whether the stage gets a register tile: a sum of any order over enough vectors of columns.
 bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
     if (stage.axes.empty() || !stage.properties.associative || !stage.properties.commutative) return false;
@@ -347,6 +366,18 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
+                const std::string rows = last == stage.axes.back().name() ? rows_of_pairs(s, stage) : "";
+                if (!rows.empty() && S.state().has_loop(rows)) {
+                    constexpr int64_t rows_of_block = 32;
+                    auto [ro, ri] = S.split(rows, rows_of_block);
+                    if (outer.name == rows) outer = ro;
+                    std::vector<LoopName> order;
+                    for (const std::string &l : S.state().order) {
+                        if (l != ri.name && l != i.name) order.push_back(l);
+                    }
+                    order.insert(order.end(), {ri, i});
+                    S.reorder(order);
+                }
                 if (calls_functions(stage)) {
                     S.vectorize(i);
                 } else {

@@ -214,3 +214,25 @@ TEST_CASE("padding of narrow numbers is kept in a ring of rows where neighbours 
         CHECK(count(nest, "inline F.padded") == 1);
     }
 }
+
+TEST_CASE("weights of a convolution without a batch are packed") {
+    Axis o("o", 20), c("c", 5), y("y", 8), x("x", 12), j("j", 3), i("i", 3), v("v", 4), u("u", 6), q("q", 2), p("p", 2);
+    Tensor X = input("X", f32, {c, y, x}), F = input("F", f32, {o, c, j, i}), P = zero_padded(X);
+    Tensor s = compute("s", {o, y, x}, sum(P(c, y + j - 1, x + i - 1) * F(o, c, j, i), {c, j, i}));
+    Tensor z = compute("z", {o, y, x}, max(s(o, y, x), 0.f));
+    const std::string nest =
+        checked_nest(Op("pooled", {X, F}, {compute("Y", {o, v, u}, maximum(z(o, 2 * v + q, 2 * u + p), {q, p}))}));
+    CHECK(count(nest, "of F in ") == 1);
+}
+
+TEST_CASE("what columns alone decide is read once for a block of rows") {
+    for (const auto &[M, N] : std::vector<std::array<int, 2>>{{40, 100}, {8, 37}, {70, 33}}) {
+        Axis i("i", M), j("j", N), c("c", 3);
+        Tensor A = input("A", f32, {j, c}), B = input("B", f32, {i, c});
+        const std::string nest = checked_nest(
+            Op("pairs", {A, B}, {compute("Y", {i, j}, max(A(j, 0), B(i, 0)) - min(A(j, 1) * A(j, 2), B(i, 1)))}));
+        CAPTURE(nest);
+        CHECK(nest.find("for j.o in") < nest.find("for i.i in"));
+        checked_nest(Op("rows", {A, B}, {compute("Y", {i, j}, A(j, 0) * B(i, 0))})); // one read along columns
+    }
+}
