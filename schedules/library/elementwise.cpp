@@ -214,6 +214,27 @@ bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
     return lanes > 1 && (!extent || *extent >= lanes) && pays_to_tile(op, stage);
 }
 
+// Whether vectors along the last axis pay although some elements are gathered from where data say: the
+// processor has an instruction for that, everything else is read side by side, and there is enough of it.
+bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
+    constexpr int64_t fewest_operations = 6; // beside each element that is gathered
+    if (stage.is_reduction() || machine.architecture != "x86-64" || machine.vector_bits < 256) return false;
+    const std::string &last = stage.axes.back().name();
+    const auto gathers = [](const Halide::Internal::Call *read) {
+        return std::any_of(read->args.begin(), read->args.end(), [](const Expr &index) { return reads_data(index); });
+    };
+    std::set<Expr, Halide::Internal::IRDeepCompare> gathered;
+    for (const Halide::Internal::Call *read : tensor_reads(stage.value)) {
+        const Expr e(read);
+        if (!gathers(read) || !Halide::Internal::expr_uses_var(e, last)) continue;
+        if (read->type.bits() < 32) return false;
+        gathered.insert(e);
+    }
+    const auto step = farthest_step(op, stage, last, gathers);
+    return !gathered.empty() && step && *step <= shuffled_step &&
+           operations(stage) >= fewest_operations * static_cast<int64_t>(gathered.size());
+}
+
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
 // where their results would leave the second cache. Stages in `apart` stay where they are.
 void hold_stages(Schedule &s, const std::set<std::string> &apart) {
@@ -357,8 +378,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const auto step = farthest_step(op, stage, stage.axes.back().name());
         const bool tiled = gets_tile(op, stage, machine);
         const bool rows = along && step != 1 && !tiled;
-        const bool vectors =
-            tiled || (lanes > 1 && (!extent || *extent >= lanes) && any_order && step && *step <= shuffled_step);
+        const bool vectors = tiled || (lanes > 1 && (!extent || *extent >= lanes) && any_order &&
+                                       ((step && *step <= shuffled_step) || pays_to_gather(op, stage, machine)));
         if (rows) {
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {

@@ -64,6 +64,8 @@ bool reads_own_element(const Stage &reader, const Halide::Internal::Call *read) 
 
 } // namespace
 
+int64_t operations(const Stage &stage) { return expanded_operations(stage, {}); }
+
 // Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
 // through padding stages count, which are inlined too. `sizes` has the operations of the stages that
 // are inlined already, as trees. If the answer is yes, the stage and its padding are added.

@@ -7,6 +7,9 @@
 
 namespace kumiko::library {
 
+// Of the stage's expressions as trees; a function counts as many as its code has, about.
+int64_t operations(const Stage &stage);
+
 // Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
 // through padding stages count, since these are inlined too. `sizes` has the operations of the inlined
 // stages, counted as trees. If the answer is yes, the stage and its padding are added.

@@ -106,10 +106,12 @@ double reduction_steps(const Stage &stage) {
 
 } // namespace
 
-std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis) {
+std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis,
+                                     const std::function<bool(const Halide::Internal::Call *)> &left_out) {
     int64_t farthest = 1;
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            if (left_out && left_out(read)) continue;
             const auto step = step_of(op, read, axis);
             if (!step) return std::nullopt;
             farthest = std::max(farthest, *step);

@@ -4,6 +4,7 @@
 
 #include "schedules/schedule.h"
 
+#include <functional>
 #include <optional>
 
 namespace kumiko::library {
@@ -13,8 +14,9 @@ namespace kumiko::library {
 inline constexpr int64_t shuffled_step = 4;
 
 // How many elements further the stage's reads are at the next index of the axis: the greatest, at
-// least 1. Nothing when one is not constant.
-std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis);
+// least 1. Nothing when one is not constant. Reads that are `left_out` do not count.
+std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis,
+                                     const std::function<bool(const Halide::Internal::Call *)> &left_out = nullptr);
 
 // The axis of the tile's rows, whose iterations share the vectors that are loaded; "" where there
 // is none, or the reduction is too short to pay for the stores.

@@ -236,3 +236,18 @@ TEST_CASE("what columns alone decide is read once for a block of rows") {
         checked_nest(Op("rows", {A, B}, {compute("Y", {i, j}, A(j, 0) * B(i, 0))})); // one read along columns
     }
 }
+
+TEST_CASE("vectors gather where enough is computed beside") {
+    Axis y("y", 7), x("x", 77), m("m", 30), n("n", 50);
+    Tensor X = input("X", f32, {m, n}), P = input("P", f32, {y, x});
+    const Element at = P(y, x) * 10.f, a = at - floor(at);
+    const Expr row = clamp(cast(i32, at), 0, 29), next = min(row + 1, 29), column = clamp(cast(i32, at * 3.f), 0, 49);
+    const std::string much = checked_nest(
+        Op("between", {X, P},
+           {compute("Y", {y, x}, X(row, column) * (1.f - a) + X(next, column) * a + a * a * 0.5f + sqrt(abs(at)))}));
+    CHECK(count(much, "vectorized") > 0);
+    Tensor J = input("J", i32, {y, x});
+    const std::string little =
+        checked_nest(Op("table", {X, J}, {compute("Y", {y, x}, X(clamp(J(y, x), 0, 29), clamp(J(y, x), 0, 49)))}));
+    CHECK(count(little, "vectorized") == 0);
+}
