@@ -201,7 +201,8 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
     const StageState &anchor = *state.find(name);
     const std::string &loop = anchor.online->loop;
     if (!anchor.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer stands";
-    for (const StageState &s : state.stages) { // said by the directive that placed it, where that is asked first
+    for (const StageState &s : state.stages) { // the directive that placed it may be asked later
+        if (!s.finished_into.empty()) continue;
         const StageState *host = s.placement.kind == Placement::Kind::At ? state.find(s.placement.consumer) : nullptr;
         if (host && !host->has_loop(s.placement.loop))
             return "loop " + s.placement.loop + " of stage " + host->name() + " no longer stands";

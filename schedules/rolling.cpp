@@ -1,6 +1,7 @@
 #include "schedules/rolling.h"
 
 #include "schedules/primitives/table.h"
+#include "schedules/shared_loops.h"
 
 namespace kumiko {
 
@@ -17,6 +18,8 @@ std::string not_rolling(const ScheduleState &state, const StageState &s, const s
     if (l.kind != LoopKind::Serial && l.kind != LoopKind::Unrolled)
         return where + " is " + kind_name(l.kind) + ", so its iterations do not run one after another";
     if (host.scattered == loop) return where + " visits the elements that its index names";
+    if (host.shared || !sharing_loops(state, host.name()).empty())
+        return host.name() + " shares loops with another stage, while the first planes are computed before them";
     if (host.online) return host.name() + " is computed online";
     if (std::any_of(host.peels.begin(), host.peels.end(), [&](const Peel &p) { return p.loop == loop; }))
         return where + " is peeled";
@@ -24,11 +27,16 @@ std::string not_rolling(const ScheduleState &state, const StageState &s, const s
     for (const std::string &name : state.consumers(s.name())) {
         if (const std::string why = runs_outside(state, name, host, loop); !why.empty()) return why;
     }
+    const auto runs_in_nest = [&](const StageState *r) { // of this stage, or in loops of its loops
+        while (r && r != &s && r != &loops_of(state, s))
+            r = r->computed_at().kind == Placement::Kind::At ? state.find(r->computed_at().consumer) : nullptr;
+        return r != nullptr;
+    };
     for (const StageState &other : state.stages) { // what new planes read has to be there before iteration 0
         const Placement &at = other.computed_at();
         if (at.kind != Placement::Kind::At || at.consumer != host.name() || at.loop != loop || rolls(other)) continue;
         const auto readers = state.consumers(other.name());
-        if (&other != &s && std::find(readers.begin(), readers.end(), s.name()) != readers.end())
+        if (std::any_of(readers.begin(), readers.end(), [&](const auto &r) { return runs_in_nest(state.find(r)); }))
             return other.name() + ", which it reads, is computed anew in each iteration of " + loop +
                    "; keep that with store_at too, or compute it in loops of " + s.name();
     }

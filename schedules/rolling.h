@@ -1,4 +1,4 @@
-// A stage in a ring of planes: s.stage("P").store_at("H", "y").compute_at("H", "z"), of a serial loop z
+// A stage in a circular buffer of planes, a ring: s.stage("P").store_at("H", "y").compute_at("H", "z"), of a serial loop z
 // directly inside y. Iterations of z need overlapping parts of P that move along one of its axes. Each
 // computes the planes that no earlier one has computed, and only those are kept that it reads. This is
 // the sliding window and the storage folding of Halide (Ragan-Kelley et al., PLDI 2013), where what is

@@ -7,6 +7,7 @@
 #include "dsl/scan.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
+#include "schedules/rolling.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -179,6 +180,10 @@ std::string alone(const ScheduleState &state, const StageState &s) {
     if (!s.scattered.empty()) return name + " visits the elements that its index names";
     if (s.prepacked) return name + " is packed ahead of time";
     if (s.computed) return name + " is kept at one loop and computed at another";
+    for (const StageState &other : state.stages) {
+        if (rolls(other) && other.placement.consumer == s.name())
+            return name + " has " + other.name() + " in a ring, whose first planes are computed before the loops";
+    }
     if (s.part || !regions_of(state, s.name()).empty()) return name + " is computed in parts";
     if (s.tensorize) return name + " is tensorized";
     if (s.buffers > 1) return name + " is filled ahead";

@@ -165,7 +165,7 @@ private:
     std::map<std::string, std::vector<std::string>> readers_;
     std::vector<ParameterInfo> infos_;
     std::vector<std::pair<std::string, std::string>> names_; // of each: the stage, or "" for the op; what is decided
-    Point sketched_;                                         // no rule decides anything
+    Point sketched_;                                         // no rule decides where there is a choice
     Point default_;
 };
 

@@ -16,6 +16,7 @@
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
+#include "schedules/rolling.h"
 
 namespace kumiko::library {
 
@@ -193,7 +194,7 @@ std::string rows_of_pairs(const Schedule &s, const Stage &stage) {
     constexpr int64_t fewest_rows = 8;
     if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name)) return "";
     const std::string &rows = stage.axes[stage.axes.size() - 2].name(), &last = stage.axes.back().name();
-    size_t along = 0;
+    std::set<Expr, Halide::Internal::IRDeepCompare> along;
     for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept_tensors(s.state()))) {
         const auto uses = [&, &all = indices](const std::string &axis) {
             return std::any_of(all.begin(), all.end(),
@@ -201,9 +202,10 @@ std::string rows_of_pairs(const Schedule &s, const Stage &stage) {
         };
         if (!uses(last)) continue;
         if (uses(rows)) return "";
-        along++;
+        along.insert(Halide::Internal::Call::make(Int(32), tensor, indices, Halide::Internal::Call::PureIntrinsic));
     }
-    return along > 1 && constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows ? rows : "";
+    return along.size() > 1 && constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows ? rows
+                                                                                                             : "";
 }
 
 // Whether the stage gets a register tile: a sum of any order over enough vectors of columns.
@@ -262,10 +264,18 @@ void hold_stages(Schedule &s, const std::set<std::string> &apart) {
     for (const std::string &name : held->stages) s.stage(name).compute_at(host, held->loop);
 }
 
+// Whether iterations of the loop compute planes of another stage one after another.
+bool computes_planes(const Schedule &s, const std::string &stage, const LoopName &loop) {
+    return std::any_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
+        return rolls(other) && other.computed->consumer == stage && other.computed->loop == loop.name;
+    });
+}
+
 // Keeps padding of narrow numbers in a ring of rows of its reader, where neighbours along rows are read:
 // loads of which only some lanes exist are made lane by lane, once for each row instead of at every read.
-void roll_padding(Schedule &s, const Stage &padding) {
-    constexpr int64_t rows_of_ring = 64; // computed one after another; each ring begins with its border again
+void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters &p) {
+    constexpr int64_t fewest_rows = 8, most_rows = 64; // of a ring, each of which begins with its border again
+    constexpr int64_t rings_of_thread = 4;
     const auto consumers = s.state().consumers(padding.name);
     if (padding.kind != Stage::Kind::Padding || padding.type.bits() >= 32 || consumers.size() != 1) return;
     const Stage reader = s.state().stage(consumers[0]).def; // directives replace the state
@@ -275,7 +285,9 @@ void roll_padding(Schedule &s, const Stage &padding) {
         return;
     const size_t last = reader.axes.size() - 1;
     std::set<int64_t> neighbours;
-    for (const auto &[tensor, index] : reads_of(s.op(), reader, {padding.name})) {
+    auto kept = kept_tensors(s.state());
+    kept.insert(padding.name);
+    for (const auto &[tensor, index] : reads_of(s.op(), reader, kept)) {
         if (tensor != padding.name) continue;
         for (size_t d = 0; d <= last; d++) {
             const Expr axis = Halide::Internal::Variable::make(Int(32), reader.axes[d].name());
@@ -286,7 +298,9 @@ void roll_padding(Schedule &s, const Stage &padding) {
     }
     if (neighbours.size() < 2) return;
     const std::string rows = reader.axes[last - 1].name();
-    const auto [o, i] = s.stage(reader.name).split(rows, rows_of_ring);
+    const int64_t n = constant_extent(reader.axes[last - 1]).value_or(1 << 20),
+                  shared = p.parallel ? n / (rings_of_thread * threads_of(s.machine())) : n;
+    const auto [o, i] = s.stage(reader.name).split(rows, std::clamp(shared, fewest_rows, most_rows));
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
@@ -342,7 +356,10 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
     }
     decided.hold ? decided.hold(s) : hold_stages(s, apart);
     for (const Stage &stage : op.stages()) {
-        if (!in_place && !decided.places.count(stage.name)) roll_padding(s, stage);
+        const auto readers = s.state().consumers(stage.name);
+        const auto made = [&](const std::string &r) { return decided.loops.count(r) != 0; };
+        if (!in_place && !decided.places.count(stage.name) && std::none_of(readers.begin(), readers.end(), made))
+            roll_padding(s, stage, p);
     }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
@@ -437,7 +454,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         const LoopState *first = S.state().find_loop(outer.name);
         if (p.parallel && !inside && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&
-            first->kind == LoopKind::Serial && !first->reduction) {
+            first->kind == LoopKind::Serial && !first->reduction && !computes_planes(s, stage.name, outer)) {
             const auto n = Halide::Internal::as_const_int(first->extent);
             const int64_t task = n ? (1 << 13) / std::max<int64_t>(1, work(stage) / *n) : 1; // iterations worth a call
             const bool divide = !whole && task > 1 && *n >= 2 * task && !holds_stages(s, stage.name, outer);

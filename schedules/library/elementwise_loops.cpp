@@ -60,8 +60,10 @@ size_t padded_reads(const Schedule &s, const Stage &stage) {
 
 bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop) {
     return std::any_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
-        return other.placement.kind == Placement::Kind::At && other.placement.consumer == stage &&
-               (!loop || other.placement.loop == *loop);
+        const Placement &computed = other.computed_at();
+        return other.placement.kind == Placement::Kind::At &&
+               ((other.placement.consumer == stage && (!loop || other.placement.loop == *loop)) ||
+                (computed.consumer == stage && loop && computed.loop == *loop));
     });
 }
 

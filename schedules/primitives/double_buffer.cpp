@@ -17,7 +17,9 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage) {
             for (const std::string &t : tensors_read(with_inlined(state, e))) {
                 const StageState *p = state.producer(t);
                 if (!p || p->placement.kind != Placement::Kind::At) continue;
-                if (p->placement.consumer == host.name() && p->placement.loop == loop && p != &stage)
+                const Placement &at = p->computed_at();
+                if (p != &stage && ((p->placement.consumer == host.name() && p->placement.loop == loop) ||
+                                    (at.consumer == host.name() && at.loop == loop)))
                     return (n == 0 ? "it" : filled[n]->name()) + " reads " + p->name() +
                            ", which is computed in the same loop " + loop;
                 const auto holds = [&](const StageState *s) { return s->name() == p->placement.consumer; };

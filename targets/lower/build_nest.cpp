@@ -279,11 +279,13 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             const bool kept = is_at(p.placement, s, depth), computed = is_at(p.computed_at(), s, depth);
             if (!kept && !computed) continue;
             if (!p.finished_into.empty() || ahead_.count(p.name()) || waits_for_end(state_, p)) continue;
-            if (!starts_nest(p) || (rolling_in_ == &s && !rolls(p))) continue;
+            if (!starts_nest(p) || (warming_up_ == &s && !rolls(p))) continue;
             std::optional<Region> region = needed(p, f, depth + 1);
             if (!region) continue;
-            if (!kept)
-                region = rolls(p) ? newest(rolling_.at(p.name()), *region) : part_of(kept_.at(p.name()), *region);
+            if (const auto ring = rolling_.find(p.name()); !kept && ring != rolling_.end())
+                region = newest(ring->second, *region);
+            else if (!kept && !rolls(p))
+                region = part_of(kept_.at(p.name()), *region);
             std::vector<Run> runs = {{&p, *region}};
             for (const StageState *other : in_nest_of(p)) {
                 if (const auto of_other = needed(*other, f, depth + 1)) runs.push_back({other, *of_other});

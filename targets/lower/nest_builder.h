@@ -40,9 +40,10 @@ private:
         Expr first;         // the first plane of all
     };
     std::map<std::string, Rolling> rolling_; // by the stage, inside the loop that keeps it
-    const StageState *rolling_in_ = nullptr; // the host of the loop around, before its first iteration
-    bool newest_only_ = false;               // readers in rings need what their newest planes read
-    std::set<std::string> ahead_;            // stages whose copies the loop around fills
+    const StageState *warming_up_ = nullptr; // the host of the loop around, before its first iteration
+    // Of these stages `needed` counts what their newest planes read alone; null: of none.
+    const std::set<std::string> *newest_of_ = nullptr;
+    std::set<std::string> ahead_;                              // stages whose copies the loop around fills
     std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
     // For each stage the prefixes of its loop variables, one for each copy of its nest.
     std::map<std::string, std::vector<std::string>> prefixes_;
@@ -187,7 +188,7 @@ private:
 
     void plan_rolling(const Frame &f, size_t depth);
     Region newest(const Rolling &r, Region needed) const;
-    Stmt roll_in(const Frame &f, size_t depth);
+    Stmt warm_up(const Frame &f, size_t depth);
 
     // ---- nest_online.cpp
 

@@ -72,8 +72,8 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     const std::string &name = s.order[depth];
     if (w.skip_reductions && s.loop(name).reduction) return walk(f, depth + 1, w);
     if (f.pinned(name)) return inside(f, depth, w);
-    if (w.children && rolling_in_ != &s) {
-        const Stmt before = roll_in(f, depth);
+    if (w.children && warming_up_ != &s) {
+        const Stmt before = warm_up(f, depth);
         if (!is_no_op(before)) return Block::make(before, walk_loop(f, depth, w));
     }
     if (name == s.scattered && !w.skip_reductions) return named_element(f, depth, w);
@@ -151,8 +151,8 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
     std::vector<const StageState *> staged;
     for (const StageState &p : state_.stages) {
-        if (w.children && type == ForType::Serial && p.buffers > 1 && p.placement.consumer == s.name() &&
-            p.placement.loop == name && needed(p, f, depth + 1)) {
+        if (w.children && warming_up_ != &s && type == ForType::Serial && p.buffers > 1 &&
+            p.placement.consumer == s.name() && p.placement.loop == name && needed(p, f, depth + 1)) {
             staged.push_back(&p);
         }
     }

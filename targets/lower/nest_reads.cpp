@@ -255,8 +255,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             const StageState &head = head_of(state_, *reader);
             std::optional<Region> r = needed(head, f, depth, known);
             if (!r) continue;
-            if (const auto rolling = rolling_.find(head.name()); newest_only_ && rolling != rolling_.end())
-                r = newest(rolling->second, *r);
+            if (newest_of_ && newest_of_->count(head.name())) r = newest(rolling_.at(head.name()), *r);
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
                 const Axis &axis = reader->def.axes[d];
                 Interval range(r->min[d], simplify_index(r->end(d) - 1, bounds_));

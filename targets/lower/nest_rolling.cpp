@@ -1,8 +1,8 @@
 // Stages kept in a ring of planes (schedules/rolling.h). Iteration m of the host's loop M needs of each
 // such stage the indices [b + s m, b + s m + w) of one axis. It computes the last s of them into a ring,
-// which holds as many planes as what iteration m newly computes, and the host, read. Before M stands a
-// loop with negative m, in which nothing else is computed and each stage begins at its first plane, so
-// that M's own body is the same for all iterations.
+// which holds as many planes as what iteration m newly computes, and the host, read. Before M stands its
+// warm-up, a loop with negative m, in which nothing else is computed and each stage begins at its first
+// plane, so that M's own body is the same for all iterations.
 #include "schedules/rolling.h"
 #include "support/error.h"
 #include "targets/lower/nest_builder.h"
@@ -35,8 +35,10 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
     const std::string &loop = host.order[depth + 1], variable = f.prefix() + loop;
     const auto refuse = [&](const StageState &p, const std::string &why) {
         throw UserError("stage " + p.name() + " is computed at loop " + loop + " of " + host.name() + " and kept at " +
-                        host.order[depth] + ", but " + why);
+                        host.order[depth] + ", but " + why + "; compute_at(\"" + host.name() + "\", \"" +
+                        host.order[depth] + "\") computes it where it is kept");
     };
+    if (is_const_one(f.extent(loop))) return; // its one iteration needs all that is kept
     for (const Relation &r : host.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
         if (split && split->outer == loop &&
@@ -44,15 +46,15 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
             refuse(*all[0], "that loop's last block is smaller: " + std::to_string(split->factor) +
                                 " does not divide " + split->parent);
     }
+    std::set<std::string> planned;
     bounds_.push(variable, Interval(0, simplify(f.extent(loop) - 1)));
     for (size_t n = all.size(); n-- > 0;) {
         const StageState &p = *all[n];
         const std::optional<Region> ever = needed(p, f, depth + 2);
         if (!ever) continue;
-        std::map<std::string, std::optional<Region>> known;
-        newest_only_ = true;
-        const Region now = *needed(p, f, depth + 2, known);
-        newest_only_ = false;
+        newest_of_ = &planned;
+        const Region now = *needed(p, f, depth + 2);
+        newest_of_ = nullptr;
         Rolling r;
         std::string moving;
         for (size_t d = 0; d < ever->min.size(); d++) {
@@ -62,14 +64,15 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
                 refuse(p, "what iterations need moves along " + moving + " and " + axis + "; one axis may move");
             moving = axis, r.axis = d;
         }
-        if (moving.empty()) refuse(p, "all iterations need the same; compute it where it is kept");
+        if (moving.empty()) refuse(p, "all iterations need the same");
         const Expr end = ever->end(r.axis), first = ever->min[r.axis];
         const auto step = difference(end, variable, bounds_), of_first = difference(first, variable, bounds_),
                    of_now = difference(now.min[r.axis], variable, bounds_);
         const auto width = as_const_int(simplify_index(end - first, bounds_)),
                    planes = as_const_int(simplify_index(end - now.min[r.axis], bounds_));
         if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes)
-            refuse(p, "what iterations need along " + moving + " does not move by the same step each time");
+            refuse(p, "what iterations need along " + moving +
+                          " does not move by the same step each time, or is not as much");
         for (const std::string &l : loops_of(p).order) {
             if (l != moving && loops_of(p).derived_from(l, moving))
                 refuse(p, "its loop " + moving + " is split or fused, so that planes are not computed one by one");
@@ -81,6 +84,7 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
         if (const auto n = as_const_int(r.first); n && *n < 0 && !read_beyond(p, r.axis)) before += *n, r.first = 0;
         r.ahead = (std::max<int64_t>(before - *step, 0) + *step - 1) / *step;
         rolling_[p.name()] = r;
+        planned.insert(p.name());
     }
     bounds_.pop(variable);
 }
@@ -94,7 +98,7 @@ Region NestBuilder::newest(const Rolling &r, Region needed) const {
 }
 
 // The loop at `depth` before its first iteration, for the planes that this one does not compute.
-Stmt NestBuilder::roll_in(const Frame &f, size_t depth) {
+Stmt NestBuilder::warm_up(const Frame &f, size_t depth) {
     const StageState &host = f.stage();
     int64_t ahead = 0;
     for (const auto &[name, r] : rolling_) {
@@ -107,9 +111,9 @@ Stmt NestBuilder::roll_in(const Frame &f, size_t depth) {
     Walk w;
     w.stop = depth + 1;
     w.leaf = [](Frame &) { return Evaluate::make(0); };
-    const StageState *const outer = std::exchange(rolling_in_, &host);
+    const StageState *const outer = std::exchange(warming_up_, &host);
     const Stmt loop = one_loop(g, depth, w, static_cast<int>(-ahead), static_cast<int>(ahead));
-    rolling_in_ = outer;
+    warming_up_ = outer;
     return loop;
 }
 

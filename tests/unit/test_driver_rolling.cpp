@@ -149,6 +149,33 @@ TEST_CASE("sizes that are not known, and no elements at all") {
     for (const auto &[H, W] : {std::pair(4, 9), {5, 5}, {20, 30}}) check_runs(s, {{"H", H}, {"W", W}});
 }
 
+TEST_CASE("rings in rings, in a loop whose last block is not full, and loops of one iteration") {
+    for (const int rows : {1, 4, 9}) {
+        Schedule s(stencils(24, 41, 3)); // Y has 18 rows and 35 columns
+        auto [xo, xi] = s.stage("Y").split("x", 8);
+        auto [yo, yi] = s.stage("Y").split("y", rows == 4 ? 3 : rows);
+        s.stage("Y").reorder({xo, yo, yi, xi}).vectorize(xi);
+        s.stage("T2").store_at("Y", yo).compute_at("Y", yi);
+        s.stage("T1").store_at("Y", xo).compute_at("Y", yo);
+        check_runs(s);
+    }
+    Schedule s(bordered(1, 30, 2));
+    auto [o, i] = s.stage("Y").split("x", 8);
+    s.stage("Y").reorder({o, "y", i});
+    s.stage("T1.padded").store_at("Y", o).compute_at("Y", "y");
+    check_runs(s);
+}
+
+TEST_CASE("a stage that is filled ahead reads no ring") {
+    Schedule s(stencils(23, 37, 3));
+    auto [o, i] = s.stage("Y").split("x", 8);
+    s.stage("Y").reorder({o, "y", i});
+    s.stage("T1").store_at("Y", o);
+    s.stage("T2").compute_at("Y", "y");
+    s.stage("T1").compute_at("Y", "y");
+    CHECK(says(told([&] { s.stage("T2").double_buffer(); }), "it reads T1, which is computed in the same loop y"));
+}
+
 TEST_CASE("the nest says what is new in an iteration") {
     Schedule s(stencils(23, 37, 2));
     auto [o, i] = s.stage("Y").split("x", 8);
@@ -187,6 +214,18 @@ TEST_CASE("what does not roll is refused, and never computed again") {
         CHECK(says(told([&] { s.stage("T1").compute_at("Y", "y"); }), "T1, which it reads, is computed anew in each"));
     }
     {
+        Axis b("b", 1), y("y", 20), v("v", 18), x("x", 30);
+        Tensor X = input("X", i32, {y, x}), T = compute("T", {y, x}, X(y, x) * 3 + 1);
+        Tensor A = compute("A", {b, v, x}, T(v, x) + T(v + 2, x)), B = compute("B", {b, v, x}, X(v, x) * 2);
+        Schedule s(Op("two", {X}, {A, B}));
+        s.stage("T").store_at("A", "b").compute_at("A", "v");
+        CHECK(says(told([&] { s.stage("B").compute_with("A", "v"); }), "stage A has T in a ring"));
+        s.stage("T").compute_root();
+        s.stage("B").compute_with("A", "v");
+        s.stage("T").store_at("A", "b");
+        CHECK(says(told([&] { s.stage("T").compute_at("A", "v"); }), "A shares loops with another stage"));
+    }
+    {
         Axis n("n", 9), i("i", 6);
         Tensor X = input("X", i32, {n}), J = input("J", i32, {n}), P = zero_padded(X);
         Tensor S = compute("S", {i}, scatter(sum, P(n + i) - P(n + i - 1), i, J(n), n));
@@ -213,7 +252,7 @@ TEST_CASE("what does not roll is refused, and never computed again") {
             return told([&] { lower(s); });
         };
         CHECK(says(kept(d, d), "what iterations need moves along y and x; one axis may move"));
-        CHECK(says(kept(3, 5), "all iterations need the same; compute it where it is kept"));
+        CHECK(says(kept(3, 5), "all iterations need the same; compute_at(\"Y\", \"b\") computes it where it is kept"));
         CHECK(says(kept(17 - d, 5), "along y does not move by the same step each time"));
         CHECK(says(kept(d / 2, 5), "along y does not move by the same step each time"));
         CHECK_EQ(kept(d, 5), "no error");
