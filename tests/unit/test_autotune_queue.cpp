@@ -1,6 +1,7 @@
 // Candidates through a Redis server: addresses, what travels, and what becomes of candidates whose workers die. Here the
 // test is the worker; tests/e2e/test_driver_workers.cpp has real ones.
 #include "autotune/queue_judge.h"
+#include "ops/registry.h"
 #include "support/json.h"
 #include "tests/e2e/redis_server.h"
 

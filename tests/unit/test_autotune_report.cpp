@@ -4,6 +4,7 @@
 #include "autotune/report/plot.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
+#include "schedules/library/space.h"
 #include "support/json.h"
 #include "tests/unit/count.h"
 

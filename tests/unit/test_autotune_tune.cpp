@@ -4,6 +4,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "schedules/primitive.h"
 #include "support/json.h"
 #include "targets/chip/compile.h"
 #include "targets/lower/lower.h"
