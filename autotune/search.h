@@ -42,7 +42,8 @@ public:
     // Up to n points that were not proposed or told before; fewer when the space seems used up. `left`: how many will be proposed
     // in all from here on, 0: unknown.
     std::vector<Proposal> propose(size_t n, size_t left = 0);
-    // Proposed right after the default: one of the space's starts, or a point that did well elsewhere.
+    // Proposed right after the default: one of the space's starts, or a point that did well
+    // elsewhere.
     void suggest(const Point &point) { suggested_.push_back(point); }
     // What became of a point: seconds, or infinity. `schedule`: as the advisor would name it, so that no other point of that
     // schedule is proposed. Returns whether nothing was told of the point before.

@@ -50,8 +50,8 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
     }
     if (kind == SpaceKind::Auto) return {"auto", auto_space(op, machine)};
     const LibraryTemplate &fitting = *library::find_template(op); // the last ones take any op
-    // Schedules of rows keep no tile of results: they leave what tiles would read less. Those of anything
-    // are made by rules, each of which a stage may do without.
+    // Schedules of rows keep no tile of results: they leave what tiles would read less. Those of
+    // anything are made by rules, each of which a stage may do without.
     constexpr size_t most_stages = 64; // of which a space takes parameters of each
     const bool any = fitting.name == "elementwise", rows = fitting.name == "rows" || fitting.name == "reduce";
     const auto leaves = [&](const Stage &s) {

@@ -460,8 +460,8 @@ std::string AutoSpace::reason_against(const Point &point) const {
     return "";
 }
 
-// The stage's loops as its sketch and the decisions say, `depth` of them outside for others. Returns
-// the innermost of these, "" when there is none.
+// The stage's loops as its sketch and the decisions say, `depth` of them outside for others.
+// Returns the innermost of these, "" when there is none.
 std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const Decisions &d, size_t depth) const {
     const std::string &name = stage.stage->name;
     LoopsPlan plan{stage, d, product_of(*stage.stage)};
@@ -480,8 +480,8 @@ std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const D
     return held;
 }
 
-// Computes stages in the holder's loops: those that are decided so, and of those that the rules place,
-// the ones that are read there alone.
+// Computes stages in the holder's loops: those that are decided so, and of those that the rules
+// place, the ones that are read there alone.
 void AutoSpace::hold(Schedule &s, const Decisions &d) const {
     const size_t depth = *depth_of(d);
     if (depth == 0) return;

@@ -189,7 +189,8 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
 }
 
 // The axis before the last, where all that is read along the last axis is the same for each of its
-// rows, at two places or more: rows inside of a block of columns read, and compute from it, once. Else "".
+// rows, at two places or more: rows inside of a block of columns read, and compute from it, once.
+// Else "".
 std::string rows_of_pairs(const Schedule &s, const Stage &stage) {
     constexpr int64_t fewest_rows = 8;
     if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name)) return "";
@@ -216,8 +217,9 @@ bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
     return lanes > 1 && (!extent || *extent >= lanes) && pays_to_tile(op, stage);
 }
 
-// Whether vectors along the last axis pay although some elements are gathered from where data say: the
-// processor has an instruction for that, everything else is read side by side, and there is enough of it.
+// Whether vectors along the last axis pay although some elements are gathered from where data say:
+// the processor has an instruction for that, everything else is read side by side, and there is
+// enough of it.
 bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
     constexpr int64_t fewest_operations = 6; // beside each element that is gathered
     if (stage.is_reduction() || machine.architecture != "x86-64" || machine.vector_bits < 256) return false;
@@ -271,8 +273,9 @@ bool computes_planes(const Schedule &s, const std::string &stage, const LoopName
     });
 }
 
-// Keeps padding of narrow numbers in a ring of rows of its reader, where neighbours along rows are read:
-// loads of which only some lanes exist are made lane by lane, once for each row instead of at every read.
+// Keeps padding of narrow numbers in a ring of rows of its reader, where neighbours along rows are
+// read: loads of which only some lanes exist are made lane by lane, once for each row instead of at
+// every read.
 void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters &p) {
     constexpr int64_t fewest_rows = 8, most_rows = 64; // of a ring, each of which begins with its border again
     constexpr int64_t rings_of_thread = 4;

@@ -37,8 +37,8 @@ public:
     virtual Point default_point() const = 0;
     // Others worth a trial of their own before a search changes anything.
     virtual std::vector<Point> starts() const { return {}; }
-    // Whether another value of the parameter may give another schedule; false where the point's other
-    // values leave it without meaning.
+    // Whether another value of the parameter may give another schedule; false where the point's
+    // other values leave it without meaning.
     virtual bool matters(const Point &, size_t /*parameter*/) const { return true; }
     // Why a point need not even be scheduled, in a few words that are the same for like causes; empty: nothing known.
     virtual std::string reason_against(const Point &) const { return ""; }

@@ -259,8 +259,8 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
                 const Axis &axis = reader->def.axes[d];
                 Interval range(r->min[d], simplify_index(r->end(d) - 1, bounds_));
-                // Beyond its ends padding reads nothing. Only where these are surely in the range, so that what one
-                // iteration reads still moves by equal steps.
+                // Beyond its ends padding reads nothing. Only where these are surely in the range,
+                // so that what one iteration reads still moves by equal steps.
                 if (reader->def.kind == Stage::Kind::Padding && pads(reader->def, d) &&
                     proves(range.min <= 0 && range.max >= axis.extent() - 1, bounds_))
                     range = Interval(0, simplify(axis.extent() - 1));
@@ -281,7 +281,8 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     return known[p.name()] = all;
 }
 
-// Without elements that the stage does not have, which padding only seems to read, where as many are left out in each iteration.
+// Without elements that the stage does not have, which padding only seems to read, where as many
+// are left out in each iteration.
 Region NestBuilder::existing(const StageState &p, Region region) const {
     for (size_t d = 0; d < region.min.size(); d++) {
         const auto first = as_const_int(region.min[d]);

@@ -1,8 +1,8 @@
-// Stages kept in a ring of planes (schedules/rolling.h). Iteration m of the host's loop M needs of each
-// such stage the indices [b + s m, b + s m + w) of one axis. It computes the last s of them into a ring,
-// which holds as many planes as what iteration m newly computes, and the host, read. Before M stands its
-// warm-up, a loop with negative m, in which nothing else is computed and each stage begins at its first
-// plane, so that M's own body is the same for all iterations.
+// Stages kept in a ring of planes (schedules/rolling.h). Iteration m of the host's loop M needs of
+// each such stage the indices [b + s m, b + s m + w) of one axis. It computes the last s of them
+// into a ring, which holds as many planes as what iteration m newly computes, and the host, read.
+// Before M stands its warm-up, a loop with negative m, in which nothing else is computed and each
+// stage begins at its first plane, so that M's own body is the same for all iterations.
 #include "schedules/rolling.h"
 #include "support/error.h"
 #include "targets/lower/nest_builder.h"
@@ -22,7 +22,8 @@ std::optional<int64_t> difference(const Expr &e, const std::string &variable, co
 
 } // namespace
 
-// What iterations of the loop inside the one at `depth` need of the stages that are kept here and computed there. Readers first.
+// What iterations of the loop inside the one at `depth` need of the stages that are kept here and
+// computed there. Readers first.
 void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
     const StageState &host = f.stage();
     std::vector<const StageState *> all;

@@ -8,10 +8,11 @@
 //
 // So does an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x + kx - 1 in the interior, and the vector dense.
 //
-// A bound that holds for all iterations of the loops inside, given an iteration of this loop, is solved for this loop: where
-// it grows with the loop by a constant, it holds from some iteration on, or up to one. Loops are split from the outside in. In
-// a border the next loop is split too, whose borders are left whole: the rows above an image test no columns. A parallel
-// loop is not cut into three; it tests where it is, and what it does at a border is a border as above.
+// A bound that holds for all iterations of the loops inside, given an iteration of this loop, is
+// solved for this loop: where it grows with the loop by a constant, it holds from some iteration
+// on, or up to one. Loops are split from the outside in. In a border the next loop is split too,
+// whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut
+// into three; it tests where it is, and what it does at a border is a border as above.
 //
 // Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior. Such a loop is cut wherever
 // a bound begins or ceases to hold, or to fail, if that is known and makes a few pieces:

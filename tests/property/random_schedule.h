@@ -153,7 +153,8 @@ private:
         return at("compute_at", first, host, pick(r_, host.order));
     }
 
-    // Keeps a stage at a loop of the last of its readers, then computes it at the loop inside of that.
+    // Keeps a stage at a loop of the last of its readers, then computes it at the loop inside of
+    // that.
     std::optional<Directive> rolling() {
         std::vector<Directive> all;
         for (const StageState &s : s_.stages) {

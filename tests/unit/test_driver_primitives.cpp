@@ -1,5 +1,6 @@
 // Every primitive, run: the scheduled kernel computes what the formula means, and a saved schedule replays to the same nest.
 // Sanitized: --test-case=assume*,*whole*blocks*,*padding*,*copy*
+#include "ops/matmul.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"

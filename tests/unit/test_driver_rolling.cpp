@@ -1,6 +1,7 @@
-// Stages in rings of planes: kept at one loop, and computed at a serial one directly inside it, plane by
-// plane.
+// Stages in rings of planes: kept at one loop, and computed at a serial one directly inside it,
+// plane by plane.
 #include "dsl/math.h"
+#include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/count.h"
@@ -67,7 +68,8 @@ TEST_CASE("each iteration computes one plane, and the ring holds those that one 
 }
 
 TEST_CASE("as many elements are computed as there are") {
-    // One store to T1 for each element: the loops of T1 run before the first plane of Y, and inside.
+    // One store to T1 for each element: the loops of T1 run before the first plane of Y, and
+    // inside.
     Schedule s(stencils(12, 10, 2));
     auto [o, i] = s.stage("Y").split("x", 8);
     s.stage("Y").reorder({o, "y", i});

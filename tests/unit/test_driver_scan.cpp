@@ -1,6 +1,7 @@
 // Scans: what they mean, how schedules may order them, and what they may not.
 #include "driver/default_schedule.h"
 #include "dsl/scan.h"
+#include "ops/registry.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/op_reference.h"
 

@@ -73,7 +73,7 @@ TEST_CASE("folding keeps every step") {
                         Word w;
                         const int x = a + i * b + j * c;
                         const Operand from = k == 2 ? listed(Source::Grf0, {x, x + 2, x + a, x + 1}) : grf0(x);
-                        w.alu = {.op = AluOp::Pass, .type = Type::I32, .a = w.read(from)};
+                        w.alu = {.op = AluOp::Pass, .type = sim::Type::I32, .a = w.read(from)};
                         w.alu.to = w.write({k == 0   ? lm0(i + 4 * j, 20)
                                             : k == 1 ? lm1(100 + i * c - j, 5)
                                                      : grf1(4 * i, 1)});
