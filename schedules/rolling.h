@@ -1,9 +1,12 @@
-// A stage in a circular buffer of planes, a ring: s.stage("P").store_at("H", "y").compute_at("H",
-// "z"), of a serial loop z directly inside y. Iterations of z need overlapping parts of P that move
-// along one of its axes. Each computes the planes that no earlier one has computed, and only those
-// are kept that it reads. This is the sliding window and the storage folding of Halide
-// (Ragan-Kelley et al., PLDI 2013), where what is not one moving axis is an error instead of a
-// recomputation.
+// A stage in a circular buffer of planes, a ring:
+//
+//   s.stage("P").store_at("H", "y").compute_at("H", "z")
+//
+// The loop z is serial and stands directly inside y. Iterations of z need overlapping parts of P,
+// which move along one axis of P. An iteration computes the planes that no earlier one has computed.
+// The ring holds only the planes that one iteration reads. This is Halide's sliding window with
+// storage folding (Ragan-Kelley et al., PLDI 2013). Parts that do not move along one axis are an
+// error here, and are not computed again.
 #pragma once
 
 #include "schedules/state.h"

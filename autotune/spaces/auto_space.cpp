@@ -164,8 +164,9 @@ private:
         finished_in_; // consumers by the reductions that they may be computed at the end of
     std::map<std::string, std::vector<std::string>> readers_;
     std::vector<ParameterInfo> infos_;
-    std::vector<std::pair<std::string, std::string>> names_; // of each: the stage, or "" for the op; what is decided
-    Point sketched_;                                         // no rule decides where there is a choice
+    // For each parameter the stage, "" for the whole op, and the name of the decision.
+    std::vector<std::pair<std::string, std::string>> names_;
+    Point sketched_; // no rule decides where there is a choice
     Point default_;
 };
 
@@ -221,7 +222,7 @@ void AutoSpace::shorten(const StageSketch &s, const std::string &what) {
 // stages depend on.
 void AutoSpace::make_legal() {
     struct Simpler {
-        std::string what; // the beginning of what is decided
+        std::string what; // the beginning of the decision's name
         Json from, to;
     };
     const auto is_legal = [&] {
@@ -518,10 +519,11 @@ Schedule AutoSpace::schedule(const Point &point) const {
         if (place != by_rules)
             decided.places[name] =
                 place == "inline" ? library::StageDecisions::Place::Inline : library::StageDecisions::Place::Kept;
-        const bool held = name == holder_ && depth_of(d).value_or(0) > 0; // made with what they hold
-        if (held || sketched(name, d))
-            decided.loops[name] = [&, held](Schedule &s) {
-                if (!held) make_loops(s, stage, d, 0);
+        // `hold` has made the loops of a stage that holds others.
+        const bool done = name == holder_ && depth_of(d).value_or(0) > 0;
+        if (sketched(name, d))
+            decided.loops[name] = [&, done](Schedule &s) {
+                if (!done) make_loops(s, stage, d, 0);
             };
     }
     Schedule s = library::schedule_by_rules(op(), machine(), rules, decided);

@@ -280,7 +280,7 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     constexpr int64_t fewest_rows = 8, most_rows = 64; // of a ring, each of which begins with its border again
     constexpr int64_t rings_of_thread = 4;
     const auto consumers = s.state().consumers(padding.name);
-    if (padding.kind != Stage::Kind::Padding || padding.type.bits() >= 32 || consumers.size() != 1) return;
+    if (padding.type.bits() >= 32 || consumers.size() != 1) return;
     const Stage reader = s.state().stage(consumers[0]).def; // directives replace the state
     if (reader.kind != Stage::Kind::Pointwise || is_extern(reader) || !scanned_axis(reader).empty()) return;
     if (reader.axes.size() < 2 || reader.axes.size() != padding.axes.size() || !constant_extent(reader.axes.back()) ||
@@ -359,10 +359,10 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
     }
     decided.hold ? decided.hold(s) : hold_stages(s, apart);
     for (const Stage &stage : op.stages()) {
+        if (stage.kind != Stage::Kind::Padding || in_place || decided.places.count(stage.name)) continue;
         const auto readers = s.state().consumers(stage.name);
         const auto made = [&](const std::string &r) { return decided.loops.count(r) != 0; };
-        if (!in_place && !decided.places.count(stage.name) && std::none_of(readers.begin(), readers.end(), made))
-            roll_padding(s, stage, p);
+        if (std::none_of(readers.begin(), readers.end(), made)) roll_padding(s, stage, p);
     }
     for (const Stage &stage : op.stages()) {
         StageHandle S = s.stage(stage.name);
@@ -412,12 +412,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                     constexpr int64_t rows_of_block = 32;
                     auto [ro, ri] = S.split(rows, rows_of_block);
                     if (outer.name == rows) outer = ro;
-                    std::vector<LoopName> order;
-                    for (const std::string &l : S.state().order) {
-                        if (l != ri.name && l != i.name) order.push_back(l);
-                    }
-                    order.insert(order.end(), {ri, i});
-                    S.reorder(order);
+                    S.reorder({o, ri});
                 }
                 if (calls_functions(stage)) {
                     S.vectorize(i);

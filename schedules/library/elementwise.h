@@ -18,14 +18,15 @@ bool is_elementwise(const Op &op); // any op whatsoever
 ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machine);
 Schedule schedule_elementwise(const Op &op, const Machine &machine, const ElementwiseParameters &p);
 
-// What is decided of single stages in place of these rules; all else is as they say.
+// Decisions that replace the rules for single stages. The rules make all other decisions.
 struct StageDecisions {
     enum class Place { Inline, Kept }; // Kept: not inlined, and held by no loop that the rules choose
     std::map<std::string, Place> places;
-    // Makes the loops of one stage that others may be computed in, and computes these there, after
-    // stages have been inlined. Null: the rules do.
+    // Splits the loops of one stage, and computes other stages in them. Runs after stages have been
+    // inlined. Null: the rules choose the stages.
     std::function<void(Schedule &)> hold;
-    std::map<std::string, std::function<void(Schedule &)>> loops; // makes those of the stage
+    // By stage: a function that splits and orders its loops. The rules do it for other stages.
+    std::map<std::string, std::function<void(Schedule &)>> loops;
     bool share_nests = true;
 };
 // Throws as the directives do.

@@ -24,7 +24,8 @@ Point Space::sample(Random &random) const {
 std::vector<Point> Space::neighbours(const Point &point) const {
     std::vector<Point> all;
     for (size_t i = 0; i < parameters_.size(); i++) {
-        for (size_t v = 0; matters(point, i) && v < parameters_[i].values.size(); v++) {
+        if (!matters(point, i)) continue;
+        for (size_t v = 0; v < parameters_[i].values.size(); v++) {
             const bool next = v + 1 == point[i] || v == point[i] + 1;
             if (v == point[i] || (parameters_[i].ordered && !next)) continue;
             Point neighbour = point;

@@ -178,11 +178,11 @@ const Primitive &compute_at_primitive() {
     static const Primitive record = {
         "compute_at",
         "stages",
-        "Computes a stage inside a loop of a stage that reads it: at each iteration, just the region that is needed "
-        "below. After store_at the stage stays where that keeps it: each iteration of a loop of its first reader "
-        "computes the part of it that this reads; each iteration of a loop directly inside of that of store_at "
-        "computes "
-        "what no earlier one has computed; at the very loop of store_at, all of it is computed again.",
+        "Computes a stage inside a loop of a stage that reads it. Each iteration computes the region that is needed "
+        "below. After store_at the stage is stored where store_at says, and compute_at may name three loops. A loop of "
+        "its first reader: each iteration computes the part that it reads. A loop directly inside the loop of "
+        "store_at: each iteration computes the planes that no earlier one has computed. The loop of store_at itself: "
+        "each iteration computes all of the stage that is stored there.",
         "The stage is no scan; the loop stands, is not vectorized, and encloses all that reads the stage. An output "
         "may be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices "
         "that "

@@ -138,21 +138,23 @@ Region NestBuilder::domain(const StageState &s) {
 // computed at a loop of its only reader, whose region holds all that the loops inside touch, and for a padding stage
 // at the root whose readers stand at the root too.
 bool NestBuilder::covers_reads(const StageState &s) const {
+    const bool at = s.placement.kind == Placement::Kind::At;
+    if (!at && s.def.kind != Stage::Kind::Padding) return false;
     for (const std::string &reader : state_.consumers(s.name())) { // steps that are left out move the last block
         if (leaves_out_terms(loops_of(state_.stage(reader)))) return false;
     }
-    for (const std::string &reader : state_.readers(s.name())) { // whose conditions say what is read
+    for (const std::string &reader : state_.readers(s.name())) {
+        // The conditions of inlined padding switch off the lanes that read beyond the stage.
         const StageState &r = state_.stage(reader);
         if (r.def.kind == Stage::Kind::Padding && r.placement.kind == Placement::Kind::Inline) return false;
     }
-    if (s.placement.kind == Placement::Kind::At) {
+    if (at) {
         for (const std::string &reader : state_.consumers(s.name())) {
             const StageState *by = finisher_of(reader);
             if ((by ? by->name() : reader) != s.placement.consumer) return false;
         }
         return true;
     }
-    if (s.def.kind != Stage::Kind::Padding) return false;
     for (const std::string &reader : state_.consumers(s.name())) {
         if (state_.stage(reader).placement.kind != Placement::Kind::Root) return false;
     }

@@ -14,8 +14,9 @@ struct Storage {
     Region region;                  // the part that is stored; external: the whole
     std::vector<LayoutTerm> layout; // empty: the axes in order
     std::vector<std::string> axes;
-    std::optional<size_t> ring; // an axis of which only so many planes are kept at a time, in turn, as `region` has
-    std::vector<Expr> strides;  // external only, in elements
+    // The axis of a ring: its extent in `region` is the number of planes, and indices are taken modulo it.
+    std::optional<size_t> ring;
+    std::vector<Expr> strides; // external only, in elements
     bool external = false;
     bool covers_reads = false; // loads beyond a vector's tail stay inside it, so they need no predicate
     bool covers_lanes = false; // and so do stores beyond it
