@@ -21,6 +21,7 @@
 #include "dsl/math.h"
 #include "dsl/op.h"
 #include "dsl/padding.h"
+#include "dsl/recurrence.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "dsl/tuple.h"

@@ -4,6 +4,7 @@
 #include "dsl/float_casts.h"
 #include "dsl/interpreter/program.h"
 #include "dsl/print.h"
+#include "dsl/recurrence.h"
 #include "dsl/types.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -161,6 +162,10 @@ protected:
                 refuse("reads a tensor in the combiner of a reduce, which may use its two arguments and numbers only");
             if (in_size) refuse("reads a tensor; legal are int32 numbers and sizes under + - * / %");
             for (size_t a = 0; a + 1 < c->args.size(); a++) include(c->args[a]);
+            return;
+        }
+        if (is_earlier(c) && !in_combiner && !in_size) {
+            for (size_t a = 1; a < c->args.size(); a++) include(c->args[a]);
             return;
         }
         if (kumiko::is_reduction(c)) {

@@ -1,5 +1,6 @@
 #include "dsl/op.h"
 
+#include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/legal.h"
 #include "dsl/reach.h"
@@ -29,7 +30,7 @@ Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &
 }
 
 std::vector<Expr> Stage::expressions() const {
-    if (!is_reduction()) return {value};
+    if (components.empty() || is_extern(*this)) return {value};
     std::vector<Expr> all;
     for (const Component &c : components) all.push_back(c.term);
     return all;

@@ -14,7 +14,7 @@
 namespace kumiko {
 
 // One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value; a tuple as
-// many as it was given (dsl/tuple.h).
+// many as it was given (dsl/tuple.h). Of several values that a recurrence has: `term` is the value, identity and combined are not used.
 struct Component {
     std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" (argmax), "<stage>.1"
     Type type;
@@ -41,8 +41,12 @@ struct Stage {
     bool bounded = false;      // by `where`: the one term is select(condition, term, identity)
     std::vector<Expr> strides; // of an output that states them, in elements, one per axis; else empty
     std::string updates;       // the inout tensor whose elements it replaces (dsl/inout.h); else empty
+    // Of a recurrence (dsl/recurrence.h): the distances at which it reads itself, one vector for each read,
+    // one number for each axis: {{0, 1}, {0, 2}} for reads at (i, t - 1) and (i, t - 2). Else empty.
+    std::vector<std::vector<int64_t>> distances;
 
     bool is_reduction() const { return kind == Kind::Reduction; }
+    bool reads_itself() const { return !distances.empty(); }
     // Every expression of the stage that may read tensors.
     std::vector<Expr> expressions() const;
     // Of the array that a caller passes for it: as stated, or row-major and dense.

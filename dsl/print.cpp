@@ -10,6 +10,7 @@
 #include "dsl/definition.h"
 #include "dsl/extern.h"
 #include "dsl/op.h"
+#include "dsl/recurrence.h"
 #include "dsl/types.h"
 #include "support/hash.h"
 
@@ -143,6 +144,8 @@ private:
         if (is_reference(c)) { // of an expression that is not in an op yet
             return c->name.substr(reference_prefix.size()) + "(" + list({c->args.begin(), c->args.end() - 1}) + ")";
         }
+        if (is_earlier(c))
+            return c->args[0].as<StringImm>()->value + "(" + list({c->args.begin() + 1, c->args.end()}) + ")";
         const std::string name = c->call_type == Call::PureExtern ? without_type_suffix(c->name) : c->name;
         return name + "(" + list(c->args) + ")";
     }
@@ -310,7 +313,7 @@ std::string tuple_text(const Stage &s, Expr Component::*part) {
     return s.components.size() == 1 ? text : "(" + text + ")";
 }
 
-bool is_tuple(const Stage &s) { return (s.reduction_kind == "reduce" || is_extern(s)) && s.components.size() > 1; }
+bool is_tuple(const Stage &s) { return (s.reduction_kind == "reduce" || !s.is_reduction()) && s.components.size() > 1; }
 
 std::string extern_text(const Stage &s) {
     const std::string &symbol = extern_function(extern_call(s)).symbol;

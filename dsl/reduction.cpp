@@ -179,36 +179,34 @@ Element scan(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identi
 
 Element Tuple::operator[](size_t c) const {
     if (c >= parts_.size())
-        throw UserError("a reduction of " + std::to_string(parts_.size()) + " values has no value " +
-                        std::to_string(c) + "; they count from 0");
+        throw UserError("a tuple of " + std::to_string(parts_.size()) + " has no value " + std::to_string(c) +
+                        "; they count from 0");
     return parts_[c];
 }
 
-Tuple reduce(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
-             const Values &terms, const AxisList &axes, CombinerProperties properties, std::source_location where) {
-    if (!combiner) throw UserError(where, "reduce without a combiner");
-    ReductionTerm r = fold("reduce", combiner, identities, terms, axes, properties, true, where);
+namespace {
+
+Tuple fold_several(const std::string &kind, const std::function<Values(const Values &, const Values &)> &combiner,
+                   const Values &identities, const Values &terms, const AxisList &axes, CombinerProperties properties,
+                   const std::source_location &where) {
+    if (!combiner) throw UserError(where, kind + " without a combiner");
+    ReductionTerm r = fold(kind, combiner, identities, terms, axes, properties, true, where);
     std::vector<Element> parts;
     for (r.component = 0; r.component < terms.size(); r.component++)
         parts.push_back(encode(r, terms[r.component].type(), where));
     return Tuple(parts);
 }
 
-std::string scanned_axis(const Stage &stage) {
-    struct Find : Halide::Internal::IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const Stage *stage;
-        std::string axis;
-        void visit(const Call *op) override {
-            for (size_t d = 0; op->call_type == Call::Image && op->name == stage->name && d < op->args.size(); d++) {
-                if (!op->args[d].as<Variable>()) axis = stage->axes[d].name();
-            }
-            IRGraphVisitor::visit(op);
-        }
-    } find;
-    find.stage = &stage;
-    if (stage.kind == Stage::Kind::Pointwise) stage.value.accept(&find);
-    return find.axis;
+} // namespace
+
+Tuple reduce(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
+             const Values &terms, const AxisList &axes, CombinerProperties properties, std::source_location where) {
+    return fold_several("reduce", combiner, identities, terms, axes, properties, where);
+}
+
+Tuple scan(const std::function<Values(const Values &, const Values &)> &combiner, const Values &identities,
+           const Values &terms, const Axis &axis, std::source_location where) {
+    return fold_several("scan", combiner, identities, terms, axis, {}, where);
 }
 
 bool is_reduction(const Call *call) { return call->name == reduce_name; }

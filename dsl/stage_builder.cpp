@@ -4,7 +4,10 @@
 #include "dsl/extern.h"
 #include "dsl/legal.h"
 #include "dsl/print.h"
+#include "dsl/recurrence.h"
 #include "support/error.h"
+
+#include <fmt/format.h>
 
 #include <map>
 #include <utility>
@@ -211,6 +214,8 @@ void StageBuilder::add(const TensorContents &c) {
     if (update) stage.updates = c.name.substr(0, c.name.rfind('.')); // of "C.out"
     if (is_extern(call)) {
         fill_extern(stage, call);
+    } else if (is_recurrence(call)) {
+        fill_recurrence(stage, call);
     } else if (call && is_reduction(call) && !decode_reduction(call).tuple && !update) {
         fill_fold(stage, decode_reduction(call), c.axes);
     } else {
@@ -291,6 +296,69 @@ void StageBuilder::fill_extern(Stage &stage, const Call *call) {
     stage.value = component(*made, which);
 }
 
+// A recurrence of one tensor is the stage itself. Several tensors are components of one stage, of which each
+// tensor is a copy.
+void StageBuilder::fill_recurrence(Stage &stage, const Call *call) {
+    const RecurrenceTerm r = decode_recurrence(call);
+    stage.kind = Stage::Kind::Pointwise;
+    if (r.names.size() == 1) return fill_values(stage, r);
+    for (const SharedRecurrence &made : recurrences_) {
+        if (made.term.names[0] != r.names[0]) continue;
+        bool same = made.term.names == r.names;
+        for (size_t c = 0; same && c < r.values.size(); c++) same = graph_equal(made.term.values[c], r.values[c]);
+        if (!same) throw UserError(where_, "two different recurrences have the first tensor \"" + r.names[0] + "\"");
+        stage.value = component(made.stage, r.component);
+        return;
+    }
+    Stage all;
+    all.name = r.names[0] + ".recurrence";
+    all.axes = stage.axes;
+    for (size_t c = 0; c < r.names.size(); c++) {
+        const Type type = r.values[c].type();
+        const Expr zero = make_zero(type);
+        all.components.push_back({c ? fmt::format("{}.{}", all.name, c) : all.name, type, zero, zero, zero});
+    }
+    all.type = all.components[0].type;
+    fill_values(all, r);
+    stage.value = component(all, r.component);
+    recurrences_.push_back({r, all});
+    stages_.push_back(std::move(all));
+}
+
+// The values of a recurrence, in which each earlier element becomes a read of the stage.
+void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
+    struct Reads : IRGraphMutator {
+        using IRGraphMutator::visit;
+        std::map<std::string, std::string> tensors; // that the names stand for
+        Expr visit(const Call *op) override {
+            if (!is_earlier(op)) return IRGraphMutator::visit(op);
+            const std::string &tensor = tensors.at(op->args[0].as<StringImm>()->value);
+            return read_tensor(op->type, tensor, {op->args.begin() + 1, op->args.end()});
+        }
+    } reads;
+    for (size_t c = 0; c < r.names.size(); c++)
+        reads.tensors[r.names[c]] = stage.components.empty() ? stage.name : stage.components[c].tensor;
+    recurring_[stage.name] = r.names;
+    for (size_t c = 0; c < r.names.size(); c++) {
+        const Expr value = reads.mutate(rewrite(r.values[c], stage.name, stage.axes));
+        check_variables(value, stage.name, stage.axes);
+        if (c == 0) stage.value = value;
+        if (!stage.components.empty()) stage.components[c].term = value;
+    }
+    stage.distances = self_distances(stage);
+}
+
+// Only the recurrence itself may read its earlier elements.
+void StageBuilder::check_earlier(const Call *earlier, const std::string &owner) const {
+    const std::string &name = earlier->args[0].as<StringImm>()->value;
+    const auto names = recurring_.find(owner);
+    if (names != recurring_.end() && std::count(names->second.begin(), names->second.end(), name)) return;
+    throw Unsupported(where_, fmt::format("tensor \"{}\" reads earlier elements of the recurrence \"{}\"; only the "
+                                          "value of the recurrence itself may, outside of reductions. For products "
+                                          "with the elements before, make an op of one step and call it once a step",
+                                          owner, name));
+}
+
 void StageBuilder::fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
     r.kind == "scan" ? fill_scan(stage, r, scope) : fill_reduction(stage, r, scope);
 }
@@ -309,14 +377,26 @@ void StageBuilder::fill_scan(Stage &stage, const ReductionTerm &r, const std::ve
         throw UserError(where_, "tensor \"" + stage.name + "\" scans along axis \"" + axis.name() +
                                     "\", over which it does not range; name it among the tensor's axes");
     check_fold(r, stage.name, where_);
-    const Expr e = rewrite(r.terms[0], stage.name, scope);
-    check_variables(e, stage.name, scope);
-    const Expr so_far =
-        Call::make(e.type(), Call::if_then_else,
-                   {Expr(0) < axis, read_tensor(e.type(), stage.name, before), r.identities[0]}, Call::PureIntrinsic);
+    std::map<std::string, Expr> values;
     stage.kind = Stage::Kind::Pointwise;
-    stage.type = e.type();
-    stage.value = substitute({{accumulator_name, so_far}, {term_name, e}}, r.combined[0]);
+    stage.type = r.terms[0].type();
+    for (size_t c = 0; c < r.terms.size(); c++) {
+        const Type type = r.terms[c].type();
+        const std::string tensor = c ? fmt::format("{}.{}", stage.name, c) : stage.name;
+        const Expr zero = make_zero(type);
+        if (r.tuple) stage.components.push_back({tensor, type, zero, zero, zero});
+        values[accumulator_variable(c)] =
+            Call::make(type, Call::if_then_else, {Expr(0) < axis, read_tensor(type, tensor, before), r.identities[c]},
+                       Call::PureIntrinsic);
+        values[term_variable(c)] = rewrite(r.terms[c], stage.name, scope);
+        check_variables(values[term_variable(c)], stage.name, scope);
+    }
+    for (size_t c = 0; c < r.terms.size(); c++) {
+        const Expr value = substitute(values, r.combined[c]);
+        if (c == 0) stage.value = value;
+        if (r.tuple) stage.components[c].term = value;
+    }
+    stage.distances = self_distances(stage);
 }
 
 // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
@@ -336,6 +416,7 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
                 return read_tensor(op->type, c.name, args);
             }
             if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
+            if (is_earlier(op)) builder->check_earlier(op, *owner);
             return IRGraphMutator::visit(op);
         }
     } rewriter;
@@ -391,7 +472,7 @@ Expr StageBuilder::component(const Stage &stage, size_t c) {
 
 // Whether both fold the same terms over the same axes; their results are of one stage then.
 bool StageBuilder::same_tuple(const ReductionTerm &a, const ReductionTerm &b) {
-    if (a.axes.size() != b.axes.size() || a.terms.size() != b.terms.size() ||
+    if (a.kind != b.kind || a.axes.size() != b.axes.size() || a.terms.size() != b.terms.size() ||
         a.properties.associative != b.properties.associative || a.properties.commutative != b.properties.commutative)
         return false;
     for (size_t d = 0; d < a.axes.size(); d++) {

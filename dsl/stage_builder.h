@@ -2,7 +2,7 @@
 // reads; reductions inside expressions become stages of their own, and reads become plain calls.
 #pragma once
 
-#include "dsl/op.h"
+#include "dsl/recurrence.h"
 
 #include <map>
 #include <set>
@@ -35,10 +35,19 @@ private:
     std::vector<std::string> order_;
     std::set<std::string> reduction_names_;
     std::vector<SharedTuple> tuples_;
+    struct SharedRecurrence {
+        RecurrenceTerm term;
+        Stage stage;
+    };
+    std::vector<SharedRecurrence> recurrences_;
+    std::map<std::string, std::vector<std::string>> recurring_; // tensors whose earlier elements a stage may read
 
     std::string chain(const std::string &name) const;
     void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_extern(Stage &stage, const Call *call);
+    void fill_recurrence(Stage &stage, const Call *call);
+    void fill_values(Stage &stage, const RecurrenceTerm &r);
+    void check_earlier(const Call *earlier, const std::string &owner) const;
     void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);

@@ -1,6 +1,5 @@
 // What terms of sums are made of: one factor exp(s - max), and what does not use the maximum.
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "schedules/online.h"
 
 namespace kumiko {
@@ -13,8 +12,7 @@ namespace {
 Expr expanded(const ScheduleState &state, const Expr &e) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const StageState *s = state.find(read->name);
-        if (!s || s->def.kind != Stage::Kind::Pointwise || !s->def.value.defined() || !scanned_axis(s->def).empty())
-            return e;
+        if (!s || s->def.kind != Stage::Kind::Pointwise || !s->def.value.defined() || s->def.reads_itself()) return e;
         std::map<std::string, Expr> index;
         for (size_t d = 0; d < read->args.size(); d++) index[s->def.axes[d].name()] = read->args[d];
         return expanded(state, substitute(index, s->def.value));

@@ -348,6 +348,7 @@ void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) c
         }
     }
     if (const std::string why = broken_extern(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
+    if (const std::string why = broken_recurrence(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
     if (const std::string why = broken_inout(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
 }
 

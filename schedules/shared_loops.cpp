@@ -4,7 +4,6 @@
 #include "dsl/extern.h"
 #include "dsl/halide_passes.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
 #include "schedules/rolling.h"
@@ -175,7 +174,7 @@ std::string alone(const ScheduleState &state, const StageState &s) {
     if (s.placement.kind == Placement::Kind::Inline) return name + " is inlined, so it has no loops";
     if (!s.finished_by.empty()) return name + " is computed in the loops of " + s.finished_by + "; name that stage";
     if (is_extern(s.def)) return name + " is a call of a function, which has its own loops";
-    if (!scanned_axis(s.def).empty()) return name + " is a scan";
+    if (s.def.reads_itself()) return name + " is a recurrence";
     if (s.online || follows(s) || waits_for_end(state, s)) return name + " is computed online";
     if (!s.scattered.empty()) return name + " visits the elements that its index names";
     if (s.prepacked) return name + " is packed ahead of time";

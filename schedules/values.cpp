@@ -85,8 +85,7 @@ std::optional<ValueRange> values_of_element(const ScheduleState &state, const Ex
 std::optional<ValueRange> values_of(const ScheduleState &state, const std::string &tensor) {
     const StageState *s = state.find(tensor);
     if (s && s->is_copy) return values_of(state, s->copied);
-    if (s && s->def.value.defined() && !tensors_read(s->def.value).count(tensor)) // but for scans
-        return values_of_element(state, s->def.value);
+    if (s && s->def.value.defined() && !s->def.reads_itself()) return values_of_element(state, s->def.value);
     auto range = values_of(state.type_of(tensor));
     if (!range || !state.op.find_input(tensor)) return range;
     std::vector<Expr> all;

@@ -2,7 +2,6 @@
 
 #include "dsl/extern.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "schedules/library/structure.h"
 
@@ -93,7 +92,7 @@ StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
     }
     const bool ordered = stage.is_reduction() && (!stage.properties.associative || !stage.properties.commutative);
     const bool empty = s.steps == 0 || (stage.axes.empty() && !stage.is_reduction());
-    if (is_extern(stage) || !scanned_axis(stage).empty() || scattered(stage) || ordered || empty) return s;
+    if (is_extern(stage) || stage.reads_itself() || scattered(stage) || ordered || empty) return s;
     s.way = stage.is_reduction() ? StageSketch::Way::Reduction : StageSketch::Way::Points;
 
     const int lanes = library::vector_lanes(machine, stage.type);

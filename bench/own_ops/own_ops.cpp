@@ -108,8 +108,9 @@ void check_same(const OwnOp &own, const std::vector<Buffer<>> &actual, const std
 const std::vector<OwnOp> &own_ops() {
     static const std::vector<OwnOp> all = [] {
         std::vector<OwnOp> ops;
-        for (const auto &part : {reduction_ops, normalisation_ops, loss_ops, attention_ops, product_ops, cell_ops,
-                                 image_ops, pixel_ops, stencil_ops, convolution_ops, signal_ops, gather_ops}) {
+        for (const auto &part :
+             {reduction_ops, normalisation_ops, loss_ops, attention_ops, product_ops, cell_ops, image_ops, pixel_ops,
+              stencil_ops, convolution_ops, signal_ops, recurrence_ops, gather_ops}) {
             for (OwnOp &own : part()) ops.push_back(std::move(own));
         }
         return ops;

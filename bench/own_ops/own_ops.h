@@ -80,6 +80,7 @@ std::vector<OwnOp> pixel_ops();
 std::vector<OwnOp> stencil_ops();
 std::vector<OwnOp> convolution_ops();
 std::vector<OwnOp> signal_ops();
+std::vector<OwnOp> recurrence_ops();
 std::vector<OwnOp> gather_ops();
 
 } // namespace kumiko::bench

@@ -2,7 +2,6 @@
 #include "dsl/interpreter/program.h"
 #include "dsl/interpreter/scatter.h"
 #include "dsl/print.h"
-#include "dsl/scan.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
@@ -432,6 +431,18 @@ double row_cost(double total, int64_t extent, double element) {
     return total / lanes * 80 + total * element;
 }
 
+// Whether elements along the axis, all others fixed in the loops around it, read each other; or would be
+// computed before those that they read, if the axis were the innermost.
+bool waits(const Stage &stage, size_t axis) {
+    return std::any_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
+        if (distance[axis] == 0) return false;
+        for (size_t d = 0; d < distance.size(); d++) {
+            if (d != axis && distance[d] != 0) return distance[d] < 0;
+        }
+        return true;
+    });
+}
+
 } // namespace
 
 Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
@@ -448,9 +459,9 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     // Lanes run along the cheapest pure axis, or along the innermost reduction axis when that is much cheaper.
     int row_axis = -1;
     double best = std::numeric_limits<double>::infinity();
-    const std::string ordered = scanned_axis(stage), named = named_axis(stage);
+    const std::string named = named_axis(stage);
     for (size_t d = extents.size(); d-- > 0;) {
-        if (stage.axes[d].name() == ordered || stage.axes[d].name() == named) continue;
+        if (waits(stage, d) || stage.axes[d].name() == named) continue;
         const double cost = row_cost(total, extents[d], d + 1 == extents.size() ? 1 : 3);
         if (cost < best) {
             best = cost;
@@ -494,7 +505,7 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
 
     Compiler compiler(context, p);
     if (!stage.is_reduction()) {
-        p.results = {compiler.compile(stage.value, -1)};
+        for (const Expr &e : stage.expressions()) p.results.push_back(compiler.compile(e, -1));
         return p;
     }
     for (const Component &c : stage.components) {

@@ -3,7 +3,6 @@
 #include "dsl/buffers.h"
 #include "dsl/float_casts.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 
 #include <algorithm>
 
@@ -30,9 +29,11 @@ public:
             for (const Expr &e : stage.expressions()) visit(e, nullptr);
             return false;
         }
-        const std::string ordered = scanned_axis(stage);
-        for (size_t d = 0; d < own.size(); d++) {
-            if (stage.axes[d].name() == ordered) own[d].begin = 0; // each element takes the one before
+        for (const auto &distance : stage.distances) { // each element takes those before
+            for (size_t d = 0; d < own.size(); d++) {
+                if (distance[d] > 0) own[d].begin = 0;
+                if (distance[d] < 0) own[d] = whole(stage)[d];
+            }
         }
         const Part before = own;
         Ranges scope;

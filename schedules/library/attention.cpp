@@ -2,7 +2,6 @@
 
 #include "dsl/extern.h"
 #include "dsl/inout.h"
-#include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/structure.h"
 #include "schedules/online.h"
@@ -70,7 +69,7 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
     AttentionRoles r;
     r.output = op.outputs()[0];
     for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
+        if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         const auto two = factors(s);
         if (two.empty()) continue;
         if (r.mixed || s.axes.size() < 3) return std::nullopt;

@@ -5,7 +5,7 @@
 #include "dsl/inout.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
+#include "dsl/recurrence.h"
 #include "dsl/scatter.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/elementwise_reads.h"
@@ -52,30 +52,53 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
         s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
 }
 
-// Along the last axis some rows run beside each other, since each element waits for the one before, and some steps together, whose
-// results stay in registers. Along another axis whole runs of the last one are made of those before.
-void schedule_scan(Schedule &s, const Stage &stage, int lanes, const ElementwiseParameters &p) {
+// Whether each read of an earlier element along the axis is of another iteration of a loop over another axis.
+bool others_carry(const Stage &stage, const std::string &axis) {
+    return std::all_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
+        bool along = false, other = false;
+        for (size_t d = 0; d < distance.size(); d++) {
+            along = along || (distance[d] != 0 && stage.axes[d].name() == axis);
+            other = other || (distance[d] > 0 && stage.axes[d].name() != axis);
+        }
+        return !along || other;
+    });
+}
+
+// Loops of a stage that reads its own earlier elements. The last axis becomes vectors where the loops around it
+// carry all such reads: whole runs of it are made of those before. Otherwise some rows run beside each other,
+// since each element waits for the one before, and some steps together, whose results stay in registers.
+void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const ElementwiseParameters &p) {
     StageHandle S = s.stage(stage.name);
-    const std::string ordered = scanned_axis(stage), last = stage.axes.back().name();
+    const std::string last = stage.axes.back().name();
     const auto extent = [&](const std::string &axis) { return constant_extent(*find_axis(stage, axis)); };
-    std::vector<LoopName> outside, inside;
-    for (const Axis &a : stage.axes) {
-        if (a.name() != ordered) outside.push_back(a.name());
-    }
-    const bool vectors = last != ordered && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
+    std::vector<LoopName> outside, ordered;
+    for (const Axis &a : stage.axes) (is_ordered(stage, a.name()) ? ordered : outside).push_back(a.name());
+    const bool waits = is_ordered(stage, last);
+    const bool vectors = others_carry(stage, last) && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
                          farthest_step(s.op(), stage, last) == 1;
-    if (vectors) {
+    std::vector<LoopName> inside = ordered;
+    if (vectors && !waits) {
         auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
         auto [m, i] = S.split(run, lanes * p.unroll);
         outside.back() = o;
-        inside = {ordered, m, i};
+        inside.insert(inside.end(), {m, i});
+    } else if (vectors) {
+        auto [m, i] = S.split(last, lanes * p.unroll);
+        inside.back() = m;
+        inside.push_back(i);
     } else {
-        auto [steps, step] = S.split(ordered, 8);
-        inside = {steps, step};
+        constexpr int64_t most_operations = 256; // of the steps and rows together
+        const int64_t fit = std::max<int64_t>(1, most_operations / std::max<int64_t>(1, operations(stage)));
+        const int64_t together = std::clamp<int64_t>(fit, 1, 8), beside = std::clamp<int64_t>(fit / together, 1, 4);
+        auto [steps, step] = S.split(ordered.back(), together);
+        inside.back() = steps;
+        inside.push_back(step);
+        S.unroll(step);
         if (!outside.empty()) {
-            auto [o, rows] = S.split(outside.back(), 4);
+            auto [o, rows] = S.split(outside.back(), beside);
             outside.back() = o;
-            inside.insert(inside.begin() + 1, rows);
+            inside.insert(inside.end() - 1, rows);
+            S.unroll(rows);
         }
     }
     std::vector<LoopName> order = outside;
@@ -84,11 +107,9 @@ void schedule_scan(Schedule &s, const Stage &stage, int lanes, const Elementwise
     if (vectors) {
         S.vectorize(order.back(), lanes);
         if (p.unroll > 1) S.unroll(order.back().name + ".o");
-    } else {
-        for (size_t n = 1; n < inside.size(); n++) S.unroll(inside[n]);
     }
     for (const LoopName &l : outside) {
-        if (Halide::Internal::is_const_one(S.state().loop(l.name).extent)) continue;
+        if (Halide::Internal::is_const_one(S.state().loop(l).extent)) continue;
         if (p.parallel && work(stage) >= (1 << 16)) S.parallel(l);
         break;
     }
@@ -102,7 +123,7 @@ std::string finishing_reader(const Schedule &s, const Stage &stage) {
     if (!s.state().stage(consumers[0]).finished_by.empty()) return "";
     const Stage &consumer = s.state().stage(consumers[0]).def;
     const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
-    if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || !scanned_axis(consumer).empty() ||
+    if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || consumer.reads_itself() ||
         !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
         return "";
     for (const Expr &e : consumer.expressions()) {
@@ -282,7 +303,7 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     const auto consumers = s.state().consumers(padding.name);
     if (padding.type.bits() >= 32 || consumers.size() != 1) return;
     const Stage reader = s.state().stage(consumers[0]).def; // directives replace the state
-    if (reader.kind != Stage::Kind::Pointwise || is_extern(reader) || !scanned_axis(reader).empty()) return;
+    if (reader.kind != Stage::Kind::Pointwise || is_extern(reader) || reader.reads_itself()) return;
     if (reader.axes.size() < 2 || reader.axes.size() != padding.axes.size() || !constant_extent(reader.axes.back()) ||
         s.state().stage(reader.name).placement.kind != Placement::Kind::Root || holds_stages(s, reader.name))
         return;
@@ -341,7 +362,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             }
             continue;
         }
-        if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || !scanned_axis(stage).empty()) continue;
+        if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || stage.reads_itself()) continue;
         if (is_extern(stage)) continue;
         if (in_place) continue; // what reads a tensor that is updated is computed whole before that
         const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
@@ -381,8 +402,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             if (along) reduce_row(s, stage.name, widest, partial_vectors);
             continue;
         }
-        if (!scanned_axis(stage).empty()) {
-            schedule_scan(s, stage, widest, p);
+        if (stage.reads_itself()) {
+            schedule_recurrence(s, stage, widest, p);
             continue;
         }
         const auto [last, extent] = join_last_axes(op, s, S, stage, widest * p.unroll);

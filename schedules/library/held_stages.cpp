@@ -1,7 +1,6 @@
 #include "schedules/library/held_stages.h"
 
 #include "dsl/extern.h"
-#include "dsl/scan.h"
 #include "schedules/library/elementwise_reads.h"
 #include "schedules/library/structure.h"
 
@@ -89,8 +88,8 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
             const auto known = positions.find(stage.name);
             if (!kept.count(stage.name) || stage.name == host || stage.name == end || known == positions.end())
                 continue;
-            if (op.is_output(stage.name) || apart.count(stage.name) || is_extern(stage) ||
-                !scanned_axis(stage).empty() || s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
+            if (op.is_output(stage.name) || apart.count(stage.name) || is_extern(stage) || stage.reads_itself() ||
+                s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
                 continue;
             const auto inside = [&](const std::string &r) { return r == host || r == end || held.stages.count(r); };
             if (!std::all_of(readers[stage.name].begin(), readers[stage.name].end(), inside)) continue;

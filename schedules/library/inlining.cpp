@@ -2,7 +2,6 @@
 
 #include "dsl/extern.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
 
@@ -97,12 +96,12 @@ bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std:
 bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string, int64_t> &sizes) {
     const ScheduleState &state = s.state();
     if (stage.kind != Stage::Kind::Pointwise || stage.axes.empty() || is_extern(stage) || calls_functions(stage) ||
-        !scanned_axis(stage).empty() || holds_stages(s, stage.name))
+        stage.reads_itself() || holds_stages(s, stage.name))
         return false;
     int64_t places = 0;
     for (const std::string &name : state.readers(stage.name)) {
         const Stage &reader = state.stage(name).def;
-        if (reader.kind == Stage::Kind::Padding || is_extern(reader) || !scanned_axis(reader).empty() ||
+        if (reader.kind == Stage::Kind::Padding || is_extern(reader) || reader.reads_itself() ||
             divides_for_each_lane(stage, reader))
             return false;
         std::set<Expr, Halide::Internal::IRDeepCompare> different;

@@ -2,7 +2,6 @@
 
 #include "dsl/inout.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
 
@@ -29,7 +28,7 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     if (op.outputs().size() != 1) return std::nullopt;
     ReduceRoles r;
     for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
+        if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
         if (r.reduction || !s.properties.associative || !s.properties.commutative) return std::nullopt;
         r.reduction = &s;

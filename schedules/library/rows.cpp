@@ -4,7 +4,6 @@
 #include "dsl/inout.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/inlining.h"
 #include "schedules/library/register_tile.h"
@@ -39,7 +38,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
             if (r.output) return std::nullopt;
             r.output = &s;
         }
-        if (s.kind == Stage::Kind::Padding || !scanned_axis(s).empty()) return std::nullopt;
+        if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
         if (s.axes.empty()) return std::nullopt;
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;

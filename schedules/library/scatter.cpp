@@ -1,7 +1,6 @@
 #include "schedules/library/scatter.h"
 
 #include "dsl/extern.h"
-#include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
@@ -27,7 +26,7 @@ std::optional<ScatterRoles> scatter_roles(const Op &op) {
     if (sum.axes.back().name() != r.at) r.last = sum.axes.back().name();
     if (op.stages().size() == 1) return r;
     const Stage &end = op.stages().back();
-    if (end.kind != Stage::Kind::Pointwise || is_extern(end) || !scanned_axis(end).empty() || !end.updates.empty() ||
+    if (end.kind != Stage::Kind::Pointwise || is_extern(end) || end.reads_itself() || !end.updates.empty() ||
         end.axes.size() != sum.axes.size())
         return std::nullopt;
     for (size_t d = 0; d < end.axes.size(); d++) {

@@ -1,7 +1,6 @@
 #include "schedules/library/stages.h"
 
 #include "dsl/extern.h"
-#include "dsl/scan.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
@@ -17,8 +16,7 @@ StagesParameters stages_parameters(const Op &, const Machine &) {
 Schedule schedule_stages(const Op &op, const Machine &machine, const StagesParameters &p) {
     Schedule s(op, machine);
     for (const Stage &stage : op.stages()) {
-        if (!p.vectors || stage.axes.empty() || is_extern(stage) || stage.is_reduction() ||
-            !scanned_axis(stage).empty())
+        if (!p.vectors || stage.axes.empty() || is_extern(stage) || stage.is_reduction() || stage.reads_itself())
             continue;
         const std::string last = stage.axes.back().name();
         const int lanes = vector_lanes(machine, stage.type);

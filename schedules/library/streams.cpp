@@ -1,6 +1,5 @@
 #include "schedules/library/streams.h"
 
-#include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
 
@@ -46,8 +45,8 @@ void stream_large_outputs(Schedule &s, int64_t pieces) {
     if (!s.op().sizes().empty() || !exceeds_caches(all, s.machine())) return;
     for (const std::string &name : s.op().outputs()) {
         const StageState &o = s.state().stage(name);
-        if (bytes(name) && !o.def.is_reduction() && o.finished_by.empty() && scanned_axis(o.def).empty() &&
-            in_vectors(o) && s.state().readers(name).empty())
+        if (bytes(name) && !o.def.is_reduction() && o.finished_by.empty() && !o.def.reads_itself() && in_vectors(o) &&
+            s.state().readers(name).empty())
             s.stage(name).stream();
     }
 }

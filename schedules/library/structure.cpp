@@ -5,7 +5,6 @@
 
 #include "dsl/extern.h"
 #include "dsl/inout.h"
-#include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
 
@@ -93,7 +92,7 @@ std::optional<Contraction> find_contraction(const Op &op, bool readers) {
             if (s.reduction_kind != "sum") return std::nullopt;
             c.sum = &s;
         } else if (s.kind == Stage::Kind::Pointwise) {
-            if (!c.sum || !scanned_axis(s).empty() || op.is_output(last->name)) return std::nullopt;
+            if (!c.sum || s.reads_itself() || op.is_output(last->name)) return std::nullopt;
             if (!c.pool.empty()) {
                 if (!c.pool_end.empty() || !finishes(op, s, *last)) return std::nullopt;
                 c.pool_end = s.name;

@@ -1,7 +1,6 @@
 #include "schedules/library/table.h"
 
 #include "dsl/extern.h"
-#include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/library/attention.h"
@@ -177,9 +176,9 @@ void require_chip_program(const Op &op) {
         if (is_extern(s))
             throw Unsupported("stage " + s.name + " of op " + op.name() +
                               " is made by an extern function, which the chip cannot call");
-        if (const std::string axis = scanned_axis(s); !axis.empty())
-            throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scan along " + axis +
-                              "; the chip has no scans");
+        if (s.reads_itself())
+            throw Unsupported("stage " + s.name + " of op " + op.name() +
+                              " reads its own elements before; the chip has no scans and recurrences");
         if (const auto scatter = scattered(s))
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scatter along " + scatter->axis +
                               "; the chip writes to no address that is read");

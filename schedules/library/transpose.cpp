@@ -1,6 +1,5 @@
 #include "schedules/library/transpose.h"
 
-#include "dsl/scan.h"
 #include "machine/machine.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
@@ -51,7 +50,7 @@ struct TransposeRoles {
 std::optional<TransposeRoles> transpose_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() != 1) return std::nullopt;
     const Stage &s = op.stages()[0];
-    if (s.kind != Stage::Kind::Pointwise || s.axes.size() < 2 || !scanned_axis(s).empty()) return std::nullopt;
+    if (s.kind != Stage::Kind::Pointwise || s.axes.size() < 2 || s.reads_itself()) return std::nullopt;
     TransposeRoles r{&s, s.axes.back().name(), ""};
     for (const Expr &e : s.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {

@@ -30,7 +30,6 @@ void apply_bind(ScheduleState &state, const Directive &d, size_t) {
         parallel_primitive().apply(state, parallel, 0);
         return;
     }
-    refuse_scanned(state, d, stage, loop.name, "units cannot share its iterations");
     const auto extent = known_extent(state, loop);
     if (!extent) {
         refuse(state, d, "the extent of loop " + loop.name + " is known only at run time", &stage, loop.name,

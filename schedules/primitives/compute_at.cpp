@@ -1,4 +1,3 @@
-#include "dsl/scan.h"
 #include "schedules/online.h"
 #include "schedules/own_part.h"
 #include "schedules/primitives/table.h"
@@ -57,7 +56,7 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
         if (reader == c.name() || reader == end || !seen.insert(reader).second) continue;
         const StageState *s = state.find(reader);
         const std::vector<std::string> next = state.consumers(reader);
-        if (reader == name || !s || next.empty() || !scanned_axis(s->def).empty()) return false;
+        if (reader == name || !s || next.empty() || s->def.reads_itself()) return false;
         open.insert(open.end(), next.begin(), next.end());
     }
     return name != c.name();
@@ -100,7 +99,7 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
                &stage, "", "compute_at of " + stage.finished_into);
     }
-    refuse_scan(state, d, stage, "a part of it needs all that comes before", "compute_root()");
+    refuse_recurrence(state, d, stage, "a part of it needs all that comes before", "compute_root()");
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
     const StageState &c = state.stage(consumer);
     Directive at_consumer = d;

@@ -62,8 +62,8 @@ void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, consumer + " is not a pointwise stage of its own", nullptr, "",
                "a consumer that computes one value for each index and is not inlined");
     }
-    refuse_scan(state, d, c, "its elements are computed in its own order, not in that of a reduction's ends",
-                "compute_root()");
+    refuse_recurrence(state, d, c, "its elements are computed in its own order, not in that of a reduction's ends",
+                      "compute_root()");
     if (state.consumers(stage.name()) != std::vector<std::string>{consumer}) {
         refuse(state, d, "not only " + consumer + " reads " + stage.name());
     }

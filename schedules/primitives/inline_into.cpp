@@ -18,7 +18,7 @@ void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, stage.name() + " is a reduction; its value is not one expression", &stage, "",
                "compute_at a loop of its consumer");
     }
-    refuse_scan(state, d, stage, "its elements read each other, so they are kept", "compute_root()");
+    refuse_recurrence(state, d, stage, "its elements read each other, so they are kept", "compute_root()");
     for (const StageState &p : state.stages) {
         if (p.finished_into == stage.name())
             refuse(state, d, stage.name() + " is finished in " + p.name() + " already");

@@ -16,7 +16,6 @@ void apply_parallel(ScheduleState &state, const Directive &d, size_t) {
         refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
                "a serial loop");
     }
-    refuse_scanned(state, d, stage, loop.name, "its iterations cannot run at once");
     stage.loop(loop.name).kind = LoopKind::Parallel;
 }
 
@@ -27,7 +26,7 @@ const Primitive &parallel_primitive() {
         "parallel",
         "loops",
         "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
-        "The loop is serial, does not reduce and does not run along a scan.",
+        "The loop is serial, does not reduce, and its iterations do not read each other, as along a scan.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
         apply_parallel,
         {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},

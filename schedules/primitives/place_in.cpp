@@ -228,8 +228,8 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
                "a stage that is computed; compute_root() or compute_at(…) it first");
     }
     if (tensor == consumer)
-        refuse_scan(state, d, reader, "a copy would lack what it writes meanwhile",
-                    "place_in of another tensor that it reads");
+        refuse_recurrence(state, d, reader, "a copy would lack what it writes meanwhile",
+                          "place_in of another tensor that it reads");
     if (reader.loop(loop).kind == LoopKind::Vectorized) {
         refuse(state, d, "loop " + loop + " is vectorized, so nothing can be copied in it", &reader, loop,
                "a loop outside of it");

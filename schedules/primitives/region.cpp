@@ -1,4 +1,3 @@
-#include "dsl/scan.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/table.h"
 
@@ -17,8 +16,7 @@ std::string not_divided(const ScheduleState &state, const std::string &name) {
     if (s.placement.kind == Placement::Kind::At)
         return who + " is computed at loop " + s.placement.loop + " of " + s.placement.consumer;
     if (s.placement.kind == Placement::Kind::Inline) return who + " is inlined";
-    if (!scanned_axis(s.def).empty())
-        return who + " is a scan along " + scanned_axis(s.def) + ", whose elements read each other";
+    if (s.def.reads_itself()) return who + " is a recurrence, whose elements read each other";
     if (s.def.kind == Stage::Kind::Padding) return who + " pads, so it is as large as its readers need";
     if (!s.finished_into.empty() || !s.finished_by.empty()) return who + " is part of a finish_in";
     if (const SplitRelation *split = s.padded_split())

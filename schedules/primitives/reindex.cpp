@@ -159,8 +159,8 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
         refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
                "a stage that is computed; compute_root() or compute_at(…) it first");
     if (tensor == consumer)
-        refuse_scan(state, d, reader, "it would lack what is written meanwhile",
-                    "reindex of another tensor that it reads");
+        refuse_recurrence(state, d, reader, "it would lack what is written meanwhile",
+                          "reindex of another tensor that it reads");
     const std::string name = tensor + ".by." + consumer;
     if (state.find(name)) refuse(state, d, consumer + " reads " + tensor + " by its own axes already", &reader);
     const std::vector<Expr> read = only_read(state, reader, tensor, d);

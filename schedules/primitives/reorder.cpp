@@ -34,7 +34,6 @@ void apply_reorder(ScheduleState &state, const Directive &d, size_t) {
                    &stage, after[0], "an order of the other loops, or state the combiner's properties in reduce(…)");
         }
     }
-    refuse_scanned_order(state, d, stage, order);
     stage.order = order;
 }
 
@@ -47,7 +46,7 @@ const Primitive &reorder_primitive() {
         "Puts loops of a stage in the order given, outermost first. They take the positions that they "
         "hold among all loops; the others stay where they are.",
         "No loop is named twice. Reduction loops keep their order unless the combiner is associative and commutative; "
-        "loops along a scan keep it.",
+        "loops along a scan keep it. Each element of a recurrence is computed after those that it reads.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "loops of it, outermost first"}},
         apply_reorder,
         {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},

@@ -1,7 +1,6 @@
 #include "dsl/bounded.h"
 #include "dsl/extern.h"
 #include "dsl/reads.h"
-#include "dsl/scan.h"
 #include "schedules/online.h"
 #include "schedules/primitives/table.h"
 #include "schedules/rolling.h"
@@ -122,7 +121,7 @@ std::string not_in_turns(const ScheduleState &state, const StageState &s, const 
                          const std::string &loop) {
     if (!s.finished_into.empty() || !s.finished_by.empty()) return s.name() + " is part of finish_in";
     if (s.online) return s.name() + " is part of online";
-    if (!scanned_axis(s.def).empty()) return s.name() + " is a scan";
+    if (s.def.reads_itself()) return s.name() + " is a recurrence";
     if (s.def.kind == Stage::Kind::Padding) return s.name() + " is padding";
     if (!s.scattered.empty()) return "steps of " + s.name() + " visit single elements";
     if (s.tensorize) return s.name() + " is tensorized";

@@ -1,7 +1,5 @@
 #include "schedules/primitives/table.h"
 
-#include "dsl/scan.h"
-
 namespace kumiko {
 
 namespace {
@@ -12,7 +10,7 @@ std::string impossible(const ScheduleState &state, const std::string &name) {
     if (!state.op.is_output(name)) return name + " is not an output, so it is read again inside the kernel";
     if (s.part) return "other stages compute parts of " + s.tensor();
     if (s.def.is_reduction()) return name + " is a reduction, whose partial results are read again";
-    if (!scanned_axis(s.def).empty()) return name + " is a scan, whose results are read again";
+    if (s.def.reads_itself()) return name + " is a recurrence, whose results are read again";
     for (const std::string &reader : state.readers(name)) return name + " is read again, by " + reader;
     return "";
 }

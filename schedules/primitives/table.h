@@ -64,15 +64,12 @@ std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageStat
 // The extent of a loop where it is a number, or the assumptions make it one.
 std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
 
-// Refuses a loop made from the axis along which the stage is a scan. `what`: "its iterations cannot run at once", ….
-void refuse_scanned(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
-                    const std::string &what);
-// Refuses an order of loops that is not along the scan.
-void refuse_scanned_order(const ScheduleState &state, const Directive &d, const StageState &stage,
-                          const std::vector<std::string> &order);
-// Refuses what a scan cannot be.
-void refuse_scan(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
-                 const std::string &legal);
+// Refuses what a recurrence cannot be.
+void refuse_recurrence(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
+                       const std::string &legal);
+// Why an element of a recurrence might be computed before one that it reads; "" when none can be. A state has to
+// be free of it after every directive.
+std::string broken_recurrence(const ScheduleState &state);
 
 // Why an inout tensor might be read after it is written, or an element of it written twice (dsl/inout.h); "" when neither can be. A
 // state has to be free of it after every directive.

@@ -1,4 +1,3 @@
-#include "dsl/scan.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -37,10 +36,6 @@ void apply_tile(ScheduleState &state, const Directive &d, size_t) {
                    "one reduction loop among them, or state the combiner's properties in reduce(…)");
         }
     }
-    int along = 0;
-    for (const std::string &l : loops)
-        along += !scanned_axis(stage.def).empty() && stage.derived_from(l, scanned_axis(stage.def));
-    if (along > 1) refuse_scan(state, d, stage, "several of its loops run along it", "one of them among the loops");
     for (size_t n = 0; n < loops.size(); n++) {
         split_loop(state, stage, d, loops[n], factors[n], loops[n] + ".o", loops[n] + ".i", Tail::Auto);
     }

@@ -91,7 +91,6 @@ void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
                "loop " + loop.name + " has " + std::to_string(*extent) + " iterations, too many for one vector", &stage,
                loop.name, "vectorize(\"" + loop.name + "\", width)");
     }
-    refuse_scanned(state, d, stage, loop.name, "its iterations cannot be lanes of one vector");
     if (const std::string &innermost = stage.order.back(); innermost != loop.name) {
         const std::string cause = "loop " + loop.name + " is not innermost";
         if (stage.loop(innermost).kind == LoopKind::Vectorized)
@@ -126,7 +125,8 @@ const Primitive &vectorize_primitive() {
         "its inner part, <loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces "
         "are partial results: they become the stage <stage>.rf, as by rfactor, and are joined after the loop.",
         "The loop is serial and innermost. While it is not innermost the directive is pending, and the loops that a "
-        "width makes do not exist. It does not run along a scan; without a width its extent is a number. Where it "
+        "width makes do not exist. Its iterations do not read each other, as along a scan; without a width its extent "
+        "is a number. Where it "
         "reduces: as rfactor.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},

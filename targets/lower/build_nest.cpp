@@ -216,9 +216,10 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
 Stmt NestBuilder::pointwise(Frame &f) {
     Walk w;
     w.leaf = [&](Frame &g) {
-        const Expr value = at(g, g.stage().def.value);
-        return Provide::make(buffers_.at(g.stage().tensor()), {padded(g, value, make_zero(value.type()))}, indices(g),
-                             const_true());
+        std::vector<Expr> values;
+        for (const Expr &e : g.stage().def.expressions()) values.push_back(padded(g, at(g, e), make_zero(e.type())));
+        if (values.size() > 1) return store(g, values);
+        return Provide::make(buffers_.at(g.stage().tensor()), values, indices(g), const_true());
     };
     return walk(f, 0, w);
 }

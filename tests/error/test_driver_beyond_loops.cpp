@@ -71,8 +71,10 @@ TEST_CASE("the chip refuses them, by default and under a schedule") {
     CHECK(told(updated()) == std::pair(update, update));
     const std::string call = "stage R of op called is made by an extern function, which the chip cannot call";
     CHECK(told(called()) == std::pair(call, call));
-    CHECK(told(running()) == std::pair(std::string("stage Y of op running is a scan along i; the chip has no scans"),
-                                       std::string("stage Y is a scan along i; the chip has no scans")));
+    CHECK(told(running()) ==
+          std::pair(
+              std::string("stage Y of op running reads its own elements before; the chip has no scans and recurrences"),
+              std::string("stage Y reads its own elements before; the chip has no scans and recurrences")));
     CHECK(
         told(counted()) ==
         std::pair(std::string("stage Y of op counted is a scatter along v; the chip writes to no address that is read"),

@@ -2,7 +2,6 @@
 // accepted. A row that stays at zero says that a long run has not tried it.
 #pragma once
 
-#include "dsl/scan.h"
 #include "machine/instruction.h"
 #include "schedules/schedule.h"
 #include "tests/property/random_op.h"
@@ -25,8 +24,8 @@ public:
             if (!i->in_memory) add("instruction", i->name);
         }
         for (Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64}) add("type", type_name(t));
-        for (const char *k : {"pointwise", "scan", "padding", "sum", "product", "maximum", "minimum", "argmax",
-                              "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
+        for (const char *k : {"pointwise", "recurrence", "several recurrences", "padding", "sum", "product", "maximum",
+                              "minimum", "argmax", "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
             add("stage", k);
         for (const char *k : {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized",
                               "other sizes", "inout", "rolling"})
@@ -66,7 +65,7 @@ public:
             see("type", type_name(s.type));
             const bool ordered = s.reduction_kind == "reduce" && !s.properties.commutative;
             see("stage", s.kind == Stage::Kind::Padding ? "padding"
-                         : !scanned_axis(s).empty()     ? "scan"
+                         : s.reads_itself()             ? (s.components.empty() ? "recurrence" : "several recurrences")
                          : !s.is_reduction()            ? "pointwise"
                          : s.reduction_kind == "reduce" && s.components.size() > 1
                              ? (ordered ? "tuple ordered" : "tuple")

@@ -7,6 +7,7 @@
 
 #include "dsl/halide_passes.h"
 #include "dsl/inout.h"
+#include "dsl/recurrence.h"
 #include "dsl/scan.h"
 #include "dsl/tuple.h"
 #include "machine/instruction.h"
@@ -684,7 +685,45 @@ private:
             std::swap(axes.front(), axes.back());
             std::swap(extents.front(), extents.back());
         }
-        tensors_.push_back({compute("S" + std::to_string(s), axes, v.e), extents, v.lo, v.hi, true});
+        const std::string name = "S" + std::to_string(s);
+        if (!axes.empty() && !t.is_bool() && random_.chance(0.1)) return add_recurrence(name, axes, extents, v);
+        tensors_.push_back({compute(name, axes, v.e), extents, v.lo, v.hi, true});
+    }
+
+    // One or two tensors whose elements read one to three earlier ones each.
+    void add_recurrence(const std::string &name, const std::vector<Axis> &axes, const std::vector<int64_t> &extents,
+                        const Value &v) {
+        const Type t = v.type();
+        const auto index = [&] {
+            std::vector<Expr> at(axes.begin(), axes.end());
+            const size_t first = static_cast<size_t>(random_.between(0, static_cast<int64_t>(axes.size()) - 1));
+            at[first] = axes[first] - static_cast<int>(random_.between(1, 3));
+            for (size_t d = first + 1; d < axes.size(); d++) {
+                const int by = random_.chance(0.5) ? 0 : static_cast<int>(random_.between(-2, 2));
+                if (by != 0) at[d] = axes[d] + by;
+            }
+            return at;
+        };
+        const auto value = [&](const std::vector<Earlier> &earlier) {
+            Expr e = v.e;
+            for (int64_t n = random_.between(1, 3); n > 0; n--) {
+                const Expr before = random_.pick(earlier).at(index());
+                e = wraps(t) ? e + before * number(t, 3) : Halide::max(e, before);
+            }
+            return e;
+        };
+        const Value range =
+            wraps(t) ? Value{{}, lowest(t), highest(t)} : Value{{}, std::min(v.lo, 1.0), std::max(v.hi, 1.0)};
+        const bool two = random_.chance(0.3);
+        const std::vector<std::string> names = two ? std::vector{name, name + "b"} : std::vector{name};
+        const std::vector<Tensor> made =
+            recurrence(names, std::vector(names.size(), t), axes, std::vector(names.size(), number(t, 1)),
+                       [&](const std::vector<Earlier> &earlier) {
+                           std::vector<Expr> values;
+                           for (size_t n = 0; n < names.size(); n++) values.push_back(value(earlier));
+                           return values;
+                       });
+        for (const Tensor &m : made) tensors_.push_back({m, extents, range.lo, range.hi, true});
     }
 
     // S0(i, j) = sum of products over k, of the types of a tensor instruction, and the directives that make it one.

@@ -1,5 +1,6 @@
 // Scans: what they mean, how schedules may order them, and what they may not.
 #include "driver/default_schedule.h"
+#include "dsl/recurrence.h"
 #include "dsl/scan.h"
 #include "ops/registry.h"
 #include "tests/unit/check_runs.h"
@@ -48,8 +49,8 @@ TEST_CASE("a scan reads as its recurrence, folds with any combiner, and stands i
     Tensor X = input("X", i32, {i, j});
     const auto digits = [](Expr a, Expr b) { return a * 3 + b; }; // not commutative
     const Op op("digits", {X}, {compute("Y", {i, j}, 2 * scan(digits, 1, X(i, j), j) - X(i, j))});
-    CHECK(scanned_axis(op.stage("Y.scan")) == "j");
-    CHECK(scanned_axis(op.stage("Y")).empty());
+    CHECK(is_ordered(op.stage("Y.scan"), "j"));
+    CHECK(!op.stage("Y").reads_itself());
     std::vector<Buffer<>> in = random_inputs(op);
     fill_random_integers(in[0], 5, 0, 2);
     check_elements(op, in, {4, 9}, [&](const Index &n) {
@@ -98,21 +99,22 @@ TEST_CASE("what scans refuse") {
     };
     using S = Schedule &;
     using H = StageHandle;
-    const std::string waits = "runs along the scan of Y, in which each element needs the one before: ";
-    CHECK(told([](S, H Y) { Y.parallel("j"); }).find("loop j " + waits + "its iterations cannot run at once") !=
+    const auto waits = [](const std::string &loop) {
+        return "Y reads itself at (i, j - 1), so the iterations of loop " + loop + " wait for each other and cannot ";
+    };
+    CHECK(told([](S, H Y) { Y.parallel("j"); }).find(waits("j") + "run in parallel; legal is a loop along another") !=
           std::string::npos);
-    CHECK(told([](S, H Y) { Y.vectorize("j"); }).find("loop j " + waits + "its iterations cannot be lanes") !=
-          std::string::npos);
+    CHECK(told([](S, H Y) { Y.vectorize("j"); }).find(waits("j") + "be lanes of one vector") != std::string::npos);
     CHECK(told([](S, H Y) {
               Y.fuse("i", "j", "ij");
               Y.parallel("ij");
-          }).find("loop ij " + waits) != std::string::npos);
+          }).find(waits("ij")) != std::string::npos);
     CHECK(told([](S, H Y) {
               auto [o, i] = Y.split("j", 4);
               Y.reorder({"i", i, o});
-          }).find("the loops along the scan of Y keep their order") != std::string::npos);
-    CHECK(told([](S, H Y) { Y.region("j", 0, 8, "part"); }).find("is a scan along j") != std::string::npos);
-    CHECK(told([](S s, H) { s.place_in("Y", "L1", "Y", "i"); }).find("Y is a scan along j: a copy would lack") !=
+          }).find("Y is a recurrence along j, so loop j.o stays outside of loop j.i") != std::string::npos);
+    CHECK(told([](S, H Y) { Y.region("j", 0, 8, "part"); }).find("is a recurrence") != std::string::npos);
+    CHECK(told([](S s, H) { s.place_in("Y", "L1", "Y", "i"); }).find("Y is a recurrence: a copy would lack") !=
           std::string::npos);
     CHECK(told([](S, H Y) { Y.reorder({"j", "i"}); }) == "no error");
     CHECK(told([](S, H Y) { Y.parallel("i"); }) == "no error");

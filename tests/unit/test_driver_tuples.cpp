@@ -203,7 +203,7 @@ TEST_CASE("what tuples refuse") {
     CHECK(told([&] { reduce(both, {0.f, 0.5f}, {X(i, j), cast(i32, X(i, j))}, j); }).find("0.5") != std::string::npos);
     CHECK(refusal([&] {
               reduce(both, {0.f, 1.f}, {X(i, j), X(i, j)}, j)[2];
-          }) == "a reduction of 2 values has no value 2; they count from 0");
+          }) == "a tuple of 2 has no value 2; they count from 0");
     const auto outer = [&](Values a, Values b) -> Values { return {a[0] + b[0], a[1] * b[1] + cast(f32, i)}; };
     CHECK(refusal([&] {
               Op("bad", {X}, {compute("Y", {i}, reduce(outer, {0.f, 1.f}, {X(i, j), X(i, j)}, j)[1])});

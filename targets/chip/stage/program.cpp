@@ -2,7 +2,6 @@
 
 #include "dsl/buffers.h"
 #include "dsl/extern.h"
-#include "dsl/scan.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
 #include "schedules/own_part.h"
@@ -62,8 +61,9 @@ void require_program(const Schedule &schedule, const sim::Config &config) {
         if (is_extern(s))
             throw Unsupported("stage " + s.name + " of op " + op.name() +
                               " is made by an extern function, which the chip cannot call");
-        if (const std::string axis = scanned_axis(s); !axis.empty())
-            throw Unsupported("stage " + s.name + " is a scan along " + axis + "; the chip has no scans");
+        if (s.reads_itself())
+            throw Unsupported("stage " + s.name +
+                              " reads its own elements before; the chip has no scans and recurrences");
         if (const auto scatter = scattered(s); scatter && !tensors_read(scatter->index).empty())
             throw Unsupported("stage " + s.name + " is a scatter along " + scatter->axis +
                               "; the chip writes to no address that is read");

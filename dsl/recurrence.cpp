@@ -1,0 +1,160 @@
+#include "dsl/recurrence.h"
+
+#include "dsl/legal.h"
+#include "dsl/print.h"
+#include "dsl/reads.h"
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+namespace kumiko {
+
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr const char *recurrence_name = "kumiko.recurrence", *earlier_name = "kumiko.earlier";
+
+// index - axis where that is a number.
+std::optional<int64_t> offset_from(const Expr &index, const Axis &axis) {
+    if (!index.defined() || !index.type().is_int() || index.type().bits() != 32) return std::nullopt;
+    return as_const_int(simplify(index - axis));
+}
+
+// {number of tensors, component, names…, values…}
+Expr encode(const RecurrenceTerm &r) {
+    std::vector<Expr> args = {static_cast<int>(r.names.size()), static_cast<int>(r.component)};
+    for (const std::string &n : r.names) args.push_back(StringImm::make(n));
+    args.insert(args.end(), r.values.begin(), r.values.end());
+    return Call::make(r.values[r.component].type(), recurrence_name, args, Call::PureIntrinsic);
+}
+
+Expr of_type(Type type, const Expr &e, const std::string &what, const std::string &name, const Place &where) {
+    if (!e.defined()) throw UserError(where, fmt::format("{} of recurrence \"{}\" is undefined", what, name));
+    if (e.type() == type) return e;
+    if (is_const(e)) return typed::adapted(e, type, "recurrence", where);
+    throw UserError(where, fmt::format("{} of recurrence \"{}\" is {}, but the tensor has elements of {}; cast it",
+                                       what, name, type_name(e.type()), type_name(type)));
+}
+
+} // namespace
+
+Element Earlier::at(const std::vector<Expr> &indices) const {
+    const Place &where = where_;
+    std::string text;
+    for (const Expr &index : indices) text += (text.empty() ? "" : ", ") + to_string(index);
+    const std::string read = "recurrence \"" + name_ + "\" reads itself at (" + text + ")";
+    const std::string legal =
+        "legal is each axis plus or minus a number, of which the first that is not 0 is subtracted";
+    if (indices.size() != axes_.size())
+        throw UserError(where, fmt::format("{}, {} indices for its {} axes", read, indices.size(), axes_.size()));
+    Expr inside;
+    bool earlier = false;
+    std::map<std::string, Expr> at;
+    std::vector<Expr> args = {StringImm::make(name_)};
+    for (size_t d = 0; d < indices.size(); d++) {
+        const Axis &axis = axes_[d];
+        const auto offset = offset_from(indices[d], axis);
+        if (!offset)
+            throw UserError(
+                where, fmt::format("{}; index {} is not {} plus or minus a number; {}", read, d, axis.name(), legal));
+        if (*offset > 0 && !earlier)
+            throw UserError(where, fmt::format("{}, an element that is computed later; {}", read, legal));
+        earlier = earlier || *offset < 0;
+        const Expr index = *offset < 0 ? axis - static_cast<int>(-*offset) : axis + static_cast<int>(*offset);
+        args.push_back(*offset ? index : Expr(axis));
+        if (*offset == 0) continue;
+        at[axis.name()] = index;
+        const Expr here = *offset < 0 ? Expr(static_cast<int>(-*offset)) <= axis : index < axis.extent();
+        inside = inside.defined() ? inside && here : here;
+    }
+    if (!earlier) throw UserError(where, fmt::format("{}, the element that it computes; {}", read, legal));
+    const Expr element = Call::make(type_, earlier_name, args, Call::PureIntrinsic);
+    return Element(
+        Call::make(type_, Call::if_then_else, {inside, element, substitute(at, before_)}, Call::PureIntrinsic), where);
+}
+
+Tensor recurrence(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &before,
+                  const std::function<Expr(const Earlier &)> &value, Place where) {
+    if (!value) throw UserError(where, "recurrence \"" + name + "\" has no function that makes its value");
+    return recurrence(
+        std::vector{name}, {type}, axes, {before},
+        [&](const std::vector<Earlier> &e) -> std::vector<Expr> { return {value(e[0])}; }, where)[0];
+}
+
+std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std::vector<Type> &types,
+                               const std::vector<Axis> &axes, const std::vector<Expr> &before,
+                               const std::function<std::vector<Expr>(const std::vector<Earlier> &)> &values,
+                               Place where) {
+    if (names.empty()) throw UserError(where, "recurrence of no tensors; name at least one");
+    const auto check_count = [&](size_t n, const char *what) {
+        if (n != names.size())
+            throw UserError(where, fmt::format("recurrence \"{}\" has {} tensors but {} {}; give one for each",
+                                               names[0], names.size(), n, what));
+    };
+    check_count(types.size(), "types");
+    check_count(before.size(), "values before the first");
+    if (!values) throw UserError(where, "recurrence \"" + names[0] + "\" has no function that makes its values");
+    std::vector<Earlier> earlier;
+    for (size_t n = 0; n < names.size(); n++) {
+        check_name(names[n], "tensor", where);
+        check_element_type(types[n], "tensor \"" + names[n] + "\"", where);
+        earlier.emplace_back(names[n], types[n], axes,
+                             of_type(types[n], before[n], "the value before the first", names[n], where), where);
+    }
+    RecurrenceTerm r{names, values(earlier)};
+    check_count(r.values.size(), "values");
+    for (size_t n = 0; n < names.size(); n++)
+        r.values[n] = of_type(types[n], r.values[n], "the value", names[n], where);
+    std::vector<Tensor> tensors;
+    for (r.component = 0; r.component < names.size(); r.component++)
+        tensors.push_back(compute(names[r.component], axes, encode(r), where));
+    return tensors;
+}
+
+bool is_recurrence(const Call *call) { return call && call->name == recurrence_name; }
+bool is_earlier(const Call *call) { return call->name == earlier_name; }
+
+RecurrenceTerm decode_recurrence(const Call *call) {
+    const size_t n = static_cast<size_t>(*as_const_int(call->args[0]));
+    RecurrenceTerm r;
+    r.component = static_cast<size_t>(*as_const_int(call->args[1]));
+    for (size_t c = 0; c < n; c++) {
+        r.names.push_back(call->args[2 + c].as<StringImm>()->value);
+        r.values.push_back(call->args[2 + n + c]);
+    }
+    return r;
+}
+
+std::vector<std::vector<int64_t>> self_distances(const Stage &stage) {
+    std::vector<std::vector<int64_t>> distances;
+    const auto own = [&](const std::string &tensor) {
+        return tensor == stage.name || std::any_of(stage.components.begin(), stage.components.end(),
+                                                   [&](const Component &c) { return c.tensor == tensor; });
+    };
+    std::vector<Expr> values = {stage.value};
+    if (!stage.components.empty()) values.clear();
+    for (const Component &c : stage.components) values.push_back(c.term);
+    for (const Expr &e : values) {
+        for (const Call *read : tensor_reads(e)) {
+            if (!own(read->name)) continue;
+            std::vector<int64_t> distance;
+            for (size_t d = 0; d < read->args.size(); d++)
+                distance.push_back(-offset_from(read->args[d], stage.axes[d]).value());
+            distances.push_back(std::move(distance));
+        }
+    }
+    return distances;
+}
+
+bool is_ordered(const Stage &stage, const std::string &axis) {
+    for (const auto &distance : stage.distances) {
+        for (size_t d = 0; d < distance.size(); d++) {
+            if (distance[d] != 0 && stage.axes[d].name() == axis) return true;
+        }
+    }
+    return false;
+}
+
+} // namespace kumiko

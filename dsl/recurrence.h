@@ -1,0 +1,78 @@
+// Recurrences: tensors whose elements read earlier elements of the same tensor, at constant distances.
+//
+//   Tensor y = recurrence("y", f32, {i, t}, 0, [&](const Earlier &y) {   // a filter of second order along t
+//       return X(i, t) + a * y(i, t - 1) - b * y(i, t - 2);
+//   });
+//   Tensor H = recurrence("H", i32, {i, j}, 0, [&](const Earlier &H) {   // local alignment of two strings
+//       return max(max(H(i - 1, j - 1) + S(i, j), max(H(i - 1, j), H(i, j - 1)) - gap), 0);
+//   });
+//
+// Several tensors may read earlier elements of each other:
+//
+//   std::vector<Tensor> xy = recurrence({"x", "y"}, {f32, f32}, {i, t}, {1, 0},     // a rotating phasor
+//                                       [&](const std::vector<Earlier> &s) -> std::vector<Expr> {
+//       return {c * s[0](i, t - 1) - d * s[1](i, t - 1), d * s[0](i, t - 1) + c * s[1](i, t - 1)};
+//   });
+//
+// In the stages a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence of
+// distance 1 along one axis.
+#pragma once
+
+#include "dsl/op.h"
+
+namespace kumiko {
+
+// The tensor inside of its own definition.
+class Earlier {
+public:
+    Earlier(std::string name, Type type, std::vector<Axis> axes, const Expr &before, Place where)
+        : name_(std::move(name)), type_(type), axes_(std::move(axes)), before_(before), where_(where) {}
+
+    // An element that is computed before: each index is the axis of its position plus or minus a number, and
+    // of the indices that differ from their axis the first is lower. Outside of the tensor the value is the
+    // `before` of the recurrence, at these indices. Throws UserError for other indices.
+    Element at(const std::vector<Expr> &indices) const;
+
+    template<typename... Index>
+    requires((std::is_convertible_v<Index, Expr> && ...)) Element operator()(const Index &...index) const {
+        return at(std::vector<Expr>{Expr(index)...});
+    }
+
+private:
+    std::string name_;
+    Type type_;
+    std::vector<Axis> axes_;
+    Expr before_;
+    Place where_; // of the recurrence
+};
+
+// Elements are computed in the order of the axes, the last fastest. `before`: a number or an expression over
+// the axes, of the tensor's type. Throws UserError if the types differ. Op throws Unsupported if a reduction
+// or another tensor reads the earlier elements.
+Tensor recurrence(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &before,
+                  const std::function<Expr(const Earlier &)> &value, Place where = Place::current());
+
+// Several together, one name, type, `before` and value for each. They become one stage, "<first>.recurrence",
+// of which each tensor is a copy. Throws UserError if the counts differ.
+std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std::vector<Type> &types,
+                               const std::vector<Axis> &axes, const std::vector<Expr> &before,
+                               const std::function<std::vector<Expr>(const std::vector<Earlier> &)> &values,
+                               Place where = Place::current());
+
+// How a recurrence stands in the definition of a tensor until Op makes it a stage.
+struct RecurrenceTerm {
+    std::vector<std::string> names;
+    std::vector<Expr> values;
+    size_t component = 0; // which of them the tensor is
+};
+bool is_recurrence(const Halide::Internal::Call *call); // false for null
+RecurrenceTerm decode_recurrence(const Halide::Internal::Call *call);
+// Whether the call reads an earlier element; its first argument is the name, the others are the indices.
+bool is_earlier(const Halide::Internal::Call *call);
+
+// The distances of the reads of its own tensors in the expressions of a stage (Stage::distances).
+std::vector<std::vector<int64_t>> self_distances(const Stage &stage);
+// Whether elements that differ along the axis read each other.
+bool is_ordered(const Stage &stage, const std::string &axis);
+
+} // namespace kumiko

@@ -1,0 +1,134 @@
+// What recurrences do not allow (dsl/recurrence.h): an element is computed after those that it reads.
+#include "dsl/recurrence.h"
+#include "schedules/primitives/table.h"
+
+#include <fmt/format.h>
+
+namespace kumiko {
+
+namespace {
+
+// One stage that reads itself, and its loops.
+class Order {
+public:
+    explicit Order(const StageState &stage) : stage_(stage) {}
+
+    std::string broken() const {
+        for (const Axis &a : stage_.def.axes) {
+            if (!is_ordered(stage_.def, a.name())) continue;
+            if (std::string why = unordered_parts(a.name()); !why.empty()) return why;
+        }
+        for (const std::vector<int64_t> &distance : stage_.def.distances) {
+            if (std::string why = out_of_order(distance); !why.empty()) return why;
+            for (const std::string &loop : stage_.order) {
+                if (std::string why = at_once(loop, distance); !why.empty()) return why;
+            }
+        }
+        return "";
+    }
+
+private:
+    const StageState &stage_;
+
+    // The loops that stand now and were made of one that once stood, as positions.
+    std::vector<size_t> positions(const std::string &ancestor) const {
+        std::vector<size_t> found;
+        for (size_t n = 0; n < stage_.order.size(); n++) {
+            if (stage_.derived_from(stage_.order[n], ancestor)) found.push_back(n);
+        }
+        return found;
+    }
+    bool all_before(const std::string &a, const std::string &b) const {
+        const auto first = positions(a), second = positions(b);
+        return first.empty() || second.empty() || first.back() < second.front();
+    }
+
+    // Both parts of a split loop run along the axis: the outer one stands outside.
+    std::string unordered_parts(const std::string &axis) const {
+        for (const Relation &r : stage_.relations) {
+            const auto *split = std::get_if<SplitRelation>(&r);
+            if (!split || !stage_.derived_from(split->parent, axis) || all_before(split->outer, split->inner)) continue;
+            return fmt::format("{} is a recurrence along {}, so loop {} stays outside of loop {}", stage_.name(), axis,
+                               split->outer, split->inner);
+        }
+        return "";
+    }
+
+    // A read of a higher index along b is of an earlier element where loops along another axis, of which the
+    // index is lower, stand outside of those along b.
+    std::string out_of_order(const std::vector<int64_t> &distance) const {
+        const auto &axes = stage_.def.axes;
+        for (size_t b = 0; b < axes.size(); b++) {
+            if (distance[b] >= 0) continue;
+            bool carried = false;
+            std::string lower;
+            for (size_t a = 0; a < axes.size(); a++) {
+                if (distance[a] <= 0) continue;
+                lower = axes[a].name();
+                carried = carried || all_before(lower, axes[b].name());
+            }
+            if (!carried)
+                return fmt::format("{} reads itself at {}, so all loops along {} stay outside of those along {}",
+                                   stage_.name(), read_text(distance), lower, axes[b].name());
+        }
+        return "";
+    }
+
+    // Iterations of a loop run at once where they do not read each other: the read is of another iteration of
+    // a loop outside.
+    std::string at_once(const std::string &loop, const std::vector<int64_t> &distance) const {
+        const LoopKind kind = stage_.loop(loop).kind;
+        if (kind == LoopKind::Serial || kind == LoopKind::Unrolled) return "";
+        const auto &axes = stage_.def.axes;
+        const size_t at = stage_.position(loop);
+        bool moves = false, carried = false;
+        for (size_t d = 0; d < axes.size(); d++) {
+            if (distance[d] == 0) continue;
+            const auto loops = positions(axes[d].name());
+            moves = moves || std::count(loops.begin(), loops.end(), at);
+            carried = carried || (!loops.empty() && loops.back() < at);
+        }
+        if (!moves || carried) return "";
+        return fmt::format("{} reads itself at {}, so the iterations of loop {} wait for each other and cannot {}; "
+                           "legal is a loop along another axis{}",
+                           stage_.name(), read_text(distance), loop,
+                           kind == LoopKind::Vectorized ? "be lanes of one vector"
+                           : kind == LoopKind::Bound    ? "be shared by units"
+                                                        : "run in parallel",
+                           several(distance) ? ", or one inside of all loops along another axis of the read" : "");
+    }
+
+    static bool several(const std::vector<int64_t> &distance) {
+        return distance.size() - static_cast<size_t>(std::count(distance.begin(), distance.end(), 0)) > 1;
+    }
+
+    // "(i, t - 2)"
+    std::string read_text(const std::vector<int64_t> &distance) const {
+        std::string text;
+        for (size_t d = 0; d < distance.size(); d++) {
+            const std::string &axis = stage_.def.axes[d].name();
+            text += d ? ", " : "(";
+            text += distance[d] == 0  ? axis
+                    : distance[d] > 0 ? fmt::format("{} - {}", axis, distance[d])
+                                      : fmt::format("{} + {}", axis, -distance[d]);
+        }
+        return text + ")";
+    }
+};
+
+} // namespace
+
+std::string broken_recurrence(const ScheduleState &state) {
+    for (const StageState &stage : state.stages) {
+        if (!stage.def.reads_itself()) continue;
+        if (std::string why = Order(stage).broken(); !why.empty()) return why;
+    }
+    return "";
+}
+
+void refuse_recurrence(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
+                       const std::string &legal) {
+    if (stage.def.reads_itself()) refuse(state, d, stage.name() + " is a recurrence: " + why, &stage, "", legal);
+}
+
+} // namespace kumiko

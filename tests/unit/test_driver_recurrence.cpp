@@ -1,0 +1,278 @@
+// Recurrences: tensors that read their own earlier elements, at any distance, in any legal order of loops.
+#include "driver/default_schedule.h"
+#include "dsl/interpret_element.h"
+#include "dsl/recurrence.h"
+#include "dsl/scan.h"
+#include "tests/unit/check_runs.h"
+#include "tests/unit/op_reference.h"
+
+using namespace kumiko;
+
+namespace {
+
+// y(i, t) = x(i, t) + 2 y(i, t − 1) − y(i, t − 2)
+Op filter(const Expr &M, const Expr &N) {
+    Axis i("i", M), t("t", N);
+    Tensor X = input("X", i32, {i, t});
+    return Op("filter", {X}, {recurrence("y", i32, {i, t}, 0, [&](const Earlier &y) {
+                  return X(i, t) + 2 * y(i, t - 1) - y(i, t - 2);
+              })});
+}
+
+// Local alignment: the best of three neighbours before.
+Op alignment(int M, int N) {
+    Axis i("i", M), j("j", N);
+    Tensor A = input("A", i32, {i}), B = input("B", i32, {j});
+    return Op("alignment", {A, B}, {recurrence("H", i32, {i, j}, 0, [&](const Earlier &H) {
+                  const Element score = select(A(i) == B(j), 3, Expr(-2));
+                  return max(max(H(i - 1, j - 1) + score, max(H(i - 1, j), H(i, j - 1)) - 1), 0);
+              })});
+}
+
+// The best value of items before that fit into w: each row is made of the one before, at two places.
+Op knapsack(int items, int room) {
+    Axis n("n", items), w("w", room);
+    Tensor V = input("V", i32, {n});
+    return Op("knapsack", {V}, {recurrence("best", i32, {n, w}, 0, [&](const Earlier &best) {
+                  return max(best(n - 1, w), best(n - 1, w - 5) + V(n));
+              })});
+}
+
+// Errors are handed on to elements of the next row on both sides.
+Op diffusion(int M, int N) {
+    Axis y("y", M), x("x", N);
+    Tensor X = input("X", i32, {y, x});
+    return Op("diffusion", {X}, {recurrence("E", i32, {y, x}, 0, [&](const Earlier &E) {
+                  return (X(y, x) * 16 + 7 * E(y, x - 1) + 3 * E(y - 1, x + 1) + 5 * E(y - 1, x) + E(y - 1, x - 1)) %
+                         31;
+              })});
+}
+
+Tuple largest_so_far(const Expr &e, const Expr &at, const Axis &j) {
+    return scan(
+        [](const Values &a, const Values &b) -> Values {
+            const Expr wins = b[0] > a[0];
+            return {select(wins, b[0], a[0]), select(wins, b[1], a[1])};
+        },
+        {-1000, -1}, {e, at}, j);
+}
+
+} // namespace
+
+TEST_CASE("a filter of second order") {
+    const Op op = filter(5, 40);
+    CHECK(op.stage("y").distances == std::vector<std::vector<int64_t>>{{0, 1}, {0, 2}});
+    CHECK(op.to_string() ==
+          "filter(X) -> y\n"
+          "  X: i32[i: 5, t: 40]\n"
+          "  y: i32[i: 5, t: 40]\n"
+          "    y(i, t) = X(i, t) + 2 * (if 1 <= t then y(i, t - 1) else 0) - (if 2 <= t then y(i, t - 2) "
+          "else 0)\n");
+    std::vector<Buffer<>> in = random_inputs(op);
+    fill_random_integers(in[0], 3, -2, 2);
+    check_elements(op, in, {5, 40}, [&](const Index &n) {
+        double before = 0, now = 0;
+        for (int64_t t = 0; t <= n[1]; t++) {
+            const double next = at(in[0], {n[0], t}) + 2 * now - before;
+            before = now, now = next;
+        }
+        return now;
+    });
+    for (const auto &[M, N] : std::vector<std::pair<int, int>>{{1, 1}, {1, 2}, {3, 17}, {40, 100}})
+        check_runs(default_schedule(filter(M, N), Machine::host()));
+    const Op any = filter(Size("M"), Size("N"));
+    for (const int n : {0, 1, 2, 33}) check_runs(default_schedule(any, Machine::host()), {{"M", n}, {"N", n + 1}});
+}
+
+TEST_CASE("recurrences along two axes") {
+    const Op op = alignment(9, 14);
+    const std::vector<Buffer<>> in = random_inputs(op);
+    Buffer<> a = in[0], b = in[1];
+    fill_random_integers(a, 1, 0, 3);
+    fill_random_integers(b, 2, 0, 3);
+    std::vector<std::vector<double>> H(10, std::vector<double>(15, 0));
+    for (int64_t i = 1; i < 10; i++) {
+        for (int64_t j = 1; j < 15; j++) {
+            const double score = at(a, {i - 1}) == at(b, {j - 1}) ? 3 : -2;
+            H[i][j] = std::max({H[i - 1][j - 1] + score, std::max(H[i - 1][j], H[i][j - 1]) - 1, 0.0});
+        }
+    }
+    check_elements(op, {a, b}, {9, 14}, [&](const Index &n) { return H[n[0] + 1][n[1] + 1]; });
+
+    for (const Op &each : {alignment(9, 14), alignment(64, 80), knapsack(7, 100), knapsack(20, 3), diffusion(9, 40)}) {
+        check_runs(default_schedule(each, Machine::host()));
+        check_runs(default_schedule(each, Machine::host()), {}, {.through_halide = true});
+    }
+    Schedule tiled(alignment(20, 33));
+    tiled.stage("H").tile({"i", "j"}, {8, 5});
+    tiled.stage("H").unroll("j.i");
+    check_runs(tiled);
+    Schedule columns(alignment(20, 33));
+    columns.stage("H").reorder({"j", "i"});
+    check_runs(columns);
+    Schedule rows(diffusion(9, 40));
+    rows.stage("E").split("x", 8);
+    rows.stage("E").split("y", 2);
+    check_runs(rows);
+    // Row by row, of which each is a vector.
+    Schedule vectors(knapsack(7, 96));
+    vectors.stage("best").vectorize("w", 8);
+    check_runs(vectors);
+    Schedule shared(knapsack(7, 96));
+    shared.stage("best").parallel("w");
+    check_runs(shared);
+}
+
+TEST_CASE("several tensors that read each other's earlier elements") {
+    Axis i("i", 6), t("t", 30);
+    Tensor X = input("X", i32, {i, t});
+    const auto made =
+        recurrence({"p", "q"}, {i32, i32}, {i, t}, {1, 0}, [&](const std::vector<Earlier> &s) -> std::vector<Expr> {
+            return {s[0](i, t - 1) - s[1](i, t - 1) + X(i, t), s[0](i, t - 1) + s[1](i, t - 2)};
+        });
+    const Op op("phasor", {X}, {made[0], made[1], compute("both", {i, t}, made[0](i, t) * 2 + made[1](i, t))});
+    CHECK(op.stages().size() == 4);
+    CHECK(op.stage("p.recurrence").components.size() == 2);
+    std::vector<Buffer<>> in = random_inputs(op);
+    fill_random_integers(in[0], 3, -2, 2);
+    std::vector<std::vector<double>> p(6, std::vector<double>(30)), q = p;
+    for (size_t r = 0; r < 6; r++) {
+        for (size_t s = 0; s < 30; s++) {
+            const double p1 = s > 0 ? p[r][s - 1] : 1, q1 = s > 0 ? q[r][s - 1] : 0, q2 = s > 1 ? q[r][s - 2] : 0;
+            p[r][s] = p1 - q1 + at(in[0], {int64_t(r), int64_t(s)});
+            q[r][s] = p1 + q2;
+        }
+    }
+    const Results results = interpret(op, in);
+    for (int64_t r = 0; r < 6; r++) {
+        for (int64_t s = 0; s < 30; s++) {
+            CHECK(at(results[0], {r, s}) == p[r][s]);
+            CHECK(at(results[1], {r, s}) == q[r][s]);
+            CHECK(at(results[2], {r, s}) == 2 * p[r][s] + q[r][s]);
+        }
+    }
+    check_runs(default_schedule(op, Machine::host()));
+    check_runs(default_schedule(op, Machine::host()), {}, {.through_halide = true});
+    Schedule vectors(op);
+    vectors.stage("p.recurrence").reorder({"t", "i"}).vectorize("i", 4);
+    check_runs(vectors);
+}
+
+TEST_CASE("a scan of a tuple") {
+    for (const bool along_rows : {false, true}) {
+        Axis i("i", 12), j("j", 21);
+        Tensor X = input("X", i32, {i, j});
+        const Axis &along = along_rows ? j : i;
+        const Tuple best = largest_so_far(X(i, j), along, along);
+        const Op op("best", {X}, {compute("V", {i, j}, best[0]), compute("P", {i, j}, best[1])});
+        std::vector<Buffer<>> in = random_inputs(op);
+        fill_random_integers(in[0], 3, -9, 9);
+        const Results results = interpret(op, in);
+        for (int64_t r = 0; r < 12; r++) {
+            for (int64_t c = 0; c < 21; c++) {
+                double value = -1000, place = -1;
+                for (int64_t k = 0; k <= (along_rows ? c : r); k++) {
+                    const double x = at(in[0], along_rows ? Index{r, k} : Index{k, c});
+                    if (x > value) value = x, place = double(k);
+                }
+                CHECK(at(results[0], {r, c}) == value);
+                CHECK(at(results[1], {r, c}) == place);
+            }
+        }
+        check_runs(default_schedule(op, Machine::host()));
+    }
+}
+
+TEST_CASE("what is before the first may depend on the indices") {
+    Axis i("i", 5), j("j", 7);
+    Tensor A = input("A", i32, {i}), B = input("B", i32, {j});
+    const Op op("global", {A, B}, {recurrence("H", i32, {i, j}, -2 * (Expr(i) + Expr(j) + 2), [&](const Earlier &H) {
+                    return max(H(i - 1, j - 1) + select(A(i) == B(j), 1, Expr(-1)), max(H(i - 1, j), H(i, j - 1)) - 2);
+                })});
+    std::vector<Buffer<>> in = random_inputs(op);
+    fill_random_integers(in[0], 1, 0, 2);
+    fill_random_integers(in[1], 2, 0, 2);
+    std::vector<std::vector<double>> H(6, std::vector<double>(8, 0));
+    for (int a = 0; a < 6; a++) {
+        for (int b = 0; b < 8; b++) {
+            H[a][b] = -2.0 * (a + b);
+            if (a == 0 || b == 0) continue;
+            const double score = at(in[0], {a - 1}) == at(in[1], {b - 1}) ? 1 : -1;
+            H[a][b] = std::max(H[a - 1][b - 1] + score, std::max(H[a - 1][b], H[a][b - 1]) - 2);
+        }
+    }
+    check_elements(op, in, {5, 7}, [&](const Index &n) { return H[n[0] + 1][n[1] + 1]; });
+    check_runs(default_schedule(op, Machine::host()));
+}
+
+TEST_CASE("one element alone needs those before it") {
+    for (const Op &op : {filter(3, 20), alignment(6, 9), diffusion(5, 11)}) {
+        const std::vector<Buffer<>> in = random_inputs(op);
+        const Results all = interpret(op, in);
+        for (const std::vector<int64_t> &index : {std::vector<int64_t>{2, 7}, {0, 0}, {1, 3}})
+            CHECK(interpret_element(op, in, {}, op.outputs()[0], index, false).value == at(all[0], index));
+    }
+}
+
+TEST_CASE("what recurrences refuse") {
+    Axis i("i", 8), t("t", 16), k("k", 16);
+    Tensor X = input("X", f32, {i, t});
+    const auto told = [&](const std::function<Expr(const Earlier &)> &value) {
+        return refusal([&] { Op("bad", {X}, {recurrence("y", f32, {i, t}, 0, value)}); });
+    };
+    using E = const Earlier &;
+    CHECK(told([&](E y) { return y(i, t); }).find("reads itself at (i, t), the element that it computes") !=
+          std::string::npos);
+    CHECK(told([&](E y) { return y(i, t + 1); }).find("at (i, t + 1), an element that is computed later") !=
+          std::string::npos);
+    CHECK(told([&](E y) {
+              return y(i + 1, t - 1);
+          }).find("an element that is computed later; legal is each axis plus") != std::string::npos);
+    CHECK(told([&](E y) { return y(i, 2 * t); }).find("index 1 is not t plus or minus a number") != std::string::npos);
+    CHECK(told([&](E y) { return y(t - 1); }).find("1 indices for its 2 axes") != std::string::npos);
+    CHECK(told([&](E y) {
+              return cast(f64, y(i, t - 1));
+          }).find("the value of recurrence \"y\" is f64, but the tensor has elements of f32; cast it") !=
+          std::string::npos);
+    CHECK(told([&](E y) {
+              return X(i, t) + sum(y(i, t - 1) * X(i, k), k);
+          }).find("tensor \"y.sum\" reads earlier elements of the recurrence \"y\"; only the value") !=
+          std::string::npos);
+    CHECK(refusal([&] {
+              recurrence({"p", "q"}, {f32}, {i, t}, {0, 0},
+                         [&](const std::vector<Earlier> &) -> std::vector<Expr> { return {}; });
+          }).find("recurrence \"p\" has 2 tensors but 1 types; give one for each") != std::string::npos);
+
+    const auto wrong = [](const Op &op, auto f) {
+        return refusal([&] {
+            Schedule s(op);
+            f(s.stage(op.outputs()[0]));
+        });
+    };
+    using S = StageHandle;
+    CHECK(wrong(filter(8, 16), [](S y) { y.vectorize("t", 4); })
+              .find("y reads itself at (i, t - 1), so the iterations of loop t.v wait for each other and cannot be "
+                    "lanes of one vector; legal is a loop along another axis") != std::string::npos);
+    CHECK(wrong(filter(8, 16), [](S y) { y.parallel("i"); }) == "no error");
+    CHECK(wrong(alignment(8, 16), [](S H) { H.parallel("i"); }).find("cannot run in parallel") != std::string::npos);
+    CHECK(wrong(alignment(8, 16), [](S H) { H.vectorize("j", 4); }).find("wait for each other") != std::string::npos);
+    CHECK(wrong(knapsack(8, 16), [](S b) { b.vectorize("w", 4); }) == "no error");
+    CHECK(wrong(knapsack(8, 16),
+                [](S b) {
+                    b.reorder({"w", "n"}).parallel("w");
+                })
+              .find("legal is a loop along another axis, or one inside of all loops along another axis of the read") !=
+          std::string::npos);
+    CHECK(wrong(knapsack(8, 16), [](S b) { b.vectorize("w", 4).reorder({"w.o", "n", "w.v"}); }) == "no error");
+    CHECK(wrong(diffusion(8, 16),
+                [](S e) {
+                    e.reorder({"x", "y"});
+                })
+              .find("E reads itself at (y - 1, x + 1), so all loops along y stay outside of those along x") !=
+          std::string::npos);
+    CHECK(wrong(diffusion(8, 16), [](S e) { e.tile({"y", "x"}, {4, 4}); }).find("stay outside") != std::string::npos);
+    CHECK(wrong(alignment(8, 16), [](S H) {
+              auto [o, in] = H.split("j", 4);
+              H.reorder({in, o});
+          }).find("H is a recurrence along j, so loop j.o stays outside of loop j.i") != std::string::npos);
+}
