@@ -24,6 +24,7 @@
 #include "dsl/recurrence.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
+#include "dsl/top_k.h"
 #include "dsl/tuple.h"
 #include "machine/instruction.h"
 #include "machine/machine.h"

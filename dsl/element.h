@@ -32,8 +32,8 @@ private:
 template<typename T>
 concept ElementOperand = std::is_arithmetic_v<T> || std::is_convertible_v<const T &, Expr>;
 template<typename A, typename B>
-concept ElementOperands = (std::is_same_v<A, Element> ||
-                           std::is_same_v<B, Element>)&&ElementOperand<A> &&ElementOperand<B>;
+concept ElementOperands = (std::is_base_of_v<Element, A> ||
+                           std::is_base_of_v<Element, B>)&&ElementOperand<A> &&ElementOperand<B>;
 
 // Throws UserError that names both types where they differ; numbers adapt.
 void require_same_type(const Expr &a, const Expr &b, const char *operation);

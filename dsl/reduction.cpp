@@ -51,6 +51,14 @@ Element known(const std::string &kind, const Expr &e, const AxisList &axes, cons
     return encode(r, given.value_or(e.type()), where);
 }
 
+Extreme extreme(const std::string &kind, const Expr &e, const AxisList &axes, const std::source_location &where) {
+    const Element index = known(kind, e, axes, where, Int(32));
+    ReductionTerm r = decode_reduction(index.as<Call>());
+    r.component = 1;
+    r.tuple = true;
+    return {index, encode(r, e.type(), where)};
+}
+
 // What reduce and scan ask of their parts. Values of a tuple are told apart by their position.
 ReductionTerm fold(const std::string &kind, const std::function<Values(const Values &, const Values &)> &combiner,
                    const Values &identities, const Values &terms, const AxisList &axes, CombinerProperties properties,
@@ -114,11 +122,11 @@ Element maximum(const Expr &e, const AxisList &axes, std::source_location where)
 Element minimum(const Expr &e, const AxisList &axes, std::source_location where) {
     return known("minimum", e, axes, where);
 }
-Element argmax(const Expr &e, const AxisList &axes, std::source_location where) {
-    return known("argmax", e, axes, where, Int(32));
+Extreme argmax(const Expr &e, const AxisList &axes, std::source_location where) {
+    return extreme("argmax", e, axes, where);
 }
-Element argmin(const Expr &e, const AxisList &axes, std::source_location where) {
-    return known("argmin", e, axes, where, Int(32));
+Extreme argmin(const Expr &e, const AxisList &axes, std::source_location where) {
+    return extreme("argmin", e, axes, where);
 }
 
 namespace {
@@ -160,10 +168,10 @@ Element maximum(const Expr &e, std::initializer_list<Axis> axes, std::source_loc
 Element minimum(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
     return minimum(e, AxisList(axes), where);
 }
-Element argmax(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+Extreme argmax(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
     return argmax(e, AxisList(axes), where);
 }
-Element argmin(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
+Extreme argmin(const Expr &e, std::initializer_list<Axis> axes, std::source_location where) {
     return argmin(e, AxisList(axes), where);
 }
 

@@ -28,18 +28,23 @@ Element product(const Expr &e, const AxisList &axes, const Where &bound, Place w
 Element maximum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
 Element minimum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
 
-// The int32 index of the largest (smallest) element, row-major over `axes`; ties take the lowest index, NaN never wins,
-// and of nothing the result is −1.
-Element argmax(const Expr &e, const AxisList &axes, Place where = Place::current());
-Element argmin(const Expr &e, const AxisList &axes, Place where = Place::current());
+// The int32 index of an extreme element, and the element itself.
+struct Extreme : Element {
+    Element value;
+};
+// Of the largest (smallest) element, row-major over `axes`; ties take the lowest index, and NaN never wins. Of
+// nothing the index is −1, and the value that of maximum (minimum). Index and value of the same terms are one
+// reduction.
+Extreme argmax(const Expr &e, const AxisList &axes, Place where = Place::current());
+Extreme argmin(const Expr &e, const AxisList &axes, Place where = Place::current());
 
 // A list of axes, also of one, which Halide's functions of these names would take for something else.
 Element sum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 Element product(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 Element maximum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 Element minimum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
-Element argmax(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
-Element argmin(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Extreme argmax(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
+Extreme argmin(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 
 struct CombinerProperties {
     bool associative = false; // needed, with commutative, to split the reduction over lanes, threads or rfactor
@@ -55,8 +60,8 @@ Element sum(const Expr &) = delete;
 Element product(const Expr &) = delete;
 Element maximum(const Expr &) = delete;
 Element minimum(const Expr &) = delete;
-Element argmax(const Expr &) = delete;
-Element argmin(const Expr &) = delete;
+Extreme argmax(const Expr &) = delete;
+Extreme argmin(const Expr &) = delete;
 
 // How a reduction stands in an expression until Op makes it a stage.
 struct ReductionTerm {
@@ -67,7 +72,8 @@ struct ReductionTerm {
     std::vector<Expr> identities, combined;
     CombinerProperties properties;
     size_t component = 0; // which result the expression is
-    bool tuple = false;
+    bool tuple = false;   // read as a part of a stage of its own, which others that fold the same share
+    bool is_extreme() const { return kind == "argmax" || kind == "argmin"; }
     bool bounded = false; // by `where`: the term is select(condition, term, identity)
 };
 inline constexpr const char *accumulator_name = "kumiko.acc";

@@ -127,7 +127,8 @@ void define_components(Stage &stage, const ReductionTerm &r, const std::vector<E
     } else if (r.kind == "reduce") {
         for (size_t c = 0; c < terms.size(); c++) {
             const std::string name = c ? stage.name + "." + std::to_string(c) : stage.name;
-            stage.components.push_back({name, terms[c].type(), r.identities[c], terms[c], r.combined[c]});
+            stage.components.push_back({name, terms[c].type(), r.identities[c], terms[c],
+                                        with_names_for_shared(r.combined[c], stage.name + "." + std::to_string(c))});
         }
     } else { // argmax, argmin: the index is the row-major position in the reduction's axes
         Expr position = 0;
@@ -217,7 +218,13 @@ void StageBuilder::add(const TensorContents &c) {
     } else if (is_recurrence(call)) {
         fill_recurrence(stage, call);
     } else if (call && is_reduction(call) && !decode_reduction(call).tuple && !update) {
-        fill_fold(stage, decode_reduction(call), c.axes);
+        const ReductionTerm r = decode_reduction(call);
+        if (const auto made = shared_part(r, c.axes)) {
+            stage.value = *made;
+        } else {
+            fill_fold(stage, r, c.axes);
+            if (r.is_extreme()) tuples_.push_back({r, stage});
+        }
     } else {
         stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
         stage.value = rewrite(c.value, stage.name, c.axes);
@@ -428,11 +435,7 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
 
 Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
     const ReductionTerm r = decode_reduction(op);
-    if (r.tuple) {
-        for (const SharedTuple &t : tuples_) {
-            if (same_tuple(t.reduction, r) && ranges_in(t.stage.axes, scope)) return component(t.stage, r.component);
-        }
-    }
+    if (const auto made = shared_part(r, scope)) return *made;
     Stage stage;
     stage.name = owner + "." + r.kind;
     for (int n = 1; reduction_names_.count(stage.name); n++) stage.name = owner + "." + r.kind + std::to_string(n);
@@ -457,11 +460,20 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
     // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
     fill_fold(stage, r, stage.axes);
     Expr read = component(stage, r.component);
-    if (r.tuple) tuples_.push_back({r, stage});
+    if (r.tuple || r.is_extreme()) tuples_.push_back({r, stage});
     done_.emplace(stage.name,
                   TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
     stages_.push_back(std::move(stage));
     return read;
+}
+
+// A read of the part of a stage that folds the same, where there is one.
+std::optional<Expr> StageBuilder::shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const {
+    for (const SharedTuple &t : tuples_) {
+        if ((r.tuple || r.is_extreme()) && same_tuple(t.reduction, r) && ranges_in(t.stage.axes, scope))
+            return component(t.stage, r.component);
+    }
+    return std::nullopt;
 }
 
 Expr StageBuilder::component(const Stage &stage, size_t c) {
@@ -479,9 +491,9 @@ bool StageBuilder::same_tuple(const ReductionTerm &a, const ReductionTerm &b) {
         if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;
     }
     for (size_t c = 0; c < a.terms.size(); c++) {
-        if (!graph_equal(a.terms[c], b.terms[c]) || !equal(a.identities[c], b.identities[c]) ||
-            !graph_equal(a.combined[c], b.combined[c]))
-            return false;
+        if (!graph_equal(a.terms[c], b.terms[c])) return false;
+        if (a.identities.empty()) continue;
+        if (!equal(a.identities[c], b.identities[c]) || !graph_equal(a.combined[c], b.combined[c])) return false;
     }
     return true;
 }

@@ -52,6 +52,7 @@ private:
     void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
     Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
+    std::optional<Expr> shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const;
     static Expr component(const Stage &stage, size_t c);
     static bool same_tuple(const ReductionTerm &a, const ReductionTerm &b);
     static bool ranges_in(const std::vector<Axis> &axes, const std::vector<Axis> &scope);

@@ -27,6 +27,7 @@
 #include "dsl/recurrence.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
+#include "dsl/top_k.h"
 #include "dsl/tuple.h"
 #include "dsl/types.h"
 #include "ops/registry.h"

@@ -101,6 +101,20 @@ void add_rows(Table &table) {
               [](const Arguments &a) {
                   return reduction(a.text("kind"), a.type("type"), a.sizes("shape"), a.integers("axes"));
               });
+    const auto along = [] {
+        return std::vector<Parameter>{sizes("shape", "extents of the input, outermost first"),
+                                      integer("axis", -1, "its position; below 0 counts from the end"), type()};
+    };
+    table.add("softmax_along", "softmax along an axis", along(),
+              [](const Arguments &a) { return softmax(a.type("type"), a.sizes("shape"), a.integer("axis")); });
+    table.add("log_softmax_along", "log_softmax along an axis", along(),
+              [](const Arguments &a) { return log_softmax(a.type("type"), a.sizes("shape"), a.integer("axis")); });
+    table.add(
+        "top_k", "the k largest elements along an axis, and their positions",
+        {sizes("shape", "extents of the input, outermost first"),
+         integer("axis", -1, "its position; below 0 counts from the end"), integer("k", 4, "how many, up to 16"),
+         type()},
+        [](const Arguments &a) { return top_k(a.type("type"), a.sizes("shape"), a.integer("axis"), a.integer("k")); });
     table.add("cumulative_sum", "the sum of what there is up to each element, along an axis",
               {sizes("shape", "extents of the input, outermost first"),
                integer("axis", -1, "its position; below 0 counts from the end"),

@@ -1,5 +1,6 @@
 #include "ops/rows.h"
 
+#include "dsl/top_k.h"
 #include "ops/elementwise.h"
 #include "ops/groups.h"
 #include "support/error.h"
@@ -74,47 +75,99 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
     return Op("reduce_" + kind, {X}, {compute("Y", kept, kind.starts_with("arg") ? value : in(out, value))});
 }
 
-Op softmax(Type t, const Expr &M, const Expr &N) {
-    const Type c = compute_type(t, "softmax");
-    Axis i("i", M), j("j", N), k("k", N);
-    Tensor X = input("X", t, {i, j});
-    Tensor top = compute("max", {i}, maximum(X(i, k), k));
-    Tensor e = compute("e", {i, j}, exp(in(c, X(i, j)) - in(c, top(i))));
-    Tensor total = compute("sum", {i}, sum(e(i, k), k));
-    Tensor share = compute("share", {i}, 1 / total(i)); // one division a row
-    return Op("softmax", {X}, {compute("Y", {i, j}, in(t, e(i, j) * share(i)))});
-}
-
 namespace {
+
+// A tensor and the rows of it that lie along one axis. `k` goes along the row where it is reduced.
+struct Rows {
+    std::vector<Axis> axes, others;
+    Axis k;
+    std::vector<Expr> element, step, row; // indices of an element, of one at k, of what is known of a row
+
+    Rows(const std::vector<Axis> &all, size_t along) : axes(all), k("k", all[along].extent()) {
+        for (size_t d = 0; d < all.size(); d++) {
+            element.push_back(all[d]);
+            step.push_back(d == along ? Expr(k) : Expr(all[d]));
+            if (d == along) continue;
+            others.push_back(all[d]);
+            row.push_back(all[d]);
+        }
+    }
+    // Axes i0, i1, … of the extents given. Throws UserError unless `axis`, which counts from the end where it
+    // is negative, is one of them.
+    static Rows along(const char *op, const std::vector<Expr> &extents, int axis) {
+        const int rank = static_cast<int>(extents.size()), at = axis < 0 ? axis + rank : axis;
+        if (at < 0 || at >= rank) throw UserError(fmt::format("{}: axis {} is not one of the {} axes", op, axis, rank));
+        std::vector<Axis> axes;
+        for (int d = 0; d < rank; d++) axes.emplace_back(fmt::format("i{}", d), extents[static_cast<size_t>(d)]);
+        return {axes, static_cast<size_t>(at)};
+    }
+};
+
+Op softmax_of(Type t, const Rows &r) {
+    const Type c = compute_type(t, "softmax");
+    Tensor X = input("X", t, r.axes);
+    Tensor top = compute("max", r.others, maximum(X.at(r.step), r.k));
+    Tensor e = compute("e", r.axes, exp(in(c, X.at(r.element)) - in(c, top.at(r.row))));
+    Tensor total = compute("sum", r.others, sum(e.at(r.step), r.k));
+    Tensor share = compute("share", r.others, 1 / total.at(r.row)); // one division a row
+    return Op("softmax", {X}, {compute("Y", r.axes, in(t, e.at(r.element) * share.at(r.row)))});
+}
 
 // log of the sum over k of exp(x(k) - top), where top is the maximum: log1p of the sum without one
 // maximum, which keeps its relative accuracy where one element outweighs the others. The elements
 // equal to the maximum are counted apart.
-Expr log_of_sum(const Type &c, const Tensor &X, const Tensor &top, const Axis &i, const Axis &k) {
-    const Expr x = in(c, X(i, k)), most = in(c, top(i)), zero = Halide::Internal::make_zero(c),
+Expr log_of_sum(const Type &c, const Tensor &X, const Tensor &top, const Rows &r) {
+    const Expr x = in(c, X.at(r.step)), most = in(c, top.at(r.row)), zero = Halide::Internal::make_zero(c),
                one = Halide::Internal::make_one(c);
-    Tensor ties = compute("ties", {i}, sum(select(x == most, one, zero), k));
-    Tensor rest = compute("rest", {i}, sum(select(x == most, zero, exp(x - most)), k));
-    return log1p(rest(i) + (ties(i) - one));
+    Tensor ties = compute("ties", r.others, sum(select(x == most, one, zero), r.k));
+    Tensor rest = compute("rest", r.others, sum(select(x == most, zero, exp(x - most)), r.k));
+    return log1p(rest.at(r.row) + (ties.at(r.row) - one));
 }
+
+Op log_softmax_of(Type t, const Rows &r) {
+    const Type c = compute_type(t, "log_softmax");
+    Tensor X = input("X", t, r.axes);
+    Tensor top = compute("max", r.others, maximum(X.at(r.step), r.k));
+    Tensor shift = compute("shift", r.others, -log_of_sum(c, X, top, r));
+    return Op("log_softmax", {X},
+              {compute("Y", r.axes, in(t, shift.at(r.row) + (in(c, X.at(r.element)) - in(c, top.at(r.row)))))});
+}
+
+Rows rows_of(const Expr &M, const Expr &N) { return {{Axis("i", M), Axis("j", N)}, 1}; }
 
 } // namespace
 
-Op log_softmax(Type t, const Expr &M, const Expr &N) {
-    const Type c = compute_type(t, "log_softmax");
-    Axis i("i", M), j("j", N), k("k", N);
-    Tensor X = input("X", t, {i, j});
-    Tensor top = compute("max", {i}, maximum(X(i, k), k));
-    Tensor shift = compute("shift", {i}, -log_of_sum(c, X, top, i, k));
-    return Op("log_softmax", {X}, {compute("Y", {i, j}, in(t, shift(i) + (in(c, X(i, j)) - in(c, top(i)))))});
+Op softmax(Type t, const Expr &M, const Expr &N) { return softmax_of(t, rows_of(M, N)); }
+Op softmax(Type t, const std::vector<Expr> &extents, int axis) {
+    return softmax_of(t, Rows::along("softmax", extents, axis));
+}
+
+Op log_softmax(Type t, const Expr &M, const Expr &N) { return log_softmax_of(t, rows_of(M, N)); }
+Op log_softmax(Type t, const std::vector<Expr> &extents, int axis) {
+    return log_softmax_of(t, Rows::along("log_softmax", extents, axis));
+}
+
+Op top_k(Type t, const std::vector<Expr> &extents, int axis, int k) {
+    const Rows r = Rows::along("top_k", extents, axis);
+    Tensor X = input("X", t, r.axes);
+    const Tuple best = kumiko::top_k(X.at(r.step), r.k, k);
+    std::vector<Axis> axes = r.axes;
+    Axis n("n", k);
+    axes[static_cast<size_t>(axis < 0 ? axis + static_cast<int>(axes.size()) : axis)] = n;
+    const auto part = [&](int first) {
+        Expr e = best[static_cast<size_t>(first + k - 1)];
+        for (int p = k - 1; p-- > 0;) e = select(n == p, Expr(best[static_cast<size_t>(first + p)]), e);
+        return e;
+    };
+    return Op("top_k", {X}, {compute("Y", axes, part(0)), compute("P", axes, part(k))});
 }
 
 Op logsumexp(Type t, const Expr &M, const Expr &N) {
     const Type c = compute_type(t, "logsumexp");
-    Axis i("i", M), j("j", N), k("k", N);
-    Tensor X = input("X", t, {i, j});
-    Tensor top = compute("max", {i}, maximum(X(i, k), k));
-    return Op("logsumexp", {X}, {compute("Y", {i}, in(t, in(c, top(i)) + log_of_sum(c, X, top, i, k)))});
+    const Rows r = rows_of(M, N);
+    Tensor X = input("X", t, r.axes);
+    Tensor top = compute("max", r.others, maximum(X.at(r.step), r.k));
+    return Op("logsumexp", {X}, {compute("Y", r.others, in(t, in(c, top.at(r.row)) + log_of_sum(c, X, top, r)))});
 }
 
 Op layer_norm(Type t, const Expr &M, const Expr &N, double eps) {

@@ -1,0 +1,124 @@
+// The largest values of rows with their positions, the values of argmax, and softmax along any axis.
+#include "driver/default_schedule.h"
+#include "dsl/top_k.h"
+#include "ops/rows.h"
+#include "tests/unit/check_runs.h"
+#include "tests/unit/op_reference.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace kumiko;
+
+namespace {
+
+// The positions of a row by falling value, those of equal values by rising position, without NaN.
+std::vector<int64_t> by_value(const std::vector<double> &row) {
+    std::vector<int64_t> order;
+    for (size_t n = 0; n < row.size(); n++) {
+        if (!std::isnan(row[n])) order.push_back(int64_t(n));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return row[size_t(a)] > row[size_t(b)]; });
+    return order;
+}
+
+} // namespace
+
+TEST_CASE("the k largest, their order, ties and NaN") {
+    const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+    for (const int k : {1, 2, 3, 7, 16}) {
+        const Op op = ops::top_k(f32, {4, 20}, -1, k);
+        CHECK(op.stages().size() == 3);
+        const std::vector<Buffer<>> in = random_inputs(op);
+        Buffer<> x = in[0];
+        fill_random_integers(x, 5, -3, 3); // many ties
+        float *values = static_cast<float *>(static_cast<void *>(x.raw_buffer()->host));
+        for (int n = 0; n < 20; n++) {
+            if (n % 3) values[20 + n] = nan;
+            values[40 + n] = n % 2 ? -inf : nan;
+        }
+        const Results results = interpret(op, {x});
+        for (int64_t r = 0; r < 4; r++) {
+            std::vector<double> row;
+            for (int64_t c = 0; c < 20; c++) row.push_back(at(x, {r, c}));
+            const std::vector<int64_t> order = by_value(row);
+            for (int64_t n = 0; n < k; n++) {
+                const bool some = n < int64_t(order.size());
+                CHECK(at(results[0], {r, n}) == (some ? row[size_t(order[size_t(n)])] : -inf));
+                CHECK(at(results[1], {r, n}) == (some ? double(order[size_t(n)]) : -1));
+            }
+        }
+    }
+}
+
+TEST_CASE("schedules of top_k") {
+    for (const int k : {1, 3, 8}) {
+        for (const std::vector<Expr> &shape : std::vector<std::vector<Expr>>{{1, 300}, {40, 33}, {3, 5}, {16, 128}})
+            check_runs(default_schedule(ops::top_k(f32, shape, -1, k), Machine::host()));
+    }
+    check_runs(default_schedule(ops::top_k(i32, {30, 40}, 0, 4), Machine::host()));
+    check_runs(default_schedule(ops::top_k(i8, {5, 70}, 1, 2), Machine::host()));
+    check_runs(default_schedule(ops::top_k(f32, {Size("M"), Size("N")}, 1, 3), Machine::host()), {{"M", 7}, {"N", 50}});
+    // Partial results, joined at the end.
+    Axis i("i", 6), j("j", 64);
+    Tensor X = input("X", i32, {i, j});
+    const Tuple best = top_k(X(i, j), j, 3);
+    const Op op("third", {X}, {compute("Y", {i}, best[2] + best[5])});
+    Schedule s(op);
+    s.stage("Y.reduce").split("j", 8);
+    s.stage("Y.reduce").rfactor("j.i");
+    check_runs(s);
+}
+
+TEST_CASE("what top_k refuses") {
+    Axis i("i", 6), j("j", 64);
+    Tensor X = input("X", f32, {i, j});
+    CHECK(refusal([&] { top_k(X(i, j), j, 0); }).find("top_k of 0 values; legal are 1 to 16") != std::string::npos);
+    CHECK(refusal([&] { top_k(X(i, j), j, 17); }).find("legal are 1 to 16") != std::string::npos);
+    CHECK(refusal([&] { top_k(X(i, j) > 0.f, j, 2); }).find("of a bool expression; cast it") != std::string::npos);
+    CHECK(refusal([&] { ops::top_k(f32, {4, 4}, 2, 1); }) == "top_k: axis 2 is not one of the 2 axes");
+}
+
+TEST_CASE("index and value of argmax are one reduction") {
+    Axis i("i", 9), j("j", 50);
+    Tensor X = input("X", i32, {i, j});
+    const Extreme most = argmax(X(i, j), j), least = argmin(X(i, j), j);
+    for (const bool value_first : {false, true}) {
+        const Tensor at_most = compute("at", {i}, most), value = compute("value", {i}, most.value);
+        const Op op("top1", {X}, value_first ? std::vector{value, at_most} : std::vector{at_most, value});
+        size_t reductions = 0;
+        for (const Stage &s : op.stages()) reductions += s.is_reduction();
+        CHECK(reductions == 1);
+        check_runs(default_schedule(op, Machine::host()));
+    }
+    const Op range("range", {X}, {compute("Y", {i}, most.value - least.value + (most + 1) * 2)});
+    std::vector<Buffer<>> in = random_inputs(range);
+    fill_random_integers(in[0], 3, -9, 9);
+    check_elements(range, in, {9}, [&](const Index &n) {
+        std::vector<double> row;
+        for (int64_t c = 0; c < 50; c++) row.push_back(at(in[0], {n[0], c}));
+        const auto top = std::max_element(row.begin(), row.end());
+        return *top - *std::min_element(row.begin(), row.end()) + 2 * double(top - row.begin() + 1);
+    });
+    check_runs(default_schedule(range, Machine::host()));
+}
+
+TEST_CASE("softmax along any axis") {
+    for (const bool log : {false, true}) {
+        for (int axis : {0, 1, 2, -1}) {
+            const Op op = log ? ops::log_softmax(f64, {3, 20, 5}, axis) : ops::softmax(f64, {3, 20, 5}, axis);
+            const std::vector<Buffer<>> in = random_inputs(op);
+            const size_t d = size_t(axis < 0 ? axis + 3 : axis);
+            const Results results = interpret(op, in);
+            for_each_index({3, 20, 5}, [&](const Index &n) {
+                double total = 0;
+                Index other = n;
+                for (other[d] = 0; other[d] < in[0].extents()[d]; other[d]++) total += std::exp(at(in[0], other));
+                const double share = std::exp(at(in[0], n)) / total;
+                CHECK(at(results[0], n) == doctest::Approx(log ? std::log(share) : share));
+            });
+        }
+    }
+    CHECK(ops::softmax(f32, {Size("M"), 8}, 1).stages().size() == ops::softmax(f32, Size("M"), 8).stages().size());
+    CHECK(refusal([&] { ops::softmax(f32, {3, 4}, -3); }) == "softmax: axis -3 is not one of the 2 axes");
+}
