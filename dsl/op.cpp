@@ -2,8 +2,10 @@
 
 #include "dsl/extern.h"
 #include "dsl/inout.h"
+#include "dsl/interpreter/parts.h"
 #include "dsl/legal.h"
 #include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "dsl/stage_builder.h"
 #include "support/error.h"
 
@@ -212,6 +214,48 @@ Op Op::with_open_rows() const {
     for (Stage &s : changed->stages) {
         if (is_output(s.name) && s.strides.empty() && s.axes.size() >= 2) s.strides = open(s.name, s.axes);
     }
+    Op result = *this;
+    result.contents_ = std::move(changed);
+    return result;
+}
+
+Op Op::with_stages(const std::vector<Stage> &stages) const {
+    auto changed = std::make_shared<Contents>(*contents_);
+    changed->stages = stages;
+    Op result = *this;
+    result.contents_ = std::move(changed);
+    return result;
+}
+
+Op Op::stage_alone(const Stage &stage) const {
+    auto changed = std::make_shared<Contents>(*contents_);
+    changed->inputs.clear();
+    changed->stages.clear();
+    changed->outputs = changed->separate_outputs = {stage.name};
+    const std::function<void(const Stage &)> add = [&](const Stage &s) {
+        for (const Expr &e : s.expressions()) {
+            for (const Call *read : tensor_reads(e)) {
+                const auto known = [&](const auto &t) { return t.name == read->name; };
+                if (std::any_of(changed->inputs.begin(), changed->inputs.end(), known) ||
+                    std::any_of(changed->stages.begin(), changed->stages.end(), known) || read->name == s.name)
+                    continue;
+                const Stage *made = find_stage(read->name);
+                if (made && made->kind == Stage::Kind::Padding) {
+                    add(*made);
+                } else if (const Input *in = find_input(read->name)) {
+                    changed->inputs.push_back(*in);
+                } else {
+                    const std::vector<Axis> &axes = interpreter::stage_of(*this, read->name)->axes;
+                    changed->inputs.push_back({read->name, read->type, axes, row_major(axes)});
+                }
+            }
+        }
+        changed->stages.push_back(s);
+    };
+    add(stage);
+    Stage &alone = changed->stages.back();
+    alone.strides.clear();
+    alone.updates.clear();
     Op result = *this;
     result.contents_ = std::move(changed);
     return result;

@@ -106,6 +106,12 @@ public:
     // size; outer axes step over whole numbers of rows.
     Op with_open_rows() const;
 
+    // The same inputs and outputs, computed by other stages, each after those that it reads.
+    Op with_stages(const std::vector<Stage> &stages) const;
+    // The op that computes `stage` alone. The tensors that it reads are its inputs; of padding stages, the
+    // tensors that they pad are. `stage` may be a stage as a schedule has rewritten it.
+    Op stage_alone(const Stage &stage) const;
+
     // The formula, as a user would write it on paper; one line per input and stage.
     std::string to_string() const;
     // A stable hash of the formula: names, types, extents, expressions. Hex.

@@ -26,6 +26,14 @@ Op conv(const std::string &name, Type in, Type out) {
     return Op(name, {X, W}, {Y});
 }
 
+// Bytes, of which 118 and -7 mean zero.
+Op matmul_zero_points() {
+    Axis i("i", 64), j("j", 64), k("k", 128);
+    Tensor A = input("A", u8, {i, k}), B = input("B", i8, {k, j});
+    const Expr term = (cast(i32, A(i, k)) - 118) * (cast(i32, B(k, j)) + 7);
+    return Op("matmul_zero_points", {A, B}, {compute("C", {i, j}, sum(term, k))});
+}
+
 Op softmax() {
     Axis i("i", 64), j("j", 128);
     Tensor X = input("X", f32, {i, j});
@@ -87,6 +95,7 @@ const Row rows[] = {
     {"matmul", [] { return matmul("matmul", 128, 128, 256, f32, f32); }},
     {"matmul_any", [] { return matmul("matmul_any", Size("M"), 128, 256, f32, f32); }},
     {"matmul_i16", [] { return matmul("matmul_i16", 64, 64, 128, i16, i32); }},
+    {"matmul_zero_points", matmul_zero_points},
     {"conv", [] { return conv("conv", f32, f32); }},
     {"conv_i8", [] { return conv("conv_i8", i8, i32); }},
     {"softmax", softmax},

@@ -160,6 +160,11 @@ StageHandle StageHandle::offset(const std::string &tensor, int64_t by, const std
     return StageHandle(*schedule_, stage_ + ".raw");
 }
 
+StageHandle StageHandle::expand(Place where) {
+    apply("expand", json::object(), where);
+    return StageHandle(*schedule_, stage_ + ".product");
+}
+
 StageHandle StageHandle::extend(const std::string &tensor, const std::string &axis, int64_t steps,
                                 const std::string &with, Place where) {
     json args = {{"tensor", tensor}, {"axis", axis}, {"steps", steps}};

@@ -105,8 +105,22 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
+// Whether the steps that an instruction takes at once stand together in the image as it lies, a fixed step apart.
+bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
+    const std::string &tensor = r.image.tensor;
+    const Stage *padded = op.find_stage(tensor);
+    const Type type = padded ? padded->type : op.find_input(tensor)->type;
+    if (padded && !std::all_of(padded->axes.begin(), padded->axes.end(),
+                               [](const Axis &a) { return constant_extent(a).has_value(); }))
+        return false;
+    return r.nhwc && !by.tiles() && !by.offset && by.a == type && grouped_axis(r, by) == channels_of(r) &&
+           extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
+}
+
+// Whether the image has the steps that an instruction takes at once side by side, or a copy in a loop outside has.
 bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
     const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
+    if (!by.instruction.empty() && !by.tiles() && r.outside.empty() && !reads_groups(op, r, by)) return false;
     return by.tiles() ? fits_tiles(op, r, by) : by.group == 1 || !grouped_axis(r, by).empty();
 }
 
@@ -128,18 +142,6 @@ std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const M
 }
 
 namespace {
-
-// Whether the steps that an instruction takes at once stand together in the image as it lies, a fixed step apart.
-bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
-    const std::string &tensor = r.image.tensor;
-    const Stage *padded = op.find_stage(tensor);
-    const Type type = padded ? padded->type : op.find_input(tensor)->type;
-    if (padded && !std::all_of(padded->axes.begin(), padded->axes.end(),
-                               [](const Axis &a) { return constant_extent(a).has_value(); }))
-        return false;
-    return r.nhwc && !by.tiles() && !by.offset && by.a == type && grouped_axis(r, by) == channels_of(r) &&
-           extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
-}
 
 // Blocks of channels are of whole steps of each instruction that may take some at once.
 int64_t unit_of_depth(const Op &op, const ConvRoles &r, std::vector<std::string> ways, const Machine &machine) {

@@ -7,6 +7,7 @@
 #include "dsl/reads.h"
 #include "dsl/recurrence.h"
 #include "dsl/scatter.h"
+#include "schedules/library/anchor.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/elementwise_reads.h"
 #include "schedules/library/functions.h"
@@ -16,6 +17,7 @@
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
+#include "schedules/primitives/factors.h"
 #include "schedules/rolling.h"
 
 namespace kumiko::library {
@@ -92,14 +94,12 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         const int64_t together = std::clamp<int64_t>(fit, 1, 8), beside = std::clamp<int64_t>(fit / together, 1, 4);
         auto [steps, step] = S.split(ordered.back(), together);
         inside.back() = steps;
-        inside.push_back(step);
-        S.unroll(step);
         if (!outside.empty()) {
             auto [o, rows] = S.split(outside.back(), beside);
             outside.back() = o;
-            inside.insert(inside.end() - 1, rows);
-            S.unroll(rows);
+            inside.push_back(rows);
         }
+        inside.push_back(step);
     }
     std::vector<LoopName> order = outside;
     order.insert(order.end(), inside.begin(), inside.end());
@@ -107,6 +107,8 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     if (vectors) {
         S.vectorize(order.back(), lanes);
         if (p.unroll > 1) S.unroll(order.back().name + ".o");
+    } else {
+        for (size_t n = ordered.size(); n < inside.size(); n++) S.unroll(inside[n]);
     }
     for (const LoopName &l : outside) {
         if (Halide::Internal::is_const_one(S.state().loop(l).extent)) continue;
@@ -328,6 +330,33 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
+// Multiplies out products of elements with zero points where an instruction multiplies the elements, and schedules
+// what that makes. Nothing if there is no such product.
+std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, const ElementwiseParameters &p,
+                                          const StageDecisions &decided) {
+    Schedule s(op, machine);
+    if (decided.hold) return std::nullopt;
+    bool some = false;
+    for (const Stage &stage : op.stages()) {
+        if (!is_shifted_product(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name)) continue;
+        constexpr int64_t fewest_steps = 16; // for which the sums of both factors are little
+        int64_t steps = 1;
+        for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(fewest_steps);
+        if (steps < fewest_steps) continue;
+        Schedule expanded = s;
+        const std::string product = expanded.stage(stage.name).expand().name();
+        if (!has_instruction(expanded.op(), expanded.state().stage(product).def, machine)) continue;
+        s = expanded;
+        some = true;
+    }
+    if (!some) return std::nullopt;
+    std::vector<Stage> stages;
+    for (const StageState &stage : s.state().stages) stages.push_back(stage.def);
+    const Schedule scheduled = schedule_by_rules(op.with_stages(stages), machine, p, decided);
+    for (const Directive &d : scheduled.directives()) s.apply(d);
+    return s;
+}
+
 } // namespace
 
 bool is_elementwise(const Op &) { return true; }
@@ -346,6 +375,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
 
 Schedule schedule_by_rules(const Op &op, const Machine &machine, const ElementwiseParameters &p,
                            const StageDecisions &decided) {
+    if (const auto expanded = schedule_expanded(op, machine, p, decided)) return *expanded;
     Schedule s(op, machine);
     const bool in_place = reads_before_update(op);
     std::set<std::string> apart;
@@ -391,6 +421,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         if (!S.state().finished_by.empty()) continue;
         if (const auto loops = decided.loops.find(stage.name); loops != decided.loops.end()) {
             loops->second(s);
+            continue;
+        }
+        const bool root = S.state().placement.kind == Placement::Kind::Root && !holds_stages(s, stage.name);
+        if (root && !in_place && schedule_by_instruction(s, stage, p.parallel)) {
+            finish_in_reader(s, s.stage(stage.name), stage);
             continue;
         }
         const int widest = vector_lanes(machine, stage.type);

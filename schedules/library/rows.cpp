@@ -9,6 +9,7 @@
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
+#include "schedules/primitives/factors.h"
 
 namespace kumiko::library {
 
@@ -40,7 +41,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
         }
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (s.axes.empty()) return std::nullopt;
+        if (s.axes.empty() || is_shifted_product(s)) return std::nullopt; // products may have instructions
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction &&
             (reduction->axes.size() != s.axes.size() || reduction->reduction_axes.size() != s.reduction_axes.size()))

@@ -24,6 +24,7 @@ const Primitive &rfactor_primitive();
 const Primitive &interleave_primitive();
 const Primitive &offset_primitive();
 const Primitive &extend_primitive();
+const Primitive &expand_primitive();
 const Primitive &scatter_primitive();
 const Primitive &online_primitive();
 const Primitive &place_in_primitive();

@@ -748,23 +748,31 @@ private:
         const bool transposed = random_.chance(0.5);
         const Tensor A = operand(row, i, k), B = transposed ? operand(column, j, k) : operand(column, k, j);
         const Expr b = transposed ? B(j.axis, k.axis) : B(k.axis, j.axis);
-        const Expr e = cast(meaning.type, A(i.axis, k.axis)) * cast(meaning.type, b);
-        const double most = 9 * static_cast<double>(std::max<int64_t>(k.n, 1));
-        tensors_.push_back({compute("S0", {i.axis, j.axis}, kumiko::sum(e, k.axis)), {i.n, j.n}, -most, most, true});
+        Expr left = cast(meaning.type, A(i.axis, k.axis)), right = cast(meaning.type, b);
+        const bool points = !meaning.type.is_float() && random_.chance(0.4); // zero points
+        if (points) {
+            left = left - number(meaning.type, static_cast<double>(random_.between(0, 2)));
+            if (random_.chance(0.5)) right = number(meaning.type, 1) + right;
+        }
+        const double most = (points ? 20 : 9) * static_cast<double>(std::max<int64_t>(k.n, 1));
+        tensors_.push_back(
+            {compute("S0", {i.axis, j.axis}, kumiko::sum(left * right, k.axis)), {i.n, j.n}, -most, most, true});
+        if (points) recipe_.push_back({"expand", {{"stage", "S0"}}, {}});
+        const std::string stage = points ? "S0.product" : "S0";
         const auto step = [&](const char *primitive, nlohmann::json arguments) {
             recipe_.push_back({primitive, std::move(arguments), {}});
         };
         const std::string in = i.axis.name(), jn = j.axis.name(), kn = k.axis.name(), bn = B.name();
         std::vector<std::string> order = {in, jn + ".o", kn + ".o", jn + ".i", kn + ".i"};
-        step("split", {{"stage", "S0"}, {"loop", jn}, {"factor", wide}});
-        step("split", {{"stage", "S0"}, {"loop", kn}, {"factor", deep}});
+        step("split", {{"stage", stage}, {"loop", jn}, {"factor", wide}});
+        step("split", {{"stage", stage}, {"loop", kn}, {"factor", deep}});
         if (random_.chance(0.5)) {
-            step("split", {{"stage", "S0"}, {"loop", in}, {"factor", random_.between(2, 4)}});
+            step("split", {{"stage", stage}, {"loop", in}, {"factor", random_.between(2, 4)}});
             order = {in + ".o", jn + ".o", kn + ".o", in + ".i", jn + ".i", kn + ".i"};
         }
-        step("reorder", {{"stage", "S0"}, {"loops", order}});
-        if (order.size() == 6 && random_.chance(0.7)) step("unroll", {{"stage", "S0"}, {"loop", in + ".i"}});
-        if (random_.chance(0.7)) step("accumulate_in", {{"stage", "S0"}, {"level", "registers"}, {"loop", jn + ".o"}});
+        step("reorder", {{"stage", stage}, {"loops", order}});
+        if (order.size() == 6 && random_.chance(0.7)) step("unroll", {{"stage", stage}, {"loop", in + ".i"}});
+        if (random_.chance(0.7)) step("accumulate_in", {{"stage", stage}, {"level", "registers"}, {"loop", jn + ".o"}});
         const std::string ja = transposed ? "a0" : "a1", ka = transposed ? "a1" : "a0";
         const std::string w = std::to_string(wide), d = std::to_string(deep);
         const std::vector<std::string> terms = {ja + "/" + w, ka + "/" + d, ja + "%" + w, ka + "%" + d};
@@ -772,10 +780,10 @@ private:
             step("prepack", {{"tensor", bn}, {"terms", terms}});
         } else {
             const std::string loop = random_.chance(0.5) ? order[0] : jn + ".o";
-            step("place_in", {{"tensor", bn}, {"level", "L2"}, {"consumer", "S0"}, {"loop", loop}});
+            step("place_in", {{"tensor", bn}, {"level", "L2"}, {"consumer", stage}, {"loop", loop}});
             step("layout", {{"stage", bn + ".L2"}, {"terms", terms}});
         }
-        step("tensorize", {{"stage", "S0"}, {"loop", jn + ".i"}, {"instruction", instruction.name}});
+        step("tensorize", {{"stage", stage}, {"loop", jn + ".i"}, {"instruction", instruction.name}});
     }
 
     // S0(i, v) = sum over j of exp(s - max) times V, S1(i) = that of exp(s - max), and the directives that make one pass of it. What is

@@ -8,6 +8,7 @@
 #include "machine/instruction.h"
 #include "machine/machine.h"
 #include "schedules/primitive.h"
+#include "schedules/primitives/factors.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
 #include "support/error.h"
@@ -70,6 +71,14 @@ public:
             }
             if (reductions.empty()) return std::nullopt;
             stage_ = reductions[r_.below(reductions.size())];
+        }
+        if (name == "expand") {
+            std::vector<const StageState *> sums;
+            for (const StageState &s : s_.stages) {
+                if (is_shifted_product(s.def)) sums.push_back(&s);
+            }
+            if (sums.empty()) return std::nullopt;
+            stage_ = sums[r_.below(sums.size())];
         }
         if (name == "offset" || name == "extend") {
             if (const auto d = rewriting(name)) return d;

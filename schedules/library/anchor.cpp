@@ -1,0 +1,43 @@
+#include "schedules/library/anchor.h"
+
+#include "schedules/library/product.h"
+#include "schedules/library/table.h"
+#include "schedules/primitive.h"
+#include "support/error.h"
+
+namespace kumiko::library {
+
+bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
+    if (!stage.is_reduction()) return false;
+    const Op alone = op.stage_alone(stage);
+    const auto c = find_contraction(alone);
+    const auto by_rows_of = [&](size_t rows) {
+        const std::string best = product_ways(*c, alone, c->operands[rows], c->operands[1 - rows], machine).front();
+        return best != "plain" && best != "widened";
+    };
+    return c && (by_rows_of(0) || by_rows_of(1));
+}
+
+bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel) {
+    if (!has_instruction(s.op(), stage, s.machine())) return false;
+    const Op alone = s.op().stage_alone(stage);
+    const LibraryTemplate *t = find_template(alone);
+    if (t->name == "elementwise") return false;
+    const Schedule before = s;
+    try {
+        const auto space = t->make_space(alone, s.machine(), PackedBy::Kernel);
+        const Schedule scheduled = space->schedule(space->default_point());
+        for (const Directive &d : scheduled.directives()) {
+            // Conditions over sizes are of whole ops.
+            if (d.primitive != "specialize" && (parallel || d.primitive != "parallel")) s.apply(d);
+        }
+        s.require_applied();
+        return true;
+    } catch (const UserError &) {
+    } catch (const Unsupported &) {
+    }
+    s = before;
+    return false;
+}
+
+} // namespace kumiko::library

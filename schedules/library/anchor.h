@@ -1,0 +1,18 @@
+// Library schedules for single stages of larger ops.
+#pragma once
+
+#include "schedules/schedule.h"
+
+namespace kumiko::library {
+
+// Whether the machine has a tensor instruction for the products that the stage sums. `op` has the tensors that
+// it reads.
+bool has_instruction(const Op &op, const Stage &stage, const Machine &machine);
+
+// Gives a contraction that has an instruction the loops and copies that the library gives an op of that stage
+// alone, with the operands as inputs; over cores only if `parallel`. The stage is at the root, without directives.
+// Returns false, and leaves the schedule as it was, where it has no instruction, no library schedule matches it,
+// or a directive is illegal here.
+bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel);
+
+} // namespace kumiko::library

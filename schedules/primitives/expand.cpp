@@ -1,0 +1,146 @@
+#include "dsl/print.h"
+#include "schedules/primitives/factors.h"
+#include "schedules/primitives/table.h"
+
+#include <fmt/format.h>
+
+namespace kumiko {
+
+namespace {
+
+using namespace Halide::Internal;
+
+// A factor as the read of a tensor, cast to the sum's type, plus what is the same at every step.
+struct Shifted {
+    Expr element; // the read, cast
+    const Call *read = nullptr;
+    Expr shift; // undefined: 0
+};
+
+bool uses_reduction(const Stage &sum, const Expr &e) {
+    return std::any_of(sum.reduction_axes.begin(), sum.reduction_axes.end(),
+                       [&](const Axis &k) { return expr_uses_var(e, k.name()); });
+}
+
+std::optional<Shifted> shifted(const Stage &sum, const Expr &factor) {
+    const auto plus = [](const std::optional<Shifted> &of, const Expr &shift) {
+        Shifted s = *of;
+        s.shift = s.shift.defined() ? s.shift + shift : shift;
+        return s;
+    };
+    const auto divided = [&](const auto *op, bool subtract) -> std::optional<Shifted> {
+        if (!uses_reduction(sum, op->b)) {
+            const auto of = shifted(sum, op->a);
+            return of ? std::optional(plus(of, subtract ? make_zero(sum.type) - op->b : op->b)) : std::nullopt;
+        }
+        if (subtract || uses_reduction(sum, op->a)) return std::nullopt;
+        const auto of = shifted(sum, op->b);
+        return of ? std::optional(plus(of, op->a)) : std::nullopt;
+    };
+    if (const auto *op = factor.as<Add>()) return divided(op, false);
+    if (const auto *op = factor.as<Sub>()) return divided(op, true);
+    const Cast *cast = factor.as<Cast>();
+    const Call *read = (cast ? cast->value : factor).as<Call>();
+    if (!read || read->call_type != Call::Image) return std::nullopt;
+    return Shifted{factor, read, {}};
+}
+
+struct Product {
+    Shifted a, b;
+};
+
+// Nothing unless the stage is a sum of integers whose terms are products of shifted elements.
+std::optional<Product> shifted_product(const Stage &sum) {
+    if (!sum.is_reduction() || sum.reduction_kind != "sum" || sum.bounded) return std::nullopt;
+    if (!sum.type.is_int() && !sum.type.is_uint()) return std::nullopt;
+    const auto *term = sum.components[0].term.as<Mul>();
+    if (!term) return std::nullopt;
+    const auto a = shifted(sum, term->a), b = shifted(sum, term->b);
+    if (!a || !b || (!a->shift.defined() && !b->shift.defined())) return std::nullopt;
+    return Product{*a, *b};
+}
+
+// The sum of one factor's elements, once for each of those of the sum's axes that it uses, as a stage `name`.
+// The value is that sum, times the steps along axes that the factor does not use.
+Expr sum_of(const Stage &sum, const Shifted &factor, const std::string &name, std::vector<StageState> &made) {
+    Stage s = sum;
+    s.name = s.components[0].tensor = name;
+    s.axes.clear(), s.reduction_axes.clear(), s.strides.clear(), s.updates.clear();
+    for (const Axis &a : sum.axes) {
+        if (expr_uses_var(factor.element, a.name())) s.axes.push_back(a);
+    }
+    Expr times = make_one(sum.type);
+    for (const Axis &k : sum.reduction_axes) {
+        if (expr_uses_var(factor.element, k.name()))
+            s.reduction_axes.push_back(k);
+        else
+            times = times * cast(sum.type, max(k.extent(), 0));
+    }
+    if (s.reduction_axes.empty()) return factor.element * times;
+    s.components[0].term = factor.element;
+    made.push_back(stage_of(s));
+    return read_tensor(sum.type, name, {s.axes.begin(), s.axes.end()}) * times;
+}
+
+void apply_expand(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    const std::string name = stage.name();
+    const Stage sum = stage.def;
+    const auto product = shifted_product(sum);
+    if (!product)
+        refuse(state, d,
+               sum.is_reduction()
+                   ? fmt::format("the terms of {} are no products of integers plus or minus what is the same at every "
+                                 "step: they are {}",
+                                 name, to_string(sum.components[0].term))
+                   : name + " is no sum",
+               &stage, "", "sums of terms like (cast<int32_t>(A(i, k)) - z) * cast<int32_t>(B(k, j))");
+    refuse_touched(state, stage, d);
+    const auto &[a, b] = *product;
+    const std::string of_a = name + ".rows", of_b = name + ".columns", of_both = name + ".product";
+    for (const std::string &made : {of_a, of_b, of_both}) {
+        if (state.find(made)) refuse(state, d, "there is a stage " + made + " already", &stage, "", "another name");
+    }
+    std::vector<StageState> made;
+    Stage both = sum;
+    both.name = both.components[0].tensor = of_both;
+    both.strides.clear(), both.updates.clear();
+    both.components[0].term = a.element * b.element;
+    made.push_back(stage_of(both));
+    Stage rest;
+    rest.name = name, rest.type = sum.type, rest.axes = sum.axes, rest.strides = sum.strides,
+    rest.updates = sum.updates;
+    rest.value = read_tensor(sum.type, of_both, {rest.axes.begin(), rest.axes.end()});
+    if (b.shift.defined()) rest.value = rest.value + b.shift * sum_of(sum, a, of_a, made);
+    if (a.shift.defined()) rest.value = rest.value + a.shift * sum_of(sum, b, of_b, made);
+    if (a.shift.defined() && b.shift.defined()) {
+        Expr steps = make_one(sum.type);
+        for (const Axis &k : sum.reduction_axes) steps = steps * cast(sum.type, max(k.extent(), 0));
+        rest.value = rest.value + steps * a.shift * b.shift;
+    }
+    stage = stage_of(rest);
+    insert_before(state, name, std::move(made));
+}
+
+} // namespace
+
+bool is_shifted_product(const Stage &sum) { return shifted_product(sum).has_value(); }
+
+const Primitive &expand_primitive() {
+    static const Primitive record = {
+        "expand",
+        "stages",
+        "Multiplies out a sum of products of two factors, each an element plus or minus a number: (A - y) * (B - z), "
+        "as "
+        "of bytes with zero points. <stage>.product sums A * B, which instructions multiply; <stage>.rows and "
+        "<stage>.columns sum A and B once; the stage itself is made of these. Exact, as integers are.",
+        "The stage is a sum of integers, without `where`, and no directive of it yet. The numbers do not depend on the "
+        "reduction's axes; they may be read from tensors, as one for each channel is.",
+        {{"stage", ArgumentKind::Stage, "the sum"}},
+        apply_expand,
+        {"matmul_zero_points", {}, {"expand", {{"stage", "C"}}, {}}},
+    };
+    return record;
+}
+
+} // namespace kumiko
