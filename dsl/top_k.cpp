@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -13,43 +15,41 @@ namespace {
 
 constexpr int nowhere = INT32_MAX; // after every position
 
+// A value and its position; undefined stands for one after all others.
 struct Entry {
     Expr value, position;
+    bool defined() const { return value.defined(); }
 };
 
-// Nothing is before an entry that stands nowhere and has the lowest value: such comparisons fold to false.
-Expr is_before(const Entry &a, const Entry &b) {
-    return a.value > b.value || (a.value == b.value && a.position < b.position);
-}
-Entry choose(const Expr &condition, const Entry &a, const Entry &b) {
-    return {select(condition, a.value, b.value), select(condition, a.position, b.position)};
-}
-Entry first_of(const Entry &a, const Entry &b) { return choose(is_before(b, a), b, a); }
-Entry last_of(const Entry &a, const Entry &b) { return choose(is_before(b, a), a, b); }
-
-// In pairs, so that the expression is as deep as the logarithm of their number.
-Entry first_of(std::vector<Entry> entries) {
-    while (entries.size() > 1) {
-        std::vector<Entry> next;
-        for (size_t n = 0; n + 1 < entries.size(); n += 2) next.push_back(first_of(entries[n], entries[n + 1]));
-        if (entries.size() % 2) next.push_back(entries.back());
-        entries = std::move(next);
-    }
-    return entries[0];
+// Puts the first of both in `a`.
+void sort(Entry &a, Entry &b) {
+    if (!b.defined()) return;
+    if (!a.defined()) return std::swap(a, b);
+    // b stands before a. Folds to false where b is the identity, as of an element alone all but one are.
+    const Expr swap = b.value > a.value || (b.value == a.value && b.position < a.position);
+    const Entry first = {select(swap, b.value, a.value), select(swap, b.position, a.position)};
+    b = {select(swap, a.value, b.value), select(swap, a.position, b.position)};
+    a = first;
 }
 
-// Of two sorted lists the first k: number j is at a[j], or the later of a[n − 1] and b[j − n], the first of these.
+// Of two sorted lists the first k, sorted: Batcher, "Sorting networks and their applications" (1968). The first n
+// of a and of b turned around, compared one by one, rise and then fall; log n passes sort such a list.
 Values merged(const Values &a, const Values &b) {
-    const size_t k = a.size() / 2;
-    const auto at = [&](const Values &list, size_t n) { return Entry{list[n], list[k + n]}; };
-    Values result(2 * k);
-    for (size_t j = 0; j < k; j++) {
-        std::vector<Entry> candidates = {at(a, j)};
-        for (size_t n = j; n > 0; n--) candidates.push_back(last_of(at(a, n - 1), at(b, j - n)));
-        candidates.push_back(at(b, j));
-        const Entry e = first_of(std::move(candidates));
-        result[j] = e.value, result[k + j] = e.position;
+    const size_t k = a.size() / 2, n = std::bit_ceil(k);
+    const auto at = [&](const Values &list, size_t e) { return e < k ? Entry{list[e], list[k + e]} : Entry{}; };
+    std::vector<Entry> entries;
+    for (size_t e = 0; e < n; e++) {
+        Entry first = at(a, e), other = at(b, n - 1 - e);
+        sort(first, other);
+        entries.push_back(first);
     }
+    for (size_t apart = n / 2; apart > 0; apart /= 2) {
+        for (size_t e = 0; e < n; e++) {
+            if (!(e & apart)) sort(entries[e], entries[e + apart]);
+        }
+    }
+    Values result(2 * k);
+    for (size_t e = 0; e < k; e++) result[e] = entries[e].value, result[k + e] = entries[e].position;
     return result;
 }
 

@@ -14,8 +14,7 @@ inline constexpr int most_top_k = 16;
 //   Tuple best = top_k(X(i, j), j, 2);
 //   Op op("top2", {X}, {compute("first", {i}, best[0]), compute("at", {i}, best[2])});
 //
-// One reduction, in any order: two sorted lists are merged by comparing each of one with each of the other,
-// of which an element alone needs k. Throws UserError unless 1 <= k <= most_top_k.
+// One reduction, in any order, whose combiner merges two sorted lists by a network. Throws UserError unless 1 <= k <= most_top_k.
 Tuple top_k(const Expr &e, const Axis &axis, int k, Place where = Place::current());
 
 } // namespace kumiko

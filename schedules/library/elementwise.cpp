@@ -429,7 +429,10 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             continue;
         }
         const int widest = vector_lanes(machine, stage.type);
-        constexpr int64_t partial_vectors = 4; // of a row's reduction
+        // Partial results of many values leave the registers, and joining lanes of them costs more than loading
+        // lanes that are apart.
+        const bool many_values = stage.components.size() > 4;
+        const int64_t partial_vectors = many_values ? 1 : 4; // of a row's reduction
         const bool any_order = !stage.is_reduction() || (stage.properties.associative && stage.properties.commutative);
         const bool along = stage.is_reduction() && any_order && !in_place && !scattered(stage) &&
                            reads_along(stage, stage.reduction_axes.back().name());
@@ -453,9 +456,12 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         bool whole = false; // partial results are kept through the outer loop's one iteration
         const auto step = farthest_step(op, stage, stage.axes.back().name());
         const bool tiled = gets_tile(op, stage, machine);
-        const bool rows = along && step != 1 && !tiled;
-        const bool vectors = tiled || (lanes > 1 && (!extent || *extent >= lanes) && any_order &&
-                                       ((step && *step <= shuffled_step) || pays_to_gather(op, stage, machine)));
+        const bool fills = lanes > 1 && (!extent || *extent >= lanes);
+        const bool apart = many_values && fills && step;
+        const bool rows = along && step != 1 && !tiled && !apart;
+        const bool vectors =
+            tiled ||
+            (fills && any_order && ((step && *step <= shuffled_step) || apart || pays_to_gather(op, stage, machine)));
         if (rows) {
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
