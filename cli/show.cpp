@@ -2,7 +2,10 @@
 #include "cli/chip.h"
 #include "cli/common.h"
 
+#include "autotune/alternatives.h"
+#include "autotune/tune.h"
 #include "driver/machines.h"
+#include "schedules/summary.h"
 #include "targets/chip/compile.h"
 #include "targets/cpu/object.h"
 #include "targets/lower/lower.h"
@@ -21,7 +24,7 @@ struct ShowArguments {
     OpArguments op;
     ScheduleArguments schedule;
     std::string stage = "nest", target = "host", pass, json;
-    bool times = false;
+    bool times = false, why = false;
 };
 
 template<typename T>
@@ -33,6 +36,38 @@ std::string text_of(const T &value) {
 
 std::string with_newline(std::string text) { return text.empty() || text.back() == '\n' ? text : text + "\n"; }
 
+// What the schedule decides for each stage, and what other decisions are expected to cost.
+std::string why(const ShowArguments &a, const Op &op, const Schedule &schedule, const Target &target,
+                const std::string &origin, Json &report) {
+    const bool by_default = origin.rfind("default", 0) == 0; // around others there is no space
+    std::string name;
+    std::unique_ptr<Space> space;
+    if (by_default) std::tie(name, space) = space_for(op, target.machine, SpaceKind::Fitting);
+    const std::string by = !by_default ? "" : name == "auto" ? ", by rules for each stage" : ", the library's " + name;
+    std::string text = fmt::format("schedule: {}{}\n\n", origin, by);
+    size_t width = 0;
+    for (const StageSummary &s : summaries(schedule)) width = std::max(width, s.stage.size());
+    for (const StageSummary &s : summaries(schedule)) {
+        text += fmt::format("{:<{}}  {}\n", s.stage, width, s.text);
+        report["stages"].push_back({{"stage", s.stage}, {"text", s.text}});
+    }
+    if (!space) return text;
+    const auto all = alternatives(*space, space->default_point(), *CostModel::shipped(target.machine),
+                                  std::max(1, a.schedule.threads), a.op.bound_sizes());
+    if (all.empty()) return text;
+    text += "\nother decisions, as tuning offers them (time: by counting, the default's is 1; model: expected speed, "
+            "above 0 is faster):\n";
+    for (const Alternative &o : all) width = std::max(width, o.change.size());
+    for (const Alternative &o : all) {
+        text += o.against.empty()
+                    ? fmt::format("{:<{}}  time {:5.2f}  model {:+.2f}\n", o.change, width, o.estimate, o.score)
+                    : fmt::format("{:<{}}  not here: {}\n", o.change, width, o.against);
+        report["alternatives"].push_back(
+            {{"change", o.change}, {"time", o.estimate}, {"model", o.score}, {"against", o.against}});
+    }
+    return text;
+}
+
 void show(const ShowArguments &a) {
     const Op op = a.op.op();
     const bool chip = is_chip(a.target),
@@ -43,6 +78,8 @@ void show(const ShowArguments &a) {
     const Target target = chip ? Target{machine_named(a.target), {}} : Target::named(a.target);
     if (!a.pass.empty() && a.stage != "ir")
         throw UserError("--pass asks for the IR after a pass: say --stage ir too, not --stage " + a.stage);
+    if (a.why && a.stage != "nest")
+        throw UserError("--why takes the place of --stage " + a.stage + "; give one of them");
     Json report = {{"op", a.op.name}, {"parameters", a.op.parameters()}, {"stage", a.stage}, {"target", a.target}};
     std::string text;
     if (a.stage == "formula") {
@@ -56,6 +93,8 @@ void show(const ShowArguments &a) {
             text = schedule.to_cpp();
         else if (a.stage == "explain")
             text = schedule.explain();
+        else if (a.why)
+            text = why(a, op, schedule, target, origin, report);
         else if (a.stage == "nest")
             text = text_of(schedule.nest());
         else if (of_chip)
@@ -118,11 +157,14 @@ void add_show(CLI::App &app) {
                      "a level, such as x86-64-avx2 or aarch64, or chip:small; `kumiko machine --list` lists them")
         ->capture_default_str();
     command->add_option("--pass", a->pass, "with --stage ir: the IR after this pass");
+    command->add_flag("--why", a->why,
+                      "what the schedule decides for each stage, and what other decisions are expected to cost");
     command->add_flag("--times", a->times, "also how long each pass took");
     add_json_option(*command, a->json);
     examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
                        "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
-                       "  kumiko show softmax --shape m=M,n=128 --stage ir");
+                       "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
+                       "  kumiko show conv2d --why");
     command->callback([a] { show(*a); });
 }
 

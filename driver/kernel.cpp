@@ -237,6 +237,7 @@ std::shared_ptr<Kernel::Contents> compile_contents(const Schedule &schedule, con
         contents->plans.push_back(std::move(plan));
     }
     contents->symbolic = contents->symbolic || !contents->nest.sizes.empty();
+    contents->report.stages = summaries(schedule);
     return contents;
 }
 

@@ -11,6 +11,7 @@
 #include "driver/target.h"
 #include "dsl/buffers.h"
 #include "schedules/schedule.h"
+#include "schedules/summary.h"
 #include "targets/lower/pass_report.h"
 
 #include <functional>
@@ -40,6 +41,8 @@ struct CompileReport {
     // (driver/default_schedule.h).
     std::string schedule = {};
     std::vector<PassedOver> passed_over = {};
+    // Where each stage is computed and what its loops are, producers before consumers.
+    std::vector<StageSummary> stages = {};
 };
 
 class Kernel {

@@ -70,6 +70,19 @@ TEST_CASE("help and lists") {
     CHECK(has(run("machine --list").out, "x86-64-avx2"));
 }
 
+TEST_CASE("show says why") {
+    const std::string text = run("show softmax_along --shape shape=32,100,axis=0 --why").out;
+    CHECK(has(text, "schedule: default, by rules for each stage"));
+    CHECK(has(text, "\nshare"));
+    CHECK(has(text, "e.at = root"));
+    CHECK(has(text, "model +"));
+    CHECK(has(run("show matmul --shape m=64,n=64,k=64 --why").out, "schedule: default, the library's matmul"));
+    const Json report = json_of(run("show gelu --shape n=1000 --why --json -"));
+    CHECK(report.at("stages").size() == 1);
+    CHECK(!report.at("alternatives").empty());
+    CHECK(has(run("show gelu --shape n=1000 --why --stage asm").err, "--why takes the place of --stage asm"));
+}
+
 TEST_CASE("show prints each stage") {
     const std::string op = "show matmul --shape m=16,n=16,k=16 --stage ";
     CHECK(has(run(op + "formula").out, "matmul"));

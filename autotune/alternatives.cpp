@@ -1,0 +1,68 @@
+#include "autotune/alternatives.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace kumiko {
+
+namespace {
+
+std::string change_of(const Space &space, const Point &from, const Point &to) {
+    for (size_t n = 0; n < from.size(); n++) {
+        if (from[n] == to[n]) continue;
+        const ParameterInfo &p = space.parameters()[n];
+        const Json &value = p.values.at(to[n]);
+        return fmt::format("{} = {}", p.name, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    throw InternalError("an alternative that is the point itself");
+}
+
+} // namespace
+
+std::vector<Alternative> alternatives(const Space &space, const Point &point, const CostModel &model, int threads,
+                                      const Sizes &sizes) {
+    std::vector<Point> points = space.neighbours(point);
+    points.insert(points.begin(), point);
+    std::vector<Candidate> made;
+    std::vector<Features> features;
+    std::vector<size_t> described; // positions in `made`
+    for (const Point &p : points) {
+        auto [candidate, schedule] = make_with_schedule(space, p);
+        if (schedule) {
+            describe(candidate, *schedule, space, threads, sizes);
+            // As the model has learnt: beside the default, which is the point itself here.
+            if (candidate.features.version == features_version)
+                set_beside(candidate.features, Features(made.empty() ? candidate.features : made[0].features));
+            if (candidate.outcome == Outcome::Ok) {
+                described.push_back(made.size());
+                features.push_back(candidate.features);
+            }
+        }
+        made.push_back(std::move(candidate));
+    }
+    std::vector<float> scores(features.size(), 0);
+    if (!model.empty() && !features.empty()) scores = model.score(features);
+    const bool known = !described.empty() && described[0] == 0;
+    std::vector<Alternative> all;
+    size_t next = known ? 1 : 0;
+    for (size_t n = 1; n < points.size(); n++) {
+        Alternative a{change_of(space, point, points[n]), 0, 0, made[n].reason};
+        if (next < described.size() && described[next] == n) {
+            const double own = known ? made[0].estimated_seconds : made[n].estimated_seconds;
+            a.estimate = own > 0 ? made[n].estimated_seconds / own : 1;
+            a.score = known ? double(scores[next]) - double(scores[0]) : 0;
+            a.against.clear();
+            next++;
+        }
+        all.push_back(std::move(a));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Alternative &a, const Alternative &b) {
+        if (a.against.empty() != b.against.empty()) return a.against.empty();
+        return a.score > b.score;
+    });
+    return all;
+}
+
+} // namespace kumiko

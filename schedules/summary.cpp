@@ -1,0 +1,60 @@
+#include "schedules/summary.h"
+
+#include "dsl/extern.h"
+#include "dsl/print.h"
+#include "schedules/state.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace kumiko {
+
+namespace {
+
+std::string place_of(const ScheduleState &state, const StageState &s) {
+    if (is_extern(s.def)) return "one call of a C function";
+    if (s.prepacked) return "packed ahead of time by the caller";
+    if (s.placement.kind == Placement::Kind::Inline)
+        return fmt::format("inlined into {}", fmt::join(state.consumers(s.tensor()), ", "));
+    if (!s.finished_by.empty()) return "computed at the end of " + s.finished_by;
+    std::string text = s.is_copy ? fmt::format("a copy of {}, ", s.copied) : "";
+    if (s.placement.kind == Placement::Kind::At)
+        text += fmt::format("computed at loop {} of {}", s.computed_at().loop, s.computed_at().consumer);
+    else
+        text += s.shared ? fmt::format("in the loops of {}, down to {}", s.shared->stage, s.shared->loop)
+                         : "in a nest of its own";
+    if (s.computed) text += fmt::format(", kept at loop {} of {}", s.placement.loop, s.placement.consumer);
+    return text;
+}
+
+} // namespace
+
+std::vector<StageSummary> summaries(const Schedule &schedule) {
+    const ScheduleState &state = schedule.state();
+    std::vector<StageSummary> all;
+    for (const StageState &s : state.stages) {
+        std::vector<std::string> parts = {place_of(state, s)};
+        const bool loops =
+            s.placement.kind != Placement::Kind::Inline && s.finished_by.empty() && !s.prepacked && !is_extern(s.def);
+        std::vector<std::string> unrolled;
+        for (const std::string &name : s.order) {
+            if (!loops) break;
+            const LoopState &l = s.loop(name);
+            if (l.kind == LoopKind::Parallel) parts.push_back("parallel along " + name);
+            if (l.kind == LoopKind::Bound) parts.push_back(fmt::format("{} over units of level {}", name, l.unit));
+            if (l.kind == LoopKind::Unrolled) unrolled.push_back(fmt::format("{} ({})", name, to_string(l.extent)));
+            if (l.kind == LoopKind::Vectorized)
+                parts.push_back(fmt::format("vectors of {} along {}", to_string(l.extent), name));
+        }
+        if (!unrolled.empty()) parts.push_back(fmt::format("unrolled {}", fmt::join(unrolled, ", ")));
+        if (s.tensorize) parts.push_back("instruction " + s.tensorize->instruction);
+        if (s.accumulate)
+            parts.push_back(fmt::format("partial results in {} inside of {}", s.accumulate->level, s.accumulate->loop));
+        if (!s.finished_into.empty()) parts.push_back(s.finished_into + " at its end");
+        if (s.streamed) parts.push_back("stores past the caches");
+        all.push_back({s.name(), fmt::format("{}", fmt::join(parts, "; "))});
+    }
+    return all;
+}
+
+} // namespace kumiko
