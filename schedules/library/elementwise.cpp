@@ -1,5 +1,6 @@
 #include "schedules/library/elementwise.h"
 
+#include "dsl/bounded.h"
 #include "dsl/extern.h"
 #include "dsl/halide_passes.h"
 #include "dsl/inout.h"
@@ -262,11 +263,20 @@ bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
            operations(stage) >= fewest_operations * static_cast<int64_t>(gathered.size());
 }
 
+// Whether `where` keeps steps of the reduction from some of the elements along the axis.
+bool bounded_along(const Stage &stage, const std::string &axis) {
+    const auto bounds = term_bounds(stage);
+    return std::any_of(bounds.begin(), bounds.end(),
+                       [&](const Expr &bound) { return Halide::Internal::expr_uses_var(bound, axis); });
+}
+
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
-// where their results would leave the second cache. Stages in `apart` stay where they are.
-void hold_stages(Schedule &s, const std::set<std::string> &apart) {
+// where their results would leave the second cache. Where steps of that reduction are bounded by its row,
+// as those of causal attention are, in blocks of rows: a block needs no more than its rows do. Stages in
+// `apart` stay where they are. Returns the stages that are computed in such blocks.
+std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart) {
     const Op &op = s.op();
-    if (op.outputs().size() != 1 || reads_before_update(op)) return;
+    if (op.outputs().size() != 1 || reads_before_update(op)) return {};
     std::string host = op.outputs()[0], end;
     std::map<std::string, std::set<std::string>> fixed;
     for (const Stage &stage : op.stages()) {
@@ -279,14 +289,26 @@ void hold_stages(Schedule &s, const std::set<std::string> &apart) {
         if (stage.axes.size() > 1 && row && *row <= shuffled_step) // vectors may run across such rows
             fixed[stage.name].insert(stage.axes[stage.axes.size() - 2].name());
         if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage) != host) continue;
-        if (!along && !tiled) return; // a window, which ends in its own loops
+        if (!along && !tiled) return {}; // a window, which ends in its own loops
         if (tiled) end = stage.name;
     }
     if (!end.empty()) std::swap(host, end);
     const auto held = stages_to_hold(s, host, end, fixed, apart);
-    if (!held) return;
+    if (!held) return {};
     if (!end.empty()) s.stage(host).finish_in(end);
-    for (const std::string &name : held->stages) s.stage(name).compute_at(host, held->loop);
+    std::map<std::string, RowsOfPart> parts;
+    const Stage &h = op.stage(host);
+    const std::string rows = gets_tile(op, h, s.machine()) ? rows_of_tile(h) : "";
+    LoopName blocks = held->loop;
+    constexpr int64_t rows_of_block = 24; // whole register tiles, of 12 or of 6
+    if (held->depth < h.axes.size() && rows == h.axes[held->depth].name() && bounded_along(h, rows) &&
+        constant_extent(h.axes[held->depth]).value_or(0) >= 2 * rows_of_block) {
+        blocks = s.stage(host).split(rows, rows_of_block, {rows + ".b", rows + ".r"}).first;
+        for (const std::string &name : held->rows) parts[name] = {host, held->loop, rows_of_block};
+    }
+    for (const std::string &name : held->stages)
+        s.stage(name).compute_at(host, parts.count(name) ? blocks.name : held->loop);
+    return parts;
 }
 
 // Whether iterations of the loop compute planes of another stage one after another.
@@ -408,7 +430,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                  inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
-    decided.hold ? decided.hold(s) : hold_stages(s, apart);
+    std::map<std::string, RowsOfPart> parts;
+    if (decided.hold)
+        decided.hold(s);
+    else
+        parts = hold_stages(s, apart);
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Padding || in_place || decided.places.count(stage.name)) continue;
         const auto readers = s.state().consumers(stage.name);
@@ -432,7 +458,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         // Partial results of many values leave the registers, and joining lanes of them costs more than loading
         // lanes that are apart.
         const bool many_values = stage.components.size() > 4;
-        const int64_t partial_vectors = many_values ? 1 : 4; // of a row's reduction
+        // Of a row's reduction. Rows of bounded ones begin and end anywhere.
+        const int64_t partial_vectors = many_values ? 1 : stage.bounded ? std::max(1, 16 / widest) : 4;
         const bool any_order = !stage.is_reduction() || (stage.properties.associative && stage.properties.commutative);
         const bool along = stage.is_reduction() && any_order && !in_place && !scattered(stage) &&
                            reads_along(stage, stage.reduction_axes.back().name());
@@ -483,7 +510,9 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                     if (p.unroll > 1) S.unroll(i.name + ".o");
                 }
             } else if (tiled) {
-                outer = tile_in_registers(s, S, stage, lanes);
+                const auto part = parts.find(stage.name);
+                outer = tile_in_registers(s, S, stage, lanes,
+                                          part == parts.end() ? std::nullopt : std::optional(part->second));
                 finish_in_reader(s, S, stage);
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.

@@ -70,7 +70,7 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
         const auto extent = constant_extent(h.axes[depth - 1]);
         if (!extent) break;
         iterations *= static_cast<double>(*extent);
-        HeldStages held{h.axes[depth - 1].name(), depth, {}};
+        HeldStages held{h.axes[depth - 1].name(), depth, {}, {}};
         double bytes = 0;
         bool whole = true; // no axis of `fixed` stands outside
         const auto cuts = [&](const std::string &stage) {
@@ -100,6 +100,8 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
             if (found.size() < depth) continue;
             whole = whole && !cuts(stage.name);
             held.stages.insert(stage.name);
+            const Positions &all = known->second;
+            if (std::find(all.begin(), all.end(), std::optional(depth)) != all.end()) held.rows.insert(stage.name);
             bytes += bytes_of(stage);
         }
         if (!whole || held.stages.empty()) break;

@@ -12,6 +12,7 @@ struct HeldStages {
     std::string loop;             // of the host: the innermost one that holds them
     size_t depth;                 // how many leading axes of the host stand outside of them
     std::set<std::string> stages; // computed at that loop, each element once
+    std::set<std::string> rows;   // of these, the ones that have the host's next axis too
 };
 
 // Stages that can be computed inside a loop over leading axes of `host` without recomputation: they

@@ -134,28 +134,37 @@ bool pays_to_tile(const Op &op, const Stage &stage) {
     return copies && (copies->empty() || constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows);
 }
 
-LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
+LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes,
+                           const std::optional<RowsOfPart> &part) {
     const std::string rows = rows_of_tile(stage);
     const auto copies = *transposed_for_vectors(s.op(), stage, rows);
     const double steps = reduction_steps(stage);
     const std::string &last = stage.axes.back().name();
     const Machine &machine = s.machine();
     const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
+    // A part ends anywhere along the last axis: narrow tiles compute little beyond it.
     const int64_t vectors = std::min(even_vectors(extent ? (*extent + lanes - 1) / lanes : 4),
-                                     int64_t(has_wide_tiles(machine) ? 4 : 2)),
+                                     int64_t(has_wide_tiles(machine) && !part ? 4 : 2)),
                   width = vectors * lanes;
-    const int64_t tile = even_block(height.value_or(1 << 20), accumulator_registers(machine) / vectors, 1);
-    auto [i, row] = S.split(rows, tile);
+    std::string rows_loop = rows;
+    for (const std::string &l : S.state().order) {
+        if (S.state().derived_from(l, rows)) rows_loop = l;
+    }
+    const auto block = Halide::Internal::as_const_int(S.state().loop(rows_loop).extent);
+    int64_t most = std::min(height.value_or(1 << 20), block.value_or(1 << 20));
+    if (part) most = std::min(most, part->rows);
+    const int64_t tile = even_block(most, accumulator_registers(machine) / vectors, 1);
+    std::vector<LoopName> order;
+    for (const std::string &l : S.state().order) {
+        if (l != rows_loop && l != last && !S.state().loop(l).reduction) order.push_back(l);
+    }
+    auto [i, row] = S.split(rows_loop, tile);
     auto [j, lane] = S.split(last, width);
 
     // Blocks of rows outside read the vectors again from the second cache; where these do not fit
     // it, blocks of columns stand outside, whose vectors stay in the first.
     const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
     const bool rows_outside = copies.empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
-    std::vector<LoopName> order;
-    for (const Axis &a : stage.axes) {
-        if (a.name() != rows && a.name() != last) order.push_back(a.name());
-    }
     order.push_back(rows_outside ? i : j);
     const LoopName outermost = order.front(), inner = rows_outside ? j : i;
     order.push_back(inner);
@@ -174,7 +183,9 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
             if (a.name() != x) layout.push_back(a.name());
         }
         layout.push_back(x + "%" + w);
-        s.place_in(tensor, level, stage.name, j).layout(layout);
+        const bool far = part && outermost.name != j.name;
+        StageHandle made = s.place_in(tensor, level, stage.name, far ? outermost : j).layout(layout);
+        if (far) made.compute_at(part->host, part->outside);
     }
     return outermost;
 }

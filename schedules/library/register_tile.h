@@ -28,7 +28,16 @@ bool pays_to_tile(const Op &op, const Stage &stage);
 // Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers
 // through the whole reduction: each loaded vector serves all rows, and each row's element all
 // vectors. A tensor that is read far apart along the last axis is copied with that axis innermost,
-// one panel for each block of columns. Requires pays_to_tile. Returns the outermost loop.
-LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes);
+// one panel for each block of columns. Requires pays_to_tile. Loops that rows were split into stay
+// outside, but for the innermost. Returns the outermost loop.
+//
+// `part`: the stage is computed at a loop of another one, a few rows at a time. Copies, which all of its
+// iterations read, are then kept in the loop of that stage outside.
+struct RowsOfPart {
+    std::string host, outside; // the other stage, and the loop in which its blocks of rows are
+    int64_t rows;
+};
+LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes,
+                           const std::optional<RowsOfPart> &part = std::nullopt);
 
 } // namespace kumiko::library
