@@ -44,15 +44,16 @@ std::vector<Alternative> alternatives(const Space &space, const Point &point, co
     }
     std::vector<float> scores(features.size(), 0);
     if (!model.empty() && !features.empty()) scores = model.score(features);
-    const bool known = !described.empty() && described[0] == 0;
+    if (described.empty() || described[0] != 0)
+        throw UserError("the point has no schedule that can be counted: " + made[0].reason);
+    const double own = made[0].estimated_seconds;
     std::vector<Alternative> all;
-    size_t next = known ? 1 : 0;
+    size_t next = 1;
     for (size_t n = 1; n < points.size(); n++) {
         Alternative a{change_of(space, point, points[n]), 0, 0, made[n].reason};
         if (next < described.size() && described[next] == n) {
-            const double own = known ? made[0].estimated_seconds : made[n].estimated_seconds;
-            a.estimate = own > 0 ? made[n].estimated_seconds / own : 1;
-            a.score = known ? double(scores[next]) - double(scores[0]) : 0;
+            a.relative = own > 0 ? made[n].estimated_seconds / own : 0;
+            a.score = double(scores[next]) - double(scores[0]);
             a.against.clear();
             next++;
         }

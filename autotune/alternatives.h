@@ -8,13 +8,15 @@ namespace kumiko {
 
 struct Alternative {
     std::string change;  // "e.at = root"
-    double estimate = 0; // the analytical estimate, in that of the point itself; 0: there is no schedule
-    double score = 0;    // of the cost model, less that of the point: above 0 it is expected to be faster
+    double relative = 0; // counted time, the point's own is 1; 0: not known
+    double score = 0;    // of the cost model, less the point's own: above 0 is faster
     std::string against; // why there is no schedule
 };
 
-// All that differs from the point by one step of one parameter, the best by the model first; those without a
-// schedule last. Each is lowered as far as counting needs, which takes some milliseconds.
+// The neighbours of the point in the space (Space::neighbours): one step of an ordered parameter, or
+// another value of another one. The best by the model first, those without a schedule last. Each is
+// lowered as far as counting needs, which takes some milliseconds. Throws UserError unless `sizes`
+// binds all sizes of the op, or if the point itself has no schedule.
 std::vector<Alternative> alternatives(const Space &space, const Point &point, const CostModel &model, int threads,
                                       const Sizes &sizes);
 

@@ -4,7 +4,9 @@
 
 #include "autotune/alternatives.h"
 #include "autotune/tune.h"
+#include "driver/default_schedule.h"
 #include "driver/machines.h"
+#include "schedules/library/table.h"
 #include "schedules/summary.h"
 #include "targets/chip/compile.h"
 #include "targets/cpu/object.h"
@@ -36,36 +38,63 @@ std::string text_of(const T &value) {
 
 std::string with_newline(std::string text) { return text.empty() || text.back() == '\n' ? text : text + "\n"; }
 
-// What the schedule decides for each stage, and what other decisions are expected to cost.
-std::string why(const ShowArguments &a, const Op &op, const Schedule &schedule, const Target &target,
-                const std::string &origin, Json &report) {
-    const bool by_default = origin.rfind("default", 0) == 0; // around others there is no space
+// ", the library's matmul": which schedule the default is.
+std::string default_text(const Op &op, const Machine &machine, PackedBy packed_by) {
     std::string name;
-    std::unique_ptr<Space> space;
-    if (by_default) std::tie(name, space) = space_for(op, target.machine, SpaceKind::Fitting);
-    const std::string by = !by_default ? "" : name == "auto" ? ", by rules for each stage" : ", the library's " + name;
-    std::string text = fmt::format("schedule: {}{}\n\n", origin, by);
+    if (machine.architecture == "chip" || packed_by == PackedBy::Caller) {
+        name = library::find_template(op, machine, packed_by)->name;
+    } else {
+        std::vector<PassedOver> others;
+        name = use_first_candidate(
+            default_candidates(op, machine), [](const Schedule &s) { lower(s); }, others);
+    }
+    return name == "elementwise" ? ", by rules for each stage" : ", the library's " + name;
+}
+
+// What else tuning would try, and what that is expected to cost.
+std::string alternatives_text(const Op &op, const Schedule &schedule, const Space &space, const Sizes &sizes,
+                              Json &report) {
+    for (const std::string &size : op.sizes()) {
+        if (!sizes.count(size))
+            return "\nfor what other decisions are expected to cost, give sizes: --sizes " + size + "=100\n";
+    }
+    const Point point = space.default_point();
+    if (space.schedule(point).to_json() != schedule.to_json())
+        return "\ntuning begins with another schedule, so that other decisions cannot be listed beside this one\n";
+    const auto all = alternatives(space, point, *CostModel::shipped(space.machine()), 1, sizes);
     size_t width = 0;
-    for (const StageSummary &s : summaries(schedule)) width = std::max(width, s.stage.size());
-    for (const StageSummary &s : summaries(schedule)) {
+    for (const Alternative &o : all) width = std::max(width, o.change.size());
+    std::string text;
+    for (const Alternative &o : all) {
+        text += o.against.empty()
+                    ? fmt::format("{:<{}}  time {:5.2f}  model {:+.2f}\n", o.change, width, o.relative, o.score)
+                    : fmt::format("{:<{}}  not here: {}\n", o.change, width, o.against);
+        report["alternatives"].push_back(
+            {{"change", o.change}, {"time", o.relative}, {"model", o.score}, {"against", o.against}});
+    }
+    return text.empty() ? ""
+                        : "\nother decisions, for one thread (time: counted, 1 is the schedule above; model: "
+                          "expected speed, above 0 is faster):\n" +
+                              text;
+}
+
+// What the schedule decides for each stage, and what other decisions are expected to cost.
+std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule &schedule, const Target &target,
+                           const std::string &origin, Json &report) {
+    const bool by_default = a.schedule.file.empty() && a.schedule.database.empty() && a.schedule.parameters.empty();
+    const PackedBy packed_by = a.schedule.ahead ? PackedBy::Caller : PackedBy::Kernel;
+    std::string text =
+        fmt::format("schedule: {}{}\n\n", origin, by_default ? default_text(op, target.machine, packed_by) : "");
+    const std::vector<StageSummary> stages = summaries(schedule);
+    size_t width = 0;
+    for (const StageSummary &s : stages) width = std::max(width, s.stage.size());
+    for (const StageSummary &s : stages) {
         text += fmt::format("{:<{}}  {}\n", s.stage, width, s.text);
         report["stages"].push_back({{"stage", s.stage}, {"text", s.text}});
     }
-    if (!space) return text;
-    const auto all = alternatives(*space, space->default_point(), *CostModel::shipped(target.machine),
-                                  std::max(1, a.schedule.threads), a.op.bound_sizes());
-    if (all.empty()) return text;
-    text += "\nother decisions, as tuning offers them (time: by counting, the default's is 1; model: expected speed, "
-            "above 0 is faster):\n";
-    for (const Alternative &o : all) width = std::max(width, o.change.size());
-    for (const Alternative &o : all) {
-        text += o.against.empty()
-                    ? fmt::format("{:<{}}  time {:5.2f}  model {:+.2f}\n", o.change, width, o.estimate, o.score)
-                    : fmt::format("{:<{}}  not here: {}\n", o.change, width, o.against);
-        report["alternatives"].push_back(
-            {{"change", o.change}, {"time", o.estimate}, {"model", o.score}, {"against", o.against}});
-    }
-    return text;
+    if (!by_default) return text; // around others there is no space
+    const auto space = space_for(op, target.machine, SpaceKind::Fitting, packed_by).second;
+    return text + alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
 }
 
 void show(const ShowArguments &a) {
@@ -94,7 +123,7 @@ void show(const ShowArguments &a) {
         else if (a.stage == "explain")
             text = schedule.explain();
         else if (a.why)
-            text = why(a, op, schedule, target, origin, report);
+            text = explain_choice(a, op, schedule, target, origin, report);
         else if (a.stage == "nest")
             text = text_of(schedule.nest());
         else if (of_chip)

@@ -233,11 +233,15 @@ Op Op::stage_alone(const Stage &stage) const {
     changed->stages.clear();
     changed->outputs = changed->separate_outputs = {stage.name};
     const std::function<void(const Stage &)> add = [&](const Stage &s) {
+        const auto own = [&](const std::string &tensor) {
+            return tensor == s.name || std::any_of(s.components.begin(), s.components.end(),
+                                                   [&](const Component &c) { return c.tensor == tensor; });
+        };
         for (const Expr &e : s.expressions()) {
             for (const Call *read : tensor_reads(e)) {
                 const auto known = [&](const auto &t) { return t.name == read->name; };
                 if (std::any_of(changed->inputs.begin(), changed->inputs.end(), known) ||
-                    std::any_of(changed->stages.begin(), changed->stages.end(), known) || read->name == s.name)
+                    std::any_of(changed->stages.begin(), changed->stages.end(), known) || own(read->name))
                     continue;
                 const Stage *made = find_stage(read->name);
                 if (made && made->kind == Stage::Kind::Padding) {
@@ -245,8 +249,9 @@ Op Op::stage_alone(const Stage &stage) const {
                 } else if (const Input *in = find_input(read->name)) {
                     changed->inputs.push_back(*in);
                 } else {
-                    const std::vector<Axis> &axes = interpreter::stage_of(*this, read->name)->axes;
-                    changed->inputs.push_back({read->name, read->type, axes, row_major(axes)});
+                    const Stage *of = interpreter::stage_of(*this, read->name);
+                    if (!of) throw InternalError("op " + name() + " has no tensor " + read->name);
+                    changed->inputs.push_back({read->name, read->type, of->axes, row_major(of->axes)});
                 }
             }
         }

@@ -14,7 +14,8 @@
 namespace kumiko {
 
 // One of the values that a reduction carries. Most reductions carry one; argmax carries the index, then the value; a tuple as
-// many as it was given (dsl/tuple.h). Of several values that a recurrence has: `term` is the value, identity and combined are not used.
+// many as it was given (dsl/tuple.h). Of a recurrence of several values, `term` is the value;
+// identity and combined are zero.
 struct Component {
     std::string tensor; // the name under which it is read: the stage's name, then "<stage>.value" (argmax), "<stage>.1"
     Type type;
@@ -41,8 +42,9 @@ struct Stage {
     bool bounded = false;      // by `where`: the one term is select(condition, term, identity)
     std::vector<Expr> strides; // of an output that states them, in elements, one per axis; else empty
     std::string updates;       // the inout tensor whose elements it replaces (dsl/inout.h); else empty
-    // Of a recurrence (dsl/recurrence.h): the distances at which it reads itself, one vector for each read,
-    // one number for each axis: {{0, 1}, {0, 2}} for reads at (i, t - 1) and (i, t - 2). Else empty.
+    // Of a recurrence (dsl/recurrence.h): the distances at which it reads itself, one vector for
+    // each read, one number for each axis: {{0, 1}, {0, 2}} for reads at (i, t - 1) and (i, t - 2).
+    // Else empty.
     std::vector<std::vector<int64_t>> distances;
 
     bool is_reduction() const { return kind == Kind::Reduction; }
@@ -108,8 +110,9 @@ public:
 
     // The same inputs and outputs, computed by other stages, each after those that it reads.
     Op with_stages(const std::vector<Stage> &stages) const;
-    // The op that computes `stage` alone. The tensors that it reads are its inputs; of padding stages, the
-    // tensors that they pad are. `stage` may be a stage as a schedule has rewritten it.
+    // The op that computes `stage` alone. The tensors that it reads are its inputs; of padding
+    // stages, the tensors that they pad are. `stage` may be rewritten, but reads tensors of this op.
+    // Throws Unsupported for a tensor of 2^31 elements and more.
     Op stage_alone(const Stage &stage) const;
 
     // The formula, as a user would write it on paper; one line per input and stage.

@@ -1,5 +1,6 @@
 #include "dsl/recurrence.h"
 
+#include "dsl/definition.h"
 #include "dsl/legal.h"
 #include "dsl/print.h"
 #include "dsl/reads.h"
@@ -28,6 +29,24 @@ Expr encode(const RecurrenceTerm &r) {
     for (const std::string &n : r.names) args.push_back(StringImm::make(n));
     args.insert(args.end(), r.values.begin(), r.values.end());
     return Call::make(r.values[r.component].type(), recurrence_name, args, Call::PureIntrinsic);
+}
+
+// The first tensor or reduction that the expression reads; "" for none.
+std::string reads_something(const Expr &e) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::string found;
+        void visit(const Call *op) override {
+            if (is_reference(op))
+                found = op->name.substr(reference_prefix.size());
+            else if (kumiko::is_reduction(op))
+                found = "a reduction";
+            else
+                IRGraphVisitor::visit(op);
+        }
+    } find;
+    e.accept(&find);
+    return find.found;
 }
 
 Expr of_type(Type type, const Expr &e, const std::string &what, const std::string &name, const Place &where) {
@@ -100,6 +119,15 @@ std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std:
     for (size_t n = 0; n < names.size(); n++) {
         check_name(names[n], "tensor", where);
         check_element_type(types[n], "tensor \"" + names[n] + "\"", where);
+        if (std::count(names.begin(), names.end(), names[n]) > 1)
+            throw UserError(where, fmt::format("recurrence \"{}\" names tensor \"{}\" twice; give each a name of its "
+                                               "own",
+                                               names[0], names[n]));
+        if (const std::string read = before[n].defined() ? reads_something(before[n]) : ""; !read.empty())
+            throw UserError(where, fmt::format("the value before the first of recurrence \"{}\" reads {}; legal are "
+                                               "numbers, axes and sizes. Read a border in the value itself, as in "
+                                               "select(i == 0, top(j), {}(i - 1, j))",
+                                               names[n], read, names[n]));
         earlier.emplace_back(names[n], types[n], axes,
                              of_type(types[n], before[n], "the value before the first", names[n], where), where);
     }

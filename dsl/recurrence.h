@@ -1,21 +1,25 @@
-// Recurrences: tensors whose elements read earlier elements of the same tensor, at constant distances.
+// Recurrences: tensors whose elements read earlier elements of the same tensor, at constant
+// distances.
 //
-//   Tensor y = recurrence("y", f32, {i, t}, 0, [&](const Earlier &y) {   // a filter of second order along t
+//   // A filter of second order along t.
+//   Tensor y = recurrence("y", f32, {i, t}, 0, [&](const Earlier &y) {
 //       return X(i, t) + a * y(i, t - 1) - b * y(i, t - 2);
 //   });
-//   Tensor H = recurrence("H", i32, {i, j}, 0, [&](const Earlier &H) {   // local alignment of two strings
+//   // Local alignment of two strings.
+//   Tensor H = recurrence("H", i32, {i, j}, 0, [&](const Earlier &H) {
 //       return max(max(H(i - 1, j - 1) + S(i, j), max(H(i - 1, j), H(i, j - 1)) - gap), 0);
 //   });
 //
 // Several tensors may read earlier elements of each other:
 //
-//   std::vector<Tensor> xy = recurrence({"x", "y"}, {f32, f32}, {i, t}, {1, 0},     // a rotating phasor
+//   // A rotating phasor.
+//   std::vector<Tensor> xy = recurrence({"x", "y"}, {f32, f32}, {i, t}, {1, 0},
 //                                       [&](const std::vector<Earlier> &s) -> std::vector<Expr> {
 //       return {c * s[0](i, t - 1) - d * s[1](i, t - 1), d * s[0](i, t - 1) + c * s[1](i, t - 1)};
 //   });
 //
-// In the stages a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence of
-// distance 1 along one axis.
+// In the stages a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence
+// of distance 1 along one axis.
 #pragma once
 
 #include "dsl/op.h"
@@ -28,9 +32,10 @@ public:
     Earlier(std::string name, Type type, std::vector<Axis> axes, const Expr &before, Place where)
         : name_(std::move(name)), type_(type), axes_(std::move(axes)), before_(before), where_(where) {}
 
-    // An element that is computed before: each index is the axis of its position plus or minus a number, and
-    // of the indices that differ from their axis the first is lower. Outside of the tensor the value is the
-    // `before` of the recurrence, at these indices. Throws UserError for other indices.
+    // An element that is computed before: each index is the axis of its position plus or minus a
+    // number, and of the indices that differ from their axis the first is lower. Outside of the
+    // tensor the value is the `before` of the recurrence, at these indices. Throws UserError for
+    // other indices.
     Element at(const std::vector<Expr> &indices) const;
 
     template<typename... Index>
@@ -46,14 +51,14 @@ private:
     Place where_; // of the recurrence
 };
 
-// Elements are computed in the order of the axes, the last fastest. `before`: a number or an expression over
-// the axes, of the tensor's type. Throws UserError if the types differ. Op throws Unsupported if a reduction
-// or another tensor reads the earlier elements.
+// Elements are computed in the order of the axes, the last fastest. `before`: a number or an
+// expression over the axes, of the tensor's type. Throws UserError if the types differ. Op throws
+// Unsupported if a reduction or another tensor reads the earlier elements.
 Tensor recurrence(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &before,
                   const std::function<Expr(const Earlier &)> &value, Place where = Place::current());
 
-// Several together, one name, type, `before` and value for each. They become one stage, "<first>.recurrence",
-// of which each tensor is a copy. Throws UserError if the counts differ.
+// Several together, one name, type, `before` and value for each. They become one stage,
+// "<first>.recurrence", of which each tensor is a copy. Throws UserError if the counts differ.
 std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std::vector<Type> &types,
                                const std::vector<Axis> &axes, const std::vector<Expr> &before,
                                const std::function<std::vector<Expr>(const std::vector<Earlier> &)> &values,
@@ -67,7 +72,8 @@ struct RecurrenceTerm {
 };
 bool is_recurrence(const Halide::Internal::Call *call); // false for null
 RecurrenceTerm decode_recurrence(const Halide::Internal::Call *call);
-// Whether the call reads an earlier element; its first argument is the name, the others are the indices.
+// Whether the call reads an earlier element; its first argument is the name, the others are the
+// indices.
 bool is_earlier(const Halide::Internal::Call *call);
 
 // The distances of the reads of its own tensors in the expressions of a stage (Stage::distances).

@@ -32,9 +32,9 @@ Element minimum(const Expr &e, const AxisList &axes, const Where &bound, Place w
 struct Extreme : Element {
     Element value;
 };
-// Of the largest (smallest) element, row-major over `axes`; ties take the lowest index, and NaN never wins. Of
-// nothing the index is −1, and the value that of maximum (minimum). Index and value of the same terms are one
-// reduction.
+// Of the largest (smallest) element, row-major over `axes`; ties take the lowest index, and NaN
+// never wins. Of nothing the index is −1, and the value that of maximum (minimum). Index and value
+// of the same terms are one reduction.
 Extreme argmax(const Expr &e, const AxisList &axes, Place where = Place::current());
 Extreme argmin(const Expr &e, const AxisList &axes, Place where = Place::current());
 
@@ -72,7 +72,7 @@ struct ReductionTerm {
     std::vector<Expr> identities, combined;
     CombinerProperties properties;
     size_t component = 0; // which result the expression is
-    bool tuple = false;   // read as a part of a stage of its own, which others that fold the same share
+    bool tuple = false;   // one part of a stage of its own, which reads of the other parts share
     bool is_extreme() const { return kind == "argmax" || kind == "argmin"; }
     bool bounded = false; // by `where`: the term is select(condition, term, identity)
 };

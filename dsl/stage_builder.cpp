@@ -51,7 +51,7 @@ struct Size : IRGraphVisitor {
 private:
     using IRGraphVisitor::visit;
     void visit(const Call *op) override {
-        reads = reads || op->call_type == Call::Image;
+        reads = reads || op->call_type == Call::Image || is_earlier(op);
         IRGraphVisitor::visit(op);
     }
 };
@@ -303,15 +303,16 @@ void StageBuilder::fill_extern(Stage &stage, const Call *call) {
     stage.value = component(*made, which);
 }
 
-// A recurrence of one tensor is the stage itself. Several tensors are components of one stage, of which each
-// tensor is a copy.
+// A recurrence of one tensor is the stage itself. Several tensors are components of one stage, of
+// which each tensor is a copy.
 void StageBuilder::fill_recurrence(Stage &stage, const Call *call) {
     const RecurrenceTerm r = decode_recurrence(call);
     stage.kind = Stage::Kind::Pointwise;
     if (r.names.size() == 1) return fill_values(stage, r);
     for (const SharedRecurrence &made : recurrences_) {
         if (made.term.names[0] != r.names[0]) continue;
-        bool same = made.term.names == r.names;
+        bool same = made.term.names == r.names && ranges_in(made.stage.axes, stage.axes) &&
+                    ranges_in(stage.axes, made.stage.axes);
         for (size_t c = 0; same && c < r.values.size(); c++) same = graph_equal(made.term.values[c], r.values[c]);
         if (!same) throw UserError(where_, "two different recurrences have the first tensor \"" + r.names[0] + "\"");
         stage.value = component(made.stage, r.component);
@@ -352,7 +353,16 @@ void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
         if (c == 0) stage.value = value;
         if (!stage.components.empty()) stage.components[c].term = value;
     }
+    set_distances(stage);
+}
+
+// Several values without an order are no recurrence.
+void StageBuilder::set_distances(Stage &stage) const {
     stage.distances = self_distances(stage);
+    if (!stage.components.empty() && stage.distances.empty())
+        throw UserError(where_, fmt::format("\"{}\" has {} values of which none reads an earlier element; make each by "
+                                            "compute(…)",
+                                            stage.name, stage.components.size()));
 }
 
 // Only the recurrence itself may read its earlier elements.
@@ -399,11 +409,13 @@ void StageBuilder::fill_scan(Stage &stage, const ReductionTerm &r, const std::ve
         check_variables(values[term_variable(c)], stage.name, scope);
     }
     for (size_t c = 0; c < r.terms.size(); c++) {
-        const Expr value = substitute(values, r.combined[c]);
+        Expr value = r.combined[c];
+        for (const auto &[name, with] : values) value = graph_substitute(name, with, value);
+        value = with_names_for_shared(value, fmt::format("{}.{}", stage.name, c));
         if (c == 0) stage.value = value;
         if (r.tuple) stage.components[c].term = value;
     }
-    stage.distances = self_distances(stage);
+    set_distances(stage);
 }
 
 // Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.

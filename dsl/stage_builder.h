@@ -40,13 +40,15 @@ private:
         Stage stage;
     };
     std::vector<SharedRecurrence> recurrences_;
-    std::map<std::string, std::vector<std::string>> recurring_; // tensors whose earlier elements a stage may read
+    // By stage, the tensors whose earlier elements it may read.
+    std::map<std::string, std::vector<std::string>> recurring_;
 
     std::string chain(const std::string &name) const;
     void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_extern(Stage &stage, const Call *call);
     void fill_recurrence(Stage &stage, const Call *call);
     void fill_values(Stage &stage, const RecurrenceTerm &r);
+    void set_distances(Stage &stage) const;
     void check_earlier(const Call *earlier, const std::string &owner) const;
     void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);

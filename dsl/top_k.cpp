@@ -25,15 +25,17 @@ struct Entry {
 void sort(Entry &a, Entry &b) {
     if (!b.defined()) return;
     if (!a.defined()) return std::swap(a, b);
-    // b stands before a. Folds to false where b is the identity, as of an element alone all but one are.
+    // b stands before a. Folds to false where b is the identity, as of an element alone all but one
+    // are.
     const Expr swap = b.value > a.value || (b.value == a.value && b.position < a.position);
     const Entry first = {select(swap, b.value, a.value), select(swap, b.position, a.position)};
     b = {select(swap, a.value, b.value), select(swap, a.position, b.position)};
     a = first;
 }
 
-// Of two sorted lists the first k, sorted: Batcher, "Sorting networks and their applications" (1968). The first n
-// of a and of b turned around, compared one by one, rise and then fall; log n passes sort such a list.
+// Of two sorted lists the first k, sorted: Batcher, "Sorting networks and their applications"
+// (1968). The first n of a and of b turned around, compared one by one, rise and then fall; log n
+// passes sort such a list.
 Values merged(const Values &a, const Values &b) {
     const size_t k = a.size() / 2, n = std::bit_ceil(k);
     const auto at = [&](const Values &list, size_t e) { return e < k ? Entry{list[e], list[k + e]} : Entry{}; };

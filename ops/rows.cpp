@@ -80,10 +80,11 @@ namespace {
 // A tensor and the rows of it that lie along one axis. `k` goes along the row where it is reduced.
 struct Rows {
     std::vector<Axis> axes, others;
+    size_t at; // the position of the axis
     Axis k;
-    std::vector<Expr> element, step, row; // indices of an element, of one at k, of what is known of a row
+    std::vector<Expr> element, step, row; // indices of an element, of that at k, of a row
 
-    Rows(const std::vector<Axis> &all, size_t along) : axes(all), k("k", all[along].extent()) {
+    Rows(const std::vector<Axis> &all, size_t along) : axes(all), at(along), k("k", all[along].extent()) {
         for (size_t d = 0; d < all.size(); d++) {
             element.push_back(all[d]);
             step.push_back(d == along ? Expr(k) : Expr(all[d]));
@@ -92,8 +93,8 @@ struct Rows {
             row.push_back(all[d]);
         }
     }
-    // Axes i0, i1, … of the extents given. Throws UserError unless `axis`, which counts from the end where it
-    // is negative, is one of them.
+    // Axes i0, i1, … of the extents given. Throws UserError unless `axis`, which counts from the
+    // end where it is negative, is one of them.
     static Rows along(const char *op, const std::vector<Expr> &extents, int axis) {
         const int rank = static_cast<int>(extents.size()), at = axis < 0 ? axis + rank : axis;
         if (at < 0 || at >= rank) throw UserError(fmt::format("{}: axis {} is not one of the {} axes", op, axis, rank));
@@ -153,7 +154,7 @@ Op top_k(Type t, const std::vector<Expr> &extents, int axis, int k) {
     const Tuple best = kumiko::top_k(X.at(r.step), r.k, k);
     std::vector<Axis> axes = r.axes;
     Axis n("n", k);
-    axes[static_cast<size_t>(axis < 0 ? axis + static_cast<int>(axes.size()) : axis)] = n;
+    axes[r.at] = n;
     const auto part = [&](int first) {
         Expr e = best[static_cast<size_t>(first + k - 1)];
         for (int p = k - 1; p-- > 0;) e = select(n == p, Expr(best[static_cast<size_t>(first + p)]), e);

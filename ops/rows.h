@@ -19,13 +19,14 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
 // Y(i, j) = exp(X(i, j) − max) / sum of the same over j, for each of M rows of N. Stages "max", "e", "sum", "Y".
 Op softmax(Type t, const Expr &M, const Expr &N);
 
-// The same along the axis at position `axis` (negative counts from the end) of X over axes i0, i1, … of the
-// extents given.
+// The same along the axis at position `axis` (negative counts from the end) of X over axes i0, i1,
+// … of the extents given.
 Op softmax(Type t, const std::vector<Expr> &extents, int axis);
 Op log_softmax(Type t, const std::vector<Expr> &extents, int axis);
 
-// The k largest elements along the axis at position `axis`, largest first: Y has their values and P their int32
-// positions, both over an axis n of k in its place. Ties, NaN and short rows as in dsl/top_k.h.
+// The k largest elements along the axis at position `axis`, largest first: Y has their values and P
+// their int32 positions, both over an axis n of k in its place. Ties, NaN and short rows as in
+// dsl/top_k.h.
 Op top_k(Type t, const std::vector<Expr> &extents, int axis, int k);
 
 // Y(i, j) = X(i, j) − max − log1p(sum of exp(X − max) over j without one maximum), for each of M

@@ -92,8 +92,9 @@ public:
     // "<tensor>.extended". Returns that stage.
     StageHandle extend(const std::string &tensor, const std::string &axis, int64_t steps, const std::string &with = "",
                        Place where = Place::current());
-    // Of a sum of products of integers plus or minus numbers, as of bytes with zero points: multiplies them out.
-    // Returns the new stage "<stage>.product", which sums the products of the integers alone.
+    // Of a sum of products of integers plus or minus numbers, as of bytes with zero points:
+    // multiplies them out. Returns the new stage "<stage>.product", which sums the products of the
+    // integers alone.
     StageHandle expand(Place where = Place::current());
     // Of a scatter (dsl/scatter.h): each step visits the one element that its index names.
     StageHandle &scatter(LoopName loop, Place where = Place::current());

@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/print.h"
+#include "dsl/reads.h"
 #include "schedules/state.h"
 
 #include <fmt/format.h>
@@ -11,11 +12,33 @@ namespace kumiko {
 
 namespace {
 
-std::string place_of(const ScheduleState &state, const StageState &s) {
+using Readers = std::map<std::string, std::vector<std::string>>; // of stages
+
+Readers readers_in(const ScheduleState &state) {
+    std::map<std::string, std::string> makers; // of tensors
+    for (const StageState &s : state.stages) {
+        makers[s.tensor()] = s.name();
+        for (const Component &c : s.def.components) makers[c.tensor] = s.name();
+    }
+    Readers readers;
+    for (const StageState &s : state.stages) {
+        for (const Expr &e : s.def.expressions()) {
+            for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                const auto maker = makers.find(read->name);
+                if (maker == makers.end() || maker->second == s.name()) continue;
+                std::vector<std::string> &all = readers[maker->second];
+                if (all.empty() || all.back() != s.name()) all.push_back(s.name());
+            }
+        }
+    }
+    return readers;
+}
+
+std::string place_of(const StageState &s, const Readers &readers) {
     if (is_extern(s.def)) return "one call of a C function";
     if (s.prepacked) return "packed ahead of time by the caller";
     if (s.placement.kind == Placement::Kind::Inline)
-        return fmt::format("inlined into {}", fmt::join(state.consumers(s.tensor()), ", "));
+        return fmt::format("inlined into {}", fmt::join(readers.at(s.name()), ", "));
     if (!s.finished_by.empty()) return "computed at the end of " + s.finished_by;
     std::string text = s.is_copy ? fmt::format("a copy of {}, ", s.copied) : "";
     if (s.placement.kind == Placement::Kind::At)
@@ -31,9 +54,10 @@ std::string place_of(const ScheduleState &state, const StageState &s) {
 
 std::vector<StageSummary> summaries(const Schedule &schedule) {
     const ScheduleState &state = schedule.state();
+    const Readers readers = readers_in(state);
     std::vector<StageSummary> all;
     for (const StageState &s : state.stages) {
-        std::vector<std::string> parts = {place_of(state, s)};
+        std::vector<std::string> parts = {place_of(s, readers)};
         const bool loops =
             s.placement.kind != Placement::Kind::Inline && s.finished_by.empty() && !s.prepacked && !is_extern(s.def);
         std::vector<std::string> unrolled;
@@ -50,8 +74,8 @@ std::vector<StageSummary> summaries(const Schedule &schedule) {
         if (s.tensorize) parts.push_back("instruction " + s.tensorize->instruction);
         if (s.accumulate)
             parts.push_back(fmt::format("partial results in {} inside of {}", s.accumulate->level, s.accumulate->loop));
-        if (!s.finished_into.empty()) parts.push_back(s.finished_into + " at its end");
-        if (s.streamed) parts.push_back("stores past the caches");
+        if (!s.finished_into.empty()) parts.push_back("computes " + s.finished_into + " at its end");
+        if (s.streamed) parts.push_back("non-temporal stores");
         all.push_back({s.name(), fmt::format("{}", fmt::join(parts, "; "))});
     }
     return all;

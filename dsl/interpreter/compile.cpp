@@ -431,8 +431,8 @@ double row_cost(double total, int64_t extent, double element) {
     return total / lanes * 80 + total * element;
 }
 
-// Whether elements along the axis, all others fixed in the loops around it, read each other; or would be
-// computed before those that they read, if the axis were the innermost.
+// Whether elements along the axis, all others fixed in the loops around it, read each other; or
+// would be computed before those that they read, if the axis were the innermost.
 bool waits(const Stage &stage, size_t axis) {
     return std::any_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
         if (distance[axis] == 0) return false;

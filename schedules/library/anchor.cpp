@@ -8,7 +8,8 @@
 namespace kumiko::library {
 
 bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
-    if (!stage.is_reduction()) return false;
+    const bool product = stage.components.size() == 1 && stage.components[0].term.as<Halide::Internal::Mul>();
+    if (!stage.is_reduction() || !product) return false;
     const Op alone = op.stage_alone(stage);
     const auto c = find_contraction(alone);
     const auto by_rows_of = [&](size_t rows) {
@@ -19,12 +20,12 @@ bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
 }
 
 bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel) {
-    if (!has_instruction(s.op(), stage, s.machine())) return false;
-    const Op alone = s.op().stage_alone(stage);
-    const LibraryTemplate *t = find_template(alone);
-    if (t->name == "elementwise") return false;
     const Schedule before = s;
     try {
+        if (!has_instruction(s.op(), stage, s.machine())) return false;
+        const Op alone = s.op().stage_alone(stage);
+        const LibraryTemplate *t = find_template(alone);
+        if (t->name == "elementwise") return false;
         const auto space = t->make_space(alone, s.machine(), PackedBy::Kernel);
         const Schedule scheduled = space->schedule(space->default_point());
         for (const Directive &d : scheduled.directives()) {

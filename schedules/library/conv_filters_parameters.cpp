@@ -105,7 +105,8 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
-// Whether the steps that an instruction takes at once stand together in the image as it lies, a fixed step apart.
+// Whether the steps that an instruction takes at once stand together in the image as it lies, a
+// fixed step apart.
 bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
     const std::string &tensor = r.image.tensor;
     const Stage *padded = op.find_stage(tensor);
@@ -117,7 +118,8 @@ bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
            extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
 }
 
-// Whether the image has the steps that an instruction takes at once side by side, or a copy in a loop outside has.
+// Whether the image has the steps that an instruction takes at once side by side, or a copy in a
+// loop outside has.
 bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
     const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
     if (!by.instruction.empty() && !by.tiles() && r.outside.empty() && !reads_groups(op, r, by)) return false;

@@ -18,8 +18,10 @@
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
-#include "schedules/primitives/factors.h"
+#include "schedules/primitive.h"
+#include "schedules/primitives/expand.h"
 #include "schedules/rolling.h"
+#include "support/error.h"
 
 namespace kumiko::library {
 
@@ -55,7 +57,8 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
         s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
 }
 
-// Whether each read of an earlier element along the axis is of another iteration of a loop over another axis.
+// Whether each read of an earlier element along the axis is of another iteration of a loop over
+// another axis.
 bool others_carry(const Stage &stage, const std::string &axis) {
     return std::all_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
         bool along = false, other = false;
@@ -67,9 +70,10 @@ bool others_carry(const Stage &stage, const std::string &axis) {
     });
 }
 
-// Loops of a stage that reads its own earlier elements. The last axis becomes vectors where the loops around it
-// carry all such reads: whole runs of it are made of those before. Otherwise some rows run beside each other,
-// since each element waits for the one before, and some steps together, whose results stay in registers.
+// Loops of a stage that reads its own earlier elements. The last axis becomes vectors where the
+// loops around it carry all such reads: whole runs of it are made of those before. Otherwise some
+// rows run beside each other, since each element waits for the one before, and some steps together,
+// whose results stay in registers.
 void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const ElementwiseParameters &p) {
     StageHandle S = s.stage(stage.name);
     const std::string last = stage.axes.back().name();
@@ -93,14 +97,19 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         constexpr int64_t most_operations = 256; // of the steps and rows together
         const int64_t fit = std::max<int64_t>(1, most_operations / std::max<int64_t>(1, operations(stage)));
         const int64_t together = std::clamp<int64_t>(fit, 1, 8), beside = std::clamp<int64_t>(fit / together, 1, 4);
-        auto [steps, step] = S.split(ordered.back(), together);
-        inside.back() = steps;
-        if (!outside.empty()) {
+        const auto divisible = [&](const LoopName &l) { return !holds_stages(s, stage.name, l.name); };
+        std::vector<LoopName> unrolled;
+        if (divisible(ordered.back())) {
+            auto [steps, step] = S.split(ordered.back(), together);
+            inside.back() = steps;
+            unrolled.push_back(step);
+        }
+        if (!outside.empty() && divisible(outside.back())) {
             auto [o, rows] = S.split(outside.back(), beside);
             outside.back() = o;
-            inside.push_back(rows);
+            unrolled.insert(unrolled.begin(), rows);
         }
-        inside.push_back(step);
+        inside.insert(inside.end(), unrolled.begin(), unrolled.end());
     }
     std::vector<LoopName> order = outside;
     order.insert(order.end(), inside.begin(), inside.end());
@@ -271,9 +280,9 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
 }
 
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
-// where their results would leave the second cache. Where steps of that reduction are bounded by its row,
-// as those of causal attention are, in blocks of rows: a block needs no more than its rows do. Stages in
-// `apart` stay where they are. Returns the stages that are computed in such blocks.
+// where their results would leave the second cache. Where steps of that reduction are bounded by
+// its row, as those of causal attention are, in blocks of rows: a block needs no more than its rows
+// do. Stages in `apart` stay where they are. Returns the stages that are computed in such blocks.
 std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart) {
     const Op &op = s.op();
     if (op.outputs().size() != 1 || reads_before_update(op)) return {};
@@ -352,24 +361,29 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
-// Multiplies out products of elements with zero points where an instruction multiplies the elements, and schedules
-// what that makes. Nothing if there is no such product.
+// Multiplies out products of elements with zero points where an instruction multiplies the
+// elements, and schedules what that makes. Nothing if there is no such product.
 std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, const ElementwiseParameters &p,
                                           const StageDecisions &decided) {
-    Schedule s(op, machine);
     if (decided.hold) return std::nullopt;
+    Schedule s(op, machine);
     bool some = false;
     for (const Stage &stage : op.stages()) {
-        if (!is_shifted_product(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name)) continue;
+        if (!is_shifted_contraction(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name))
+            continue;
         constexpr int64_t fewest_steps = 16; // for which the sums of both factors are little
         int64_t steps = 1;
         for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(fewest_steps);
         if (steps < fewest_steps) continue;
-        Schedule expanded = s;
-        const std::string product = expanded.stage(stage.name).expand().name();
-        if (!has_instruction(expanded.op(), expanded.state().stage(product).def, machine)) continue;
-        s = expanded;
-        some = true;
+        try {
+            Schedule expanded = s;
+            const std::string product = expanded.stage(stage.name).expand().name();
+            if (!has_instruction(expanded.op(), expanded.state().stage(product).def, machine)) continue;
+            s = expanded;
+            some = true;
+        } catch (const UserError &) {   // the names of its new stages are taken
+        } catch (const Unsupported &) { // a tensor is too large for an op of its own
+        }
     }
     if (!some) return std::nullopt;
     std::vector<Stage> stages;
@@ -426,7 +440,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
                  !is_extern(s.state().stage(consumers[0]).def) && !holds_stages(s, stage.name) &&
                  !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
-                 !(calls_functions(stage) && s.state().stage(consumers[0]).def.axes.size() > stage.axes.size()) &&
+                 !(calls_functions(stage) && (s.state().stage(consumers[0]).def.axes.size() > stage.axes.size() ||
+                                              s.state().stage(consumers[0]).def.reads_itself())) &&
                  inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
@@ -455,8 +470,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             continue;
         }
         const int widest = vector_lanes(machine, stage.type);
-        // Partial results of many values leave the registers, and joining lanes of them costs more than loading
-        // lanes that are apart.
+        // Partial results of many values leave the registers, and joining lanes of them costs more
+        // than loading lanes that are apart.
         const bool many_values = stage.components.size() > 4;
         // Of a row's reduction. Rows of bounded ones begin and end anywhere.
         const int64_t partial_vectors = many_values ? 1 : stage.bounded ? std::max(1, 16 / widest) : 4;
@@ -484,11 +499,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const auto step = farthest_step(op, stage, stage.axes.back().name());
         const bool tiled = gets_tile(op, stage, machine);
         const bool fills = lanes > 1 && (!extent || *extent >= lanes);
-        const bool apart = many_values && fills && step;
-        const bool rows = along && step != 1 && !tiled && !apart;
+        const bool strided = many_values && fills && step;
+        const bool rows = along && step != 1 && !tiled && !strided;
         const bool vectors =
             tiled ||
-            (fills && any_order && ((step && *step <= shuffled_step) || apart || pays_to_gather(op, stage, machine)));
+            (fills && any_order && ((step && *step <= shuffled_step) || strided || pays_to_gather(op, stage, machine)));
         if (rows) {
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {

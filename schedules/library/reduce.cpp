@@ -4,7 +4,7 @@
 #include "dsl/reads.h"
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
-#include "schedules/primitives/factors.h"
+#include "schedules/primitives/expand.h"
 
 namespace kumiko::library {
 
@@ -31,7 +31,7 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (is_shifted_product(s)) return std::nullopt; // which has a form for instructions
+        if (is_shifted_contraction(s)) return std::nullopt; // which has a form for instructions
         if (r.reduction || !s.properties.associative || !s.properties.commutative) return std::nullopt;
         r.reduction = &s;
     }

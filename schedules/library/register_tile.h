@@ -31,8 +31,8 @@ bool pays_to_tile(const Op &op, const Stage &stage);
 // one panel for each block of columns. Requires pays_to_tile. Loops that rows were split into stay
 // outside, but for the innermost. Returns the outermost loop.
 //
-// `part`: the stage is computed at a loop of another one, a few rows at a time. Copies, which all of its
-// iterations read, are then kept in the loop of that stage outside.
+// `part`: the stage is computed at a loop of another one, a few rows at a time. Copies, which all
+// of its iterations read, are then kept in the loop of that stage outside.
 struct RowsOfPart {
     std::string host, outside; // the other stage, and the loop in which its blocks of rows are
     int64_t rows;

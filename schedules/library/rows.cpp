@@ -9,7 +9,7 @@
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
-#include "schedules/primitives/factors.h"
+#include "schedules/primitives/expand.h"
 
 namespace kumiko::library {
 
@@ -41,7 +41,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
         }
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (s.axes.empty() || is_shifted_product(s)) return std::nullopt; // products may have instructions
+        if (s.axes.empty() || is_shifted_contraction(s)) return std::nullopt; // the rules look for instructions
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction &&
             (reduction->axes.size() != s.axes.size() || reduction->reduction_axes.size() != s.reduction_axes.size()))

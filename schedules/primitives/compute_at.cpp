@@ -182,7 +182,8 @@ const Primitive &compute_at_primitive() {
         "its first reader: each iteration computes the part that it reads. A loop directly inside the loop of "
         "store_at: each iteration computes the planes that no earlier one has computed. The loop of store_at itself: "
         "each iteration computes all of the stage that is stored there.",
-        "The stage is no scan; the loop stands, is not vectorized, and encloses all that reads the stage. An output "
+        "The stage is no recurrence; the loop stands, is not vectorized, and encloses all that reads the stage. An "
+        "output "
         "may be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices "
         "that "
         "are axes, and the loops so far, of a stage at the root, are the outer parts of such axes. While later "

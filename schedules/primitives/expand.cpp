@@ -1,4 +1,7 @@
+#include "schedules/primitives/expand.h"
+
 #include "dsl/print.h"
+#include "dsl/types.h"
 #include "schedules/primitives/factors.h"
 #include "schedules/primitives/table.h"
 
@@ -13,8 +16,7 @@ using namespace Halide::Internal;
 // A factor as the read of a tensor, cast to the sum's type, plus what is the same at every step.
 struct Shifted {
     Expr element; // the read, cast
-    const Call *read = nullptr;
-    Expr shift; // undefined: 0
+    Expr shift;   // undefined: 0
 };
 
 bool uses_reduction(const Stage &sum, const Expr &e) {
@@ -42,26 +44,36 @@ std::optional<Shifted> shifted(const Stage &sum, const Expr &factor) {
     const Cast *cast = factor.as<Cast>();
     const Call *read = (cast ? cast->value : factor).as<Call>();
     if (!read || read->call_type != Call::Image) return std::nullopt;
-    return Shifted{factor, read, {}};
+    return Shifted{factor, {}};
 }
 
 struct Product {
     Shifted a, b;
 };
 
-// Nothing unless the stage is a sum of integers whose terms are products of shifted elements.
-std::optional<Product> shifted_product(const Stage &sum) {
-    if (!sum.is_reduction() || sum.reduction_kind != "sum" || sum.bounded) return std::nullopt;
-    if (!sum.type.is_int() && !sum.type.is_uint()) return std::nullopt;
+// Why the stage is no sum of integers whose terms are products of shifted elements; "" if it is.
+std::string against(const Stage &sum) {
+    if (!sum.is_reduction() || sum.reduction_kind != "sum")
+        return sum.name + " is not a sum" + (sum.is_reduction() ? ", but a " + sum.reduction_kind : "");
+    if (!sum.type.is_int() && !sum.type.is_uint())
+        return fmt::format("{} sums {}, of which another order rounds otherwise", sum.name, type_name(sum.type));
+    if (sum.bounded) return sum.name + " is bounded by where, and the sums of its factors would not be";
     const auto *term = sum.components[0].term.as<Mul>();
-    if (!term) return std::nullopt;
-    const auto a = shifted(sum, term->a), b = shifted(sum, term->b);
-    if (!a || !b || (!a->shift.defined() && !b->shift.defined())) return std::nullopt;
-    return Product{*a, *b};
+    const auto a = term ? shifted(sum, term->a) : std::nullopt, b = term ? shifted(sum, term->b) : std::nullopt;
+    const std::string terms = "the terms of " + sum.name + " are " + to_string(sum.components[0].term);
+    if (!a || !b) return terms + ", not products of two elements plus or minus what is the same at every step";
+    if (!a->shift.defined() && !b->shift.defined()) return terms + ", in which no number is added to a factor";
+    return "";
 }
 
-// The sum of one factor's elements, once for each of those of the sum's axes that it uses, as a stage `name`.
-// The value is that sum, times the steps along axes that the factor does not use.
+// Requires that nothing is against it.
+Product product_of(const Stage &sum) {
+    const auto *term = sum.components[0].term.as<Mul>();
+    return {*shifted(sum, term->a), *shifted(sum, term->b)};
+}
+
+// The sum of one factor's elements, once for each of those of the sum's axes that it uses, as a
+// stage `name`. The value is that sum, times the steps along axes that the factor does not use.
 Expr sum_of(const Stage &sum, const Shifted &factor, const std::string &name, std::vector<StageState> &made) {
     Stage s = sum;
     s.name = s.components[0].tensor = name;
@@ -86,20 +98,16 @@ void apply_expand(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const std::string name = stage.name();
     const Stage sum = stage.def;
-    const auto product = shifted_product(sum);
-    if (!product)
-        refuse(state, d,
-               sum.is_reduction()
-                   ? fmt::format("the terms of {} are no products of integers plus or minus what is the same at every "
-                                 "step: they are {}",
-                                 name, to_string(sum.components[0].term))
-                   : name + " is no sum",
-               &stage, "", "sums of terms like (cast<int32_t>(A(i, k)) - z) * cast<int32_t>(B(k, j))");
+    if (const std::string why = against(sum); !why.empty())
+        refuse(state, d, why, &stage, "",
+               "sums of integers with terms like (cast<int32_t>(A(i, k)) - z) * cast<int32_t>(B(k, j))");
     refuse_touched(state, stage, d);
-    const auto &[a, b] = *product;
+    const auto [a, b] = product_of(sum);
     const std::string of_a = name + ".rows", of_b = name + ".columns", of_both = name + ".product";
     for (const std::string &made : {of_a, of_b, of_both}) {
-        if (state.find(made)) refuse(state, d, "there is a stage " + made + " already", &stage, "", "another name");
+        if (state.find(made))
+            refuse(state, d, "there is a stage " + made + " already, as expand would make", &stage, "",
+                   "an op in which no reduction of " + name + " has that name");
     }
     std::vector<StageState> made;
     Stage both = sum;
@@ -114,9 +122,10 @@ void apply_expand(ScheduleState &state, const Directive &d, size_t) {
     if (b.shift.defined()) rest.value = rest.value + b.shift * sum_of(sum, a, of_a, made);
     if (a.shift.defined()) rest.value = rest.value + a.shift * sum_of(sum, b, of_b, made);
     if (a.shift.defined() && b.shift.defined()) {
-        Expr steps = make_one(sum.type);
-        for (const Axis &k : sum.reduction_axes) steps = steps * cast(sum.type, max(k.extent(), 0));
-        rest.value = rest.value + steps * a.shift * b.shift;
+        const Type wraps = sum.type.with_code(halide_type_uint); // constants that overflow fold
+        Expr all = cast(wraps, a.shift) * cast(wraps, b.shift);
+        for (const Axis &k : sum.reduction_axes) all = all * cast(wraps, max(k.extent(), 0));
+        rest.value = rest.value + cast(sum.type, all);
     }
     stage = stage_of(rest);
     insert_before(state, name, std::move(made));
@@ -124,7 +133,18 @@ void apply_expand(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
-bool is_shifted_product(const Stage &sum) { return shifted_product(sum).has_value(); }
+bool is_shifted_product(const Stage &sum) { return against(sum).empty(); }
+
+bool is_shifted_contraction(const Stage &sum) {
+    if (!is_shifted_product(sum)) return false;
+    const auto [a, b] = product_of(sum);
+    const auto has_own = [&](const Shifted &of, const Shifted &other) {
+        return std::any_of(sum.axes.begin(), sum.axes.end(), [&](const Axis &axis) {
+            return expr_uses_var(of.element, axis.name()) && !expr_uses_var(other.element, axis.name());
+        });
+    };
+    return has_own(a, b) && has_own(b, a);
+}
 
 const Primitive &expand_primitive() {
     static const Primitive record = {

@@ -46,14 +46,13 @@ Factors factors_of(const ScheduleState &state, const StageState &stage, const st
         const Call *read = whole_read(own, tensor);
         if (read && !tensors_read(other).count(tensor)) return {read, other, first};
     }
-    refuse(
-        state, d,
-        fmt::format("the terms of {} are no products of {} and something else: they are {}", stage.name(), tensor,
-                    to_string(def.components[0].term)),
-        &stage, "",
-        "terms like cast<int32_t>(" + tensor +
-            "(…)) * cast<int32_t>(W(…)); a number that is subtracted from a factor, as a zero point is, may be taken "
-            "out of the sum: (A - z) * B is A * B, less z times the sum of B");
+    refuse(state, d,
+           fmt::format("the terms of {} are no products of {} and something else: they are {}", stage.name(), tensor,
+                       to_string(def.components[0].term)),
+           &stage, "",
+           "terms like cast<int32_t>(" + tensor +
+               "(…)) * cast<int32_t>(W(…)); expand() multiplies out a factor from which a number is subtracted, as a "
+               "zero point is");
 }
 
 void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d) {

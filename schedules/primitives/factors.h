@@ -17,9 +17,6 @@ struct Factors {
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d);
 
 // Refuses a stage that other directives have shaped already.
-// Whether `expand` multiplies the stage out.
-bool is_shifted_product(const Stage &sum);
-
 void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d);
 
 // The stage as an op would have it: its axes are its loops, at the root.

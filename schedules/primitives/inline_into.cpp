@@ -38,7 +38,7 @@ const Primitive &inline_into_primitive() {
         "inline_into",
         "stages",
         "Computes a stage nowhere: each read of it becomes its expression.",
-        "The stage is neither an output nor a reduction nor a scan, and nothing is computed at its loops.",
+        "The stage is neither an output nor a reduction nor a recurrence, and nothing is computed at its loops.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_inline_into,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},

@@ -227,7 +227,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
                "a stage that is computed; compute_root() or compute_at(…) it first");
     }
-    if (tensor == consumer)
+    if (tensor == consumer || state.producer(tensor) == &reader)
         refuse_recurrence(state, d, reader, "a copy would lack what it writes meanwhile",
                           "place_in of another tensor that it reads");
     if (reader.loop(loop).kind == LoopKind::Vectorized) {

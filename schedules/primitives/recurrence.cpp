@@ -1,4 +1,5 @@
-// What recurrences do not allow (dsl/recurrence.h): an element is computed after those that it reads.
+// What recurrences do not allow (dsl/recurrence.h): an element is computed after those that it
+// reads.
 #include "dsl/recurrence.h"
 #include "schedules/primitives/table.h"
 
@@ -40,7 +41,16 @@ private:
     }
     bool all_before(const std::string &a, const std::string &b) const {
         const auto first = positions(a), second = positions(b);
+        if (first == second) return fused_in_order(a, b);
         return first.empty() || second.empty() || first.back() < second.front();
+    }
+
+    // The loops are those that fusing made of loops along a, outside, with loops along b.
+    bool fused_in_order(const std::string &a, const std::string &b) const {
+        return std::any_of(stage_.relations.begin(), stage_.relations.end(), [&](const Relation &r) {
+            const auto *fuse = std::get_if<FuseRelation>(&r);
+            return fuse && stage_.derived_from(fuse->outer, a) && stage_.derived_from(fuse->inner, b);
+        });
     }
 
     // Both parts of a split loop run along the axis: the outer one stands outside.
@@ -54,8 +64,8 @@ private:
         return "";
     }
 
-    // A read of a higher index along b is of an earlier element where loops along another axis, of which the
-    // index is lower, stand outside of those along b.
+    // A read of a higher index along b is of an earlier element where loops along another axis, of
+    // which the index is lower, stand outside of those along b.
     std::string out_of_order(const std::vector<int64_t> &distance) const {
         const auto &axes = stage_.def.axes;
         for (size_t b = 0; b < axes.size(); b++) {
@@ -74,8 +84,8 @@ private:
         return "";
     }
 
-    // Iterations of a loop run at once where they do not read each other: the read is of another iteration of
-    // a loop outside.
+    // Iterations of a loop run at once where they do not read each other: the read is of another
+    // iteration of a loop outside.
     std::string at_once(const std::string &loop, const std::vector<int64_t> &distance) const {
         const LoopKind kind = stage_.loop(loop).kind;
         if (kind == LoopKind::Serial || kind == LoopKind::Unrolled) return "";

@@ -158,7 +158,7 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
     if (reader.placement.kind == Placement::Kind::Inline)
         refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
                "a stage that is computed; compute_root() or compute_at(…) it first");
-    if (tensor == consumer)
+    if (tensor == consumer || state.producer(tensor) == &reader)
         refuse_recurrence(state, d, reader, "it would lack what is written meanwhile",
                           "reindex of another tensor that it reads");
     const std::string name = tensor + ".by." + consumer;

@@ -33,7 +33,8 @@ const Primitive &stream_primitive() {
         "Stores of whole vectors of an output pass the caches by. It pays for outputs that exceed them: a line that is "
         "written whole is then not read before. Calls whose output does not begin at a multiple of 64 bytes store as "
         "usual, and so do stores that are not proved to be at multiples of their vector's size.",
-        "The stage is an output, computed in one piece; it is neither a reduction nor a scan, and nothing reads it.",
+        "The stage is an output, computed in one piece; it is neither a reduction nor a recurrence, and nothing reads "
+        "it.",
         {{"stage", ArgumentKind::Stage, "the output"}},
         apply_stream,
         {"dense", {}, {"stream", {{"stage", "Y"}}, {}}},

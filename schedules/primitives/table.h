@@ -68,8 +68,8 @@ std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState 
 // Refuses what a recurrence cannot be.
 void refuse_recurrence(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
                        const std::string &legal);
-// Why an element of a recurrence might be computed before one that it reads; "" when none can be. A state has to
-// be free of it after every directive.
+// Why an element of a recurrence might be computed before one that it reads; "" when none can be. A
+// state has to be free of it after every directive.
 std::string broken_recurrence(const ScheduleState &state);
 
 // Why an inout tensor might be read after it is written, or an element of it written twice (dsl/inout.h); "" when neither can be. A

@@ -8,7 +8,7 @@
 #include "machine/instruction.h"
 #include "machine/machine.h"
 #include "schedules/primitive.h"
-#include "schedules/primitives/factors.h"
+#include "schedules/primitives/expand.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
 #include "support/error.h"

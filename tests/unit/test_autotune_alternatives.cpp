@@ -46,7 +46,7 @@ TEST_CASE("a line for each stage") {
     CHECK(text_of(all, "B.L2") == "a copy of B, computed at loop i.o of C");
     CHECK(text_of(all, "C") ==
           "in a nest of its own; parallel along i.o; unrolled i.i (4); partial results in registers "
-          "inside of j; Y at its end");
+          "inside of j; computes Y at its end");
     CHECK(text_of(all, "Y") == "computed at the end of C");
     const Kernel kernel = compile(s);
     CHECK(kernel.report().stages.size() == all.size());
@@ -63,7 +63,7 @@ TEST_CASE("alternatives are the neighbours of a point, the best by the model fir
     bool inlined = false;
     for (size_t n = 0; n < all.size(); n++) {
         inlined = inlined || all[n].change == "square.at = root";
-        CHECK((all[n].against.empty() ? all[n].estimate > 0 : all[n].estimate == 0));
+        CHECK((all[n].against.empty() ? all[n].relative > 0 : all[n].relative == 0));
         if (n && all[n].against.empty()) CHECK(all[n - 1].score >= all[n].score);
     }
     CHECK(inlined);

@@ -1,4 +1,5 @@
-// Recurrences: tensors that read their own earlier elements, at any distance, in any legal order of loops.
+// Recurrences: tensors that read their own earlier elements, at any distance, in any legal order of
+// loops.
 #include "driver/default_schedule.h"
 #include "dsl/interpret_element.h"
 #include "dsl/recurrence.h"
@@ -29,7 +30,8 @@ Op alignment(int M, int N) {
               })});
 }
 
-// The best value of items before that fit into w: each row is made of the one before, at two places.
+// The best value of items before that fit into w: each row is made of the one before, at two
+// places.
 Op knapsack(int items, int room) {
     Axis n("n", items), w("w", room);
     Tensor V = input("V", i32, {n});
@@ -183,6 +185,25 @@ TEST_CASE("a scan of a tuple") {
     }
 }
 
+TEST_CASE("defaults of ops in which others feed a recurrence") {
+    Axis c("c", 40), t("t", 100), k("k", 9), wide("tt", 108);
+    Tensor X = input("X", f32, {c, wide});
+    Tensor most = compute("most", {c, t}, maximum(X(c, t + k), k));
+    const Op windows("windows", {X}, {recurrence("y", f32, {c, t}, 0, [&](const Earlier &y) {
+                         return max(most(c, t), y(c, t - 1) - 1);
+                     })});
+    Tensor gate = compute("gate", {c, t}, exp(X(c, t) * 0));
+    const Op gated("gated", {X}, {recurrence("y", f32, {c, t}, 0, [&](const Earlier &y) {
+                       return gate(c, t) * y(c, t - 1) + X(c, t);
+                   })});
+    for (const Op &op : {windows, gated}) {
+        std::vector<PassedOver> passed_over;
+        const Schedule s = default_schedule(op, Machine::host(), PackedBy::Kernel, &passed_over);
+        CHECK(passed_over.empty());
+        check_runs(s);
+    }
+}
+
 TEST_CASE("what is before the first may depend on the indices") {
     Axis i("i", 5), j("j", 7);
     Tensor A = input("A", i32, {i}), B = input("B", i32, {j});
@@ -238,6 +259,34 @@ TEST_CASE("what recurrences refuse") {
               return X(i, t) + sum(y(i, t - 1) * X(i, k), k);
           }).find("tensor \"y.sum\" reads earlier elements of the recurrence \"y\"; only the value") !=
           std::string::npos);
+    using Several = const std::vector<Earlier> &;
+    const auto several = [&](const std::vector<std::string> &names, bool earlier) {
+        return refusal([&] {
+            const auto made = recurrence(names, {f32, f32}, {i, t}, {0, 0}, [&](Several e) -> std::vector<Expr> {
+                return {earlier ? e[0](i, t - 1) + X(i, t) : X(i, t), X(i, t) * 2};
+            });
+            Op("bad", {X}, {made[0], made[1]});
+        });
+    };
+    CHECK(several({"p", "q"}, true) == "no error");
+    CHECK(
+        several({"p", "q"}, false).find("has 2 values of which none reads an earlier element; make each by compute") !=
+        std::string::npos);
+    CHECK(several({"p", "p"}, true).find("recurrence \"p\" names tensor \"p\" twice") != std::string::npos);
+    Tensor top = input("top", f32, {t});
+    CHECK(refusal([&] {
+              recurrence("H", f32, {i, t}, top(t), [&](E H) { return H(i - 1, t - 1); });
+          }).find("the value before the first of recurrence \"H\" reads top; legal are numbers, axes and sizes") !=
+          std::string::npos);
+    Axis longer("i", 20);
+    const auto twice = [&](const Axis &along) {
+        return recurrence({"x", "y"}, {i32, i32}, {along}, {0, 0}, [&](Several e) -> std::vector<Expr> {
+            return {e[0](along - 1) + 1, e[0](along - 1) + 2};
+        });
+    };
+    CHECK(refusal([&] {
+              Op("bad", {}, {twice(i)[0], twice(longer)[1]});
+          }).find("two different recurrences have") != std::string::npos);
     CHECK(refusal([&] {
               recurrence({"p", "q"}, {f32}, {i, t}, {0, 0},
                          [&](const std::vector<Earlier> &) -> std::vector<Expr> { return {}; });
@@ -270,6 +319,24 @@ TEST_CASE("what recurrences refuse") {
                 })
               .find("E reads itself at (y - 1, x + 1), so all loops along y stay outside of those along x") !=
           std::string::npos);
+    // Fusing keeps the order.
+    CHECK(wrong(diffusion(8, 16), [](S e) { e.fuse("y", "x", "yx"); }) == "no error");
+    CHECK(wrong(alignment(8, 16), [](S H) {
+              auto [o, in] = H.split("j", 4);
+              H.fuse(o, in, "jj");
+              H.split("jj", 3);
+          }) == "no error");
+    CHECK(refusal([&] {
+              Schedule s(Op("pair", {X}, [&] {
+                  const Tuple w = scan(
+                      [](const Values &a, const Values &b) -> Values {
+                          return {a[0] + b[0], a[1] + b[1]};
+                      },
+                      {0.f, 0.f}, {X(i, t), X(i, t) * 2}, t);
+                  return std::vector{compute("V", {i, t}, w[0] + w[1])};
+              }()));
+              s.place_in("V.scan.1", "L1", "V.scan", "i");
+          }).find("is a recurrence: a copy would lack") != std::string::npos);
     CHECK(wrong(diffusion(8, 16), [](S e) { e.tile({"y", "x"}, {4, 4}); }).find("stay outside") != std::string::npos);
     CHECK(wrong(alignment(8, 16), [](S H) {
               auto [o, in] = H.split("j", 4);

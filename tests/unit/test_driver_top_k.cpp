@@ -1,4 +1,5 @@
-// The largest values of rows with their positions, the values of argmax, and softmax along any axis.
+// The largest values of rows with their positions, the values of argmax, and softmax along any
+// axis.
 #include "driver/default_schedule.h"
 #include "dsl/top_k.h"
 #include "ops/rows.h"
