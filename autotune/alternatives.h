@@ -13,10 +13,10 @@ struct Alternative {
     std::string against; // why there is no schedule
 };
 
-// The neighbours of the point in the space (Space::neighbours): one step of an ordered parameter, or
-// another value of another one. The best by the model first, those without a schedule last. Each is
-// lowered as far as counting needs, which takes some milliseconds. Throws UserError unless `sizes`
-// binds all sizes of the op, or if the point itself has no schedule.
+// The neighbours of the point in the space (Space::neighbours): one step of an ordered parameter,
+// or another value of another one. The best by the model first, those without a schedule last. Each
+// is lowered as far as counting needs, which takes some milliseconds. Throws UserError unless
+// `sizes` binds all sizes of the op, or if the point itself has no schedule.
 std::vector<Alternative> alternatives(const Space &space, const Point &point, const CostModel &model, int threads,
                                       const Sizes &sizes);
 

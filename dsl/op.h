@@ -111,8 +111,8 @@ public:
     // The same inputs and outputs, computed by other stages, each after those that it reads.
     Op with_stages(const std::vector<Stage> &stages) const;
     // The op that computes `stage` alone. The tensors that it reads are its inputs; of padding
-    // stages, the tensors that they pad are. `stage` may be rewritten, but reads tensors of this op.
-    // Throws Unsupported for a tensor of 2^31 elements and more.
+    // stages, the tensors that they pad are. `stage` may be rewritten, but reads tensors of this
+    // op. Throws Unsupported for a tensor of 2^31 elements and more.
     Op stage_alone(const Stage &stage) const;
 
     // The formula, as a user would write it on paper; one line per input and stage.

@@ -15,6 +15,7 @@ using namespace Halide::Internal;
 
 namespace {
 
+constexpr int64_t most_distance = 1 << 24; // indices at that distance are far inside of 32 bits
 constexpr const char *recurrence_name = "kumiko.recurrence", *earlier_name = "kumiko.earlier";
 
 // index - axis where that is a number.
@@ -78,6 +79,9 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
         if (!offset)
             throw UserError(
                 where, fmt::format("{}; index {} is not {} plus or minus a number; {}", read, d, axis.name(), legal));
+        if (*offset < -most_distance || *offset > most_distance)
+            throw UserError(where, fmt::format("{}, {} elements away along {}; legal are distances of up to {}", read,
+                                               std::abs(*offset), axis.name(), most_distance));
         if (*offset > 0 && !earlier)
             throw UserError(where, fmt::format("{}, an element that is computed later; {}", read, legal));
         earlier = earlier || *offset < 0;
@@ -85,7 +89,8 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
         args.push_back(*offset ? index : Expr(axis));
         if (*offset == 0) continue;
         at[axis.name()] = index;
-        const Expr here = *offset < 0 ? Expr(static_cast<int>(-*offset)) <= axis : index < axis.extent();
+        const int distance = static_cast<int>(std::abs(*offset));
+        const Expr here = *offset < 0 ? Expr(distance) <= axis : axis < axis.extent() - distance;
         inside = inside.defined() ? inside && here : here;
     }
     if (!earlier) throw UserError(where, fmt::format("{}, the element that it computes; {}", read, legal));

@@ -35,7 +35,7 @@ public:
     // An element that is computed before: each index is the axis of its position plus or minus a
     // number, and of the indices that differ from their axis the first is lower. Outside of the
     // tensor the value is the `before` of the recurrence, at these indices. Throws UserError for
-    // other indices.
+    // other indices, and for distances of more than 2^24.
     Element at(const std::vector<Expr> &indices) const;
 
     template<typename... Index>
@@ -52,13 +52,14 @@ private:
 };
 
 // Elements are computed in the order of the axes, the last fastest. `before`: a number or an
-// expression over the axes, of the tensor's type. Throws UserError if the types differ. Op throws
-// Unsupported if a reduction or another tensor reads the earlier elements.
+// expression over the axes that reads no tensor, of the tensor's type. Throws UserError otherwise.
+// Op throws Unsupported if a reduction or another tensor reads the earlier elements.
 Tensor recurrence(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &before,
                   const std::function<Expr(const Earlier &)> &value, Place where = Place::current());
 
 // Several together, one name, type, `before` and value for each. They become one stage,
-// "<first>.recurrence", of which each tensor is a copy. Throws UserError if the counts differ.
+// "<first>.recurrence", of which each tensor is a copy, so that each is stored twice. Throws
+// UserError if the counts differ or a name repeats; Op does if no value reads an earlier element.
 std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std::vector<Type> &types,
                                const std::vector<Axis> &axes, const std::vector<Expr> &before,
                                const std::function<std::vector<Expr>(const std::vector<Earlier> &)> &values,

@@ -41,7 +41,8 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
         }
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (s.axes.empty() || is_shifted_contraction(s)) return std::nullopt; // the rules look for instructions
+        // Rules look for instructions.
+        if (s.axes.empty() || is_shifted_contraction(s)) return std::nullopt;
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction &&
             (reduction->axes.size() != s.axes.size() || reduction->reduction_axes.size() != s.reduction_axes.size()))

@@ -7,8 +7,8 @@ namespace kumiko {
 
 // Whether `expand` multiplies the stage out.
 bool is_shifted_product(const Stage &sum);
-// Whether, besides, each factor has an axis of the sum that the other lacks, as products of matrices and
-// convolutions have.
+// Whether, besides, each factor has an axis of the sum that the other lacks, as products of
+// matrices and convolutions have.
 bool is_shifted_contraction(const Stage &sum);
 
 } // namespace kumiko

@@ -249,6 +249,11 @@ TEST_CASE("what recurrences refuse") {
     CHECK(told([&](E y) {
               return y(i + 1, t - 1);
           }).find("an element that is computed later; legal is each axis plus") != std::string::npos);
+    CHECK(told([&](E y) { return y(i + Expr(INT32_MIN), t); }).find("legal are distances of up to 16777216") !=
+          std::string::npos);
+    CHECK(told([&](E y) { return y(i - 1, t + 2147483647); }).find("2147483647 elements away along t; legal are") !=
+          std::string::npos);
+    CHECK(told([&](E y) { return y(i, t - 1000) + y(i - 1, t + 1000); }) == "no error");
     CHECK(told([&](E y) { return y(i, 2 * t); }).find("index 1 is not t plus or minus a number") != std::string::npos);
     CHECK(told([&](E y) { return y(t - 1); }).find("1 indices for its 2 axes") != std::string::npos);
     CHECK(told([&](E y) {
