@@ -37,8 +37,11 @@ Readers readers_in(const ScheduleState &state) {
 std::string place_of(const StageState &s, const Readers &readers) {
     if (is_extern(s.def)) return "one call of a C function";
     if (s.prepacked) return "packed ahead of time by the caller";
-    if (s.placement.kind == Placement::Kind::Inline)
-        return fmt::format("inlined into {}", fmt::join(readers.at(s.name()), ", "));
+    if (s.placement.kind == Placement::Kind::Inline) {
+        const auto of = readers.find(s.name());
+        return of == readers.end() ? "inlined, and read by no stage"
+                                   : fmt::format("inlined into {}", fmt::join(of->second, ", "));
+    }
     if (!s.finished_by.empty()) return "computed at the end of " + s.finished_by;
     std::string text = s.is_copy ? fmt::format("a copy of {}, ", s.copied) : "";
     if (s.placement.kind == Placement::Kind::At)
