@@ -88,7 +88,8 @@ void ScheduleArguments::add_to(CLI::App &command) {
     d->excludes(p);
 }
 
-Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::string *origin) const {
+Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::string *origin,
+                                     std::string *candidate) const {
     const auto name = [&](const std::string &text) {
         if (origin) *origin = text;
     };
@@ -124,7 +125,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
         return space->schedule(space->default_with(chosen));
     }
     std::vector<PassedOver> passed_over;
-    Schedule schedule = default_schedule(op, machine, who, &passed_over);
+    Schedule schedule = default_schedule(op, machine, who, &passed_over, candidate);
     std::string text = "default";
     for (const PassedOver &other : passed_over) text += "; " + to_string(other);
     name(text);

@@ -55,8 +55,10 @@ struct ScheduleArguments {
     bool force = false; // apply a file saved for another op
 
     void add_to(CLI::App &command);
-    // `origin` becomes a word for it: "default", "tuned", …
-    Schedule schedule(const Op &op, const Machine &machine, std::string *origin = nullptr) const;
+    // `origin` becomes a word for it: "default", "tuned", … Of a default, `candidate` becomes its
+    // name (driver/default_schedule.h); else "".
+    Schedule schedule(const Op &op, const Machine &machine, std::string *origin = nullptr,
+                      std::string *candidate = nullptr) const;
 };
 
 // Of --cost-model: a file, "none" for one that knows nothing, or null, the one that comes with Kumiko, for "".

@@ -4,9 +4,7 @@
 
 #include "autotune/alternatives.h"
 #include "autotune/tune.h"
-#include "driver/default_schedule.h"
 #include "driver/machines.h"
-#include "schedules/library/table.h"
 #include "schedules/summary.h"
 #include "targets/chip/compile.h"
 #include "targets/cpu/object.h"
@@ -38,19 +36,6 @@ std::string text_of(const T &value) {
 
 std::string with_newline(std::string text) { return text.empty() || text.back() == '\n' ? text : text + "\n"; }
 
-// ", the library's matmul": which schedule the default is.
-std::string default_text(const Op &op, const Machine &machine, PackedBy packed_by) {
-    std::string name;
-    if (machine.architecture == "chip" || packed_by == PackedBy::Caller) {
-        name = library::find_template(op, machine, packed_by)->name;
-    } else {
-        std::vector<PassedOver> others;
-        name = use_first_candidate(
-            default_candidates(op, machine), [](const Schedule &s) { lower(s); }, others);
-    }
-    return name == "elementwise" ? ", by rules for each stage" : ", the library's " + name;
-}
-
 // What else tuning would try, and what that is expected to cost.
 std::string alternatives_text(const Op &op, const Schedule &schedule, const Space &space, const Sizes &sizes,
                               Json &report) {
@@ -80,11 +65,13 @@ std::string alternatives_text(const Op &op, const Schedule &schedule, const Spac
 
 // What the schedule decides for each stage, and what other decisions are expected to cost.
 std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule &schedule, const Target &target,
-                           const std::string &origin, Json &report) {
-    const bool by_default = a.schedule.file.empty() && a.schedule.database.empty() && a.schedule.parameters.empty();
-    const PackedBy packed_by = a.schedule.ahead ? PackedBy::Caller : PackedBy::Kernel;
-    std::string text =
-        fmt::format("schedule: {}{}\n\n", origin, by_default ? default_text(op, target.machine, packed_by) : "");
+                           const std::string &origin, const std::string &candidate, Json &report) {
+    std::string text = "schedule: " + origin;
+    if (candidate == "elementwise")
+        text += ", by rules for each stage";
+    else if (!candidate.empty())
+        text += ", the library's " + candidate;
+    text += "\n\n";
     const std::vector<StageSummary> stages = summaries(schedule);
     size_t width = 0;
     for (const StageSummary &s : stages) width = std::max(width, s.stage.size());
@@ -92,7 +79,8 @@ std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule 
         text += fmt::format("{:<{}}  {}\n", s.stage, width, s.text);
         report["stages"].push_back({{"stage", s.stage}, {"text", s.text}});
     }
-    if (!by_default) return text; // around others there is no space
+    if (candidate.empty()) return text; // around others there is no space
+    const PackedBy packed_by = a.schedule.ahead ? PackedBy::Caller : PackedBy::Kernel;
     const auto space = space_for(op, target.machine, SpaceKind::Fitting, packed_by).second;
     return text + alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
 }
@@ -114,8 +102,8 @@ void show(const ShowArguments &a) {
     if (a.stage == "formula") {
         text = op.to_string();
     } else {
-        std::string origin;
-        const Schedule schedule = a.schedule.schedule(op, target.machine, &origin);
+        std::string origin, candidate;
+        const Schedule schedule = a.schedule.schedule(op, target.machine, &origin, &candidate);
         report["schedule"] = origin;
         report["directives"] = Json(schedule.to_json());
         if (a.stage == "schedule")
@@ -123,7 +111,7 @@ void show(const ShowArguments &a) {
         else if (a.stage == "explain")
             text = schedule.explain();
         else if (a.why)
-            text = explain_choice(a, op, schedule, target, origin, report);
+            text = explain_choice(a, op, schedule, target, origin, candidate, report);
         else if (a.stage == "nest")
             text = text_of(schedule.nest());
         else if (of_chip)

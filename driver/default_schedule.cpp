@@ -61,20 +61,22 @@ std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
 std::string to_string(const PassedOver &other) { return "\"" + other.name + "\" does not apply: " + other.reason; }
 
 Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by,
-                          std::vector<PassedOver> *passed_over) {
+                          std::vector<PassedOver> *passed_over, std::string *name) {
     if (packed_by == PackedBy::Caller || machine.architecture == "chip") {
+        if (name) *name = library::find_template(op, machine, packed_by)->name;
         const auto space = library::space_of(op, machine, packed_by);
         return space->schedule(space->default_point());
     }
     std::optional<Schedule> found;
     std::vector<PassedOver> others;
-    use_first_candidate(
+    const std::string first = use_first_candidate(
         default_candidates(op, machine),
         [&](const Schedule &s) {
             lower(s);
             found = s;
         },
         others);
+    if (name) *name = first;
     if (passed_over) *passed_over = std::move(others);
     return *found;
 }

@@ -39,10 +39,10 @@ std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
 // "\"reduce\" does not apply: …"
 std::string to_string(const PassedOver &other);
 
-// The first candidate that applies to the op and lowers; `passed_over` receives those before it.
-// With PackedBy::Caller the schedule for callers that pack weights; throws Unsupported where the
-// library has none for the op.
+// The first candidate that applies to the op and lowers; `passed_over` receives those before it,
+// and `name` its name. With PackedBy::Caller the schedule for callers that pack weights; throws
+// Unsupported where the library has none for the op.
 Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel,
-                          std::vector<PassedOver> *passed_over = nullptr);
+                          std::vector<PassedOver> *passed_over = nullptr, std::string *name = nullptr);
 
 } // namespace kumiko

@@ -233,15 +233,11 @@ Op Op::stage_alone(const Stage &stage) const {
     changed->stages.clear();
     changed->outputs = changed->separate_outputs = {stage.name};
     const std::function<void(const Stage &)> add = [&](const Stage &s) {
-        const auto own = [&](const std::string &tensor) {
-            return tensor == s.name || std::any_of(s.components.begin(), s.components.end(),
-                                                   [&](const Component &c) { return c.tensor == tensor; });
-        };
         for (const Expr &e : s.expressions()) {
             for (const Call *read : tensor_reads(e)) {
                 const auto known = [&](const auto &t) { return t.name == read->name; };
                 if (std::any_of(changed->inputs.begin(), changed->inputs.end(), known) ||
-                    std::any_of(changed->stages.begin(), changed->stages.end(), known) || own(read->name))
+                    std::any_of(changed->stages.begin(), changed->stages.end(), known) || s.makes(read->name))
                     continue;
                 const Stage *made = find_stage(read->name);
                 if (made && made->kind == Stage::Kind::Padding) {
@@ -264,6 +260,11 @@ Op Op::stage_alone(const Stage &stage) const {
     Op result = *this;
     result.contents_ = std::move(changed);
     return result;
+}
+
+bool Stage::makes(const std::string &tensor) const {
+    return tensor == name ||
+           std::any_of(components.begin(), components.end(), [&](const Component &c) { return c.tensor == tensor; });
 }
 
 std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_major(axes) : strides; }

@@ -48,6 +48,7 @@ struct Stage {
     std::vector<std::vector<int64_t>> distances;
 
     bool is_reduction() const { return kind == Kind::Reduction; }
+    bool makes(const std::string &tensor) const; // it is the stage's own or that of a component
     bool reads_itself() const { return !distances.empty(); }
     // Every expression of the stage that may read tensors.
     std::vector<Expr> expressions() const;

@@ -162,16 +162,9 @@ RecurrenceTerm decode_recurrence(const Call *call) {
 
 std::vector<std::vector<int64_t>> self_distances(const Stage &stage) {
     std::vector<std::vector<int64_t>> distances;
-    const auto own = [&](const std::string &tensor) {
-        return tensor == stage.name || std::any_of(stage.components.begin(), stage.components.end(),
-                                                   [&](const Component &c) { return c.tensor == tensor; });
-    };
-    std::vector<Expr> values = {stage.value};
-    if (!stage.components.empty()) values.clear();
-    for (const Component &c : stage.components) values.push_back(c.term);
-    for (const Expr &e : values) {
+    for (const Expr &e : stage.expressions()) {
         for (const Call *read : tensor_reads(e)) {
-            if (!own(read->name)) continue;
+            if (!stage.makes(read->name)) continue;
             std::vector<int64_t> distance;
             for (size_t d = 0; d < read->args.size(); d++)
                 distance.push_back(-offset_from(read->args[d], stage.axes[d]).value());
@@ -179,6 +172,19 @@ std::vector<std::vector<int64_t>> self_distances(const Stage &stage) {
         }
     }
     return distances;
+}
+
+bool others_carry(const Stage &stage, const std::string &axis) {
+    return std::all_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
+        int64_t along = 0, first = 0; // the first distance along another axis
+        for (size_t d = 0; d < distance.size(); d++) {
+            if (stage.axes[d].name() == axis)
+                along = distance[d];
+            else if (first == 0)
+                first = distance[d];
+        }
+        return along == 0 || first > 0;
+    });
 }
 
 bool is_ordered(const Stage &stage, const std::string &axis) {

@@ -79,6 +79,10 @@ bool is_earlier(const Halide::Internal::Call *call);
 
 // The distances of the reads of its own tensors in the expressions of a stage (Stage::distances).
 std::vector<std::vector<int64_t>> self_distances(const Stage &stage);
+// Whether every read of an earlier element along the axis is of an earlier iteration of loops over
+// the other axes, in their order. The axis may then be the innermost, and its iterations run at
+// once.
+bool others_carry(const Stage &stage, const std::string &axis);
 // Whether elements that differ along the axis read each other.
 bool is_ordered(const Stage &stage, const std::string &axis);
 

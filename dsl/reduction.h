@@ -32,9 +32,9 @@ Element minimum(const Expr &e, const AxisList &axes, const Where &bound, Place w
 struct Extreme : Element {
     Element value;
 };
-// Of the largest (smallest) element, row-major over `axes`; ties take the lowest index, and NaN
-// never wins. Of nothing the index is −1, and the value that of maximum (minimum). Index and value
-// of the same terms are one reduction.
+// Index and value of the largest (smallest) element, row-major over `axes`. Ties take the lowest
+// index. NaN never wins. Without elements the index is −1, and the value is the identity of maximum
+// (minimum). One reduction computes both.
 Extreme argmax(const Expr &e, const AxisList &axes, Place where = Place::current());
 Extreme argmin(const Expr &e, const AxisList &axes, Place where = Place::current());
 

@@ -43,7 +43,7 @@ Element scatter_with(const std::function<Fold> &fold, const Expr &e, const Axis 
     const Expr folded = fold(e, axes);
     const auto *call = folded.as<Call>();
     const ReductionTerm whole = call && is_reduction(call) ? decode_reduction(call) : ReductionTerm{};
-    if (whole.terms.size() != 1 || whole.kind == "argmax" || whole.kind == "argmin")
+    if (whole.terms.size() != 1 || whole.is_extreme())
         throw UserError(
             where, "scatter folds one value; legal are sum, product, maximum, minimum, and a reduce(…) of one value");
     const Expr identity = whole.identities.empty() ? fold_identity(whole.kind, e.type()) : whole.identities[0];

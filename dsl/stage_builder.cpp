@@ -105,6 +105,13 @@ Expr fold_identity(const std::string &kind, Type t) {
 
 namespace {
 
+// Of stages whose values are not folded.
+void add_component(Stage &stage, Type type) {
+    const size_t c = stage.components.size();
+    const Expr zero = make_zero(type);
+    stage.components.push_back({c ? fmt::format("{}.{}", stage.name, c) : stage.name, type, zero, zero, zero});
+}
+
 Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
 Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
 
@@ -290,11 +297,7 @@ void StageBuilder::fill_extern(Stage &stage, const Call *call) {
         shared.axes = stage.axes;
         shared.type = value.type();
         shared.value = value;
-        for (size_t r = 0; r < results; r++) {
-            const Expr zero = args[4 + results + r];
-            const std::string part = r ? name + "." + std::to_string(r) : name;
-            shared.components.push_back({part, zero.type(), zero, zero, zero});
-        }
+        for (size_t r = 0; r < results; r++) add_component(shared, args[4 + results + r].type());
         stages_.push_back(std::move(shared));
         made = stages_.end() - 1;
     } else if (!graph_equal(made->value, value)) {
@@ -321,11 +324,7 @@ void StageBuilder::fill_recurrence(Stage &stage, const Call *call) {
     Stage all;
     all.name = r.names[0] + ".recurrence";
     all.axes = stage.axes;
-    for (size_t c = 0; c < r.names.size(); c++) {
-        const Type type = r.values[c].type();
-        const Expr zero = make_zero(type);
-        all.components.push_back({c ? fmt::format("{}.{}", all.name, c) : all.name, type, zero, zero, zero});
-    }
+    for (const Expr &value : r.values) add_component(all, value.type());
     all.type = all.components[0].type;
     fill_values(all, r);
     stage.value = component(all, r.component);
@@ -399,9 +398,8 @@ void StageBuilder::fill_scan(Stage &stage, const ReductionTerm &r, const std::ve
     stage.type = r.terms[0].type();
     for (size_t c = 0; c < r.terms.size(); c++) {
         const Type type = r.terms[c].type();
-        const std::string tensor = c ? fmt::format("{}.{}", stage.name, c) : stage.name;
-        const Expr zero = make_zero(type);
-        if (r.tuple) stage.components.push_back({tensor, type, zero, zero, zero});
+        if (r.tuple) add_component(stage, type);
+        const std::string &tensor = r.tuple ? stage.components[c].tensor : stage.name;
         values[accumulator_variable(c)] =
             Call::make(type, Call::if_then_else, {Expr(0) < axis, read_tensor(type, tensor, before), r.identities[c]},
                        Call::PureIntrinsic);

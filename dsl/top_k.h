@@ -7,7 +7,7 @@ namespace kumiko {
 
 inline constexpr int most_top_k = 16;
 
-// The k largest values of e along the axis, largest first: parts 0 to k − 1 are the values, parts k
+// The k largest values of e along the axis, largest first: parts 0 to k − 1 are values, parts k
 // to 2k − 1 their int32 positions. Of equal values the lower position comes first. A NaN is never
 // among them. Where fewer values are left than k, the others are the lowest value (floats: −inf) at
 // position −1.

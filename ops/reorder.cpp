@@ -4,6 +4,7 @@
 #include "dsl/scatter.h"
 #include "dsl/types.h"
 #include "ops/elementwise.h"
+#include "ops/positions.h"
 #include "support/error.h"
 
 #include <cmath>
@@ -54,12 +55,6 @@ Op embedding_gradient(Type t, const Expr &B, const Expr &S, const Expr &N, const
 namespace {
 
 using std::vector;
-
-vector<Axis> numbered_axes(const vector<Expr> &extents) {
-    vector<Axis> axes;
-    for (size_t d = 0; d < extents.size(); d++) axes.emplace_back(fmt::format("i{}", d), extents[d]);
-    return axes;
-}
 
 vector<Expr> indices_of(const vector<Axis> &axes) { return vector<Expr>(axes.begin(), axes.end()); }
 
@@ -157,10 +152,8 @@ Op slice(Type t, const vector<Expr> &extents, const vector<Expr> &taken, const v
 }
 
 Op concat(Type t, const vector<Expr> &shared, const vector<Expr> &parts, int axis) {
-    const int rank = static_cast<int>(shared.size()) + 1, at = axis < 0 ? axis + rank : axis;
     if (parts.empty()) throw UserError("concat: of no array; legal are one or more");
-    if (at < 0 || at >= rank)
-        throw UserError(fmt::format("concat: axis {} is not one of the {} axes of the result", axis, rank));
+    const int at = axis_position("concat", axis, shared.size() + 1, " of the result");
     const auto with = [&](const Expr &extent) {
         vector<Expr> all = shared;
         all.insert(all.begin() + at, extent);

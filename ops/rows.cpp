@@ -3,6 +3,7 @@
 #include "dsl/top_k.h"
 #include "ops/elementwise.h"
 #include "ops/groups.h"
+#include "ops/positions.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -96,11 +97,7 @@ struct Rows {
     // Axes i0, i1, … of the extents given. Throws UserError unless `axis`, which counts from the
     // end where it is negative, is one of them.
     static Rows along(const char *op, const std::vector<Expr> &extents, int axis) {
-        const int rank = static_cast<int>(extents.size()), at = axis < 0 ? axis + rank : axis;
-        if (at < 0 || at >= rank) throw UserError(fmt::format("{}: axis {} is not one of the {} axes", op, axis, rank));
-        std::vector<Axis> axes;
-        for (int d = 0; d < rank; d++) axes.emplace_back(fmt::format("i{}", d), extents[static_cast<size_t>(d)]);
-        return {axes, static_cast<size_t>(at)};
+        return {numbered_axes(extents), static_cast<size_t>(axis_position(op, axis, extents.size()))};
     }
 };
 

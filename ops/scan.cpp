@@ -2,18 +2,13 @@
 
 #include "dsl/scan.h"
 #include "ops/elementwise.h"
-#include "support/error.h"
-
-#include <fmt/format.h>
+#include "ops/positions.h"
 
 namespace kumiko::ops {
 
 Op cumulative_sum(Type t, const std::vector<Expr> &extents, int axis, bool exclusive) {
-    const int rank = static_cast<int>(extents.size()), at = axis < 0 ? axis + rank : axis;
-    if (at < 0 || at >= rank)
-        throw UserError(fmt::format("cumulative_sum: axis {} is not one of the {} axes", axis, rank));
-    std::vector<Axis> axes;
-    for (int d = 0; d < rank; d++) axes.emplace_back(fmt::format("i{}", d), extents[d]);
+    const int at = axis_position("cumulative_sum", axis, extents.size());
+    const std::vector<Axis> axes = numbered_axes(extents);
     const Type acc = accumulator_type(t), out = t.is_float() ? t : acc;
     const Tensor X = input("X", t, axes);
     std::vector<Expr> index(axes.begin(), axes.end());

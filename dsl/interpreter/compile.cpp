@@ -2,6 +2,7 @@
 #include "dsl/interpreter/program.h"
 #include "dsl/interpreter/scatter.h"
 #include "dsl/print.h"
+#include "dsl/recurrence.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
@@ -431,18 +432,6 @@ double row_cost(double total, int64_t extent, double element) {
     return total / lanes * 80 + total * element;
 }
 
-// Whether elements along the axis, all others fixed in the loops around it, read each other; or
-// would be computed before those that they read, if the axis were the innermost.
-bool waits(const Stage &stage, size_t axis) {
-    return std::any_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
-        if (distance[axis] == 0) return false;
-        for (size_t d = 0; d < distance.size(); d++) {
-            if (d != axis && distance[d] != 0) return distance[d] < 0;
-        }
-        return true;
-    });
-}
-
 } // namespace
 
 Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
@@ -461,7 +450,7 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     double best = std::numeric_limits<double>::infinity();
     const std::string named = named_axis(stage);
     for (size_t d = extents.size(); d-- > 0;) {
-        if (waits(stage, d) || stage.axes[d].name() == named) continue;
+        if (!others_carry(stage, stage.axes[d].name()) || stage.axes[d].name() == named) continue;
         const double cost = row_cost(total, extents[d], d + 1 == extents.size() ? 1 : 3);
         if (cost < best) {
             best = cost;

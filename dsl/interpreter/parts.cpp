@@ -98,10 +98,7 @@ private:
 
 const Stage *stage_of(const Op &op, const std::string &tensor) {
     for (const Stage &stage : op.stages()) {
-        if (stage.name == tensor) return &stage;
-        for (const Component &c : stage.components) {
-            if (c.tensor == tensor) return &stage;
-        }
+        if (stage.makes(tensor)) return &stage;
     }
     return nullptr;
 }

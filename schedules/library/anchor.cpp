@@ -20,13 +20,14 @@ bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
 }
 
 bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel) {
-    const Schedule before = s;
+    std::optional<Schedule> before;
     try {
         if (!has_instruction(s.op(), stage, s.machine())) return false;
         const Op alone = s.op().stage_alone(stage);
         const LibraryTemplate *t = find_template(alone);
         if (t->name == "elementwise") return false;
         const auto space = t->make_space(alone, s.machine(), PackedBy::Kernel);
+        before = s;
         const Schedule scheduled = space->schedule(space->default_point());
         for (const Directive &d : scheduled.directives()) {
             // Conditions over sizes are of whole ops.
@@ -37,7 +38,7 @@ bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel) {
     } catch (const UserError &) {
     } catch (const Unsupported &) {
     }
-    s = before;
+    if (before) s = *before;
     return false;
 }
 

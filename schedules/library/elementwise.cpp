@@ -57,19 +57,6 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
         s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
 }
 
-// Whether each read of an earlier element along the axis is of another iteration of a loop over
-// another axis.
-bool others_carry(const Stage &stage, const std::string &axis) {
-    return std::all_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
-        bool along = false, other = false;
-        for (size_t d = 0; d < distance.size(); d++) {
-            along = along || (distance[d] != 0 && stage.axes[d].name() == axis);
-            other = other || (distance[d] > 0 && stage.axes[d].name() != axis);
-        }
-        return !along || other;
-    });
-}
-
 // Loops of a stage that reads its own earlier elements. The last axis becomes vectors where the
 // loops around it carry all such reads: whole runs of it are made of those before. Otherwise some
 // rows run beside each other, since each element waits for the one before, and some steps together,
@@ -83,7 +70,7 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     const bool waits = is_ordered(stage, last);
     const bool vectors = others_carry(stage, last) && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
                          farthest_step(s.op(), stage, last) == 1;
-    std::vector<LoopName> inside = ordered;
+    std::vector<LoopName> inside = ordered, unrolled;
     if (vectors && !waits) {
         auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
         auto [m, i] = S.split(run, lanes * p.unroll);
@@ -98,7 +85,6 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         const int64_t fit = std::max<int64_t>(1, most_operations / std::max<int64_t>(1, operations(stage)));
         const int64_t together = std::clamp<int64_t>(fit, 1, 8), beside = std::clamp<int64_t>(fit / together, 1, 4);
         const auto divisible = [&](const LoopName &l) { return !holds_stages(s, stage.name, l.name); };
-        std::vector<LoopName> unrolled;
         if (divisible(ordered.back())) {
             auto [steps, step] = S.split(ordered.back(), together);
             inside.back() = steps;
@@ -117,9 +103,8 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     if (vectors) {
         S.vectorize(order.back(), lanes);
         if (p.unroll > 1) S.unroll(order.back().name + ".o");
-    } else {
-        for (size_t n = ordered.size(); n < inside.size(); n++) S.unroll(inside[n]);
     }
+    for (const LoopName &l : unrolled) S.unroll(l);
     for (const LoopName &l : outside) {
         if (Halide::Internal::is_const_one(S.state().loop(l).extent)) continue;
         if (p.parallel && work(stage) >= (1 << 16)) S.parallel(l);
@@ -280,9 +265,10 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
 }
 
 // Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
-// where their results would leave the second cache. Where steps of that reduction are bounded by
-// its row, as those of causal attention are, in blocks of rows: a block needs no more than its rows
-// do. Stages in `apart` stay where they are. Returns the stages that are computed in such blocks.
+// where their results would leave the second cache. If `where` bounds the steps of that
+// reduction by its row, as in causal attention, the stages are computed for a block of rows at a
+// time, and only at the elements that the block reads. Stages in `apart` stay where they are.
+// Returns the stages that are computed in such blocks.
 std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart) {
     const Op &op = s.op();
     if (op.outputs().size() != 1 || reads_before_update(op)) return {};
@@ -366,8 +352,7 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
 std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, const ElementwiseParameters &p,
                                           const StageDecisions &decided) {
     if (decided.hold) return std::nullopt;
-    Schedule s(op, machine);
-    bool some = false;
+    std::optional<Schedule> s; // once there is such a product
     for (const Stage &stage : op.stages()) {
         if (!is_shifted_contraction(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name))
             continue;
@@ -376,20 +361,19 @@ std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, 
         for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(fewest_steps);
         if (steps < fewest_steps) continue;
         try {
-            Schedule expanded = s;
+            Schedule expanded = s ? *s : Schedule(op, machine);
             const std::string product = expanded.stage(stage.name).expand().name();
             if (!has_instruction(expanded.op(), expanded.state().stage(product).def, machine)) continue;
             s = expanded;
-            some = true;
         } catch (const UserError &) {   // the names of its new stages are taken
         } catch (const Unsupported &) { // a tensor is too large for an op of its own
         }
     }
-    if (!some) return std::nullopt;
+    if (!s) return std::nullopt;
     std::vector<Stage> stages;
-    for (const StageState &stage : s.state().stages) stages.push_back(stage.def);
+    for (const StageState &stage : s->state().stages) stages.push_back(stage.def);
     const Schedule scheduled = schedule_by_rules(op.with_stages(stages), machine, p, decided);
-    for (const Directive &d : scheduled.directives()) s.apply(d);
+    for (const Directive &d : scheduled.directives()) s->apply(d);
     return s;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using namespace Halide::Internal;
 
-// A factor as the read of a tensor, cast to the sum's type, plus what is the same at every step.
+// A factor: an element of a tensor plus a number that no step of the sum changes.
 struct Shifted {
     Expr element; // the read, cast
     Expr shift;   // undefined: 0
@@ -41,17 +41,14 @@ std::optional<Shifted> shifted(const Stage &sum, const Expr &factor) {
     };
     if (const auto *op = factor.as<Add>()) return divided(op, false);
     if (const auto *op = factor.as<Sub>()) return divided(op, true);
-    const Cast *cast = factor.as<Cast>();
-    const Call *read = (cast ? cast->value : factor).as<Call>();
-    if (!read || read->call_type != Call::Image) return std::nullopt;
-    return Shifted{factor, {}};
+    return read_under_cast(factor) ? std::optional(Shifted{factor, {}}) : std::nullopt;
 }
 
 struct Product {
     Shifted a, b;
 };
 
-// Why the stage is no sum of integers whose terms are products of shifted elements; "" if it is.
+// Why the directive is illegal for the stage; "" if it is legal.
 std::string against(const Stage &sum) {
     if (!sum.is_reduction() || sum.reduction_kind != "sum")
         return sum.name + " is not a sum" + (sum.is_reduction() ? ", but a " + sum.reduction_kind : "");
@@ -70,28 +67,6 @@ std::string against(const Stage &sum) {
 Product product_of(const Stage &sum) {
     const auto *term = sum.components[0].term.as<Mul>();
     return {*shifted(sum, term->a), *shifted(sum, term->b)};
-}
-
-// The sum of one factor's elements, once for each of those of the sum's axes that it uses, as a
-// stage `name`. The value is that sum, times the steps along axes that the factor does not use.
-Expr sum_of(const Stage &sum, const Shifted &factor, const std::string &name, std::vector<StageState> &made) {
-    Stage s = sum;
-    s.name = s.components[0].tensor = name;
-    s.axes.clear(), s.reduction_axes.clear(), s.strides.clear(), s.updates.clear();
-    for (const Axis &a : sum.axes) {
-        if (expr_uses_var(factor.element, a.name())) s.axes.push_back(a);
-    }
-    Expr times = make_one(sum.type);
-    for (const Axis &k : sum.reduction_axes) {
-        if (expr_uses_var(factor.element, k.name()))
-            s.reduction_axes.push_back(k);
-        else
-            times = times * cast(sum.type, max(k.extent(), 0));
-    }
-    if (s.reduction_axes.empty()) return factor.element * times;
-    s.components[0].term = factor.element;
-    made.push_back(stage_of(s));
-    return read_tensor(sum.type, name, {s.axes.begin(), s.axes.end()}) * times;
 }
 
 void apply_expand(ScheduleState &state, const Directive &d, size_t) {
@@ -119,8 +94,8 @@ void apply_expand(ScheduleState &state, const Directive &d, size_t) {
     rest.name = name, rest.type = sum.type, rest.axes = sum.axes, rest.strides = sum.strides,
     rest.updates = sum.updates;
     rest.value = read_tensor(sum.type, of_both, {rest.axes.begin(), rest.axes.end()});
-    if (b.shift.defined()) rest.value = rest.value + b.shift * sum_of(sum, a, of_a, made);
-    if (a.shift.defined()) rest.value = rest.value + a.shift * sum_of(sum, b, of_b, made);
+    if (b.shift.defined()) rest.value = rest.value + b.shift * sum_apart(sum, a.element, of_a, made);
+    if (a.shift.defined()) rest.value = rest.value + a.shift * sum_apart(sum, b.element, of_b, made);
     if (a.shift.defined() && b.shift.defined()) {
         const Type wraps = sum.type.with_code(halide_type_uint); // constants that overflow fold
         Expr all = cast(wraps, a.shift) * cast(wraps, b.shift);
@@ -151,8 +126,7 @@ const Primitive &expand_primitive() {
         "expand",
         "stages",
         "Multiplies out a sum of products of two factors, each an element plus or minus a number: (A - y) * (B - z), "
-        "as "
-        "of bytes with zero points. <stage>.product sums A * B, which instructions multiply; <stage>.rows and "
+        "as of bytes with zero points. <stage>.product sums A * B, which instructions multiply; <stage>.rows and "
         "<stage>.columns sum A and B once; the stage itself is made of these. Exact, as integers are.",
         "The stage is a sum of integers, without `where`, and no directive of it yet. The numbers do not depend on the "
         "reduction's axes; they may be read from tensors, as one for each channel is.",

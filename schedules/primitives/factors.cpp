@@ -11,13 +11,6 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The read of `tensor` that the factor is, but for a cast to the sum's type; null when it is something else.
-const Call *whole_read(const Expr &factor, const std::string &tensor) {
-    const Cast *cast = factor.as<Cast>();
-    const Call *read = (cast ? cast->value : factor).as<Call>();
-    return read && read->call_type == Call::Image && read->name == tensor ? read : nullptr;
-}
-
 bool is_untouched(const ScheduleState &state, const StageState &s) {
     std::vector<std::string> axes;
     for (const auto *list : {&s.def.axes, &s.def.reduction_axes}) {
@@ -35,6 +28,34 @@ bool is_untouched(const ScheduleState &state, const StageState &s) {
 
 } // namespace
 
+const Call *read_under_cast(const Expr &e) {
+    const Cast *cast = e.as<Cast>();
+    const Call *read = (cast ? cast->value : e).as<Call>();
+    return read && read->call_type == Call::Image ? read : nullptr;
+}
+
+Expr sum_apart(const Stage &sum, const Expr &term, const std::string &name, std::vector<StageState> &made) {
+    Expr times = make_one(sum.type);
+    Stage s = sum;
+    s.name = s.components[0].tensor = name;
+    s.axes.clear(), s.reduction_axes.clear(), s.strides.clear();
+    for (const Axis &a : sum.axes) {
+        if (expr_uses_var(term, a.name())) s.axes.push_back(a);
+    }
+    for (const Axis &a : sum.reduction_axes) {
+        if (expr_uses_var(term, a.name()))
+            s.reduction_axes.push_back(a);
+        else
+            times = times * cast(sum.type, max(a.extent(), 0));
+    }
+    times = simplify(times);
+    if (s.reduction_axes.empty()) return term * times;
+    s.components[0].term = term;
+    made.push_back(stage_of(s));
+    const Expr value = read_tensor(sum.type, name, {s.axes.begin(), s.axes.end()});
+    return is_const_one(times) ? value : value * times;
+}
+
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d) {
     const Stage &def = stage.def;
     if (!def.is_reduction() || def.reduction_kind != "sum")
@@ -43,8 +64,8 @@ Factors factors_of(const ScheduleState &state, const StageState &stage, const st
     for (const bool first : {true, false}) {
         if (!product) break;
         const Expr &own = first ? product->a : product->b, &other = first ? product->b : product->a;
-        const Call *read = whole_read(own, tensor);
-        if (read && !tensors_read(other).count(tensor)) return {read, other, first};
+        const Call *read = read_under_cast(own);
+        if (read && read->name == tensor && !tensors_read(other).count(tensor)) return {read, other, first};
     }
     refuse(state, d,
            fmt::format("the terms of {} are no products of {} and something else: they are {}", stage.name(), tensor,

@@ -1,5 +1,5 @@
-// What offset and extend share: sums of products, which they rewrite before any other directive
-// shapes them.
+// Sums of products, which offset, extend and expand rewrite before any other directive changes
+// them.
 #pragma once
 
 #include "schedules/primitive.h"
@@ -15,6 +15,14 @@ struct Factors {
 // The factors of the sum's terms; refuses stages that are no sum, and terms that are no product of
 // the tensor, cast or not, and something else.
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d);
+
+// The read of a tensor that the expression is, but for one cast; null when it is something else.
+const Halide::Internal::Call *read_under_cast(const Expr &e);
+
+// The sum of `term` over the same steps as `sum`, once for each combination of those of its axes
+// that the term uses. The stage that computes it, `name`, is added to `made`, unless no reduction
+// axis is used. Returns the value as `sum` reads it.
+Expr sum_apart(const Stage &sum, const Expr &term, const std::string &name, std::vector<StageState> &made);
 
 // Refuses a stage that other directives have shaped already.
 void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d);

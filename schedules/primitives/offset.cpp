@@ -60,32 +60,6 @@ StageState offset_elements(const ScheduleState &state, const std::string &tensor
     return made;
 }
 
-// What the number adds to the sum: the same sum with the number in the tensor's place, in which an instruction may multiply it likewise.
-// `excess` is its stage, where there is something to sum.
-Expr excess_of(const Stage &sum, const Expr &other, const Expr &number, std::optional<StageState> &excess) {
-    Expr times = make_one(sum.type);
-    Stage s = sum;
-    s.name = sum.name + ".excess";
-    s.axes.clear(), s.reduction_axes.clear(), s.strides.clear();
-    for (const Axis &a : sum.axes) {
-        if (expr_uses_var(other, a.name())) s.axes.push_back(a);
-    }
-    for (const Axis &a : sum.reduction_axes) {
-        if (expr_uses_var(other, a.name()))
-            s.reduction_axes.push_back(a);
-        else
-            times = times * cast(sum.type, max(a.extent(), 0));
-    }
-    times = simplify(times);
-    const Expr term = Mul::make(Cast::make(sum.type, number), other);
-    if (s.reduction_axes.empty()) return term * times;
-    s.components[0].tensor = s.name;
-    s.components[0].term = term;
-    excess = stage_of(s);
-    const Expr value = read_tensor(sum.type, s.name, {s.axes.begin(), s.axes.end()});
-    return is_const_one(times) ? value : value * times;
-}
-
 void apply_offset(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const std::string name = stage.name(), tensor = text_argument(d, "tensor");
@@ -104,9 +78,10 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
         if (state.find(made)) refuse(state, d, "there is a stage " + made + " already", &stage, "", "one offset");
     }
     std::vector<StageState> made = {offset_elements(state, tensor, by, held)};
-    std::optional<StageState> excess;
-    const Expr less = excess_of(stage.def, factors.other, make_const(held, by), excess);
-    if (excess) made.push_back(*excess);
+    // What the number adds: the same sum with the number in the tensor's place, in which an
+    // instruction may multiply it likewise.
+    const Expr number = Mul::make(Cast::make(sum, make_const(held, by)), factors.other);
+    const Expr less = sum_apart(stage.def, number, name + ".excess", made);
     Stage raw = stage.def;
     raw.name = raw.components[0].tensor = name + ".raw";
     raw.strides.clear();

@@ -204,7 +204,7 @@ TEST_CASE("defaults of ops in which others feed a recurrence") {
     }
 }
 
-TEST_CASE("what is before the first may depend on the indices") {
+TEST_CASE("the value outside of the tensor is an expression over the axes") {
     Axis i("i", 5), j("j", 7);
     Tensor A = input("A", i32, {i}), B = input("B", i32, {j});
     const Op op("global", {A, B}, {recurrence("H", i32, {i, j}, -2 * (Expr(i) + Expr(j) + 2), [&](const Earlier &H) {

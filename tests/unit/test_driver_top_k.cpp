@@ -13,7 +13,7 @@ using namespace kumiko;
 
 namespace {
 
-// The positions of a row by falling value, those of equal values by rising position, without NaN.
+// Positions in a row, sorted by descending value, then by ascending position. NaN is left out.
 std::vector<int64_t> by_value(const std::vector<double> &row) {
     std::vector<int64_t> order;
     for (size_t n = 0; n < row.size(); n++) {
