@@ -1,4 +1,5 @@
 // What schedules decide for each stage, and what a space offers beside a point.
+// Links: driver
 #include "autotune/alternatives.h"
 #include "autotune/tune.h"
 #include "driver/default_schedule.h"
