@@ -155,7 +155,7 @@ public:
     Schedule &operator=(Schedule &&) noexcept;
     ~Schedule();
 
-    const Op &op() const { return state_->op; }
+    Op op() const { return state_->op; } // a value, since directives replace the state
     const Machine &machine() const { return *state_->machine; }
     const ScheduleState &state() const { return *state_; }
     const std::vector<Directive> &directives() const { return directives_; }
