@@ -2,6 +2,7 @@
 
 #include "dsl/extern.h"
 #include "dsl/interpreter/program.h"
+#include "dsl/recurrence.h"
 #include "dsl/types.h"
 
 #include <cstdlib>
@@ -91,10 +92,10 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
     }
 
     std::vector<Memory> memory;
+    std::map<std::string, std::vector<int>> targets; // by stage, one a component
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding) continue; // evaluated where it is read
         const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
-        std::vector<int> targets;
         const size_t n_components = std::max<size_t>(s.components.size(), 1);
         for (size_t c = 0; c < n_components; c++) {
             const std::string name = c ? s.components[c].tensor : s.name;
@@ -114,18 +115,24 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
                     array.bound = static_cast<double *>(memory.back().get());
                 }
             }
-            targets.push_back(add(std::move(array)));
+            targets[s.name].push_back(add(std::move(array)));
         }
-        if (is_extern(s)) {
-            if (!interpreter::run_extern(context, s, targets, with_bounds)) outcome.unsure.push_back(s.name);
+    }
+    interpreter::share_earlier(context);
+    for (const auto &group : groups_of_steps(op.stages())) {
+        const Stage &last = *group.back();
+        if (last.kind == Stage::Kind::Padding) continue;
+        if (is_extern(last)) {
+            if (!interpreter::run_extern(context, last, targets.at(last.name), with_bounds))
+                outcome.unsure.push_back(last.name);
             continue;
         }
-        const interpreter::Program program = // a scan reads what it has written
-            interpreter::compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes));
-        interpreter::run(context, s, program, targets, with_bounds);
-        for (const int t : targets) {
-            const Array &array = context.arrays[t];
-            if (array.bound && exact.contains(array.name)) std::fill_n(array.bound, elements(extents), 0.0);
+        interpreter::run_group(context, group, targets, with_bounds);
+        for (const Stage *s : group) {
+            for (const int t : targets.at(s->name)) {
+                const Array &array = context.arrays[t];
+                if (array.bound && exact.contains(array.name)) std::fill_n(array.bound, elements(array.extents), 0.0);
+            }
         }
     }
     return outcome;

@@ -3,6 +3,7 @@
 #include "dsl/elements.h"
 #include "dsl/extern.h"
 #include "dsl/interpreter/parts.h"
+#include "dsl/recurrence.h"
 #include "dsl/types.h"
 
 namespace kumiko {
@@ -104,6 +105,7 @@ ElementValue interpret_element(const Op &op, const std::vector<Buffer<>> &inputs
     }
     const std::map<std::string, Part> parts = parts_of(op, context.sizes, output, index);
     std::vector<std::vector<double>> memory; // no element takes more than a double
+    std::map<std::string, std::vector<int>> targets;
     for (const Stage &stage : op.stages()) {
         const auto found = parts.find(stage.name);
         if (found == parts.end()) continue;
@@ -113,7 +115,6 @@ ElementValue interpret_element(const Op &op, const std::vector<Buffer<>> &inputs
         const std::vector<int64_t> strides = dense_strides(extents);
         int64_t origin = 0;
         for (size_t d = 0; d < part.size(); d++) origin += begins[d] * strides[d];
-        std::vector<int> targets;
         for (size_t c = 0; c < std::max<size_t>(stage.components.size(), 1); c++) {
             const Type type = c ? stage.components[c].type : stage.type;
             Array array{c ? stage.components[c].tensor : stage.name,
@@ -130,11 +131,12 @@ ElementValue interpret_element(const Op &op, const std::vector<Buffer<>> &inputs
                 memory.emplace_back(static_cast<size_t>(count(part)));
                 array.bound = memory.back().data();
             }
-            targets.push_back(add(std::move(array)));
+            targets[stage.name].push_back(add(std::move(array)));
         }
-        run(context, stage,
-            compile(context, stage, extents, evaluate_extents(stage.reduction_axes, context.sizes), begins), targets,
-            bounded);
+    }
+    share_earlier(context);
+    for (const auto &group : groups_of_steps(op.stages())) {
+        if (targets.count(group.back()->name)) run_group(context, group, targets, bounded);
     }
     const Array &result = context.arrays[static_cast<size_t>(context.array_of.at(output))];
     int64_t at = -result.origin;

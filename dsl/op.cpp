@@ -6,6 +6,7 @@
 #include "dsl/legal.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
+#include "dsl/recurrence.h"
 #include "dsl/stage_builder.h"
 #include "support/error.h"
 
@@ -18,7 +19,7 @@ using namespace Halide::Internal;
 
 struct Op::Contents {
     std::string name;
-    std::vector<Input> inputs;
+    std::vector<Input> inputs, earlier;
     std::vector<Stage> stages;
     std::vector<std::string> outputs, separate_outputs;
     std::vector<std::string> sizes;
@@ -82,6 +83,8 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                             "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
         }
         contents->inputs = std::move(read);
+        contents->earlier = builder.earlier();
+        find_steps(contents->stages, contents->earlier, where);
         check_inouts(name, contents->inputs, contents->stages, contents->outputs, where);
         for (const std::string &o : contents->outputs) {
             const auto s = std::find_if(contents->stages.begin(), contents->stages.end(),
@@ -96,9 +99,11 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
 
         const AxesInside axes_inside = [&](const std::string &tensor) {
             std::vector<const Axis *> axes;
-            for (const Input &in : contents->inputs) {
-                if (in.name != tensor) continue;
-                for (const Axis &a : in.axes) axes.push_back(&a);
+            for (const auto *inputs : {&contents->inputs, &contents->earlier}) {
+                for (const Input &in : *inputs) {
+                    if (in.name != tensor) continue;
+                    for (const Axis &a : in.axes) axes.push_back(&a);
+                }
             }
             for (const Stage &s : contents->stages) {
                 if (s.name != tensor) continue;
@@ -230,6 +235,7 @@ Op Op::with_stages(const std::vector<Stage> &stages) const {
 Op Op::stage_alone(const Stage &stage) const {
     auto changed = std::make_shared<Contents>(*contents_);
     changed->inputs.clear();
+    changed->earlier.clear();
     changed->stages.clear();
     changed->outputs = changed->separate_outputs = {stage.name};
     const std::function<void(const Stage &)> add = [&](const Stage &s) {
@@ -271,6 +277,7 @@ std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_ma
 
 const std::string &Op::name() const { return contents_->name; }
 const std::vector<Input> &Op::inputs() const { return contents_->inputs; }
+const std::vector<Input> &Op::earlier() const { return contents_->earlier; }
 const std::vector<Stage> &Op::stages() const { return contents_->stages; }
 const std::vector<std::string> &Op::outputs() const { return contents_->outputs; }
 const std::vector<std::string> &Op::separate_outputs() const { return contents_->separate_outputs; }
@@ -278,8 +285,10 @@ const std::vector<Requirement> &Op::requirements() const { return contents_->req
 const std::vector<std::string> &Op::sizes() const { return contents_->sizes; }
 
 const Input *Op::find_input(const std::string &name) const {
-    for (const Input &in : inputs()) {
-        if (in.name == name) return &in;
+    for (const auto *tensors : {&inputs(), &earlier()}) {
+        for (const Input &in : *tensors) {
+            if (in.name == name) return &in;
+        }
     }
     return nullptr;
 }

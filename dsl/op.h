@@ -46,10 +46,14 @@ struct Stage {
     // each read, one number for each axis: {{0, 1}, {0, 2}} for reads at (i, t - 1) and (i, t - 2).
     // Else empty.
     std::vector<std::vector<int64_t>> distances;
+    // Of a recurrence that other stages read while it is computed, and of those stages: the axis of
+    // the recurrence along which all these reads are of earlier steps. Else empty.
+    std::string step_axis;
 
     bool is_reduction() const { return kind == Kind::Reduction; }
     bool makes(const std::string &tensor) const; // it is the stage's own or that of a component
     bool reads_itself() const { return !distances.empty(); }
+    bool takes_steps() const { return reads_itself() && !step_axis.empty(); } // with other stages, or alone
     // Every expression of the stage that may read tensors.
     std::vector<Expr> expressions() const;
     // Of the array that a caller passes for it: as stated, or row-major and dense.
@@ -67,7 +71,7 @@ struct Input {
     std::vector<Axis> axes;
     std::vector<Expr> strides; // in elements, one per axis, never empty: row-major and dense unless stated
     bool stated_strides = false;
-    bool inout = false; // a stage updates it, in the same array
+    bool inout = false; // a stage writes its elements, in the same array, while others read them
 };
 
 // What has to hold of the sizes; checked where arrays come in.
@@ -91,6 +95,9 @@ public:
 
     const std::string &name() const;
     const std::vector<Input> &inputs() const;
+    // The earlier elements of recurrences that stages read beside the recurrence itself
+    // (dsl/recurrence.h), as tensors; no arguments.
+    const std::vector<Input> &earlier() const;
     const std::vector<Stage> &stages() const; // producers before consumers
     const std::vector<std::string> &outputs() const;
     // The outputs that have arrays of their own, which the caller passes after the inputs: all but updates.
@@ -99,7 +106,7 @@ public:
     // What has to hold of the sizes so that every read stays inside its tensor, as far as it is not proved; and what was required.
     const std::vector<Requirement> &requirements() const;
 
-    const Input *find_input(const std::string &name) const; // null when there is none
+    const Input *find_input(const std::string &name) const; // or of earlier(); null when there is none
     const Stage *find_stage(const std::string &name) const;
     const Stage &stage(const std::string &name) const; // throws UserError with a suggestion
     bool is_output(const std::string &tensor) const;

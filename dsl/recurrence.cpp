@@ -1,6 +1,7 @@
 #include "dsl/recurrence.h"
 
 #include "dsl/definition.h"
+#include "dsl/extern.h"
 #include "dsl/legal.h"
 #include "dsl/print.h"
 #include "dsl/reads.h"
@@ -9,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -16,7 +19,9 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr int64_t most_distance = 1 << 24; // indices at that distance are far inside of 32 bits
-constexpr const char *recurrence_name = "kumiko.recurrence", *earlier_name = "kumiko.earlier";
+constexpr const char *recurrence_name = "kumiko.recurrence", *earlier_call = "kumiko.earlier";
+
+constexpr std::string_view earlier_suffix = ".earlier";
 
 // index - axis where that is a number.
 std::optional<int64_t> offset_from(const Expr &index, const Axis &axis) {
@@ -65,24 +70,32 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
     std::string text;
     for (const Expr &index : indices) text += (text.empty() ? "" : ", ") + to_string(index);
     const std::string read = "recurrence \"" + name_ + "\" reads itself at (" + text + ")";
-    const std::string legal =
-        "legal is each axis plus or minus a number, of which the first that is not 0 is subtracted";
+    const std::string legal = "legal is each axis plus or minus a number, of which the first that is not 0 is "
+                              "subtracted, or one axis minus a number and any other indices";
     if (indices.size() != axes_.size())
         throw UserError(where, fmt::format("{}, {} indices for its {} axes", read, indices.size(), axes_.size()));
+    std::vector<std::optional<int64_t>> offsets; // of indices that are their axis plus a number
+    for (size_t d = 0; d < indices.size(); d++) offsets.push_back(offset_from(indices[d], axes_[d]));
+    const bool steps = std::any_of(offsets.begin(), offsets.end(), [](const auto &o) { return o && *o < 0; });
     Expr inside;
     bool earlier = false;
     std::map<std::string, Expr> at;
     std::vector<Expr> args = {StringImm::make(name_)};
     for (size_t d = 0; d < indices.size(); d++) {
         const Axis &axis = axes_[d];
-        const auto offset = offset_from(indices[d], axis);
-        if (!offset)
-            throw UserError(
-                where, fmt::format("{}; index {} is not {} plus or minus a number; {}", read, d, axis.name(), legal));
+        const auto &offset = offsets[d];
+        if (!offset) {
+            if (!indices[d].defined() || indices[d].type() != Int(32) || !steps)
+                throw UserError(where, fmt::format("{}; index {} is not {} plus or minus a number; {}", read, d,
+                                                   axis.name(), legal));
+            args.push_back(indices[d]);
+            at[axis.name()] = indices[d];
+            continue;
+        }
         if (*offset < -most_distance || *offset > most_distance)
             throw UserError(where, fmt::format("{}, {} elements away along {}; legal are distances of up to {}", read,
                                                std::abs(*offset), axis.name(), most_distance));
-        if (*offset > 0 && !earlier)
+        if (*offset > 0 && !earlier && !steps)
             throw UserError(where, fmt::format("{}, an element that is computed later; {}", read, legal));
         earlier = earlier || *offset < 0;
         const Expr index = *offset < 0 ? axis - static_cast<int>(-*offset) : axis + static_cast<int>(*offset);
@@ -94,7 +107,7 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
         inside = inside.defined() ? inside && here : here;
     }
     if (!earlier) throw UserError(where, fmt::format("{}, the element that it computes; {}", read, legal));
-    const Expr element = Call::make(type_, earlier_name, args, Call::PureIntrinsic);
+    const Expr element = Call::make(type_, earlier_call, args, Call::PureIntrinsic);
     return Element(
         Call::make(type_, Call::if_then_else, {inside, element, substitute(at, before_)}, Call::PureIntrinsic), where);
 }
@@ -147,7 +160,23 @@ std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std:
 }
 
 bool is_recurrence(const Call *call) { return call && call->name == recurrence_name; }
-bool is_earlier(const Call *call) { return call->name == earlier_name; }
+bool is_earlier(const Call *call) { return call->name == earlier_call; }
+
+bool is_at_distance(const Call *earlier, const std::vector<Axis> &axes) {
+    bool lower = false;
+    for (size_t d = 0; d + 1 < earlier->args.size(); d++) {
+        const auto offset = offset_from(earlier->args[d + 1], axes[d]);
+        if (!offset || (*offset > 0 && !lower)) return false;
+        lower = lower || *offset < 0;
+    }
+    return lower;
+}
+
+std::string earlier_name(const std::string &tensor) { return tensor + std::string(earlier_suffix); }
+
+std::string earlier_of(const std::string &name) {
+    return name.ends_with(earlier_suffix) ? name.substr(0, name.size() - earlier_suffix.size()) : "";
+}
 
 RecurrenceTerm decode_recurrence(const Call *call) {
     const size_t n = static_cast<size_t>(*as_const_int(call->args[0]));
@@ -158,6 +187,243 @@ RecurrenceTerm decode_recurrence(const Call *call) {
         r.values.push_back(call->args[2 + n + c]);
     }
     return r;
+}
+
+std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, const Stage &recurrence) {
+    std::map<std::string, std::set<const Stage *>> readers;
+    std::map<const Stage *, std::vector<std::string>> reads;
+    for (const Stage *s : stages) {
+        for (const Expr &e : s->expressions()) {
+            for (const Call *read : tensor_reads(e)) {
+                readers[read->name].insert(s);
+                reads[s].push_back(read->name);
+            }
+        }
+    }
+    const auto tensors_of = [](const Stage &s) {
+        std::vector<std::string> names = {s.name};
+        for (const Component &c : s.components) names.push_back(c.tensor);
+        return names;
+    };
+    std::set<const Stage *> after, before; // what reads earlier elements; what the recurrence reads
+    std::vector<std::string> open;
+    for (const std::string &tensor : tensors_of(recurrence)) open.push_back(earlier_name(tensor));
+    while (!open.empty()) {
+        const std::string tensor = open.back();
+        open.pop_back();
+        for (const Stage *s : readers[tensor]) {
+            if (!after.insert(s).second || s->name == recurrence.name) continue;
+            for (const std::string &name : tensors_of(*s)) open.push_back(name);
+        }
+    }
+    open = {recurrence.name};
+    while (!open.empty()) {
+        const std::string tensor = open.back();
+        open.pop_back();
+        for (const Stage *s : stages) {
+            if (!s->makes(tensor) || !before.insert(s).second) continue;
+            open.insert(open.end(), reads[s].begin(), reads[s].end());
+        }
+    }
+    std::set<std::string> names;
+    for (const Stage *s : after) {
+        if (before.count(s)) names.insert(s->name);
+    }
+    if (!names.empty()) names.insert(recurrence.name);
+    return names;
+}
+
+namespace {
+
+std::vector<const Stage *> pointers(const std::vector<Stage> &stages) {
+    std::vector<const Stage *> all;
+    for (const Stage &s : stages) all.push_back(&s);
+    return all;
+}
+
+// What is known of one recurrence that other stages read while it is computed.
+class Steps {
+public:
+    Steps(std::vector<Stage> &stages, Stage &recurrence, std::source_location where)
+        : stages_(stages), recurrence_(recurrence), where_(where),
+          names_(stages_of_steps(pointers(stages), recurrence)) {}
+
+    const std::set<std::string> &names() const { return names_; }
+
+    void find() {
+        for (const Stage &s : stages_) {
+            if (names_.count(s.name)) check_kind(s);
+            for (const Expr &e : s.expressions()) {
+                for (const Call *read : tensor_reads(e)) {
+                    if (!recurrence_.makes(earlier_of(read->name))) continue;
+                    if (!names_.count(s.name))
+                        throw UserError(where_, fmt::format("tensor \"{}\" reads earlier elements of the recurrence "
+                                                            "\"{}\", which does not read it; read \"{}\" itself",
+                                                            s.name, recurrence_.name, recurrence_.name));
+                    earlier_.push_back(read);
+                }
+            }
+        }
+        const size_t d = axis();
+        const Axis &step = recurrence_.axes[d];
+        for (Stage &s : stages_) {
+            if (!names_.count(s.name)) continue;
+            check_reads(s, step);
+            s.step_axis = step.name();
+        }
+        std::vector<int64_t> distance(recurrence_.axes.size(), 0);
+        distance[d] = nearest(d);
+        recurrence_.distances.push_back(std::move(distance));
+    }
+
+private:
+    std::vector<Stage> &stages_;
+    Stage &recurrence_;
+    std::source_location where_;
+    std::set<std::string> names_;
+    std::vector<const Call *> earlier_; // all reads of earlier elements
+
+    void check_kind(const Stage &s) const {
+        const bool own = s.name == recurrence_.name;
+        const char *what = is_extern(s)                     ? "calls an extern function"
+                           : s.kind == Stage::Kind::Padding ? "is padding"
+                           : !own && s.reads_itself()       ? "is a recurrence"
+                                                            : nullptr;
+        if (what)
+            throw Unsupported(where_,
+                              fmt::format("tensor \"{}\" {}, and is computed step by step with the recurrence "
+                                          "\"{}\", whose earlier elements it reads; legal between are pointwise "
+                                          "tensors and reductions",
+                                          s.name, what, recurrence_.name));
+    }
+
+    // The lowest distance along axis d of all reads; 0 where one is not of an earlier step.
+    int64_t nearest(size_t d) const {
+        int64_t least = most_distance;
+        for (const Call *read : earlier_) {
+            const auto offset = offset_from(read->args[d], recurrence_.axes[d]);
+            least = std::min(least, offset ? -*offset : 0);
+        }
+        return least;
+    }
+
+    // The first axis along which all reads of earlier elements are of an earlier step, and the
+    // recurrence's own of no later one.
+    size_t axis() const {
+        for (size_t d = 0; d < recurrence_.axes.size(); d++) {
+            const bool back = std::all_of(recurrence_.distances.begin(), recurrence_.distances.end(),
+                                          [&](const auto &distance) { return distance[d] >= 0; });
+            if (back && nearest(d) > 0) return d;
+        }
+        std::string reads;
+        for (const Call *read : earlier_) reads += (reads.empty() ? "" : ", ") + to_string(Expr(read));
+        throw UserError(where_, fmt::format("the recurrence \"{}\" is read in tensors and reductions that it is made "
+                                            "of, at {}; legal is one axis that is lower by a number in all of these",
+                                            recurrence_.name, reads));
+    }
+
+    // Stages of a step range over its axis, and read each other at the same step.
+    void check_reads(const Stage &s, const Axis &step) const {
+        const auto along =
+            std::find_if(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == step.name(); });
+        if (along == s.axes.end() || !equal(along->extent(), step.extent()))
+            throw UserError(where_,
+                            fmt::format("tensor \"{}\" is computed step by step with the recurrence \"{}\", and "
+                                        "does not range over {}, the axis of the steps; make it one of its axes",
+                                        s.name, recurrence_.name, step.name()));
+        for (const Expr &e : s.expressions()) {
+            for (const Call *read : tensor_reads(e)) {
+                const auto made = std::find_if(stages_.begin(), stages_.end(),
+                                               [&](const Stage &other) { return other.makes(read->name); });
+                if (made == stages_.end() || !names_.count(made->name) || made->name == s.name) continue;
+                for (size_t d = 0; d < read->args.size(); d++) {
+                    if (made->axes[d].name() != step.name() || offset_from(read->args[d], step) == 0) continue;
+                    throw UserError(where_,
+                                    fmt::format("tensor \"{}\" reads {}, which is computed step by step with the "
+                                                "recurrence \"{}\"; legal is the same step {}",
+                                                s.name, to_string(Expr(read)), recurrence_.name, step.name()));
+                }
+            }
+        }
+    }
+};
+
+// Brings stages into an order in which each stands after those that it reads, and what reads
+// results of steps after the recurrence. `recurrence_of`: by stage of a step.
+void order_steps(std::vector<Stage> &stages, const std::map<std::string, std::string> &recurrence_of,
+                 std::source_location where) {
+    const auto unit_of = [&](const Stage &s) {
+        const auto found = recurrence_of.find(s.name);
+        return found == recurrence_of.end() ? s.name : found->second;
+    };
+    std::map<std::string, std::vector<size_t>> units;
+    for (size_t n = 0; n < stages.size(); n++) units[unit_of(stages[n])].push_back(n);
+    std::vector<Stage> ordered;
+    std::set<std::string> open, done;
+    const std::function<void(const std::string &)> add = [&](const std::string &unit) {
+        if (done.count(unit)) return;
+        if (!open.insert(unit).second)
+            throw Unsupported(where,
+                              fmt::format("the steps of recurrence \"{}\" and those of another read each other's "
+                                          "results; make them one recurrence of several tensors",
+                                          unit));
+        for (const size_t n : units.at(unit)) {
+            for (const Expr &e : stages[n].expressions()) {
+                for (const Call *read : tensor_reads(e)) {
+                    for (const Stage &other : stages) {
+                        if (other.makes(read->name) && unit_of(other) != unit) add(unit_of(other));
+                    }
+                }
+            }
+        }
+        for (const size_t n : units.at(unit)) ordered.push_back(stages[n]);
+        done.insert(unit);
+    };
+    for (const Stage &s : stages) add(unit_of(s));
+    stages = std::move(ordered);
+}
+
+} // namespace
+
+void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, std::source_location where) {
+    if (earlier.empty()) return;
+    std::map<std::string, std::string> taken; // the recurrence of whose steps a stage is
+    for (size_t n = 0; n < stages.size(); n++) {
+        const bool read = std::any_of(earlier.begin(), earlier.end(),
+                                      [&](const Input &in) { return stages[n].makes(earlier_of(in.name)); });
+        if (!read) continue;
+        Steps steps(stages, stages[n], where);
+        for (const std::string &name : steps.names()) {
+            const auto [other, first] = taken.emplace(name, stages[n].name);
+            if (!first)
+                throw Unsupported(where,
+                                  fmt::format("tensor \"{}\" is computed step by step with the recurrences \"{}\" "
+                                              "and \"{}\"; make them one of several tensors",
+                                              name, other->second, stages[n].name));
+        }
+        steps.find();
+    }
+    order_steps(stages, taken, where);
+}
+
+std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages) {
+    std::map<std::string, std::set<std::string>> steps; // by recurrence
+    for (const Stage &s : stages) {
+        if (s.takes_steps()) steps[s.name] = stages_of_steps(pointers(stages), s);
+    }
+    std::vector<std::vector<const Stage *>> groups;
+    for (const Stage &s : stages) {
+        const bool waits = std::any_of(steps.begin(), steps.end(), [&](const auto &of) {
+            return of.first != s.name && of.second.count(s.name); // for the recurrence
+        });
+        if (waits) continue;
+        groups.emplace_back();
+        for (const Stage &other : stages) {
+            if (other.name == s.name || (steps.count(s.name) && steps.at(s.name).count(other.name)))
+                groups.back().push_back(&other);
+        }
+    }
+    return groups;
 }
 
 std::vector<std::vector<int64_t>> self_distances(const Stage &stage) {

@@ -18,11 +18,23 @@
 //       return {c * s[0](i, t - 1) - d * s[1](i, t - 1), d * s[0](i, t - 1) + c * s[1](i, t - 1)};
 //   });
 //
+// Products and other tensors of earlier elements, where each read is of an earlier step along one
+// axis, t here:
+//
+//   // A recurrent layer.
+//   Tensor h = recurrence("h", f32, {t, i}, 0, [&](const Earlier &h) {
+//       return tanh(X(t, i) + sum(h(t - 1, k) * R(k, i), k));
+//   });
+//
 // In the stages a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence
-// of distance 1 along one axis.
+// of distance 1 along one axis. Earlier elements of a tensor T that other stages read, or the
+// recurrence itself at other places, stand for a tensor of their own, "T.earlier", whose memory is
+// that of T. The stages between "T.earlier" and the recurrence compute each step together with it.
 #pragma once
 
 #include "dsl/op.h"
+
+#include <set>
 
 namespace kumiko {
 
@@ -32,10 +44,11 @@ public:
     Earlier(std::string name, Type type, std::vector<Axis> axes, const Expr &before, Place where)
         : name_(std::move(name)), type_(type), axes_(std::move(axes)), before_(before), where_(where) {}
 
-    // An element that is computed before: each index is the axis of its position plus or minus a
-    // number, and of the indices that differ from their axis the first is lower. Outside of the
-    // tensor the value is the `before` of the recurrence, at these indices. Throws UserError for
-    // other indices, and for distances of more than 2^24.
+    // An element that is computed before. Either each index is the axis of its position plus or
+    // minus a number, and of those that differ from their axis the first is lower. Or one index is
+    // its axis minus a number, and the others are any. Where an axis plus or minus a number is
+    // outside of the tensor the value is the `before` of the recurrence, at these indices. Throws
+    // UserError for other indices, and for distances of more than 2^24.
     Element at(const std::vector<Expr> &indices) const;
 
     template<typename... Index>
@@ -53,7 +66,8 @@ private:
 
 // Elements are computed in the order of the axes, the last fastest. `before`: a number or an
 // expression over the axes that reads no tensor, of the tensor's type. Throws UserError otherwise.
-// Op throws Unsupported if a reduction or another tensor reads the earlier elements.
+// Op throws UserError unless all reads by other tensors and reductions, and those at other places,
+// are of an earlier step along the same axis, which is an axis of all stages between.
 Tensor recurrence(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &before,
                   const std::function<Expr(const Earlier &)> &value, Place where = Place::current());
 
@@ -76,6 +90,25 @@ RecurrenceTerm decode_recurrence(const Halide::Internal::Call *call);
 // Whether the call reads an earlier element; its first argument is the name, the others are the
 // indices.
 bool is_earlier(const Halide::Internal::Call *call);
+
+// Whether an earlier element, as is_earlier tells, is at the axes plus or minus numbers, of which
+// the first that differs from its axis is lower.
+bool is_at_distance(const Halide::Internal::Call *earlier, const std::vector<Axis> &axes);
+// "T.earlier", and T again; "" for other names.
+std::string earlier_name(const std::string &tensor);
+std::string earlier_of(const std::string &name);
+// The names of the stages that compute each step together: those that read earlier elements of the
+// recurrence, also through others, and are read by it, and the recurrence. `stages` are all of the
+// op.
+std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, const Stage &recurrence);
+// Finds for each recurrence of the op that other stages read in this way the axis of its steps, for
+// all stages of a step (Stage::step_axis), and brings stages that read results of steps behind it.
+// Throws UserError where a read is not of an earlier step, Unsupported where two recurrences take
+// steps together.
+void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, std::source_location where);
+// The stages in an order in which they can be evaluated; those of one recurrence's steps as a
+// group.
+std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages);
 
 // The distances of the reads of its own tensors in the expressions of a stage (Stage::distances).
 std::vector<std::vector<int64_t>> self_distances(const Stage &stage);

@@ -4,6 +4,7 @@
 #include "dsl/extern.h"
 #include "dsl/legal.h"
 #include "dsl/print.h"
+#include "dsl/reads.h"
 #include "dsl/recurrence.h"
 #include "support/error.h"
 
@@ -343,8 +344,11 @@ void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
             return read_tensor(op->type, tensor, {op->args.begin() + 1, op->args.end()});
         }
     } reads;
-    for (size_t c = 0; c < r.names.size(); c++)
-        reads.tensors[r.names[c]] = stage.components.empty() ? stage.name : stage.components[c].tensor;
+    for (size_t c = 0; c < r.names.size(); c++) {
+        const std::string &tensor = stage.components.empty() ? stage.name : stage.components[c].tensor;
+        reads.tensors[r.names[c]] = tensor;
+        recurrent_[r.names[c]] = {tensor, r.values[c].type(), stage.axes, row_major(stage.axes)};
+    }
     recurring_[stage.name] = r.names;
     for (size_t c = 0; c < r.names.size(); c++) {
         const Expr value = reads.mutate(rewrite(r.values[c], stage.name, stage.axes));
@@ -358,21 +362,50 @@ void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
 // Several values without an order are no recurrence.
 void StageBuilder::set_distances(Stage &stage) const {
     stage.distances = self_distances(stage);
-    if (!stage.components.empty() && stage.distances.empty())
+    const auto names = recurring_.find(stage.name);
+    const bool steps = names != recurring_.end() &&
+                       std::any_of(names->second.begin(), names->second.end(),
+                                   [&](const std::string &name) { return read_earlier_.count(name) != 0; });
+    if (!stage.components.empty() && stage.distances.empty() && !steps)
         throw UserError(where_, fmt::format("\"{}\" has {} values of which none reads an earlier element; make each by "
                                             "compute(…)",
                                             stage.name, stage.components.size()));
 }
 
-// Only the recurrence itself may read its earlier elements.
-void StageBuilder::check_earlier(const Call *earlier, const std::string &owner) const {
+// A read of an element at a distance by the recurrence itself stays as it is till fill_values.
+Expr StageBuilder::earlier_element(const Call *earlier, const std::string &owner, const std::vector<Axis> &scope) {
     const std::string &name = earlier->args[0].as<StringImm>()->value;
     const auto names = recurring_.find(owner);
-    if (names != recurring_.end() && std::count(names->second.begin(), names->second.end(), name)) return;
-    throw Unsupported(where_, fmt::format("tensor \"{}\" reads earlier elements of the recurrence \"{}\"; only the "
-                                          "value of the recurrence itself may, outside of reductions. For products "
-                                          "with the elements before, make an op of one step and call it once a step",
-                                          owner, name));
+    if (names != recurring_.end() && std::count(names->second.begin(), names->second.end(), name) &&
+        is_at_distance(earlier, scope))
+        return earlier;
+    read_earlier_.emplace(name, owner);
+    return read_tensor(earlier->type, earlier_name(name), {earlier->args.begin() + 1, earlier->args.end()});
+}
+
+std::vector<Input> StageBuilder::earlier() {
+    std::vector<Input> all;
+    for (const auto &[name, reader] : read_earlier_) {
+        const auto made = recurrent_.find(name);
+        if (made == recurrent_.end())
+            throw UserError(where_, fmt::format("tensor \"{}\" reads earlier elements of the recurrence \"{}\", which "
+                                                "no output needs; make \"{}\" an output or read it",
+                                                reader, name, name));
+        all.push_back(made->second);
+        all.back().name = earlier_name(made->second.name);
+        all.back().inout = true;
+        if (made->second.name == name) continue;
+        for (Stage &s : stages_) { // of several tensors each is a component
+            const auto renamed = [&, &name = name](const Expr &e) {
+                return map_reads(e, [&](const Call *read, const Expr &e) {
+                    return read->name == earlier_name(name) ? read_tensor(read->type, all.back().name, read->args) : e;
+                });
+            };
+            if (s.value.defined()) s.value = renamed(s.value);
+            for (Component &c : s.components) c.term = renamed(c.term);
+        }
+    }
+    return all;
 }
 
 void StageBuilder::fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
@@ -433,8 +466,9 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
                 return read_tensor(op->type, c.name, args);
             }
             if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
-            if (is_earlier(op)) builder->check_earlier(op, *owner);
-            return IRGraphMutator::visit(op);
+            if (!is_earlier(op)) return IRGraphMutator::visit(op);
+            const Expr e = IRGraphMutator::visit(op);
+            return builder->earlier_element(e.as<Call>(), *owner, *scope);
         }
     } rewriter;
     rewriter.builder = this;

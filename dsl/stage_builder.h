@@ -18,6 +18,11 @@ public:
     // The tensor, after all that it reads. Throws UserError as Op does.
     void add(const TensorContents &c);
 
+    // The earlier elements of recurrences that stages read beside the recurrence itself, as
+    // tensors. After all tensors are added. Throws UserError if one of the recurrences is not among
+    // them.
+    std::vector<Input> earlier();
+
     std::set<std::string> axis_names; // every axis met anywhere, to tell an axis out of place from a Size
 
 private:
@@ -40,8 +45,10 @@ private:
         Stage stage;
     };
     std::vector<SharedRecurrence> recurrences_;
-    // By stage, the tensors whose earlier elements it may read.
+    // By stage, the tensors whose earlier elements it reads itself.
     std::map<std::string, std::vector<std::string>> recurring_;
+    std::map<std::string, Input> recurrent_;          // those tensors, as they are named in stages
+    std::map<std::string, std::string> read_earlier_; // of which the name is the first; a reader of each
 
     std::string chain(const std::string &name) const;
     void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
@@ -49,7 +56,7 @@ private:
     void fill_recurrence(Stage &stage, const Call *call);
     void fill_values(Stage &stage, const RecurrenceTerm &r);
     void set_distances(Stage &stage) const;
-    void check_earlier(const Call *earlier, const std::string &owner) const;
+    Expr earlier_element(const Call *earlier, const std::string &owner, const std::vector<Axis> &scope);
     void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);

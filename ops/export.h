@@ -37,7 +37,7 @@
 #define KUMIKO_OPS_TEXT(x) KUMIKO_OPS_TEXT2(x)
 // The number is raised when a class that crosses the border changes.
 #define KUMIKO_OPS_ABI                                                                                                 \
-    "ops 2, Halide " KUMIKO_OPS_TEXT(HALIDE_VERSION_MAJOR) "." KUMIKO_OPS_TEXT(                                        \
+    "ops 3, Halide " KUMIKO_OPS_TEXT(HALIDE_VERSION_MAJOR) "." KUMIKO_OPS_TEXT(                                        \
         HALIDE_VERSION_MINOR) ", C++ ABI " KUMIKO_OPS_TEXT(__GXX_ABI_VERSION)
 
 namespace kumiko::ops {

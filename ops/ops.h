@@ -7,6 +7,7 @@
 #include "ops/matmul.h"
 #include "ops/pool.h"
 #include "ops/quantise.h"
+#include "ops/recurrent.h"
 #include "ops/reorder.h"
 #include "ops/resize.h"
 #include "ops/rows.h"

@@ -2,6 +2,7 @@
 
 #include "ops/attention.h"
 #include "ops/matmul.h"
+#include "ops/recurrent.h"
 #include "ops/registry_parts.h"
 #include "ops/rows.h"
 #include "ops/scan.h"
@@ -78,6 +79,32 @@ void add_products(Table &table) {
               });
 }
 
+void add_recurrent(Table &table) {
+    const auto layer = [](std::vector<Parameter> more) {
+        std::vector<Parameter> all = {size("t", "steps"), size("b", "sequences", 1), size("i", "elements of input"),
+                                      size("u", "elements of state")};
+        all.insert(all.end(), more.begin(), more.end());
+        all.push_back(flag("reverse", "the last element of a sequence comes first"));
+        all.push_back(type());
+        return all;
+    };
+    const auto build = [](auto op) {
+        return [op](const Arguments &a) {
+            return op(a, a.type("type"), a.size("t"), a.size("b"), a.size("i"), a.size("u"), a.flag("reverse"));
+        };
+    };
+    using E = const Expr &;
+    table.add("rnn", "recurrent layer: h = tanh(W * x + R * h + bias), step by step", layer({}),
+              build([](const Arguments &, Type t, E T, E B, E I, E U, bool r) { return rnn(t, T, B, I, U, r); }));
+    table.add("gru", "gated recurrent units, step by step",
+              layer({flag("reset_after", "the reset gate multiplies the product, not the state")}),
+              build([](const Arguments &a, Type t, E T, E B, E I, E U, bool r) {
+                  return gru(t, T, B, I, U, a.flag("reset_after"), r);
+              }));
+    table.add("lstm", "long short-term memory, step by step", layer({}),
+              build([](const Arguments &, Type t, E T, E B, E I, E U, bool r) { return lstm(t, T, B, I, U, r); }));
+}
+
 void add_rows(Table &table) {
     table.add("softmax", "exp(x - max) / sum of the same, for each row",
               {size("m", "rows"), size("n", "columns"), type()},
@@ -127,7 +154,8 @@ void add_rows(Table &table) {
 const std::vector<Operator> &registry() {
     static const std::vector<Operator> all = [] {
         Table table;
-        for (const auto part : {add_products, add_images, add_rows, add_moves, add_quantisation, add_elementwise})
+        for (const auto part :
+             {add_products, add_recurrent, add_images, add_rows, add_moves, add_quantisation, add_elementwise})
             part(table);
         return std::move(table.operators);
     }();

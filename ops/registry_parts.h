@@ -76,9 +76,10 @@ public:
 };
 
 void add_products(Table &table); // of matrices
-void add_images(Table &table);   // convolutions, pooling and norms over images
-void add_rows(Table &table);     // reductions and norms
-void add_moves(Table &table);    // what moves elements
+void add_recurrent(Table &table);
+void add_images(Table &table); // convolutions, pooling and norms over images
+void add_rows(Table &table);   // reductions and norms
+void add_moves(Table &table);  // what moves elements
 void add_quantisation(Table &table);
 void add_elementwise(Table &table); // functions, each an operator of its own
 

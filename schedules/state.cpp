@@ -1,6 +1,7 @@
 #include "schedules/state.h"
 
 #include "dsl/extern.h"
+#include "dsl/recurrence.h"
 #include "machine/instruction.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -135,6 +136,21 @@ ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machin
         if (def.kind == Stage::Kind::Padding) s.placement.kind = Placement::Kind::Inline;
         stages.push_back(std::move(s));
     }
+    for (StageState &s : stages) { // steps of a recurrence are its outermost loop, in which stages of theirs stand
+        if (!s.def.takes_steps()) continue;
+        const auto loop = std::find(s.order.begin(), s.order.end(), s.def.step_axis);
+        std::rotate(s.order.begin(), loop, loop + 1);
+        for (const std::string &name : in_steps(*this, s))
+            stage(name).placement = {Placement::Kind::At, s.name(), s.def.step_axis};
+    }
+}
+
+std::set<std::string> in_steps(const ScheduleState &state, const StageState &recurrence) {
+    std::vector<const Stage *> all;
+    for (const StageState &s : state.stages) all.push_back(&s.def);
+    std::set<std::string> names = stages_of_steps(all, recurrence.def);
+    names.erase(recurrence.name());
+    return names;
 }
 
 // Begins at the stage found last. Obligations are checked in the order of the stages after each

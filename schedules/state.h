@@ -215,4 +215,8 @@ struct ScheduleState {
     const StageState *producer(const std::string &tensor) const;
 };
 
+// The stages that take the steps of a recurrence with it (dsl/recurrence.h): their names, without
+// its own. Copies of its earlier elements are among them.
+std::set<std::string> in_steps(const ScheduleState &state, const StageState &recurrence);
+
 } // namespace kumiko

@@ -3,6 +3,7 @@
 #include "dsl/buffers.h"
 #include "dsl/float_casts.h"
 #include "dsl/reads.h"
+#include "dsl/recurrence.h"
 
 #include <algorithm>
 
@@ -44,6 +45,14 @@ public:
         for (const Expr &e : stage.expressions()) visit(e, &scope);
         return !std::equal(own.begin(), own.end(), before.begin(),
                            [](const Range &a, const Range &b) { return a.begin == b.begin && a.end == b.end; });
+    }
+
+    // All of the stages that take steps with a recurrence of which any element is needed, and what
+    // these read.
+    void follow_steps(const std::vector<const Stage *> &stages) {
+        for (const Stage *s : stages) needed[s->name] = whole(*s);
+        for (auto s = stages.rbegin(); s != stages.rend(); ++s) follow(**s);
+        for (const Stage *s : stages) needed[s->name] = whole(*s);
     }
 
     Part whole(const Stage &stage) const {
@@ -109,11 +118,18 @@ std::map<std::string, Part> parts_of(const Op &op, const std::map<std::string, i
     Part element;
     for (const int64_t i : index) element.push_back({i, i + 1});
     parts.needed[stage_of(op, output)->name] = element;
-    for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) {
-        if (!parts.needed.count(stage->name)) continue;
-        if (!parts.follow(*stage)) continue;
-        parts.needed.at(stage->name) = parts.whole(*stage);
-        parts.follow(*stage);
+    const auto groups = groups_of_steps(op.stages());
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+        if (!group->back()->step_axis.empty()) {
+            const auto needed = [&](const Stage *s) { return parts.needed.count(s->name) != 0; };
+            if (std::any_of(group->begin(), group->end(), needed)) parts.follow_steps(*group);
+            continue;
+        }
+        const Stage &stage = *group->front();
+        if (!parts.needed.count(stage.name)) continue;
+        if (!parts.follow(stage)) continue;
+        parts.needed.at(stage.name) = parts.whole(stage);
+        parts.follow(stage);
     }
     return std::move(parts.needed);
 }

@@ -180,6 +180,13 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
          bool bounds);
 
+// Evaluates stages that take the steps of a recurrence together, or one stage: whole, or the part
+// of which the arrays hold the elements. `targets`: by the names of stages.
+void run_group(const Context &context, const std::vector<const Stage *> &stages,
+               const std::map<std::string, std::vector<int>> &targets, bool bounds);
+// Adds the earlier elements of recurrences to the arrays, in the memory of those.
+void share_earlier(Context &context);
+
 // Calls the function of an extern stage. Returns false if the function took rounded values. A
 // kernel rounds differently, so the function may return other results there, and their bounds are
 // infinite.

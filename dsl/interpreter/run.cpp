@@ -1,7 +1,9 @@
 // The loops around a program.
+#include "dsl/buffers.h"
 #include "dsl/interpreter/bounds.h"
 #include "dsl/interpreter/machine.h"
 #include "dsl/interpreter/scatter.h"
+#include "dsl/recurrence.h"
 #include "support/error.h"
 
 #include <cmath>
@@ -187,6 +189,39 @@ private:
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
          bool bounds) {
     Runner(context, stage, program, targets, bounds).run();
+}
+
+void run_group(const Context &context, const std::vector<const Stage *> &stages,
+               const std::map<std::string, std::vector<int>> &targets, bool bounds) {
+    const std::string &axis = stages.back()->step_axis;
+    const auto run_stage = [&](const Stage &s, std::optional<int64_t> step) {
+        const std::vector<int> &own = targets.at(s.name);
+        std::vector<int64_t> extents, begins;
+        for (size_t d = 0; d < s.axes.size(); d++) {
+            const Range held = context.arrays[static_cast<size_t>(own[0])].held(d);
+            const bool at_step = step && s.axes[d].name() == axis;
+            extents.push_back(at_step ? 1 : held.end - held.begin);
+            begins.push_back(at_step ? *step : held.begin);
+        }
+        run(context, s, compile(context, s, extents, evaluate_extents(s.reduction_axes, context.sizes), begins), own,
+            bounds);
+    };
+    if (axis.empty()) return run_stage(*stages.back(), std::nullopt);
+    const int64_t steps = evaluate_size(find_axis(*stages.back(), axis)->extent(), context.sizes);
+    for (int64_t step = 0; step < steps; step++) {
+        for (const Stage *s : stages) run_stage(*s, step);
+    }
+}
+
+void share_earlier(Context &context) {
+    for (const Input &in : context.op->earlier()) {
+        const auto made = context.array_of.find(earlier_of(in.name));
+        if (made == context.array_of.end()) continue; // of no part that is evaluated
+        Array array = context.arrays[static_cast<size_t>(made->second)];
+        array.name = in.name;
+        context.array_of[in.name] = static_cast<int>(context.arrays.size());
+        context.arrays.push_back(std::move(array));
+    }
 }
 
 } // namespace kumiko::interpreter

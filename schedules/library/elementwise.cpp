@@ -70,8 +70,15 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     const bool waits = is_ordered(stage, last);
     const bool vectors = others_carry(stage, last) && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
                          farthest_step(s.op(), stage, last) == 1;
+    const bool steps = stage.takes_steps(); // other stages are computed in each
+    if (steps) {
+        ordered.insert(ordered.end(), outside.begin(), outside.end());
+        std::stable_partition(ordered.begin(), ordered.end(),
+                              [&](const LoopName &l) { return l.name == stage.step_axis; });
+        outside.clear();
+    }
     std::vector<LoopName> inside = ordered, unrolled;
-    if (vectors && !waits) {
+    if (vectors && !waits && !steps) {
         auto [o, run] = S.split(last, std::clamp<int64_t>(extent(last).value_or(1024), 1, 1024));
         auto [m, i] = S.split(run, lanes * p.unroll);
         outside.back() = o;
@@ -270,7 +277,7 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
 // time, and only at the elements that the block reads. Stages in `apart` stay where they are.
 // Returns the stages that are computed in such blocks.
 std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart) {
-    const Op &op = s.op();
+    const Op op = s.op();
     if (op.outputs().size() != 1 || reads_before_update(op)) return {};
     std::string host = op.outputs()[0], end;
     std::map<std::string, std::set<std::string>> fixed;

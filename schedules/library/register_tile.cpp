@@ -41,15 +41,17 @@ std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read,
 struct TransposedCopy {
     size_t dimension; // of the tensor, along that axis
     int64_t elements; // for one index of that axis and of the stage's other axes
+    int64_t times;    // that each of its elements is read
+    bool again;       // also at iterations of loops outside of the tile's rows
 };
 
 // The tensors that are read far apart along the stage's last axis, at one place only, and at axes
-// only. Nothing if a read far apart is not of this form, if it uses the axis of the rows, so that a
-// copy is read once, or if a panel of the copy is too large for the second cache.
+// and numbers only. Nothing if a read far apart is not of this form, if it uses the axis of the
+// rows, so that a copy is read once, or if a panel of the copy is too large for the second cache.
 std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(const Op &op, const Stage &stage,
                                                                             const std::string &rows) {
     // With the columns of a tile at most half of L2.
-    constexpr int64_t most_elements = 2048;
+    constexpr int64_t most_elements = 2048, unknown_extent = 8;
     const std::string &last = stage.axes.back().name();
     std::map<std::string, TransposedCopy> copies;
     std::map<std::string, std::set<Expr, Halide::Internal::IRDeepCompare>> places;
@@ -58,8 +60,9 @@ std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(cons
             places[read->name].insert(Expr(read));
             if (const auto step = step_of(op, read, last); step && *step <= shuffled_step) continue;
             std::set<std::string> axes;
-            TransposedCopy copy{0, 1};
+            TransposedCopy copy{0, 1, 1, false};
             for (size_t d = 0; d < read->args.size(); d++) {
+                if (Halide::Internal::is_const(read->args[d])) continue;
                 const auto *v = read->args[d].as<Halide::Internal::Variable>();
                 if (!v || v->name == rows || !axes.insert(v->name).second) return std::nullopt;
                 if (v->name == last) copy.dimension = d;
@@ -68,6 +71,12 @@ std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(cons
                 }
             }
             if (copy.elements > most_elements) return std::nullopt;
+            for (const Axis &a : stage.axes) {
+                if (axes.count(a.name())) continue;
+                copy.times *= constant_extent(a).value_or(unknown_extent);
+                const bool outside = a.name() != rows || a.name() == stage.step_axis;
+                copy.again = copy.again || (outside && constant_extent(a) != 1);
+            }
             copies[read->name] = copy;
         }
     }
@@ -78,12 +87,15 @@ std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(cons
 }
 
 // The innermost axis whose iterations share loaded vectors: some read uses the last axis and does
-// not use this one. Empty when there is none.
+// not use this one. Of a recurrence's steps there is one at a time, so that their axis comes after
+// all others. Empty when there is none.
 std::string axis_that_shares_vectors(const Stage &stage) {
     const std::string &last = stage.axes.back().name();
-    for (size_t d = stage.axes.size() - 1; d-- > 0;) {
-        const std::string &axis = stage.axes[d].name();
-        if (constant_extent(stage.axes[d]).value_or(2) < 2) continue;
+    std::vector<Axis> axes(stage.axes.begin(), stage.axes.end() - 1);
+    std::stable_partition(axes.begin(), axes.end(), [&](const Axis &a) { return a.name() == stage.step_axis; });
+    for (size_t d = axes.size(); d-- > 0;) {
+        const std::string &axis = axes[d].name();
+        if (constant_extent(axes[d]).value_or(2) < 2) continue;
         for (const Expr &e : stage.expressions()) {
             for (const Halide::Internal::Call *read : tensor_reads(e)) {
                 const Expr all(read);
@@ -128,10 +140,11 @@ std::string rows_of_tile(const Stage &stage) {
 }
 
 bool pays_to_tile(const Op &op, const Stage &stage) {
-    constexpr int64_t fewest_rows = 8;
+    constexpr int64_t fewest_reads = 8; // of each element of a copy
     const std::string rows = rows_of_tile(stage);
     const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage, rows);
-    return copies && (copies->empty() || constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows);
+    return copies && std::all_of(copies->begin(), copies->end(),
+                                 [](const auto &copy) { return copy.second.times >= fewest_reads; });
 }
 
 LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes,
@@ -153,6 +166,7 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     const auto block = Halide::Internal::as_const_int(S.state().loop(rows_loop).extent);
     int64_t most = std::min(height.value_or(1 << 20), block.value_or(1 << 20));
     if (part) most = std::min(most, part->rows);
+    if (rows == stage.step_axis) most = 1;
     const int64_t tile = even_block(most, accumulator_registers(machine) / vectors, 1);
     std::vector<LoopName> order;
     for (const std::string &l : S.state().order) {
@@ -186,6 +200,19 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
         const bool far = part && outermost.name != j.name;
         StageHandle made = s.place_in(tensor, level, stage.name, far ? outermost : j).layout(layout);
         if (far) made.compute_at(part->host, part->outside);
+        const Input *in = s.op().find_input(tensor);
+        if (copy.again && !part && in && !in->inout) made.compute_root();
+        const std::string &along = axes.back().name();
+        constexpr int64_t across_lanes = 8, run = 4; // a block that is turned in registers
+        if (along == x || constant_extent(axes.back()).value_or(run) < run) continue;
+        auto [xo, xi] = made.split(x, across_lanes);
+        auto [ao, ai] = made.split(along, run);
+        std::vector<LoopName> loops;
+        for (const Axis &a : axes) {
+            if (a.name() != x && a.name() != along) loops.push_back(a.name());
+        }
+        loops.insert(loops.end(), {xo, ao, ai, xi});
+        made.reorder(loops).unroll(ai).vectorize(xi);
     }
     return outermost;
 }

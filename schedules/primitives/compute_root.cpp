@@ -30,7 +30,7 @@ const Primitive &compute_root_primitive() {
         "compute_root",
         "stages",
         "Computes all of a stage, before everything that reads it. An output stands so unless compute_at moved it.",
-        "Nothing.",
+        "The stage takes no steps with a recurrence that reads it.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_compute_root,
         {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},

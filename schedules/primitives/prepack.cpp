@@ -40,7 +40,7 @@ void apply_prepack(ScheduleState &state, const Directive &d, size_t) {
     StageState *stage = state.find(tensor);
     const std::string input = stage ? only_input(state, *stage, d) : tensor;
     if (state.op.find_input(input)->inout)
-        refuse(state, d, input + " is updated by the op, in the caller's own array", nullptr, "",
+        refuse(state, d, input + " is written by the op while it is read", nullptr, "",
                "prepack on inputs that are only read");
     for (const StageState &s : state.stages) {
         if (s.prepacked && s.copied == input)

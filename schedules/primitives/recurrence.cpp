@@ -1,6 +1,7 @@
 // What recurrences do not allow (dsl/recurrence.h): an element is computed after those that it
 // reads.
 #include "dsl/recurrence.h"
+#include "dsl/reads.h"
 #include "schedules/primitives/table.h"
 
 #include <fmt/format.h>
@@ -28,8 +29,78 @@ public:
         return "";
     }
 
+    // Earlier elements that other stages read are complete: the loops of the steps stand outside of
+    // all along axes at which any element may be read, and what reads them is computed in these
+    // loops.
+    std::string broken_steps(const ScheduleState &state) const {
+        const std::string &axis = stage_.def.step_axis;
+        const std::set<std::string> names = in_steps(state, stage_);
+        for (const Axis &a : stage_.def.axes) {
+            if (a.name() == axis || all_before(axis, a.name()) || at_same(state, names, a.name())) continue;
+            return fmt::format(
+                "other stages read {} at earlier {} and any {}, so all loops along {} stay outside of those "
+                "along {}",
+                stage_.name(), axis, a.name(), axis, a.name());
+        }
+        const size_t inside = positions(axis).back();
+        for (const std::string &name : names) {
+            const StageState *s = state.find(name);
+            if (s->placement.kind == Placement::Kind::Inline) continue;
+            if (s->stored)
+                return fmt::format("{} is computed with each step of {}, so it is not kept beyond a loop of its own",
+                                   name, stage_.name());
+            const std::vector<size_t> steps = positions(axis);
+            if (s->buffers > 1 && s->placement.consumer == stage_.name() &&
+                std::count(steps.begin(), steps.end(), stage_.position(s->placement.loop)))
+                return fmt::format("{} reads what the step of {} before leaves, so it is not filled a step ahead", name,
+                                   stage_.name());
+            while (s && s->name() != stage_.name()) {
+                const StageState *host = !s->finished_by.empty() ? state.find(s->finished_by) : nullptr;
+                if (!host && s->placement.kind == Placement::Kind::At) host = state.find(s->placement.consumer);
+                if (host && host->name() == stage_.name() && stage_.position(s->placement.loop) < inside)
+                    host = nullptr;
+                s = host;
+            }
+            if (!s)
+                return fmt::format(
+                    "{} reads earlier elements of {} and is read by it, so it is computed at a loop of {} "
+                    "that is not outside of {}; legal is compute_at(\"{}\", \"{}\")",
+                    name, stage_.name(), stage_.name(), stage_.order[inside], stage_.name(), stage_.order[inside]);
+        }
+        return "";
+    }
+
 private:
     const StageState &stage_;
+
+    // Whether the stages of a step range over the axis, and read each other and earlier elements at
+    // the same index of it: then its iterations have nothing to do with each other.
+    bool at_same(const ScheduleState &state, const std::set<std::string> &names, const std::string &axis) const {
+        std::vector<const Stage *> all = {&stage_.def};
+        for (const std::string &name : names) all.push_back(&state.find(name)->def);
+        const auto made_by = [&](const std::string &tensor) -> const Stage * {
+            const std::string earlier = earlier_of(tensor);
+            for (const Stage *s : all) {
+                if (s->makes(tensor) || (!earlier.empty() && s->makes(earlier))) return s;
+            }
+            return nullptr;
+        };
+        for (const Stage *s : all) {
+            for (const Expr &e : s->expressions()) {
+                for (const Halide::Internal::Call *read : tensor_reads(e)) {
+                    const Stage *made = made_by(read->name);
+                    if (!made || made == s) continue;
+                    bool same = false;
+                    for (size_t d = 0; d < read->args.size(); d++) {
+                        const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                        same = same || (made->axes[d].name() == axis && v && v->name == axis);
+                    }
+                    if (!same) return false;
+                }
+            }
+        }
+        return true;
+    }
 
     // The loops that stand now and were made of one that once stood, as positions.
     std::vector<size_t> positions(const std::string &ancestor) const {
@@ -131,7 +202,10 @@ private:
 std::string broken_recurrence(const ScheduleState &state) {
     for (const StageState &stage : state.stages) {
         if (!stage.def.reads_itself()) continue;
-        if (std::string why = Order(stage).broken(); !why.empty()) return why;
+        const Order order(stage);
+        if (std::string why = order.broken(); !why.empty()) return why;
+        if (!stage.def.takes_steps()) continue;
+        if (std::string why = order.broken_steps(state); !why.empty()) return why;
     }
     return "";
 }

@@ -2,6 +2,7 @@
 #include "dsl/bounded.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
+#include "dsl/recurrence.h"
 #include "schedules/linear.h"
 #include "schedules/online.h"
 #include "schedules/rolling.h"
@@ -126,7 +127,8 @@ Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
 // With reads of tensors made reads of the buffers that hold them here; `at`: where the reading stage stands.
 Expr NestBuilder::in_buffers(const Expr &e, const Frame *at) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
-        const auto it = buffers_.find(read->name);
+        auto it = buffers_.find(read->name);
+        if (it == buffers_.end()) it = buffers_.find(earlier_of(read->name));
         if (it == buffers_.end()) {
             throw UserError("tensor " + read->name +
                             " is read where it has not been computed; place it at a loop that encloses the read");

@@ -548,7 +548,7 @@ TEST_CASE("shared objects that do not serve") {
     bad("show " + folder + "group_norm.so:scaled --shape n=3,type=f32,factor=x,shift=true,by=2", "legal is a number");
     bad("show " + folder + "group_norm.so:broken --shape n=3", "the author is to blame");
     bad("show " + folder + "other_abi.so:x --shape n=3",
-        "was compiled for \"ops 0, Halide 1.0, C++ ABI 1\", but this program needs \"ops 2, Halide");
+        "was compiled for \"ops 0, Halide 1.0, C++ ABI 1\", but this program needs \"ops 3, Halide");
     bad("show " + folder + "no_ops.so:x --shape n=3", "it has no symbol kumiko_exported_ops");
     bad("show " + std::string(KUMIKO_SOURCE_DIR) + "/README.md:x --shape n=3", "cannot load");
 }

@@ -24,8 +24,9 @@ public:
             if (!i->in_memory) add("instruction", i->name);
         }
         for (Type t : {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64}) add("type", type_name(t));
-        for (const char *k : {"pointwise", "recurrence", "several recurrences", "padding", "sum", "product", "maximum",
-                              "minimum", "argmax", "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
+        for (const char *k :
+             {"pointwise", "recurrence", "several recurrences", "recurrence over steps", "padding", "sum", "product",
+              "maximum", "minimum", "argmax", "argmin", "reduce", "reduce ordered", "tuple", "tuple ordered"})
             add("stage", k);
         for (const char *k : {"sizes", "two outputs", "three stages", "stated strides", "empty axis", "specialized",
                               "other sizes", "inout", "rolling"})
@@ -65,6 +66,7 @@ public:
             see("type", type_name(s.type));
             const bool ordered = s.reduction_kind == "reduce" && !s.properties.commutative;
             see("stage", s.kind == Stage::Kind::Padding ? "padding"
+                         : s.takes_steps()              ? "recurrence over steps"
                          : s.reads_itself()             ? (s.components.empty() ? "recurrence" : "several recurrences")
                          : !s.is_reduction()            ? "pointwise"
                          : s.reduction_kind == "reduce" && s.components.size() > 1

@@ -690,16 +690,40 @@ private:
         tensors_.push_back({compute(name, axes, v.e), extents, v.lo, v.hi, true});
     }
 
-    // One or two tensors whose elements read one to three earlier ones each.
+    // One or two tensors whose elements read one to three earlier ones each; some through a stage
+    // or a reduction of their own, of earlier steps along one axis.
     void add_recurrence(const std::string &name, const std::vector<Axis> &axes, const std::vector<int64_t> &extents,
                         const Value &v) {
         const Type t = v.type();
+        const int steps = random_.chance(0.4) ? static_cast<int>(random_.between(0, int64_t(axes.size()) - 1)) : -1;
+        int parts = 0; // tensors between
+        const auto through = [&](const Earlier &earlier) -> Expr {
+            std::vector<Expr> at(axes.begin(), axes.end());
+            const size_t d = static_cast<size_t>(steps),
+                         e = static_cast<size_t>(random_.between(0, int64_t(axes.size()) - 1));
+            at[d] = axes[d] - static_cast<int>(random_.between(1, 2));
+            Expr read;
+            if (e != d && random_.chance(0.8)) {
+                const Axis k("k" + std::to_string(fresh_++), axes[e].extent());
+                at[e] = random_.chance(0.7) ? Expr(k) : axes[e].extent() - 1 - k;
+                const Element before = earlier.at(at);
+                read = wraps(t) ? Expr(kumiko::sum(before * number(t, 3), k)) : Expr(maximum(before, k));
+                if (!wraps(t)) read = Halide::max(read, number(t, -2)); // of no elements
+            } else {
+                if (e != d) at[e] = axes[e].extent() - 1 - axes[e];
+                read = earlier.at(at);
+            }
+            if (!random_.chance(0.5)) return read;
+            const std::vector<Expr> same(axes.begin(), axes.end());
+            return compute(name + "m" + std::to_string(parts++), axes, read).at(same);
+        };
         const auto index = [&] {
             std::vector<Expr> at(axes.begin(), axes.end());
             const size_t first = static_cast<size_t>(random_.between(0, static_cast<int64_t>(axes.size()) - 1));
             at[first] = axes[first] - static_cast<int>(random_.between(1, 3));
             for (size_t d = first + 1; d < axes.size(); d++) {
-                const int by = random_.chance(0.5) ? 0 : static_cast<int>(random_.between(-2, 2));
+                int by = random_.chance(0.5) ? 0 : static_cast<int>(random_.between(-2, 2));
+                if (static_cast<int>(d) == steps) by = -std::abs(by);
                 if (by != 0) at[d] = axes[d] + by;
             }
             return at;
@@ -707,7 +731,8 @@ private:
         const auto value = [&](const std::vector<Earlier> &earlier) {
             Expr e = v.e;
             for (int64_t n = random_.between(1, 3); n > 0; n--) {
-                const Expr before = random_.pick(earlier).at(index());
+                const Earlier &of = random_.pick(earlier);
+                const Expr before = steps >= 0 && random_.chance(0.6) ? through(of) : Expr(of.at(index()));
                 e = wraps(t) ? e + before * number(t, 3) : Halide::max(e, before);
             }
             return e;

@@ -236,7 +236,11 @@ TEST_CASE("schedules that would read what is replaced are refused, where the dir
     const std::string twice = "would compute elements of X again, from what has replaced them";
     CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").split("i", 4, {.tail = Tail::Shift}); }), twice));
     CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").vectorize("j", 4, Tail::Shift); }), twice));
-    CHECK(holds(told(accumulate(f32, 9, 9, 9), [](S s) { s.prepack("C", {"j", "i"}); }), "updated by the op"));
+    CHECK(holds(told(accumulate(f32, 9, 9, 9),
+                     [](S s) {
+                         s.prepack("C", {"j", "i"});
+                     }),
+                "written by the op while it is read"));
     Axis i("i", 8), j("j", 8), k("k", 8);
     Tensor X = inout("X", f32, {i, j});
     const Op square("square", {X}, {update(X, sum(X(i, k) * X(k, j), k))});

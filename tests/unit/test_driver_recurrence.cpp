@@ -236,7 +236,7 @@ TEST_CASE("one element alone needs those before it") {
 }
 
 TEST_CASE("what recurrences refuse") {
-    Axis i("i", 8), t("t", 16), k("k", 16);
+    Axis i("i", 8), t("t", 16);
     Tensor X = input("X", f32, {i, t});
     const auto told = [&](const std::function<Expr(const Earlier &)> &value) {
         return refusal([&] { Op("bad", {X}, {recurrence("y", f32, {i, t}, 0, value)}); });
@@ -246,9 +246,8 @@ TEST_CASE("what recurrences refuse") {
           std::string::npos);
     CHECK(told([&](E y) { return y(i, t + 1); }).find("at (i, t + 1), an element that is computed later") !=
           std::string::npos);
-    CHECK(told([&](E y) {
-              return y(i + 1, t - 1);
-          }).find("an element that is computed later; legal is each axis plus") != std::string::npos);
+    CHECK(told([&](E y) { return y(i + 1, t); }).find("an element that is computed later; legal is each axis plus") !=
+          std::string::npos);
     CHECK(told([&](E y) { return y(i + Expr(INT32_MIN), t); }).find("legal are distances of up to 16777216") !=
           std::string::npos);
     CHECK(told([&](E y) { return y(i - 1, t + 2147483647); }).find("2147483647 elements away along t; legal are") !=
@@ -259,10 +258,6 @@ TEST_CASE("what recurrences refuse") {
     CHECK(told([&](E y) {
               return cast(f64, y(i, t - 1));
           }).find("the value of recurrence \"y\" is f64, but the tensor has elements of f32; cast it") !=
-          std::string::npos);
-    CHECK(told([&](E y) {
-              return X(i, t) + sum(y(i, t - 1) * X(i, k), k);
-          }).find("tensor \"y.sum\" reads earlier elements of the recurrence \"y\"; only the value") !=
           std::string::npos);
     using Several = const std::vector<Earlier> &;
     const auto several = [&](const std::vector<std::string> &names, bool earlier) {
