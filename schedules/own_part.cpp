@@ -19,7 +19,8 @@ constexpr const char *whole = "";
 
 class Host {
 public:
-    Host(const ScheduleState &state, const StageState &host, const std::string &loop) : state_(state), host_(host) {
+    Host(const ScheduleState &state, const StageState &host, const std::string &loop)
+        : state_(state), host_(host), loop_(loop) {
         for (size_t l = 0; l <= host.position(loop); l++) {
             for (const std::string &axis : host.axes_of(host.order[l])) around_.insert(axis);
         }
@@ -61,6 +62,7 @@ public:
 private:
     const ScheduleState &state_;
     const StageState &host_;
+    const std::string &loop_;
     std::set<std::string> around_; // axes of the host of which one iteration is a part
 
     // Nothing where the index is no axis, or one of another extent.
@@ -72,7 +74,8 @@ private:
         const bool reduced =
             std::any_of(steps.begin(), steps.end(), [&](const Axis &a) { return a.name() == own->name(); });
         if (reduced && !term_bounds(reader.def).empty()) return std::nullopt; // not all of them are read
-        if (&reader == &host_ || reader.finished_by == host_.name())
+        if (&reader == &host_ || reader.finished_by == host_.name() ||
+            runs_beside(state_, reader.name(), host_.name(), loop_))
             return around_.count(own->name()) ? own->name() : whole;
         for (size_t d = 0; d < reader.def.axes.size(); d++) {
             if (reader.def.axes[d].name() != own->name()) continue;

@@ -27,6 +27,22 @@ const StageState &leader_of(const ScheduleState &state, const StageState &s) {
     return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
 }
 
+bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop) {
+    const auto holder = [&](const std::string &name) { // the stage whose loop this is
+        const StageState *s = state.find(name);
+        if (!s || !s->has_loop(loop) || !s->shared || !s->has_loop(s->shared->loop)) return name;
+        return s->position(loop) <= s->position(s->shared->loop) ? s->shared->stage : name;
+    };
+    return holder(a) == holder(b);
+}
+
+bool runs_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
+                 const std::string &loop) {
+    const StageState *s = state.find(stage), *a = state.find(leader);
+    return s && a && s->shared && s->shared->stage == leader && s->has_loop(loop) && a->has_loop(loop) &&
+           one_loop(state, stage, leader, loop);
+}
+
 namespace {
 
 // Whether `s` is computed in the loops of `host`. An inlined stage counts, since it is computed
@@ -46,12 +62,13 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
             const StageState *p = state.producer(read->name);
             if (!p || p == &s) continue;
             names.insert(p->name());
-            const auto after = [&](const std::string &host) {
-                if (!runs_in(state, s, state.stage(host))) names.insert(head_of(state, state.stage(host)).name());
+            const auto after = [&](const std::string &host, const std::string &loop) {
+                if (!runs_in(state, s, state.stage(host)) && !runs_beside(state, s.name(), host, loop))
+                    names.insert(head_of(state, state.stage(host)).name());
             };
-            if (follows(*p)) after(p->online->anchor);
+            if (follows(*p)) after(p->online->anchor, p->online->loop);
             for (const StageState *at = p; at->computed_at().kind == Placement::Kind::At;) { // all hosts around
-                after(at->computed_at().consumer);
+                after(at->computed_at().consumer, at->computed_at().loop);
                 at = &loops_of(state, state.stage(at->computed_at().consumer));
             }
             for (const StageState *part : regions_of(state, p->name())) names.insert(part->name());
@@ -190,16 +207,6 @@ std::string alone(const ScheduleState &state, const StageState &s) {
         if (!stage.updates.empty()) return "tensor " + stage.updates + " is updated in place";
     }
     return "";
-}
-
-// Whether two loops of one name are one, since their stages run in one nest.
-bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop) {
-    const auto holder = [&](const std::string &name) { // the stage whose loop this is
-        const StageState *s = state.find(name);
-        if (!s || !s->has_loop(loop) || !s->shared || !s->has_loop(s->shared->loop)) return name;
-        return s->position(loop) <= s->position(s->shared->loop) ? s->shared->stage : name;
-    };
-    return holder(a) == holder(b);
 }
 
 bool at_one_place(const ScheduleState &state, const Placement &a, const Placement &b) {

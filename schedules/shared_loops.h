@@ -17,6 +17,13 @@ std::optional<Apart> apart(const ScheduleState &state, const std::string &name, 
 // The stages that run in the loops of `leader`, in the order of the schedule.
 std::vector<const StageState *> sharing_loops(const ScheduleState &state, const std::string &leader);
 
+// Whether two loops of one name are one, since their stages run in one nest.
+bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop);
+// Whether the stage runs in the loops of `leader` down to `loop` or a deeper one, and in each
+// iteration after what is computed there for the leader.
+bool runs_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
+                 const std::string &loop);
+
 // Reorders the stages so that a group in one nest comes after all that it reads. Does nothing if no
 // stage shares loops.
 void order_by_groups(ScheduleState &state);

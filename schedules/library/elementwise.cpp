@@ -18,9 +18,11 @@
 #include "schedules/library/register_tile.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
+#include "schedules/own_part.h"
 #include "schedules/primitive.h"
 #include "schedules/primitives/expand.h"
 #include "schedules/rolling.h"
+#include "schedules/shared_loops.h"
 #include "support/error.h"
 
 namespace kumiko::library {
@@ -119,6 +121,19 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     }
 }
 
+// Whether the reader takes each element of the stage at the axes of that.
+bool reads_at_axes(const Stage &reader, const Stage &stage) {
+    for (const Expr &e : reader.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                if (!v || v->name != stage.axes[d].name()) return false;
+            }
+        }
+    }
+    return true;
+}
+
 // The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or
 // it is finished in another.
 std::string finishing_reader(const Schedule &s, const Stage &stage) {
@@ -130,14 +145,7 @@ std::string finishing_reader(const Schedule &s, const Stage &stage) {
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || consumer.reads_itself() ||
         !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
         return "";
-    for (const Expr &e : consumer.expressions()) {
-        for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
-                const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                if (!v || v->name != stage.axes[d].name()) return "";
-            }
-        }
-    }
+    if (!reads_at_axes(consumer, stage)) return "";
     return consumer.name;
 }
 
@@ -354,6 +362,50 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
+// Pointwise outputs that only stages at the root read, each element at its own place. Their loops
+// are decided after those of the readers.
+std::set<std::string> outputs_read_in_place(const Schedule &s, const StageDecisions &decided) {
+    std::set<std::string> names;
+    const Op op = s.op();
+    if (reads_before_update(op)) return names;
+    for (const Stage &stage : op.stages()) {
+        if (!op.is_output(stage.name) || stage.kind != Stage::Kind::Pointwise || is_extern(stage) ||
+            stage.reads_itself() || stage.axes.empty() || !stage.components.empty() || holds_stages(s, stage.name) ||
+            decided.loops.count(stage.name) || decided.places.count(stage.name))
+            continue;
+        const auto consumers = s.state().consumers(stage.name);
+        const bool in_place = std::all_of(consumers.begin(), consumers.end(), [&](const std::string &name) {
+            const StageState &reader = s.state().stage(name);
+            return reader.def.kind == Stage::Kind::Pointwise && reader.placement.kind == Placement::Kind::Root &&
+                   !is_extern(reader.def) && !reader.def.reads_itself() && reads_at_axes(reader.def, stage);
+        });
+        if (!consumers.empty() && in_place) names.insert(stage.name);
+    }
+    return names;
+}
+
+// Computes an output in the nest that all its readers share, for each block of vectors before them.
+void compute_before_readers(Schedule &s, const Stage &stage) {
+    const auto consumers = s.state().consumers(stage.name);
+    std::string leader = consumers[0];
+    for (const std::string &name : consumers) {
+        const StageState &reader = s.state().stage(name);
+        if (!reader.shared) leader = name;
+    }
+    const StageState &host = s.state().stage(leader);
+    std::string block; // the loop around vectors and unrolled copies
+    for (const std::string &l : host.order) {
+        const LoopKind kind = host.loop(l).kind;
+        if (kind == LoopKind::Vectorized || kind == LoopKind::Unrolled) break;
+        block = l;
+    }
+    const bool beside = std::all_of(consumers.begin(), consumers.end(), [&](const std::string &name) {
+        return name == leader || runs_beside(s.state(), name, leader, block);
+    });
+    if (block.empty() || !beside || !not_own_part(s.state(), stage.name, leader, block).empty()) return;
+    s.stage(stage.name).compute_at(leader, block);
+}
+
 // Multiplies out products of elements with zero points where an instruction multiplies the
 // elements, and schedules what that makes. Nothing if there is no such product.
 std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, const ElementwiseParameters &p,
@@ -447,18 +499,18 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const auto made = [&](const std::string &r) { return decided.loops.count(r) != 0; };
         if (std::none_of(readers.begin(), readers.end(), made)) roll_padding(s, stage, p);
     }
-    for (const Stage &stage : op.stages()) {
+    const auto schedule_loops = [&](const Stage &stage) {
         StageHandle S = s.stage(stage.name);
-        if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) continue;
-        if (!S.state().finished_by.empty()) continue;
+        if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) return;
+        if (!S.state().finished_by.empty()) return;
         if (const auto loops = decided.loops.find(stage.name); loops != decided.loops.end()) {
             loops->second(s);
-            continue;
+            return;
         }
         const bool root = S.state().placement.kind == Placement::Kind::Root && !holds_stages(s, stage.name);
         if (root && !in_place && schedule_by_instruction(s, stage, p.parallel)) {
             finish_in_reader(s, s.stage(stage.name), stage);
-            continue;
+            return;
         }
         const int widest = vector_lanes(machine, stage.type);
         // Partial results of many values leave the registers, and joining lanes of them costs more
@@ -471,11 +523,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                            reads_along(stage, stage.reduction_axes.back().name());
         if (stage.axes.empty()) {
             if (along) reduce_row(s, stage.name, widest, partial_vectors);
-            continue;
+            return;
         }
         if (stage.reads_itself()) {
             schedule_recurrence(s, stage, widest, p);
-            continue;
+            return;
         }
         const auto [last, extent] = join_last_axes(op, s, S, stage, widest * p.unroll);
         const int lanes = fitting_lanes(stage.type, widest, extent);
@@ -555,8 +607,17 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             const bool divide = !whole && task > 1 && *n >= 2 * task && !holds_stages(s, stage.name, outer);
             S.parallel(divide ? S.split(outer, task).first : outer);
         }
+    };
+    const auto early = outputs_read_in_place(s, decided);
+    for (const Stage &stage : op.stages()) {
+        if (!early.count(stage.name)) schedule_loops(stage);
     }
-    if (decided.share_nests) share_nests(s);
+    if (decided.share_nests) share_nests(s, early);
+    for (const Stage &stage : op.stages()) {
+        if (!early.count(stage.name)) continue;
+        if (decided.share_nests) compute_before_readers(s, stage);
+        schedule_loops(stage);
+    }
     stream_large_outputs(s);
     return s;
 }

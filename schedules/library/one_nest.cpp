@@ -81,7 +81,7 @@ struct Group {
 
 } // namespace
 
-void share_nests(Schedule &schedule) {
+void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
     const ScheduleState &state = schedule.state();
     if (state.stages.size() > most_stages || state.op.stages().size() < 2) return;
     std::vector<std::pair<int, std::string>> stages; // those that others stand in first
@@ -90,7 +90,9 @@ void share_nests(Schedule &schedule) {
     std::vector<Group> groups;
     for (const auto &[depth, name] : stages) {
         const StageState &s = schedule.state().stage(name);
-        if (s.placement.kind == Placement::Kind::Inline || s.order.empty() || calls_functions(s.def)) continue;
+        if (s.placement.kind == Placement::Kind::Inline || s.order.empty() || calls_functions(s.def) ||
+            left_out.count(name))
+            continue;
         const std::set<std::string> read = arrays_read(schedule.state(), s);
         const int64_t registers = accumulators(s, schedule.machine());
         const auto joins = [&, name = name](const Group &g) {

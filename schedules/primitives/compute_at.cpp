@@ -1,6 +1,7 @@
 #include "schedules/online.h"
 #include "schedules/own_part.h"
 #include "schedules/primitives/table.h"
+#include "schedules/shared_loops.h"
 
 namespace kumiko {
 
@@ -63,13 +64,15 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
 }
 
 // Why a reader of `name` does not run inside loop `loop` of stage `c`; "" when all do. Readers of an
-// output may also run later.
+// output may also run later, or in that loop by compute_with.
 std::string read_elsewhere(const ScheduleState &state, const std::string &name, const StageState &c,
                            const std::string &loop) {
     const bool output = writes_output(state.op, state.stage(name).def);
     for (const std::string &reader : state.consumers(name)) {
         const std::string why = runs_outside(state, reader, c, loop);
-        if (!why.empty() && !(output && reads_later(state, reader, c.name()))) return why;
+        if (!why.empty() &&
+            !(output && (reads_later(state, reader, c.name()) || runs_beside(state, reader, c.name(), loop))))
+            return why;
     }
     return "";
 }

@@ -80,6 +80,45 @@ TEST_CASE("a block of an output, which a later nest reads too") {
     }
 }
 
+TEST_CASE("an output that several stages of one nest read") {
+    for (const int m : {1, 6}) {
+        for (const int n : {3, 16, 21}) {
+            for (const char *at : {"i", "j.o"}) {
+                Schedule s(twice(m, n));
+                s.stage("T").inline_into();
+                for (const char *name : {"Y", "Z"}) s.stage(name).vectorize("j", 8).parallel("i");
+                s.stage("Z").compute_with("Y", "j.v");
+                s.stage("S").compute_at("Y", at).vectorize("j", 8);
+                check_runs(s);
+            }
+        }
+    }
+    const auto refused = [](const std::function<void(Schedule &)> &f) {
+        return refusal([&] {
+            Schedule s(twice(6, 16));
+            s.stage("T").inline_into();
+            f(s);
+        });
+    };
+    // In the nest of Y its own part comes first.
+    CHECK(refused([](Schedule &s) {
+              s.stage("Z").compute_with("Y", "j");
+              s.stage("S").compute_at("Z", "i");
+          }).find("stage Y, which reads it, does not stand inside loop i of Z") != std::string::npos);
+    CHECK(refused([](Schedule &s) {
+              s.stage("Z").compute_with("Y", "i");
+              s.stage("S").compute_at("Y", "j");
+          }).find("stage Z, which reads it, does not stand inside loop j of Y") != std::string::npos);
+    Axis i("i", 8), j("j", 8);
+    Tensor X = input("X", i32, {i, j}), S = compute("S", {i, j}, X(i, j) * 5);
+    const Op turned("turned", {X}, {S, compute("Y", {i, j}, S(i, j) + 1), compute("Z", {i, j}, S(j, i) * 2)});
+    CHECK(refusal([&] {
+              Schedule s(turned);
+              s.stage("Z").compute_with("Y", "j");
+              s.stage("S").compute_at("Y", "i");
+          }).find("for each of which all of S would be written") != std::string::npos);
+}
+
 TEST_CASE("what stands in the loops of an output at a loop does not make it longer") {
     Axis i("i", 10), j("j", 21);
     Tensor X = input("X", i32, {i, j}), U = compute("U", {i, j}, X(i, j) + 1);
