@@ -3,9 +3,11 @@
 #include "support/error.h"
 
 #include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
@@ -34,6 +36,21 @@ void initialize_targets() {
         return true;
     }();
     (void)once;
+}
+
+// InstCombine turns a comparison of widened f16 values into one of f16, which x86 without
+// avx512fp16 computes one lane at a time.
+void widen_half_comparisons(llvm::Function &f, const llvm::TargetMachine &machine) {
+    if (!machine.getTargetTriple().isX86() || machine.getMCSubtargetInfo()->checkFeatures("+avx512fp16")) return;
+    for (llvm::Instruction &i : llvm::instructions(f)) {
+        auto *comparison = llvm::dyn_cast<llvm::FCmpInst>(&i);
+        if (!comparison || !comparison->getOperand(0)->getType()->getScalarType()->isHalfTy()) continue;
+        llvm::IRBuilder<> ir(comparison);
+        for (llvm::Use &operand : comparison->operands()) {
+            llvm::Type *wide = operand->getType()->getWithNewType(ir.getFloatTy());
+            operand.set(ir.CreateFPExt(operand.get(), wide));
+        }
+    }
 }
 
 } // namespace
@@ -89,6 +106,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
     for (llvm::Function &f : module) {
         if (!f.isDeclaration()) {
             passes.run(f, fam);
+            widen_half_comparisons(f, machine);
         }
     }
 }

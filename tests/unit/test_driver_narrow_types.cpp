@@ -12,6 +12,8 @@
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
 
+#include <regex>
+
 using namespace kumiko;
 
 namespace {
@@ -189,6 +191,23 @@ TEST_CASE("where the caller packs, products go by the ways that read what is pac
     }
     for (const Op &op : {ops[0], ops[1], ops[3]}) check_runs(default_schedule(op, Machine::host(), PackedBy::Caller));
     check_runs(default_schedule(open, Machine::host(), PackedBy::Caller), {{"M", 9}, {"N", 37}, {"K", 65}});
+}
+
+TEST_CASE("f16 values are compared in vectors where the processor has no arithmetic of f16") {
+    for (const char *level : {"x86-64-avx2", "x86-64-avx512"}) {
+        CodegenOptions options;
+        options.target = Target::named(level).cpu;
+        for (const Op &op : {ops::reduction("max", f16, {64, 512}, {1}), ops::reduction("argmax", f16, {64, 512}, {1}),
+                             ops::top_k(f16, {64, 512}, 1, 4), ops::softmax(f16, 8, 512)}) {
+            INFO(level, " ", op.name());
+            const std::string text = compile_llvm_ir({lower(default_schedule(op, Machine::named(level)))}, options);
+            CHECK(text.find("fcmp") != std::string::npos);
+            CHECK_FALSE(std::regex_search(text, std::regex("fcmp [a-z ]*<[0-9]+ x half>")));
+        }
+    }
+    for (const char *kind : {"max", "argmin"})
+        check_runs(default_schedule(ops::reduction(kind, f16, {5, 300}, {1}), Machine::host()));
+    check_runs(default_schedule(ops::top_k(f16, {5, 300}, 1, 3), Machine::host()));
 }
 
 TEST_CASE("extremes of bytes do not saturate") {
