@@ -23,15 +23,15 @@ double smallest(Type t) {
     return t.bits() == 16 && !t.is_bfloat() ? 6.2e-8 : 1.2e-38;
 }
 
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 double largest(Type t) {
     if (t.bits() == 64) return std::numeric_limits<double>::max();
     if (t.bits() == 16 && !t.is_bfloat()) return 65504;
-    return t.is_bfloat() ? 3.39e38 : std::numeric_limits<float>::max();
+    return t.is_bfloat() ? 0x1.fep127 : std::numeric_limits<float>::max();
 }
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The bound of a result r of type t that is known to e before its own rounding.
 double after_rounding(double r, double e, Type t, double roundings = 1) {

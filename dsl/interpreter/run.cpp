@@ -31,7 +31,9 @@ public:
         for (size_t l = 0; l < p_.loops.size() && !named.empty(); l++) {
             if (p_.loops[l].name == named) named_level_ = static_cast<int>(l) + 1;
         }
-        sum_bounds_ = bounds && stage.is_reduction() && stage.reduction_kind == "sum" && stage.type.is_float();
+        const std::string &kind = stage.is_reduction() && stage.type.is_float() ? stage.reduction_kind : "";
+        sum_bounds_ = bounds && kind == "sum";
+        product_bounds_ = bounds && kind == "product";
     }
 
     void run() {
@@ -58,7 +60,7 @@ private:
     const Program &p_;
     const std::vector<int> &targets_;
     Machine m_;
-    bool bounds_, sum_bounds_ = false, empty_ = false;
+    bool bounds_, sum_bounds_ = false, product_bounds_ = false, empty_ = false;
     int named_level_ = 0; // of a scatter: the loop over the elements that steps name
     Steps steps_;
     std::vector<std::vector<int64_t>> strides_; // by component and level
@@ -81,13 +83,13 @@ private:
         if (level < p_.first_reduction_level) return iterate(level, [&] { outer(level + 1); });
         if (!stage_.is_reduction()) return store(p_.results);
         for (size_t c = 0; c < p_.accumulators.size(); c++) m_.copy(p_.accumulators[c], p_.identities[c]);
-        if (sum_bounds_) {
+        if (sum_bounds_ || product_bounds_) {
             term_errors_.assign(row_lanes, 0);
-            term_sizes_.assign(row_lanes, 0);
+            term_sizes_.assign(row_lanes, sum_bounds_ ? 0 : 1);
             n_terms_ = 0;
         }
         if (!empty_) named_level_ ? visit(level) : inner(level);
-        if (sum_bounds_) finish_sum();
+        if (sum_bounds_ || product_bounds_) bound_any_order();
         store(p_.accumulators);
     }
 
@@ -106,7 +108,7 @@ private:
 
     void inner(int level) {
         if (level <= static_cast<int>(p_.loops.size())) return iterate(level, [&] { inner(level + 1); });
-        if (sum_bounds_) note_terms();
+        if (sum_bounds_ || product_bounds_) note_terms();
         if (p_.fold_lanes) fold();
     }
 
@@ -161,25 +163,37 @@ private:
         *accumulator = acc;
     }
 
-    // A sum in any order is off by at most the errors of its terms and n·u·Σ|term| (Higham, ch. 4).
+    // What no partial result exceeds: Σ|term| of a sum, Π max(1, |term|) of a product.
     void note_terms() {
         const int term = p_.terms[0];
         for (int64_t l = 0; l < m_.lanes; l++) {
             const size_t at = p_.fold_lanes ? 0 : static_cast<size_t>(l);
-            const double e = m_.bound(term)[m_.row(term) ? l : 0];
+            const double e = m_.bound(term)[m_.row(term) ? l : 0], size = std::abs(m_.lane(term, l)) + e;
             term_errors_[at] += e;
-            term_sizes_[at] += std::abs(m_.lane(term, l)) + e;
+            if (sum_bounds_)
+                term_sizes_[at] += size;
+            else if (!(size <= 1)) // also of NaN
+                term_sizes_[at] *= size;
             if (p_.fold_lanes) n_terms_++;
         }
         if (!p_.fold_lanes) n_terms_++;
     }
 
-    void finish_sum() {
-        const double u = unit_roundoff(stage_.type);
+    // A sum in any order is off by at most the errors of its terms and n·u·Σ|term| (Higham, ch. 4).
+    // A product's roundings are relative to the result in any order, but a partial result that
+    // underflows is multiplied by the terms that follow. Where a partial result may overflow, the
+    // order decides whether the result is finite.
+    void bound_any_order() {
+        const Type type = stage_.type;
         const int64_t n = p_.fold_lanes ? 1 : m_.lanes;
         for (int64_t l = 0; l < n; l++) {
-            m_.bound(p_.accumulators[0])[l] =
-                term_errors_[l] + n_terms_ * (u * term_sizes_[l] * 1.01 + smallest(stage_.type));
+            double &bound = m_.bound(p_.accumulators[0])[l];
+            const double size = term_sizes_[l];
+            if (sum_bounds_)
+                bound = term_errors_[l] + n_terms_ * (unit_roundoff(type) * size * 1.01 + smallest(type));
+            else
+                bound += n_terms_ * smallest(type) * size;
+            if (!(size + bound <= largest(type))) bound = std::numeric_limits<double>::infinity();
         }
     }
 };

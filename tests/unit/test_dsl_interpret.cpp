@@ -1,4 +1,5 @@
 // Sanitized: --test-case-exclude=real*
+#include "dsl/elements.h"
 #include "dsl/interpret.h"
 #include "dsl/print.h"
 
@@ -316,6 +317,39 @@ TEST_CASE("bounds hold for float32 in another order") {
     check_within(interpret(op, x), b.values, b.bounds);
     CHECK(element(b.bounds[0].raw_buffer(), {0, 0}) < 1e-3);
     CHECK(element(b.bounds[0].raw_buffer(), {0, 0}) > 1e-7);
+}
+
+TEST_CASE("nothing is promised of a fold that may overflow in some order") {
+    Axis i("i", 3), k("k", 4);
+    const double inf = std::numeric_limits<double>::infinity();
+    for (const Type type : {f32, f16, bf16}) {
+        const double most = type == f16 ? 65504 : 3e38;
+        Tensor X = input("X", type, {i, k});
+        const Op total("total", {X}, {compute("Y", {i}, sum(X(i, k), k))}),
+            all("all", {X}, {compute("Y", {i}, product(X(i, k), k))});
+        Buffer<> x(type, {3, 4}), y(type, {3});
+        const auto row = [](const Buffer<> &b, int64_t r, const std::vector<double> &values) {
+            auto *to = static_cast<uint8_t *>(static_cast<void *>(b.raw_buffer()->host));
+            for (size_t c = 0; c < values.size(); c++)
+                write_element(b.type(), to + (r * 4 + int64_t(c)) * Type(b.type()).bytes(), values[c]);
+        };
+        row(x, 0, {most, -most, most, -most}); // two partial results overflow, or none
+        row(x, 1, {most, most, most, most});
+        row(x, 2, {1, 2, 3, 4});
+        Bounded b = interpret_with_bound(total, {x});
+        row(y, 0, {inf, inf, 10});
+        CHECK_NOTHROW(check_within(y, b.values, b.bounds));
+        row(y, 0, {-inf, inf, 11});
+        CHECK_THROWS(check_within(y, b.values, b.bounds));
+        CHECK(element(b.bounds[0].raw_buffer(), {2}) < 1);
+        row(x, 0, {most, 1 / most, most, 1 / most});
+        row(x, 1, {most, most, most, most});
+        b = interpret_with_bound(all, {x});
+        row(y, 0, {inf, inf, 24});
+        CHECK_NOTHROW(check_within(y, b.values, b.bounds));
+        row(y, 0, {1, inf, 32});
+        CHECK_THROWS(check_within(y, b.values, b.bounds));
+    }
 }
 
 TEST_CASE("real layers take seconds") {
