@@ -73,9 +73,9 @@ void run(RunArguments a) {
         fill_unwritten(arrays.back());
     }
     const std::vector<Buffer<>> outputs = output_arrays(op, arrays);
-    kernel(arrays);
+    kernel(arrays, sizes);
     if (reference) reference->check(outputs);
-    const bench::Timing t = bench::time_one([&] { kernel(arrays); }, {.budget_seconds = a.seconds});
+    const bench::Timing t = bench::time_one([&] { kernel(arrays, sizes); }, {.budget_seconds = a.seconds});
 
     const Work work = count_work(op, sizes);
     const std::string rate = rate_text(work, t.median);

@@ -58,22 +58,21 @@ struct Kernel::Contents {
     }
 
     // The slow road: solves the sizes, and says what is wrong when an argument does not fit.
-    std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n) const {
+    std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n, Sizes given) const {
         std::vector<const halide_buffer_t *> all(buffers, buffers + n);
         if (n != nest.tensors.size()) {
             throw UserError("kernel " + nest.name + " takes " + std::to_string(nest.tensors.size()) + " arrays, not " +
                             std::to_string(n));
         }
-        Sizes unused; // of strides that a packed input has no more
         for (size_t t = 0; t < n; t++) {
             if (nest.tensors[t].packed_from.empty()) continue;
             all[t] = nullptr; // its shape says nothing of the sizes
             for (const Expr &stride : op.inputs()[t].strides) {
                 const auto *v = stride.as<Halide::Internal::Variable>();
-                if (v && !tells(v->name)) unused.emplace(v->name, 0);
+                if (v && !tells(v->name)) given.emplace(v->name, 0); // a packed input has no strides
             }
         }
-        const Sizes sizes = solve_sizes(op, all, unused);
+        const Sizes sizes = solve_sizes(op, all, given);
         for (size_t t = 0; t < n; t++) {
             if (!nest.tensors[t].packed_from.empty())
                 check_packed(nest.tensors[t], buffers[t], sizes);
@@ -115,12 +114,12 @@ struct Kernel::Contents {
     }
 };
 
-void Kernel::call(const halide_buffer_t *const *buffers, size_t n) const {
+void Kernel::call(const halide_buffer_t *const *buffers, size_t n, const Sizes &given) const {
     const Contents &c = *contents_;
     constexpr size_t few = 32;
     void *tensors[few];
     std::vector<int64_t> sizes;
-    if (!c.fits(buffers, n)) sizes = c.check(buffers, n);
+    if (!given.empty() || !c.fits(buffers, n)) sizes = c.check(buffers, n, given);
     if (n > few)
         throw Unsupported("kernel " + c.nest.name + " has more than 32 arrays; kernels of at most 32 are supported");
     for (size_t t = 0; t < n; t++) tensors[t] = buffers[t]->host;
@@ -129,10 +128,10 @@ void Kernel::call(const halide_buffer_t *const *buffers, size_t n) const {
     }
 }
 
-void Kernel::operator()(const std::vector<Buffer<>> &buffers) const {
+void Kernel::operator()(const std::vector<Buffer<>> &buffers, const Sizes &sizes) const {
     std::vector<const halide_buffer_t *> raw;
     for (const Buffer<> &b : buffers) raw.push_back(b.raw_buffer());
-    call(raw.data(), raw.size());
+    call(raw.data(), raw.size(), sizes);
 }
 
 Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Sizes &given) const {

@@ -52,9 +52,10 @@ public:
         const halide_buffer_t *raw[] = {buffers.raw_buffer()...};
         call(raw, sizeof...(buffers));
     }
-    void operator()(const std::vector<Buffer<>> &buffers) const;
+    // `sizes` binds sizes that no array's shape says.
+    void operator()(const std::vector<Buffer<>> &buffers, const Sizes &sizes = {}) const;
     // Throws UserError when the arguments do not fit, naming what is and what must be.
-    void call(const halide_buffer_t *const *buffers, size_t n) const;
+    void call(const halide_buffer_t *const *buffers, size_t n, const Sizes &sizes = {}) const;
     // Unchecked but for null pointers and sizes: pointers in the order of the arguments, sizes in the order of op().sizes().
     int call_raw(void *const *tensors, const int64_t *sizes) const;
 

@@ -116,7 +116,7 @@ Expected expect(const LibraryKernel &kernel) {
         const Kernel plain = compile(Schedule(op, Machine::host()));
         std::vector<Buffer<>> all = with_inouts_copied(op, e.inputs);
         for (const std::string &o : op.separate_outputs()) all.push_back(make_output(op, o, e.sizes));
-        plain(all);
+        plain(all, e.sizes);
         e.outputs = output_arrays(op, all);
     }
     return e;

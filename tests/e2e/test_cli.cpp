@@ -444,6 +444,21 @@ TEST_CASE("ops of a shared object are ops") {
     CHECK(json_of(run("run " + op + shape + "--seconds 0.01 --json -"))["checked"] == "within bounds");
     CHECK(json_of(run("run " + op + " --shape N=N,G=2,C=3,H=4,W=17 --sizes N=3 --seconds 0.01 --json -"))["checked"] ==
           "within bounds");
+    // Sizes that values alone depend on, up to the greatest.
+    const std::string shifted = object + ":shifted --shape n=40,by=by";
+    for (const char *by : {"3", "2147483647"}) {
+        const std::string sizes = shifted + " --sizes by=" + by;
+        const Outcome ran = run("run " + sizes + " --seconds 0.01 --json -");
+        CHECK_MESSAGE(ran.status == 0, ran.err);
+        CHECK(json_of(ran)["checked"] == "equal bits");
+        CHECK(run("run " + sizes + " --no-check --seconds 0.01").status == 0);
+        CHECK(run("show " + sizes + " --why").status == 0);
+        CHECK(run("tune " + sizes + " --trials 1 --db ops.db --quiet").status == 0);
+    }
+    CHECK(has(run("run " + shifted).err, "size by has no value; give it one, as --sizes by=100"));
+    CHECK(has(run("run " + object + ":scaled --shape n=4,type=i32,factor=1,shift=true,by=2147483648").err,
+              "parameter \"by\" is \"2147483648\"; legal is a whole number from -2147483648 to 2147483647"));
+    CHECK(run("show " + object + ":scaled --shape n=4,type=i32,factor=1,shift=true,by=2147483647").status == 0);
     std::filesystem::remove(scratch() + "/ops.db");
     const Outcome tuned = run("tune " + op + shape + "--trials 3 --db ops.db --quiet");
     CHECK_MESSAGE(tuned.status == 0, tuned.err);

@@ -32,10 +32,17 @@ Op scaled(const Expr &n, Type type, double factor, bool shift, int by) {
     return Op("scaled", {X}, {compute("Y", {i}, value)});
 }
 
+// A size that no extent tells.
+Op shifted(const Expr &n, const Expr &by) {
+    Axis i("i", n);
+    Tensor X = input("X", i64, {i});
+    return Op("shifted", {X}, {compute("Y", {i}, X(i) + cast(i64, by))});
+}
+
 Op broken(Expr n) { throw std::runtime_error("the author is to blame"); }
 
 } // namespace
 
 KUMIKO_EXPORT_OPS(KUMIKO_OP(group_norm_silu, "group normalisation, then silu", N, G, C, H, W),
                   KUMIKO_OP(scaled, "a factor and a shift", n, type, factor, shift, by), KUMIKO_OP(broken, "throws", n),
-                  KUMIKO_OP(layer, "relu(A * B + bias)", M, N, K))
+                  KUMIKO_OP(layer, "relu(A * B + bias)", M, N, K), KUMIKO_OP(shifted, "X + by", n, by))

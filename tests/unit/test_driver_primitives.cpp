@@ -607,6 +607,25 @@ TEST_CASE("null arrays of pointers and sizes are told, not followed") {
     }
 }
 
+TEST_CASE("sizes that no array tells are given by name") {
+    Axis i("i", Size("N"));
+    Tensor A = input("A", i32, {i});
+    const Op op("add", {A}, {compute("C", {i}, A(i) + Size("by"))});
+    const Kernel k = compile(Schedule(op));
+    Buffer<int32_t> a({5}), c({5});
+    a.fill(2);
+    const std::vector<Buffer<>> arrays = {a, c};
+    k(arrays, {{"by", 7}});
+    CHECK(c(4) == 9);
+    k(arrays, {{"by", INT32_MAX - 2}, {"N", 5}});
+    CHECK(c(4) == INT32_MAX);
+    CHECK(refusal([&] { k(arrays); }) == "op \"add\": no buffer says what size by is; pass it by name");
+    CHECK(refusal([&] { k(arrays, {{"by", 7}, {"M", 7}}); }) == "op \"add\" has no size M");
+    CHECK(refusal([&] { k(arrays, {{"by", 7}, {"N", 6}}); }) != "no error");
+    const Op fixed("fixed", {input("A", i32, {Axis("i", 5)})}, {compute("C", {Axis("i", 5)}, Expr(1))});
+    CHECK(refusal([&] { compile(Schedule(fixed))(arrays, {{"N", 5}}); }) == "op \"fixed\" has no size N");
+}
+
 TEST_CASE("extents made of sizes are checked at the door") {
     Size M("M"), N("N");
     Axis i("i", M), j("j", N), k("k", M - 5), l("l", M * M);
