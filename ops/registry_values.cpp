@@ -26,18 +26,20 @@ Json typed(const Operator &op, const Parameter &p, const Json &v) {
         n = std::stoll(s);
         return n;
     };
-    // What schedules round up to blocks must not leave 32 bits.
-    constexpr int64_t highest = INT32_MAX - 4095;
-    const auto number = [&](const Json &x, int64_t low, const char *legal) -> Json {
+    const auto number = [&](const Json &x, int64_t low, int64_t high, const char *legal) -> Json {
         std::optional<int64_t> n;
-        if (x.is_number_integer()) n = x.get<int64_t>();
+        if (x.is_number_integer() && (!x.is_number_unsigned() || x.get<uint64_t>() <= INT64_MAX)) n = x.get<int64_t>();
         if (x.is_string()) n = whole(x.get<std::string>());
-        if (!n || *n < low || *n > highest) return wrong(legal);
+        if (!n || *n < low || *n > high) return wrong(legal);
         return *n;
     };
+    // What schedules round up to blocks must not leave 32 bits.
     const auto extent = [&](const Json &x) -> Json {
         if (x.is_string() && is_identifier(x.get<std::string>())) return x;
-        return number(x, 0, "a number from 0 to 2147479552, or the name of a size");
+        return number(x, 0, INT32_MAX - 4095, "a number from 0 to 2147479552, or the name of a size");
+    };
+    const auto integer = [&](const Json &x) -> Json {
+        return number(x, INT32_MIN, INT32_MAX, "a whole number from -2147483648 to 2147483647");
     };
     const auto list = [&](const auto &element) -> Json {
         Json result = Json::array();
@@ -55,11 +57,11 @@ Json typed(const Operator &op, const Parameter &p, const Json &v) {
     case Kind::Size:
         return extent(v);
     case Kind::Int:
-        return number(v, INT32_MIN, "a whole number");
+        return integer(v);
     case Kind::Sizes:
         return list(extent);
     case Kind::Ints:
-        return list([&](const Json &x) { return number(x, INT32_MIN, "whole numbers"); });
+        return list(integer);
     case Kind::Real:
         if (v.is_number()) return v.get<double>();
         if (v.is_string()) {

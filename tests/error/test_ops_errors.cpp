@@ -29,6 +29,19 @@ TEST_CASE("what a wrong request for an op is told") {
     CHECK(made("softmax", {{"m", 4}}) == "op \"softmax\" needs the parameter \"n\": columns");
     CHECK(made("softmax", {{"m", 4}, {"n", "-4"}}) ==
           "op \"softmax\": parameter \"n\" is \"-4\"; legal is a number from 0 to 2147479552, or the name of a size");
+    const auto shifted = [](const Json &by) {
+        return made(
+            "matmul",
+            {{"m", 4}, {"n", 4}, {"k", 4}, {"type", "i8"}, {"output", "i8"}, {"requantise", true}, {"zero_point", by}});
+    };
+    for (const char *beyond : {"2147483648", "-2147483649", "99999999999999999999", "1.5"}) {
+        CHECK(shifted(beyond) == "op \"matmul\": parameter \"zero_point\" is \"" + std::string(beyond) +
+                                     "\"; legal is a whole number from -2147483648 to 2147483647");
+    }
+    CHECK(shifted(UINT64_MAX) == "op \"matmul\": parameter \"zero_point\" is 18446744073709551615; legal is a whole "
+                                 "number from -2147483648 to 2147483647");
+    for (const std::string end : {"2147483647", "-2147483648"}) // taken, and refused by the formula
+        CHECK(shifted(end) == "matmul: the zero point is " + end + "; legal is a value of i8, -128 to 127");
     CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"rows", 3}}) ==
           "op \"softmax\" has no parameter \"rows\"; there are: m, n, type");
     CHECK(made("softmax", {{"m", 4}, {"n", 4}, {"type", "f31"}})
