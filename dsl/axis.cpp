@@ -7,8 +7,21 @@ namespace kumiko {
 
 using Halide::Internal::Variable;
 
+namespace {
+
+// A size is to Halide a variable that refers to a parameter. All sizes refer to this one, since
+// equality is by name.
+const Halide::Parameter &size_mark() {
+    static const Halide::Parameter mark(Int(32), false, 0, "kumiko.size");
+    return mark;
+}
+
+} // namespace
+
 Size::Size(const std::string &name, std::source_location where)
-    : Expr(Variable::make(Int(32), check_name(name, "size", where))) {}
+    : Expr(Variable::make(Int(32), check_name(name, "size", where), size_mark())) {}
+
+bool is_size(const Variable *variable) { return variable->param.same_as(size_mark()); }
 
 const std::string &Size::name() const { return as<Variable>()->name; }
 

@@ -13,7 +13,8 @@ namespace kumiko {
 
 using Place = std::source_location; // in the user's source, for errors
 
-// A symbol that is bound when the kernel is called, so that shapes can be dynamic: 0 <= size <= 2^31 - 1.
+// A symbol that is bound when the kernel is called, so that shapes can be dynamic: 0 <= size <= 2^31 - 1. Its variable
+// carries a mark, by which Op tells it from that of an axis.
 class Size : public Expr {
 public:
     // Throws UserError if `name` is not an identifier.
@@ -33,6 +34,9 @@ public:
 private:
     Expr extent_;
 };
+
+// Whether the variable is a Size's.
+bool is_size(const Halide::Internal::Variable *variable);
 
 // One axis or several; what reductions range over.
 struct AxisList : std::vector<Axis> {

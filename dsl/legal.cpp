@@ -135,7 +135,7 @@ protected:
         if (v->reduction_domain.defined()) {
             refuse("uses \"" + v->name + "\" of a Halide reduction domain; reduce over an Axis, as in sum(…, k)");
         }
-        if (v->param.defined()) {
+        if (v->param.defined() && !is_size(v)) {
             refuse("uses the Halide parameter \"" + v->name +
                    "\"; legal is a Size, for an int32, or an input without axes: input(\"" + v->name + "\", " +
                    type_name(v->type) + ", {})");

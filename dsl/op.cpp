@@ -133,18 +133,25 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         }
         for (const Requirement &r : required) require(r);
 
-        // Sizes: every variable of an extent or stride, and what the expressions use beyond axes, in order of first use.
+        // Sizes, in order of first use.
         std::set<std::string> seen;
-        auto note_sizes = [&](const Expr &e, const std::set<std::string> &axes) {
-            for (const std::string &v : variables_of(e)) {
-                if (v.starts_with("kumiko.") || axes.count(v)) continue;
-                check_name(v, "size", where);
+        const auto note_sizes = [&](const Expr &e) {
+            for (const std::string &v : sizes_used(e)) {
                 if (builder.axis_names.count(v)) {
                     throw UserError(where, "op \"" + name + "\" uses \"" + v +
                                                "\" both as an axis and as a size; give one of them another name");
                 }
                 if (seen.insert(v).second) contents->sizes.push_back(v);
             }
+        };
+        const auto note_sizes_alone = [&](const Expr &e) {
+            for (const std::string &v : axes_used(e)) {
+                check_name(v, "size", where);
+                throw UserError(where, "op \"" + name + "\" uses axis \"" + v +
+                                           "\" in an extent or a stride; legal are numbers and sizes, as Size(\"" + v +
+                                           "\")");
+            }
+            note_sizes(e);
         };
         const auto check_extent = [&](const Stage &s, const Axis &a, const std::set<std::string> &axes) {
             for (const std::string &v : variables_of(a.extent())) {
@@ -156,18 +163,18 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
             }
         };
         for (const Input &in : contents->inputs) {
-            for (const Axis &a : in.axes) note_sizes(a.extent(), {});
-            for (const Expr &s : in.strides) note_sizes(s, {});
+            for (const Axis &a : in.axes) note_sizes_alone(a.extent());
+            for (const Expr &s : in.strides) note_sizes_alone(s);
         }
         for (const Stage &s : contents->stages) {
             std::set<std::string> axes;
             for (const Axis &a : s.axes) axes.insert(a.name());
             for (const Axis &a : s.reduction_axes) axes.insert(a.name());
             for (const auto *of_stage : {&s.axes, &s.reduction_axes}) {
-                for (const Axis &a : *of_stage) check_extent(s, a, axes), note_sizes(a.extent(), {});
+                for (const Axis &a : *of_stage) check_extent(s, a, axes), note_sizes_alone(a.extent());
             }
-            for (const Expr &e : s.strides) note_sizes(e, {});
-            for (const Expr &e : s.expressions()) note_sizes(e, axes);
+            for (const Expr &e : s.strides) note_sizes_alone(e);
+            for (const Expr &e : s.expressions()) note_sizes(e);
         }
         contents_ = contents;
     } catch (const Halide::Error &e) {

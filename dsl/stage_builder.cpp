@@ -22,13 +22,19 @@ namespace {
 // Free int32 variables of an expression.
 struct FreeVariables : IRGraphVisitor {
     using IRGraphVisitor::visit;
-    std::set<std::string> names;
-    void visit(const Variable *v) override { names.insert(v->name); }
+    std::set<std::string> sizes, axes;
+    void visit(const Variable *v) override { (is_size(v) ? sizes : axes).insert(v->name); }
     void visit(const Let *l) override {
         IRGraphVisitor::visit(l);
-        names.erase(l->name);
+        axes.erase(l->name);
     }
 };
+
+FreeVariables free_variables(const Expr &e) {
+    FreeVariables f;
+    e.accept(&f);
+    return f;
+}
 
 // How many nodes an expression has as a graph, and as the tree that a pass without memory walks.
 struct Size : IRGraphVisitor {
@@ -67,7 +73,7 @@ Expr with_names_for_shared(const Expr &e, const std::string &owner) {
     if (size.tree < large || size.tree < times * double(size.trees.size())) return e;
     struct Hide : IRGraphMutator { // from the names that elimination makes
         using IRGraphMutator::visit;
-        Expr visit(const Variable *op) override { return Variable::make(op->type, "." + op->name); }
+        Expr visit(const Variable *op) override { return Variable::make(op->type, "." + op->name, op->param); }
     } hide;
     struct Rename : IRMutator {
         using IRMutator::visit;
@@ -87,7 +93,7 @@ Expr with_names_for_shared(const Expr &e, const std::string &owner) {
             return Let::make(name, value, mutate(op->body));
         }
         Expr visit(const Variable *op) override {
-            return op->name[0] == '.' ? Variable::make(op->type, op->name.substr(1)) : values.at(op->name);
+            return op->name[0] == '.' ? Variable::make(op->type, op->name.substr(1), op->param) : values.at(op->name);
         }
     } rename;
     rename.prefix = owner + ".shared.";
@@ -170,10 +176,13 @@ bool same_tensor(const TensorContents &a, const TensorContents &b) {
 } // namespace
 
 std::set<std::string> variables_of(const Expr &e) {
-    FreeVariables f;
-    e.accept(&f);
-    return f.names;
+    FreeVariables f = free_variables(e);
+    f.sizes.merge(f.axes);
+    return f.sizes;
 }
+
+std::set<std::string> sizes_used(const Expr &e) { return free_variables(e).sizes; }
+std::set<std::string> axes_used(const Expr &e) { return free_variables(e).axes; }
 
 std::vector<Expr> row_major(const std::vector<Axis> &axes) {
     std::vector<Expr> strides(axes.size());
@@ -551,10 +560,8 @@ bool StageBuilder::ranges_in(const std::vector<Axis> &axes, const std::vector<Ax
 
 void StageBuilder::check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
     for (const Axis &a : scope) axis_names.insert(a.name());
-    for (const std::string &v : variables_of(e)) {
-        bool known = false;
-        for (const Axis &a : scope) known = known || a.name() == v;
-        if (!known && axis_names.count(v)) {
+    for (const std::string &v : axes_used(e)) {
+        if (std::none_of(scope.begin(), scope.end(), [&](const Axis &a) { return a.name() == v; })) {
             throw UserError(where_, "tensor \"" + owner + "\" uses axis \"" + v + "\", over which it does not range; " +
                                         "name it among the tensor's axes or reduce over it");
         }

@@ -23,7 +23,7 @@ public:
     // them.
     std::vector<Input> earlier();
 
-    std::set<std::string> axis_names; // every axis met anywhere, to tell an axis out of place from a Size
+    std::set<std::string> axis_names; // every axis met anywhere, which no Size may be named like
 
 private:
     using Call = Halide::Internal::Call;
@@ -70,6 +70,9 @@ private:
 
 // The free int32 variables of an expression.
 std::set<std::string> variables_of(const Expr &e);
+// Those that are a Size's, and the others.
+std::set<std::string> sizes_used(const Expr &e);
+std::set<std::string> axes_used(const Expr &e);
 // The strides of a dense array.
 std::vector<Expr> row_major(const std::vector<Axis> &axes);
 // Whether it is an array that the caller passes for reading.

@@ -48,6 +48,31 @@ TEST_CASE("axes and sizes") {
           }) == "here: the extent of axis \"t\" of tensor \"Y\" uses \"i\", which is an axis of it: extents cannot "
                 "depend on axes, and a size needs another name. For a part of the terms write select(condition, term, "
                 "identity)");
+    // An axis is no size, even where no tensor has it.
+    const auto told = [](const std::function<Expr(Axis, Axis)> &value, const Expr &extent = 4) {
+        return error_of([&] {
+            Axis i("i", extent), j("j", 3);
+            Tensor X = input("X", i32, {i});
+            Op("op", {X}, {compute("Y", {i}, X(i) + value(i, j))});
+        });
+    };
+    CHECK(told([](Axis, Axis j) { return j * 0; }) ==
+          "here: tensor \"Y\" uses axis \"j\", over which it does not range; name it among the tensor's axes or reduce "
+          "over it");
+    CHECK(told([](Axis, Axis) { return Size("j"); }) == "no error");
+    CHECK(told([](Axis, Axis) { return Size("i"); }) ==
+          "here: op \"op\" uses \"i\" both as an axis and as a size; give one of them another name");
+    CHECK(told([](Axis i, Axis) { return i; }, Axis("m", 8) + 1) ==
+          "here: op \"op\" uses axis \"m\" in an extent or a stride; legal are numbers and sizes, as Size(\"m\")");
+    // Names for shared parts keep the two apart.
+    const auto grown = [](Expr e) {
+        for (int n = 0; n < 12; n++) e = e * e + 1;
+        return e;
+    };
+    CHECK(told([&](Axis, Axis) { return grown(Size("n")); }) == "no error");
+    CHECK(told([&](Axis, Axis j) {
+              return grown(j);
+          }).starts_with("here: tensor \"Y\" uses axis \"j\", over which it does not range"));
 }
 
 TEST_CASE("tensors") {
