@@ -204,10 +204,15 @@ bool is_input(const TensorContents &c) {
     return c.kind == TensorContents::Kind::Input || c.kind == TensorContents::Kind::Inout;
 }
 
-void StageBuilder::add(const TensorContents &c) {
-    if (auto it = done_.find(c.name); it != done_.end()) {
-        if (!same_tensor(it->second, c)) throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
-        return;
+std::string StageBuilder::add(TensorContents c) {
+    const std::string name = c.name;
+    for (int n = 1;; n++) {
+        const auto made = done_.find(c.name);
+        if (made == done_.end()) break;
+        if (same_tensor(made->second, c)) return c.name;
+        if (c.kind != TensorContents::Kind::Padding)
+            throw UserError(where_, "two different tensors are named \"" + c.name + "\"");
+        c.name = name + std::to_string(n);
     }
     if (open_.count(c.name)) {
         throw UserError(where_, "tensor \"" + c.name + "\" is defined by itself: " + chain(c.name) +
@@ -218,7 +223,7 @@ void StageBuilder::add(const TensorContents &c) {
         Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty(), c.kind == TensorContents::Kind::Inout};
         if (in.strides.empty()) in.strides = row_major(c.axes);
         inputs_.push_back(std::move(in));
-        return;
+        return c.name;
     }
     open_.insert(c.name);
     order_.push_back(c.name);
@@ -251,6 +256,7 @@ void StageBuilder::add(const TensorContents &c) {
     order_.pop_back();
     done_.emplace(c.name, c);
     stages_.push_back(std::move(stage));
+    return c.name;
 }
 
 std::string StageBuilder::chain(const std::string &name) const {
@@ -468,11 +474,10 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
         const std::vector<Axis> *scope;
         Expr visit(const Call *op) override {
             if (is_reference(op)) {
-                const TensorContents c = decode_definition(op->args.back());
-                builder->add(c);
+                const std::string stage = builder->add(decode_definition(op->args.back()));
                 std::vector<Expr> args;
                 for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
-                return read_tensor(op->type, c.name, args);
+                return read_tensor(op->type, stage, args);
             }
             if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
             if (!is_earlier(op)) return IRGraphMutator::visit(op);

@@ -15,8 +15,10 @@ public:
     StageBuilder(std::vector<Stage> &stages, std::vector<Input> &inputs, const std::source_location &where)
         : stages_(stages), inputs_(inputs), where_(where) {}
 
-    // The tensor, after all that it reads. Throws UserError as Op does.
-    void add(const TensorContents &c);
+    // The tensor, after all that it reads; returns the name of its stage. Of the paddings of one
+    // tensor that differ, the second is named "X.padded1", or "X.clamped1". Throws UserError as Op
+    // does.
+    std::string add(TensorContents c);
 
     // The earlier elements of recurrences that stages read beside the recurrence itself, as
     // tensors. After all tensors are added. Throws UserError if one of the recurrences is not among

@@ -98,7 +98,8 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
                std::source_location where = std::source_location::current());
 
 // X with zeros around it: a stage "X.padded" that may be read at any index, also a negative one. `axes` names the axes
-// that may be read outside; empty means all.
+// that may be read outside; empty means all. In an op that pads X in two different ways, the stage of the second is
+// "X.padded1"; likewise "X.clamped1".
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes = {},
                    std::source_location where = std::source_location::current());
 

@@ -1,3 +1,4 @@
+#include "dsl/padding.h"
 #include "dsl/print.h"
 
 #include <doctest/doctest.h>
@@ -36,6 +37,24 @@ TEST_CASE("strides, sizes and reduction extents are said") {
                                               "    A.padded(i, x) = if 0 <= x < 10 then A(i, x) else 0.0\n"
                                               "  C: f32[i: M, x: 10]\n"
                                               "    C(i, x) = sum over kx < 3: A.padded(i, x + kx - 1)\n");
+}
+
+TEST_CASE("paddings of one tensor that differ have names of their own") {
+    Axis i("i", 4), x("x", 10);
+    Tensor A = input("A", f32, {i, x});
+    const auto names = [&](const Expr &value) {
+        const Op op("op", {A}, {compute("C", {i, x}, value)});
+        std::string all;
+        for (const Stage &s : op.stages()) all += s.name + " ";
+        return all;
+    };
+    Tensor rows = zero_padded(A, {x}), both = zero_padded(A), ones = constant_padded(A, 1.f);
+    CHECK(names(rows(i, x - 1) + zero_padded(A, {x})(i, x + 1)) == "A.padded C ");
+    CHECK(names(rows(i, x - 1) + both(i - 1, x) + ones(i, x + 1) + both(i, x)) == "A.padded A.padded1 A.padded2 C ");
+    CHECK(names(clamped(A)(i - 1, x) + clamped(A, {x})(i, x - 1)) == "A.clamped A.clamped1 C ");
+    // Each of them may be padded again.
+    CHECK(names(clamped(rows, {i})(i - 1, x) + clamped(both, {i})(i + 1, x)) ==
+          "A.padded A.padded.clamped A.padded1 A.padded.clamped1 C ");
 }
 
 TEST_CASE("expressions have the fewest parentheses") {
