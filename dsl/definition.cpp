@@ -13,7 +13,7 @@ using Halide::Internal::Variable;
 
 namespace {
 
-constexpr const char *definition_name = "kumiko.definition";
+constexpr const char *definition_name = "kumiko.definition", *written_name = "kumiko.written";
 
 // Axis has no constructor from a bare variable, so an axis is rebuilt from its name and extent.
 Axis rebuilt_axis(const Expr &variable, const Expr &extent) { return Axis(variable.as<Variable>()->name, extent); }
@@ -101,5 +101,13 @@ bool is_reference(const Call *call) {
     const Call *last = call->args.back().as<Call>();
     return last && last->name == definition_name;
 }
+
+Expr written_as(const std::string &text, const Expr &value) {
+    return Call::make(value.type(), written_name, {StringImm::make(text), value}, Call::PureIntrinsic);
+}
+
+bool is_written(const Call *call) { return call->name == written_name; }
+
+WrittenPart decode_written(const Call *call) { return {call->args[1], call->args[0].as<StringImm>()->value}; }
 
 } // namespace kumiko

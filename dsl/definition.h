@@ -20,4 +20,15 @@ inline const std::string reference_prefix = "kumiko.read.";
 // A call made by Tensor::at that still carries its definition.
 bool is_reference(const Halide::Internal::Call *call);
 
+// The value, which to_string prints as `text`: what a user wrote, where it is encoded by other
+// expressions. Op strips it: what stands in its stages is the value.
+Expr written_as(const std::string &text, const Expr &value);
+bool is_written(const Halide::Internal::Call *call);
+// The value as it stands in a stage, and its text.
+struct WrittenPart {
+    Expr value;
+    std::string text;
+};
+WrittenPart decode_written(const Halide::Internal::Call *call);
+
 } // namespace kumiko

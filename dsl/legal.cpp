@@ -164,6 +164,7 @@ protected:
             for (size_t a = 0; a + 1 < c->args.size(); a++) include(c->args[a]);
             return;
         }
+        if (is_written(c)) return include(decode_written(c).value);
         if (is_earlier(c) && !in_combiner && !in_size) {
             for (size_t a = 1; a < c->args.size(); a++) include(c->args[a]);
             return;
@@ -212,8 +213,9 @@ std::string tensor_text(const std::string &name) { return "tensor \"" + name + "
 
 class CheckIndices : public IRGraphVisitor {
 public:
-    CheckIndices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where)
-        : stage_(stage), axes_of_(axes_of), where_(where) {
+    CheckIndices(const Stage &stage, const AxesInside &axes_of, const std::vector<WrittenPart> &written,
+                 const std::source_location &where)
+        : stage_(stage), axes_of_(axes_of), written_(written), where_(where) {
         for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
             for (const Axis &a : *axes) scope_.push(a.name(), Interval(0, simplify(a.extent() - 1)));
         }
@@ -223,6 +225,7 @@ private:
     using IRGraphVisitor::visit;
     const Stage &stage_;
     const AxesInside &axes_of_;
+    const std::vector<WrittenPart> &written_;
     const std::source_location &where_;
     Scope<Interval> scope_;
 
@@ -237,7 +240,7 @@ private:
             const auto number = as_const_int(extent);
             const std::string last = number ? std::to_string(*number - 1) : to_string(extent) + " - 1";
             throw UserError(where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " +
-                                        to_string(c->args[d]) +
+                                        to_string(c->args[d], written_) +
                                         ", a value that is known only when it is read and may lie outside of axis \"" +
                                         axes[d]->name() + "\"; legal is what cannot: clamp(…, 0, " + last + "), … % " +
                                         to_string(extent) + ", or a read of zero_padded(" + c->name + ") or clamped(" +
@@ -329,8 +332,9 @@ void check_size_expression(const Expr &e, const std::string &what, const std::so
     check.run(e);
 }
 
-void check_indices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where) {
-    CheckIndices check(stage, axes_of, where);
+void check_indices(const Stage &stage, const AxesInside &axes_of, const std::vector<WrittenPart> &written,
+                   const std::source_location &where) {
+    CheckIndices check(stage, axes_of, written, where);
     for (const Expr &e : stage.expressions()) e.accept(&check);
 }
 

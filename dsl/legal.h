@@ -32,7 +32,8 @@ void check_fold(const ReductionTerm &r, const std::string &owner, const std::sou
 void check_size_expression(const Expr &e, const std::string &what, const std::source_location &where);
 
 // Every read whose index depends on a value that is read must be proved to stay inside for all values. Sizes are taken to be 1 or
-// more.
-void check_indices(const Stage &stage, const AxesInside &axes_of, const std::source_location &where);
+// more. Errors show parts of the stage that are in `written` as their texts.
+void check_indices(const Stage &stage, const AxesInside &axes_of, const std::vector<WrittenPart> &written,
+                   const std::source_location &where);
 
 } // namespace kumiko

@@ -118,9 +118,9 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                 contents->requirements.push_back(r);
         };
         for (const Stage &s : contents->stages) {
-            check_indices(s, axes_inside, where);
+            check_indices(s, axes_inside, builder.written, where);
             if (s.kind == Stage::Kind::Padding) continue; // reads inside by its choice or clamp
-            Reach reach = reach_of(s, axes_inside);
+            Reach reach = reach_of(s, axes_inside, builder.written);
             if (!reach.outside.empty())
                 throw UserError(where, reach.outside + "; legal beyond a tensor are reads of zero_padded and clamped");
             std::set<std::string> read;

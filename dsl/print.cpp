@@ -62,6 +62,21 @@ std::vector<Expr> children_of(const Expr &e) {
     return collector.children;
 }
 
+// The children that are printed: of what Op has not made stages of yet, without its encoding.
+std::vector<Expr> printed_children(const Expr &e) {
+    const Call *c = e.as<Call>();
+    if (c && is_written(c)) return {};
+    if (c && is_reduction(c)) return decode_reduction(c).terms;
+    if (c && is_reference(c)) return {c->args.begin(), c->args.end() - 1};
+    return children_of(e);
+}
+
+std::string names_of(const std::vector<Axis> &axes) {
+    std::string text;
+    for (const Axis &a : axes) text += (text.empty() ? "" : ", ") + a.name();
+    return text;
+}
+
 // Prints one expression. Subexpressions that are shared and long are named t1, t2, … and printed below it, so that the
 // text stays proportional to the formula.
 class Printer {
@@ -91,7 +106,7 @@ private:
     double tree_size(const Expr &e) {
         if (auto it = sizes_.find(e.get()); it != sizes_.end()) return it->second;
         double size = 1;
-        for (const Expr &c : children_of(e)) size += tree_size(c);
+        for (const Expr &c : printed_children(e)) size += tree_size(c);
         return sizes_[e.get()] = size;
     }
 
@@ -103,7 +118,7 @@ private:
             work.pop_back();
             if (++uses[e.get()] == 2 && tree_size(e) > 10) shared_[e.get()];
             if (uses[e.get()] == 1) {
-                for (const Expr &c : children_of(e)) work.push_back(c);
+                for (const Expr &c : printed_children(e)) work.push_back(c);
             }
         }
     }
@@ -125,6 +140,18 @@ private:
         return text;
     }
 
+    // "sum(X(i, k), k)", "argmax(X(i, k), k).value", "reduce({X(i, k), k}, k)[1]"
+    std::string reduction(const ReductionTerm &r) {
+        const auto braced = [](const std::string &text, bool several) { return several ? "{" + text + "}" : text; };
+        const Select *bound = r.bounded ? r.terms[0].as<Select>() : nullptr;
+        const std::string terms = bound ? print(bound->true_value) : list(r.terms);
+        std::string text = r.kind + "(" + braced(terms, r.tuple && !r.is_extreme()) + ", " +
+                           braced(names_of(r.axes), r.axes.size() > 1) +
+                           (bound ? ", where(" + print(bound->condition) + "))" : ")");
+        if (r.is_extreme()) return r.component ? text + ".value" : text;
+        return r.tuple ? text + "[" + std::to_string(r.component) + "]" : text;
+    }
+
     std::string call(const Call *c, Binding outer) {
         if (c->is_intrinsic(Call::if_then_else) && c->args.size() == 3) {
             return wrapped("if " + print(c->args[0], OrLevel) + " then " + print(c->args[1], OrLevel) + " else " +
@@ -144,6 +171,8 @@ private:
         if (is_reference(c)) { // of an expression that is not in an op yet
             return c->name.substr(reference_prefix.size()) + "(" + list({c->args.begin(), c->args.end() - 1}) + ")";
         }
+        if (is_written(c)) return decode_written(c).text;
+        if (is_reduction(c)) return reduction(decode_reduction(c));
         if (is_earlier(c))
             return c->args[0].as<StringImm>()->value + "(" + list({c->args.begin() + 1, c->args.end()}) + ")";
         const std::string name = c->call_type == Call::PureExtern ? without_type_suffix(c->name) : c->name;
@@ -253,12 +282,6 @@ private:
     }
 };
 
-std::string names_of(const std::vector<Axis> &axes) {
-    std::string text;
-    for (const Axis &a : axes) text += (text.empty() ? "" : ", ") + a.name();
-    return text;
-}
-
 std::string declared(const std::string &name, const std::string &type, const std::vector<Axis> &axes) {
     std::string text = name + ": " + type + "[";
     for (size_t d = 0; d < axes.size(); d++)
@@ -302,6 +325,21 @@ std::string to_string(const Expr &e) {
     std::string text = printer.print(e);
     for (const auto &[name, value] : printer.where()) text += ", where " + name + " = " + value;
     return text;
+}
+
+std::string to_string(const Expr &e, const std::vector<WrittenPart> &parts) {
+    struct Write : IRGraphMutator {
+        using IRGraphMutator::mutate;
+        const std::vector<WrittenPart> *parts;
+        Expr mutate(const Expr &e) override {
+            for (const WrittenPart &part : *parts) {
+                if (graph_equal(e, part.value)) return written_as(part.text, e);
+            }
+            return IRGraphMutator::mutate(e);
+        }
+    } write;
+    write.parts = &parts;
+    return to_string(write.mutate(e));
 }
 
 namespace {

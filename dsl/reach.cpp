@@ -56,7 +56,8 @@ bool overflows(const Expr &e) {
 
 class Reads : public IRGraphVisitor {
 public:
-    Reads(const Stage &stage, const AxesInside &axes_of) : stage_(stage), axes_of_(axes_of) {
+    Reads(const Stage &stage, const AxesInside &axes_of, const std::vector<WrittenPart> &written)
+        : stage_(stage), axes_of_(axes_of), written_(written) {
         for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
             for (const Axis &a : *axes) {
                 scope_.push(a.name(), Interval(0, simplify(a.extent() - 1)));
@@ -69,6 +70,7 @@ private:
     using IRGraphVisitor::visit;
     const Stage &stage_;
     const AxesInside &axes_of_;
+    const std::vector<WrittenPart> &written_;
     Scope<Interval> scope_;
 
     // What padding chooses lies inside; a select takes both its values.
@@ -98,7 +100,7 @@ private:
             const Expr some = Expr(1) <= Variable::make(Int(32), size);
             found.requirements.push_back({nothing.defined() ? nothing || some : some,
                                           to_string(some) + " (stage " + stage_.name + " reads " + read->name + " at " +
-                                              to_string(read->args[d]) + " of axis " + axis.name() + ")"});
+                                              to_string(read->args[d], written_) + " of axis " + axis.name() + ")"});
         }
     }
 
@@ -165,9 +167,9 @@ std::set<std::string> tensors_read(const Expr &e) {
 
 bool reads_data(const Expr &e) { return !tensors_read(e).empty(); }
 
-Reach reach_of(const Stage &stage, const AxesInside &axes_of) {
+Reach reach_of(const Stage &stage, const AxesInside &axes_of, const std::vector<WrittenPart> &written) {
     if (is_extern(stage)) return {}; // takes whole tensors
-    Reads reads(stage, axes_of);
+    Reads reads(stage, axes_of, written);
     for (const Expr &e : stage.expressions()) e.accept(&reads);
     return std::move(reads.found);
 }

@@ -479,6 +479,11 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
                 for (size_t d = 0; d + 1 < op->args.size(); d++) args.push_back(mutate(op->args[d]));
                 return read_tensor(op->type, stage, args);
             }
+            if (is_written(op)) {
+                const auto [value, text] = decode_written(op);
+                builder->written.push_back({mutate(value), text});
+                return builder->written.back().value;
+            }
             if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
             if (!is_earlier(op)) return IRGraphMutator::visit(op);
             const Expr e = IRGraphMutator::visit(op);

@@ -2,6 +2,7 @@
 // reads; reductions inside expressions become stages of their own, and reads become plain calls.
 #pragma once
 
+#include "dsl/definition.h"
 #include "dsl/recurrence.h"
 
 #include <map>
@@ -26,6 +27,8 @@ public:
     std::vector<Input> earlier();
 
     std::set<std::string> axis_names; // every axis met anywhere, which no Size may be named like
+
+    std::vector<WrittenPart> written; // for errors about the stages
 
 private:
     using Call = Halide::Internal::Call;

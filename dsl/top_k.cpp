@@ -1,5 +1,7 @@
 #include "dsl/top_k.h"
 
+#include "dsl/definition.h"
+#include "dsl/print.h"
 #include "dsl/stage_builder.h"
 #include "support/error.h"
 
@@ -70,10 +72,12 @@ Tuple top_k(const Expr &e, const Axis &axis, int k, Place where) {
     terms[0] = number ? e : select(e == e, e, lowest); // a NaN is not equal to itself
     terms[parts] = number ? Expr(axis) : select(e == e, Expr(axis), nowhere);
     const Tuple all = reduce(merged, identities, terms, axis, {.associative = true, .commutative = true}, where);
+    const std::string text = fmt::format("top_k({}, {}, {})", to_string(e), axis.name(), k);
     std::vector<Element> results;
     for (size_t n = 0; n < 2 * parts; n++) {
-        const Element part = all[n];
-        results.push_back(n < parts ? part : Element(select(part == nowhere, -1, Expr(part)), where));
+        const Expr part = all[n];
+        const Expr value = n < parts ? part : select(part == nowhere, -1, part);
+        results.emplace_back(written_as(fmt::format("{}[{}]", text, n), value), where);
     }
     return Tuple(results);
 }

@@ -1,5 +1,6 @@
 // What a wrong formula is told. Each case is one mistake with the text expected.
 #include "dsl/interpret.h"
+#include "dsl/top_k.h"
 
 #include <doctest/doctest.h>
 
@@ -218,6 +219,26 @@ TEST_CASE("mixed types need a cast") {
     CHECK(leaky_relu(F(n.i), 0.01).type() == f32);
     CHECK(max(F(n.i), 0.0, 1.0f).type() == f32);
     CHECK(sum(F(n.i), {n.i}).type() == f32);
+}
+
+TEST_CASE("errors show reductions as they were written") {
+    Names n;
+    CHECK(error_of([&] { sum(n.A(n.i, n.k), n.k) + n.I(n.i); }) ==
+          "here: \"+\" has a f32 on its left and a i32 on its right; cast one of them, so that the type of the "
+          "arithmetic is stated: sum(A(i, k), k) and I(i)");
+    const Tuple best = top_k(n.A(n.i, n.k), n.k, 2);
+    CHECK(error_of([&] { best[0] + best[2]; }) ==
+          "here: \"+\" has a f32 on its left and a i32 on its right; cast one of them, so that the type of the "
+          "arithmetic is stated: top_k(A(i, k), k, 2)[0] and top_k(A(i, k), k, 2)[2]");
+    CHECK(
+        error_of([&] { Op("op", {n.A}, {compute("Y", {n.i}, n.A(n.i, best[2] + 1))}); }) ==
+        "here: tensor \"Y\" reads \"A\" at top_k(A(i, k), k, 2)[2] + 1, a value that is known only when it is read and "
+        "may lie outside of axis \"k\"; legal is what cannot: clamp(…, 0, 5), … % 6, or a read of zero_padded(A) or "
+        "clamped(A)");
+    const Axis m("m", Size("M"));
+    const Tensor B = input("B", f32, {m});
+    const Op op("op", {n.A, B}, {compute("Y", {n.i}, B(Expr(best[2]) % m.extent()))});
+    CHECK(op.requirements().at(0).text == "1 <= M (stage Y reads B at top_k(A(i, k), k, 2)[2] % M of axis m)");
 }
 
 TEST_CASE("undefined expressions") {

@@ -1,5 +1,6 @@
 #include "dsl/padding.h"
 #include "dsl/print.h"
+#include "dsl/top_k.h"
 
 #include <doctest/doctest.h>
 
@@ -71,6 +72,24 @@ TEST_CASE("expressions have the fewest parentheses") {
     CHECK(to_string(select(a > b && i > 2, a, b)) == "select(a > b && i > 2, a, b)");
     CHECK(to_string(a * 1e-5f) == "a * 1e-05");
     CHECK(to_string(cast<int8_t>(i) & cast<int8_t>(7)) == "i8(i) & 7");
+}
+
+TEST_CASE("reductions print as they were written before an op has them") {
+    Axis i("i", 4), k("k", 8), l("l", 3);
+    Tensor X = input("X", f32, {i, k}), Y = input("Y", f32, {k, l});
+    CHECK(to_string(sum(X(i, k), k) + 1.f) == "sum(X(i, k), k) + 1.0");
+    CHECK(to_string(maximum(Y(k, l), {k, l})) == "maximum(Y(k, l), {k, l})");
+    CHECK(to_string(sum(X(i, k), k, where(k <= i))) == "sum(X(i, k), k, where(k <= i))");
+    CHECK(to_string(argmax(X(i, k), k)) == "argmax(X(i, k), k)");
+    CHECK(to_string(argmax(X(i, k), k).value) == "argmax(X(i, k), k).value");
+    CHECK(to_string(top_k(X(i, k) * 2.f, k, 3)[0]) == "top_k(X(i, k) * 2.0, k, 3)[0]");
+    CHECK(to_string(top_k(X(i, k), k, 3)[5] + 1) == "top_k(X(i, k), k, 3)[5] + 1");
+    const Tuple both = reduce(
+        [](const Values &a, const Values &b) -> Values {
+            return {a[0] + b[0], a[1] * b[1]};
+        },
+        {0.f, 1.f}, {X(i, k), X(i, k)}, k);
+    CHECK(to_string(both[1]) == "reduce({X(i, k), X(i, k)}, k)[1]");
 }
 
 TEST_CASE("large shared parts are named once") {
