@@ -133,7 +133,7 @@ class Translate : public IRMutator {
                                   " in f64 through Halide, which has no erfc; f32, f16 and bf16 are supported");
             const bool is_gelu = function == "gelu";
             const double scale = is_gelu ? 1 : M_SQRT2;
-            const Expr a = min(Halide::abs(x), number(is_gelu ? 13 : 9));
+            const Expr a = min(Halide::abs(x), number(is_gelu ? 14.5 : 10.25)); // where the exponentials are 0
             const auto rational = [&](std::initializer_list<double> c) {
                 Expr sum, power = one;
                 double factor = 1;
