@@ -348,6 +348,32 @@ private:
     }
 };
 
+// What a step computes is gone with the next one, unless it is an output.
+void check_readers(const std::vector<Stage> &stages, const std::map<std::string, std::string> &recurrence_of,
+                   const std::vector<std::string> &outputs, std::source_location where) {
+    for (const Stage &s : stages) {
+        const auto own = recurrence_of.find(s.name);
+        for (const auto &[name, recurrence] : recurrence_of) {
+            if (name == recurrence || (own != recurrence_of.end() && own->second == recurrence)) continue;
+            const auto made =
+                std::find_if(stages.begin(), stages.end(), [&](const Stage &m) { return m.name == name; });
+            const auto is_made = [&](const std::string &tensor) { return made->makes(tensor); };
+            if (std::any_of(outputs.begin(), outputs.end(), is_made)) continue;
+            for (const Expr &e : s.expressions()) {
+                for (const Call *read : tensor_reads(e)) {
+                    if (!is_made(read->name)) continue;
+                    throw Unsupported(
+                        where,
+                        fmt::format("tensor \"{}\" reads \"{}\", which is computed step by step with the recurrence "
+                                    "\"{}\" and kept for one step; legal is \"{}\" as an output of the op, or as one "
+                                    "of several tensors of the recurrence",
+                                    s.name, name, recurrence, name));
+                }
+            }
+        }
+    }
+}
+
 // Brings stages into an order in which each stands after those that it reads, and what reads
 // results of steps after the recurrence. `recurrence_of`: by stage of a step.
 void order_steps(std::vector<Stage> &stages, const std::map<std::string, std::string> &recurrence_of,
@@ -385,7 +411,8 @@ void order_steps(std::vector<Stage> &stages, const std::map<std::string, std::st
 
 } // namespace
 
-void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, std::source_location where) {
+void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
+                std::source_location where) {
     if (earlier.empty()) return;
     std::map<std::string, std::string> taken; // the recurrence of whose steps a stage is
     for (size_t n = 0; n < stages.size(); n++) {
@@ -403,6 +430,7 @@ void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, s
         }
         steps.find();
     }
+    check_readers(stages, taken, outputs, where);
     order_steps(stages, taken, where);
 }
 

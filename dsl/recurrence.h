@@ -105,7 +105,8 @@ std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, 
 // all stages of a step (Stage::step_axis), and brings stages that read results of steps behind it.
 // Throws UserError where a read is not of an earlier step, Unsupported where two recurrences take
 // steps together.
-void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, std::source_location where);
+void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
+                std::source_location where);
 // The stages in an order in which they can be evaluated; those of one recurrence's steps as a
 // group.
 std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages);

@@ -51,6 +51,8 @@ public:
                 runs.emplace_back(whole);
             else if (all.size() == 1 && *all.begin())
                 runs.push_back(**all.begin());
+            else if (!s.def.step_axis.empty()) // of which each step has all
+                runs.emplace_back(whole);
             else if (why.empty())
                 why = "along " + axis.name() + " it is not read at one axis of " + host_.name() + " that is as long";
         }
@@ -183,6 +185,13 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
 }
 
 } // namespace
+
+std::vector<bool> whole_axes(const ScheduleState &state, const std::string &name, const std::string &host,
+                             const std::string &loop) {
+    std::vector<bool> all;
+    for (const Run &run : Host(state, state.stage(host), loop).runs_of(state.stage(name))) all.push_back(run == whole);
+    return all;
+}
 
 std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
                          const std::string &loop) {

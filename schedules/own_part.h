@@ -12,9 +12,15 @@ bool writes_output(const Op &op, const Stage &stage);
 // Why iterations of loop `loop` of stage `host` would not write disjoint parts of output `name` that
 // are all of it together, if each wrote what its readers in it need; "" when they would. They do
 // where these read the output at axes that run with different axes of the host, and the loops so far
-// cut those into blocks.
+// cut those into blocks. Of an output that takes steps with a recurrence, each step writes all along
+// other axes (whole_axes), whatever is read.
 std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
                          const std::string &loop);
+
+// Of an output that is computed at a loop where it is its own part: the axes, by position, along
+// which each iteration has all of it.
+std::vector<bool> whole_axes(const ScheduleState &state, const std::string &name, const std::string &host,
+                             const std::string &loop);
 
 // Whether stage `reader` runs in a later loop nest than stage `host`.
 bool reads_later(const ScheduleState &state, const std::string &reader, const std::string &host);

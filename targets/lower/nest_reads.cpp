@@ -5,6 +5,7 @@
 #include "dsl/recurrence.h"
 #include "schedules/linear.h"
 #include "schedules/online.h"
+#include "schedules/own_part.h"
 #include "schedules/rolling.h"
 #include "schedules/shared_loops.h"
 #include "targets/lower/nest_builder.h"
@@ -280,6 +281,13 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     }
     const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
     if (all && plain && !covers_reads(p)) all = existing(p, *all);
+    if (all && plain && !p.def.step_axis.empty() && writes_output(state_.op, p.def)) {
+        const auto whole = whole_axes(state_, p.name(), p.placement.consumer, p.placement.loop);
+        const Region ever = whole_region(p.def);
+        for (size_t d = 0; d < whole.size(); d++) {
+            if (whole[d]) all->min[d] = ever.min[d], all->extent[d] = ever.extent[d];
+        }
+    }
     return known[p.name()] = all;
 }
 

@@ -51,6 +51,11 @@ public:
         for (const Known &t : tensors_) {
             if (t.stage && t.tensor.name() != outputs[0].name() && random_.chance(0.2)) outputs.push_back(t.tensor);
         }
+        for (const auto &[recurrence, tensor] : between_) {
+            const bool reached =
+                std::any_of(outputs.begin(), outputs.end(), [&](const Tensor &t) { return t.name() == recurrence; });
+            if (reached && random_.chance(0.3)) outputs.push_back(tensor);
+        }
         if (random_.chance(0.3)) std::swap(outputs.front(), outputs.back());
         if (inout_) outputs.push_back(updated()); // after all that reads what was there before
         // Only those inputs that the outputs reach may be named.
@@ -98,6 +103,7 @@ private:
     std::vector<Directive> recipe_;
     Sizes sizes_;
     std::deque<Known> tensors_;
+    std::vector<std::pair<std::string, Tensor>> between_; // tensors of steps, by the recurrence
     std::set<std::string> unused_;
     bool symbolic_ = false, empty_ = false;
     int fresh_ = 0;
@@ -715,7 +721,8 @@ private:
             }
             if (!random_.chance(0.5)) return read;
             const std::vector<Expr> same(axes.begin(), axes.end());
-            return compute(name + "m" + std::to_string(parts++), axes, read).at(same);
+            between_.emplace_back(name, compute(name + "m" + std::to_string(parts++), axes, read));
+            return between_.back().second.at(same);
         };
         const auto index = [&] {
             std::vector<Expr> at(axes.begin(), axes.end());

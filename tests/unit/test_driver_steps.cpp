@@ -24,9 +24,10 @@ Op layer(const Expr &T, const Expr &B, const Expr &U, bool batch_first = false) 
               })});
 }
 
-// Gates between, of which one is an output too, and two tensors that are carried on.
-Op cell(int T, int B, int U) {
-    Axis t("t", T), b("b", B), g("g", 3), u("u", U), k("k", U);
+// Gates between, which are an output too, and two tensors that are carried on. Of more than three
+// gates the others are read by nobody.
+Op cell(int T, int B, int U, int gates = 3) {
+    Axis t("t", T), b("b", B), g("g", gates), u("u", U), k("k", U);
     Tensor X = input("X", i32, {t, b, g, u}), R = input("R", i32, {g, u, k}), h0 = input("h0", i32, {b, u});
     Tensor Z;
     const auto hc =
@@ -68,9 +69,17 @@ TEST_CASE("a recurrent layer") {
 }
 
 TEST_CASE("gates that are outputs, and tensors that are carried on together") {
-    const Op op = cell(5, 2, 18);
-    check_runs(Schedule(op));
-    check_runs(default_schedule(op, Machine::host()));
+    for (const int gates : {3, 5}) {
+        const Op op = cell(5, 2, 18, gates);
+        check_runs(Schedule(op));
+        const Schedule s = default_schedule(op, Machine::host());
+        CHECK(s.directives().size() > 5); // the rules apply
+        check_runs(s);
+        Schedule outside(op); // the loop over sequences
+        outside.stage("h.recurrence").reorder({"b", "t", "u"}).parallel("b");
+        outside.stage("Z").vectorize("u", 8);
+        check_runs(outside);
+    }
 }
 
 TEST_CASE("sizes that are bound at run time") {
@@ -284,6 +293,21 @@ TEST_CASE("what steps refuse") {
     CHECK(told([&](E h) {
               return zero_padded(compute("z", {t, u}, h(t - 1, 11 - u)), {u})(t, u + 1);
           }).find("is padding, and is computed step by step") != std::string::npos);
+    const auto read_behind = [&](bool output) {
+        return refusal([&] {
+            Tensor z, h = recurrence("h", f32, {t, u}, 0, [&](E h) {
+                          z = compute("z", {t, u}, sum(h(t - 1, k), k));
+                          return X(t, u) + z(t, u);
+                      });
+            std::vector<Tensor> outputs = {compute("Y", {t, u}, z(t, u) * 2), h};
+            if (output) outputs.push_back(z);
+            check_runs(default_schedule(Op("op", {X}, outputs), Machine::host()));
+        });
+    };
+    CHECK(read_behind(true) == "no error");
+    CHECK(read_behind(false).find(
+              "\"Y\" reads \"z\", which is computed step by step with the recurrence \"h\" and kept for "
+              "one step; legal is \"z\" as an output") != std::string::npos);
     CHECK(refusal([&] {
               Tensor outside;
               Tensor h = recurrence("h", f32, {t, u}, 0, [&](E h) {
