@@ -40,6 +40,8 @@ const std::vector<Suite> &suites() {
         {"moves", "gathers, sizes of images, running sums, and arrays joined, padded and cut", "", moves_shapes(),
          "gather,m=64,n=1024,w=16"},
         {"attention", "softmax(Q K^T) V by heads", "attention", attention_shapes()},
+        {"recurrent", "recurrent layers: steps of products with a state", "", recurrent_shapes(),
+         "lstm,t=50,i=64,u=256"},
         {"compile", "time to compile, size of a call", "", {}},
         {"chip-gemm", "matrix products on the simulated chip: how near to the bound", "", {}},
         {"chip-conv",
@@ -122,6 +124,8 @@ std::string shape_text(const std::string &op, const Json &p) {
         if (p.value("groups", 0)) s += ", " + number(p, "groups") + " of keys";
         return p.value("causal", false) ? s + ", causal" : s;
     }
+    if (op == "rnn" || op == "gru" || op == "lstm")
+        return op + " " + number(p, "t") + " steps, " + number(p, "b") + "x" + number(p, "i") + " to " + number(p, "u");
     if (op == "conv2d" || op == "depthwise_conv2d") {
         std::string s = number(p, "c") + (p.contains("o") ? "->" + number(p, "o") : "") + " " + number(p, "kh") + "x" +
                         number(p, "kw") + " @ " + number(p, "h") + "x" + number(p, "w");

@@ -57,6 +57,7 @@ private:
     Peer::Result ask_matmul(Peer &peer, void *out, const PeerOptions &options) const;
     Peer::Result ask_conv(Peer &peer, void *out, const PeerOptions &options) const;
     Peer::Result ask_attention(Peer &peer, float *out, const PeerOptions &options) const;
+    Peer::Result ask_recurrent(Peer &peer, float *out, const PeerOptions &options) const;
     Peer::Result ask_rows(Peer &peer, float *out, const PeerOptions &options) const;
     bool given(const char *name) const; // whether an option is there and is not the default
     int64_t integer(const char *name) const { return case_.parameters.at(name).get<int64_t>(); }

@@ -85,6 +85,12 @@ Peer::Result Contest::ask_attention(Peer &peer, float *out, const PeerOptions &o
     return peer.attention(s, in(0), in(1), in(2), out, options);
 }
 
+Peer::Result Contest::ask_recurrent(Peer &peer, float *out, const PeerOptions &options) const {
+    RecurrentCase s{case_.op, integer("t"), integer("b"), integer("i"), integer("u"), flag("reverse")};
+    s.reset_after = s.kind == "gru" && flag("reset_after");
+    return peer.recurrent(s, in(0), in(1), in(2), in(3), in(4), s.kind == "lstm" ? in(5) : nullptr, out, options);
+}
+
 Peer::Result Contest::ask_rows(Peer &peer, float *out, const PeerOptions &options) const {
     RowsCase s{case_.op, integer("m"), integer("n")};
     if (case_.parameters.contains("eps")) s.epsilon = case_.parameters.at("eps").get<float>();
@@ -103,6 +109,7 @@ Peer::Result Contest::ask(Peer &peer, void *out, const PeerOptions &options) con
     if (!floats()) return {};
     const auto to = static_cast<float *>(out);
     if (case_.op == "attention") return ask_attention(peer, to, options);
+    if (case_.op == "rnn" || case_.op == "gru" || case_.op == "lstm") return ask_recurrent(peer, to, options);
     if (case_.op == "softmax" || case_.op == "log_softmax" || case_.op == "layer_norm" || case_.op == "rms_norm")
         return ask_rows(peer, to, options);
     if (case_.op == "transpose") return peer.transpose({{integer("m"), integer("n")}, {1, 0}}, in(0), to, options);

@@ -165,4 +165,14 @@ struct AttentionCase {
     bool causal = false;
 };
 
+// kind: rnn, gru or lstm, as ops/recurrent.h says: dst[t,b,u] from src[t,b,i], weights of the input
+// [gates,u,i] and of the state [gates,u,u], bias [gates,u], and first states [b,u], the second of
+// lstm.
+struct RecurrentCase {
+    std::string kind;
+    int64_t t, b, i, u;
+    bool reverse = false, reset_after = false;
+    int64_t gates() const { return kind == "lstm" ? 4 : kind == "gru" ? 3 : 1; }
+};
+
 } // namespace kumiko::bench

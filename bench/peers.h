@@ -93,6 +93,10 @@ public:
                              const PeerOptions &) {
         return {};
     }
+    virtual Result recurrent(const RecurrentCase &, const float *src, const float *weights, const float *of_state,
+                             const float *bias, const float *h0, const float *c0, float *dst, const PeerOptions &) {
+        return {};
+    }
 };
 
 // OpenBLAS, MKL, oneDNN, LIBXSMM, XNNPACK and ONNX Runtime, available or not, in this order. They live until the program ends.

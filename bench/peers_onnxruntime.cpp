@@ -1,6 +1,8 @@
 // What ONNX Runtime does of products, convolutions and attention, and sessions of graphs.
 #include "bench/peers_onnxruntime.h"
 
+#include <algorithm>
+
 namespace kumiko::bench {
 
 namespace {
@@ -117,6 +119,28 @@ Peer::Result OnnxRuntime::attention(const AttentionCase &s, const float *q, cons
         y = g.node("Attention", {queries, keys, values}, {{"is_causal", int(s.causal)}, {"scale", s.scale}});
     }
     return made(g, y, Dtype::F32, {s.b, s.heads, s.s, s.v}, dst, options);
+}
+
+Peer::Result OnnxRuntime::recurrent(const RecurrentCase &s, const float *src, const float *weights,
+                                    const float *of_state, const float *bias, const float *h0, const float *c0,
+                                    float *dst, const PeerOptions &options) {
+    if (s.reset_after) return {}; // whose bias is none of ours
+    const int64_t rows = s.gates() * s.u;
+    std::vector<float> both(static_cast<size_t>(2 * rows)); // a second bias, of the state's product, is 0
+    std::copy(bias, bias + rows, both.begin());
+    OnnxGraph g;
+    std::vector<OnnxName> operands = {g.input(Dtype::F32, {s.t, s.b, s.i}, src),
+                                      g.input(Dtype::F32, {1, rows, s.i}, weights, true),
+                                      g.input(Dtype::F32, {1, rows, s.u}, of_state, true),
+                                      g.input(Dtype::F32, {1, 2 * rows}, both.data(), true),
+                                      "",
+                                      g.input(Dtype::F32, {1, s.b, s.u}, h0)};
+    if (c0) operands.push_back(g.input(Dtype::F32, {1, s.b, s.u}, c0));
+    const OnnxName y = g.node(s.kind == "lstm"  ? "LSTM"
+                              : s.kind == "gru" ? "GRU"
+                                                : "RNN",
+                              operands, {{"hidden_size", s.u}, {"direction", s.reverse ? "reverse" : "forward"}});
+    return made(g, y, Dtype::F32, {s.t, 1, s.b, s.u}, dst, options, "weights packed before");
 }
 
 std::unique_ptr<Peer> make_onnxruntime() { return std::make_unique<OnnxRuntime>(); }

@@ -49,6 +49,8 @@ public:
     Result conv2d(const ConvCase &, const void *src, const void *weights, void *dst, const PeerOptions &) override;
     Result attention(const AttentionCase &, const float *q, const float *k, const float *v, float *dst,
                      const PeerOptions &) override;
+    Result recurrent(const RecurrentCase &, const float *src, const float *weights, const float *of_state,
+                     const float *bias, const float *h0, const float *c0, float *dst, const PeerOptions &) override;
     // bench/peers_onnxruntime_memory.cpp
     Result rows(const RowsCase &, const float *src, const float *scale, const float *shift, float *dst,
                 const PeerOptions &) override;

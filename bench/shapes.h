@@ -19,6 +19,7 @@ Shapes gemm_int8_shapes();
 Shapes gemm_small_shapes();
 Shapes gemv_shapes();
 Shapes attention_shapes();
+Shapes recurrent_shapes();
 
 // bench/shapes_conv.cpp
 Shapes conv_f32_shapes();

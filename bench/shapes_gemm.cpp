@@ -1,6 +1,8 @@
 // Products of matrices: C[m,n] = A[m,k] B[k,n].
 #include "bench/shapes.h"
 
+#include <array>
+
 namespace kumiko::bench {
 
 namespace {
@@ -106,6 +108,17 @@ Shapes attention_shapes() {
             {"attention", {{"heads", 8}, {"s", 1024}, {"t", 1024}, {"d", 64}}},
             {"attention", {{"heads", 8}, {"s", 256}, {"t", 256}, {"d", 128}, {"groups", 2}}},
             {"attention", {{"heads", 12}, {"s", 1}, {"t", 1024}, {"d", 64}}}};
+}
+
+// One sequence and several, small and large states.
+Shapes recurrent_shapes() {
+    Shapes shapes;
+    for (const char *op : {"rnn", "gru", "lstm"}) {
+        for (const auto &[t, b, i, u] : std::vector<std::array<int, 4>>{
+                 {20, 4, 32, 64}, {100, 1, 128, 128}, {50, 1, 64, 256}, {50, 16, 64, 256}, {30, 32, 512, 512}})
+            shapes.push_back({op, {{"t", t}, {"b", b}, {"i", i}, {"u", u}}});
+    }
+    return shapes;
 }
 
 } // namespace kumiko::bench

@@ -14,8 +14,8 @@ namespace {
 // What all layers have: axes, inputs and the part of each gate that needs no state.
 struct Layer {
     Layer(const char *layer, Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, int gates,
-          bool reverse)
-        : type(type), t("t", T), b("b", B), i("i", I), g("g", gates), u("u", U), k("k", U), steps(T), reverse(reverse) {
+          const RecurrentOptions &options)
+        : type(type), t("t", T), b("b", B), i("i", I), g("g", gates), u("u", U), k("k", U), steps(T), options(options) {
         if (!type.is_float()) throw UserError(fmt::format("{} takes floats, not {}", layer, type_name(type)));
         of = accumulator_type(type);
         X = input("X", type, {t, b, i});
@@ -25,7 +25,7 @@ struct Layer {
         h0 = input("h0", type, {b, u});
         std::vector<Axis> all = {t, b};
         for (const Axis &a : by_gate({})) all.push_back(a);
-        const Expr at = reverse ? Expr(T - 1 - t) : Expr(t);
+        const Expr at = options.reverse ? Expr(T - 1 - t) : Expr(t);
         std::vector<Expr> from(all.begin() + 2, all.end()), place(from);
         place.push_back(i);
         // For all steps at once.
@@ -35,7 +35,7 @@ struct Layer {
     Type type, of;
     Axis t, b, i, g, u, k;
     Expr steps;
-    bool reverse;
+    RecurrentOptions options;
     Tensor X, W, R, bias, h0, from_input;
 
     Expr in(const Element &e) const { return e.type() == of ? Expr(e) : cast(of, e); }
@@ -54,12 +54,15 @@ struct Layer {
     }
 
     Op op(const std::string &name, const Tensor &h, const std::vector<Tensor> &more_inputs = {},
-          const std::vector<Tensor> &more_outputs = {}) const {
+          const std::vector<std::pair<std::string, Tensor>> &more_states = {}) const {
         std::vector<Tensor> inputs = {X, W, R, bias, h0};
         inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
-        std::vector<Tensor> outputs = {
-            compute("Y", {t, b, u}, cast(type, h(reverse ? Expr(steps - 1 - t) : Expr(t), b, u))), last("Y_h", h)};
-        outputs.insert(outputs.end(), more_outputs.begin(), more_outputs.end());
+        const Expr at = options.reverse ? Expr(steps - 1 - t) : Expr(t);
+        std::vector<Tensor> outputs = {compute("Y", {t, b, u}, cast(type, h(at, b, u)))};
+        if (options.states) {
+            outputs.push_back(last("Y_h", h));
+            for (const auto &[state, tensor] : more_states) outputs.push_back(last(state, tensor));
+        }
         return Op(name, inputs, outputs);
     }
     Tensor last(const std::string &name, const Tensor &state) const {
@@ -69,8 +72,8 @@ struct Layer {
 
 } // namespace
 
-Op rnn(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, bool reverse) {
-    const Layer l("rnn", type, T, B, I, U, 1, reverse);
+Op rnn(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, const RecurrentOptions &options) {
+    const Layer l("rnn", type, T, B, I, U, 1, options);
     const auto &[t, b, u, k] = std::tie(l.t, l.b, l.u, l.k);
     Tensor h = recurrence("h", l.of, {t, b, u}, 0, [&](const Earlier &h) {
         Tensor before = l.before("h_before", l.h0, h);
@@ -79,19 +82,19 @@ Op rnn(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, bo
     return l.op("rnn", h);
 }
 
-Op gru(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, bool reset_after, bool reverse) {
-    const Layer l("gru", type, T, B, I, U, 3, reverse);
+Op gru(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, const RecurrentOptions &options) {
+    const Layer l("gru", type, T, B, I, U, 3, options);
     const auto &[t, b, u, k] = std::tie(l.t, l.b, l.u, l.k);
     const Tensor rbias = input("rbias", type, {u});
     Tensor h = recurrence("h", l.of, {t, b, u}, 0, [&](const Earlier &h) {
         Tensor before = l.before("h_before", l.h0, h);
         // The product of every gate that takes the state as it is, at once.
-        Axis of("g", reset_after ? 3 : 2);
+        Axis of("g", options.reset_after ? 3 : 2);
         Tensor product = compute("product", {t, b, of, u}, sum(before(t, b, k) * l.in(l.R(of, u, k)), k));
         const auto gate = [&](int n) { return sigmoid(l.from_input(t, b, n, u) + product(t, b, n, u)); };
         Tensor reset = compute("reset", {t, b, u}, gate(1));
         Expr state;
-        if (reset_after) {
+        if (options.reset_after) {
             state = reset(t, b, u) * (product(t, b, 2, u) + l.in(rbias(u)));
         } else {
             Tensor kept = compute("kept", {t, b, u}, reset(t, b, u) * before(t, b, u));
@@ -100,11 +103,11 @@ Op gru(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, bo
         const Element z = gate(0), n = tanh(l.from_input(t, b, 2, u) + state);
         return (1 - z) * n + z * before(t, b, u);
     });
-    return l.op("gru", h, reset_after ? std::vector{rbias} : std::vector<Tensor>());
+    return l.op("gru", h, options.reset_after ? std::vector{rbias} : std::vector<Tensor>());
 }
 
-Op lstm(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, bool reverse) {
-    const Layer l("lstm", type, T, B, I, U, 4, reverse);
+Op lstm(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, const RecurrentOptions &options) {
+    const Layer l("lstm", type, T, B, I, U, 4, options);
     const auto &[t, b, g, u, k] = std::tie(l.t, l.b, l.g, l.u, l.k);
     const Tensor c0 = input("c0", type, {b, u});
     const auto states = recurrence(
@@ -116,7 +119,7 @@ Op lstm(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, b
             const Element c = sigmoid(gates(t, b, 2, u)) * kept + sigmoid(gates(t, b, 0, u)) * tanh(gates(t, b, 3, u));
             return {sigmoid(gates(t, b, 1, u)) * tanh(c), c};
         });
-    return l.op("lstm", states[0], {c0}, {l.last("Y_c", states[1])});
+    return l.op("lstm", states[0], {c0}, {{"Y_c", states[1]}});
 }
 
 } // namespace kumiko::ops

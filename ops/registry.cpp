@@ -85,24 +85,21 @@ void add_recurrent(Table &table) {
                                       size("u", "elements of state")};
         all.insert(all.end(), more.begin(), more.end());
         all.push_back(flag("reverse", "the last element of a sequence comes first"));
+        all.push_back(flag("states", "also the last state, as an output of its own"));
         all.push_back(type());
         return all;
     };
     const auto build = [](auto op) {
         return [op](const Arguments &a) {
-            return op(a, a.type("type"), a.size("t"), a.size("b"), a.size("i"), a.size("u"), a.flag("reverse"));
+            const RecurrentOptions options{a.flag("reverse"), a.flag("states"),
+                                           a.has("reset_after") && a.flag("reset_after")};
+            return op(a.type("type"), a.size("t"), a.size("b"), a.size("i"), a.size("u"), options);
         };
     };
-    using E = const Expr &;
-    table.add("rnn", "recurrent layer: h = tanh(W * x + R * h + bias), step by step", layer({}),
-              build([](const Arguments &, Type t, E T, E B, E I, E U, bool r) { return rnn(t, T, B, I, U, r); }));
+    table.add("rnn", "recurrent layer: h = tanh(W * x + R * h + bias), step by step", layer({}), build(rnn));
     table.add("gru", "gated recurrent units, step by step",
-              layer({flag("reset_after", "the reset gate multiplies the product, not the state")}),
-              build([](const Arguments &a, Type t, E T, E B, E I, E U, bool r) {
-                  return gru(t, T, B, I, U, a.flag("reset_after"), r);
-              }));
-    table.add("lstm", "long short-term memory, step by step", layer({}),
-              build([](const Arguments &, Type t, E T, E B, E I, E U, bool r) { return lstm(t, T, B, I, U, r); }));
+              layer({flag("reset_after", "the reset gate multiplies the product, not the state")}), build(gru));
+    table.add("lstm", "long short-term memory, step by step", layer({}), build(lstm));
 }
 
 void add_rows(Table &table) {

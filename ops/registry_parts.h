@@ -20,6 +20,7 @@ public:
     std::vector<int> integers(const std::string &name) const { return values_.at(name).get<std::vector<int>>(); }
     int integer(const std::string &name) const { return values_.at(name).get<int>(); }
     double real(const std::string &name) const { return values_.at(name).get<double>(); }
+    bool has(const std::string &name) const { return values_.contains(name); }
     bool flag(const std::string &name) const { return values_.at(name).get<bool>(); }
     std::string text(const std::string &name) const { return values_.at(name).get<std::string>(); }
     Type type(const std::string &name) const { return type_from_name(text(name)); }

@@ -91,8 +91,12 @@ TEST_CASE("sizes that are bound at run time") {
 }
 
 TEST_CASE("layers of the library") {
-    for (const Op &op : {ops::rnn(f32, 6, 3, 5, 20), ops::gru(f32, 6, 3, 5, 20), ops::gru(f32, 6, 3, 5, 20, true),
-                         ops::lstm(f32, 6, 1, 5, 40), ops::lstm(f32, 6, 3, 5, 20, true)}) {
+    using Options = ops::RecurrentOptions;
+    const Options states{.states = true}, after{.states = true, .reset_after = true},
+        reverse{.reverse = true, .states = true};
+    for (const Op &op :
+         {ops::rnn(f32, 6, 3, 5, 20, states), ops::gru(f32, 6, 3, 5, 20, states), ops::gru(f32, 6, 3, 5, 20, after),
+          ops::lstm(f32, 6, 1, 5, 40, states), ops::lstm(f32, 6, 3, 5, 20, reverse)}) {
         INFO(op.to_string());
         std::vector<Buffer<>> in = random_inputs(op);
         const auto value = [&](const std::string &name, const Index &index) {
@@ -102,7 +106,7 @@ TEST_CASE("layers of the library") {
             return 0.0;
         };
         const int64_t T = 6, B = in[0].extents()[1], I = 5, U = in[4].extents()[1];
-        const bool reverse = op.name() == "lstm" && B > 1, after = op.inputs().back().name == "rbias";
+        const bool turned = op.name() == "lstm" && B > 1, later = op.inputs().back().name == "rbias";
         const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
         std::vector<std::vector<double>> h(B, std::vector<double>(U)), c = h;
         for (int64_t b = 0; b < B; b++) {
@@ -110,7 +114,7 @@ TEST_CASE("layers of the library") {
         }
         std::map<Index, double> expected;
         for (int64_t step = 0; step < T; step++) {
-            const int64_t t = reverse ? T - 1 - step : step;
+            const int64_t t = turned ? T - 1 - step : step;
             for (int64_t b = 0; b < B; b++) {
                 const auto gated = [&](int64_t g, int64_t u) { return op.name() == "rnn" ? Index{u} : Index{g, u}; };
                 const auto with = [](Index index, int64_t last) {
@@ -138,7 +142,7 @@ TEST_CASE("layers of the library") {
                         h[b][u] = std::tanh(gate(0));
                     } else if (op.name() == "gru") {
                         const double z = sigmoid(gate(0)),
-                                     state = after ? sigmoid(gate(1)) * (product(2, u, old) + value("rbias", {u}))
+                                     state = later ? sigmoid(gate(1)) * (product(2, u, old) + value("rbias", {u}))
                                                    : product(2, u, kept);
                         h[b][u] = (1 - z) * std::tanh(from_input(2, u) + state) + z * old[u];
                     } else {
