@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
+#include "dsl/recurrence.h"
 #include "dsl/stage_builder.h"
 #include "support/error.h"
 
@@ -73,10 +74,18 @@ private:
     const std::vector<WrittenPart> &written_;
     Scope<Interval> scope_;
 
-    // What padding chooses lies inside; a select takes both its values.
+    // What padding chooses lies inside; a select takes both its values. Of an earlier element the
+    // choice looks at axes plus or minus numbers alone.
     void visit(const Call *op) override {
         if (op->is_intrinsic(Call::if_then_else)) {
             op->args[0].accept(this);
+            const Call *read = op->args[1].as<Call>();
+            if (!read || earlier_of(read->name).empty()) return;
+            for (const Expr &index : read->args) index.accept(this);
+            const std::vector<const Axis *> axes = axes_of_(read->name);
+            for (size_t d = 0; d < axes.size(); d++) {
+                if (!is_shifted(read->args[d], *axes[d])) check(read, d, *axes[d]);
+            }
             return;
         }
         IRVisitor::visit(op);
@@ -85,6 +94,14 @@ private:
         for (size_t d = 0; d < inside.size(); d++) {
             if (inside[d]) check(op, d, *inside[d]);
         }
+    }
+
+    // Whether the index is the axis plus or minus a number that is not 0, where the stage has as
+    // many of it.
+    bool is_shifted(const Expr &index, const Axis &axis) const {
+        const auto offset = as_const_int(simplify(index - axis));
+        const Axis *own = find_axis(stage_, axis.name());
+        return offset && *offset != 0 && own && is_const_one(simplify(own->extent() == axis.extent()));
     }
 
     // What check_indices (dsl/legal.h) takes for granted where data decide the index.

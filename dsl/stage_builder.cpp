@@ -409,11 +409,17 @@ std::vector<Input> StageBuilder::earlier() {
         all.push_back(made->second);
         all.back().name = earlier_name(made->second.name);
         all.back().inout = true;
-        if (made->second.name == name) continue;
         for (Stage &s : stages_) { // of several tensors each is a component
             const auto renamed = [&, &name = name](const Expr &e) {
-                return map_reads(e, [&](const Call *read, const Expr &e) {
-                    return read->name == earlier_name(name) ? read_tensor(read->type, all.back().name, read->args) : e;
+                return map_reads(e, [&](const Call *read, const Expr &e) -> Expr {
+                    if (read->name != earlier_name(name)) return e;
+                    if (read->type != made->second.type || read->args.size() != made->second.axes.size())
+                        throw UserError(where_,
+                                        fmt::format("tensor \"{}\" reads earlier elements of a recurrence \"{}\" "
+                                                    "that is another one than the op has; give one of them "
+                                                    "another name",
+                                                    s.name, name));
+                    return read_tensor(read->type, all.back().name, read->args);
                 });
             };
             if (s.value.defined()) s.value = renamed(s.value);

@@ -42,12 +42,19 @@ public:
             }
         }
         if (places.empty()) why = "no stage in the loops of " + host_.name() + " reads " + s.name();
+        // What those beside the host need is not asked again: it has to be what the host needs.
+        const auto in_host = [&](const StageState *r) { return r == &host_ || r->finished_by == host_.name(); };
+        const bool beside = std::any_of(readers.begin(), readers.end(), [&](const StageState *r) {
+            return !in_host(r) && runs_beside(state_, r->name(), host_.name(), loop_);
+        });
+        if (beside && std::none_of(readers.begin(), readers.end(), in_host))
+            why = host_.name() + " does not read " + s.name() + " itself";
         std::vector<Run> runs;
         for (size_t d = 0; d < s.def.axes.size() && why.empty(); d++) {
             const Axis &axis = s.def.axes[d];
             std::set<std::optional<Run>> all;
             for (size_t n = 0; n < places.size(); n++) all.insert(run_at(*readers[n], places[n][d], axis));
-            if (all.count(Run(whole)))
+            if (all.count(Run(whole)) && !(beside && all.size() > 1))
                 runs.emplace_back(whole);
             else if (all.size() == 1 && *all.begin())
                 runs.push_back(**all.begin());

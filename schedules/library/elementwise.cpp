@@ -77,6 +77,7 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         ordered.insert(ordered.end(), outside.begin(), outside.end());
         std::stable_partition(ordered.begin(), ordered.end(),
                               [&](const LoopName &l) { return l.name == stage.step_axis; });
+        std::stable_partition(ordered.begin() + 1, ordered.end(), [&](const LoopName &l) { return l.name != last; });
         outside.clear();
     }
     std::vector<LoopName> inside = ordered, unrolled;
@@ -95,8 +96,8 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         const int64_t together = std::clamp<int64_t>(fit, 1, 8), beside = std::clamp<int64_t>(fit / together, 1, 4);
         const auto divisible = [&](const LoopName &l) { return !holds_stages(s, stage.name, l.name); };
         if (divisible(ordered.back())) {
-            auto [steps, step] = S.split(ordered.back(), together);
-            inside.back() = steps;
+            auto [blocks, step] = S.split(ordered.back(), together);
+            inside.back() = blocks;
             unrolled.push_back(step);
         }
         if (!outside.empty() && divisible(outside.back())) {
@@ -385,7 +386,8 @@ std::set<std::string> outputs_read_in_place(const Schedule &s, const StageDecisi
 }
 
 // Computes an output in the nest that all its readers share, for each block of vectors before them.
-void compute_before_readers(Schedule &s, const Stage &stage) {
+// Returns false, and leaves it at the root, if there is no such nest.
+bool compute_before_readers(Schedule &s, const Stage &stage) {
     const auto consumers = s.state().consumers(stage.name);
     std::string leader = consumers[0];
     for (const std::string &name : consumers) {
@@ -402,8 +404,11 @@ void compute_before_readers(Schedule &s, const Stage &stage) {
     const bool beside = std::all_of(consumers.begin(), consumers.end(), [&](const std::string &name) {
         return name == leader || runs_beside(s.state(), name, leader, block);
     });
-    if (block.empty() || !beside || !not_own_part(s.state(), stage.name, leader, block).empty()) return;
+    if (block.empty() || !beside || !host.finished_by.empty() ||
+        !not_own_part(s.state(), stage.name, leader, block).empty())
+        return false;
     s.stage(stage.name).compute_at(leader, block);
+    return true;
 }
 
 // Multiplies out products of elements with zero points where an instruction multiplies the
@@ -613,11 +618,14 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         if (!early.count(stage.name)) schedule_loops(stage);
     }
     if (decided.share_nests) share_nests(s, early);
-    for (const Stage &stage : op.stages()) {
-        if (!early.count(stage.name)) continue;
-        if (decided.share_nests) compute_before_readers(s, stage);
-        schedule_loops(stage);
+    bool apart_yet = false; // outputs that could still share a nest
+    for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) {
+        if (!early.count(stage->name)) continue;
+        const bool placed = decided.share_nests && compute_before_readers(s, *stage);
+        schedule_loops(*stage);
+        apart_yet = apart_yet || !placed;
     }
+    if (decided.share_nests && apart_yet) share_nests(s);
     stream_large_outputs(s);
     return s;
 }

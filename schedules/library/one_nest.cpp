@@ -107,7 +107,7 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
         };
         const auto g = std::find_if(groups.begin(), groups.end(), joins);
         if (g != groups.end()) {
-            schedule.stage(name).compute_with(g->leader, schedule.state().stage(g->leader).order.back());
+            if (!s.shared) schedule.stage(name).compute_with(g->leader, schedule.state().stage(g->leader).order.back());
             g->arrays.insert(read.begin(), read.end());
             g->arrays.insert(name);
             g->registers += registers;

@@ -89,7 +89,7 @@ private:
             for (const Expr &e : s->expressions()) {
                 for (const Halide::Internal::Call *read : tensor_reads(e)) {
                     const Stage *made = made_by(read->name);
-                    if (!made || made == s) continue;
+                    if (!made || s->makes(read->name)) continue;
                     bool same = false;
                     for (size_t d = 0; d < read->args.size(); d++) {
                         const auto *v = read->args[d].as<Halide::Internal::Variable>();

@@ -116,7 +116,20 @@ TEST_CASE("an output that several stages of one nest read") {
               Schedule s(turned);
               s.stage("Z").compute_with("Y", "j");
               s.stage("S").compute_at("Y", "i");
-          }).find("for each of which all of S would be written") != std::string::npos);
+          }).find("along i it is not read at one axis of Y that is as long") != std::string::npos);
+    const Op beside("beside", {X}, {S, compute("Y", {i, j}, X(i, j) + 1), compute("Z", {i, j}, S(i, j) * 2)});
+    CHECK(refusal([&] {
+              Schedule s(beside);
+              s.stage("Z").compute_with("Y", "j");
+              s.stage("S").compute_at("Y", "i");
+          }).find("Y does not read S itself") != std::string::npos);
+    Axis h("h", 4), k("k", 8);
+    const Op longer("longer", {X}, {S, compute("Y", {i, h}, S(i, h)), compute("Z", {i}, sum(S(i, k), k))});
+    CHECK(refusal([&] {
+              Schedule s(longer);
+              s.stage("Z").compute_with("Y", "i");
+              s.stage("S").compute_at("Y", "i");
+          }).find("along j it is not read at one axis of Y that is as long") != std::string::npos);
 }
 
 TEST_CASE("what stands in the loops of an output at a loop does not make it longer") {

@@ -214,6 +214,46 @@ TEST_CASE("earlier elements anywhere in a step before, and further back") {
     }
 }
 
+TEST_CASE("the recurrence itself reads anywhere in a step before") {
+    Axis t("t", 7), u("u", 19);
+    Tensor X = input("X", i32, {t, u});
+    const Op op("turned", {X}, {recurrence("h", i32, {t, u}, 3, [&](const Earlier &h) {
+                    return (X(t, u) + 2 * h(t - 2, 18 - u)) % 61;
+                })});
+    for (const bool parallel : {false, true}) {
+        CHECK(refusal([&] {
+                  Schedule s(op);
+                  s.stage("h").reorder({"u", "t"});
+                  if (parallel) s.stage("h").parallel("u");
+              }).find("all loops along t stay outside of those along u") != std::string::npos);
+    }
+    Schedule s(op);
+    s.stage("h").vectorize("u", 8);
+    check_runs(s);
+}
+
+TEST_CASE("earlier elements that lie outside") {
+    Axis u("u", 19), w("w", 3);
+    const auto op = [&](const Expr &steps, const std::function<Expr(const Earlier &, const Axis &)> &value) {
+        Axis t("t", steps);
+        Tensor X = input("X", f32, {t, u});
+        return Op("bad", {X},
+                  {recurrence("h", f32, {t, u}, 0, [&](const Earlier &h) { return X(t, u) + value(h, t); })});
+    };
+    using E = const Earlier &;
+    using A = const Axis &;
+    CHECK(refusal([&] {
+              op(9, [&](E h, A t) { return h(t - 1, u * 10); });
+          }).find("reads h.earlier outside: its index u * 10 goes from 0 to 180, but axis u has 19 elements") !=
+          std::string::npos);
+    CHECK(refusal([&] {
+              op(9, [&](E h, A t) { return sum(h(t - 1, u + w - 1), w); });
+          }).find("reads h.earlier outside") != std::string::npos);
+    // Where there is a step.
+    CHECK(!op(Size("T"), [&](E h, A t) { return h(t - 1, -u); }).requirements().empty());
+    CHECK(refusal([&] { op(9, [&](E h, A t) { return sum(h(t - 1, clamp(u + w - 1, 0, 18)), w); }); }) == "no error");
+}
+
 TEST_CASE("schedules of steps") {
     const auto with = [](const std::function<void(Schedule &)> &f) {
         return refusal([&] {
