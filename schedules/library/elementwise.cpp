@@ -311,7 +311,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     const Stage &h = op.stage(host);
     const std::string rows = gets_tile(op, h, s.machine()) ? rows_of_tile(h) : "";
     LoopName blocks = held->loop;
-    constexpr int64_t rows_of_block = 12; // whole register tiles, of 12 or of 6
+    constexpr int64_t rows_of_block = 12; // whole register tiles; more would read more keys than each row needs
     if (held->depth < h.axes.size() && rows == h.axes[held->depth].name() && bounded_along(h, rows) &&
         constant_extent(h.axes[held->depth]).value_or(0) >= 2 * rows_of_block) {
         blocks = s.stage(host).split(rows, rows_of_block, {rows + ".b", rows + ".r"}).first;

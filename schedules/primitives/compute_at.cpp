@@ -186,10 +186,9 @@ const Primitive &compute_at_primitive() {
         "store_at: each iteration computes the planes that no earlier one has computed. The loop of store_at itself: "
         "each iteration computes all of the stage that is stored there.",
         "The stage is no recurrence; the loop stands, is not vectorized, and encloses all that reads the stage. An "
-        "output "
-        "may be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices "
-        "that "
-        "are axes, and the loops so far, of a stage at the root, are the outer parts of such axes. While later "
+        "output may be read later too, and in the same loop by stages that share it by compute_with, but iterations "
+        "have to write disjoint parts: what reads it inside does so at indices that are axes, and the loops so far, of "
+        "a stage at the root, are the outer parts of such axes. While later "
         "directives can still place its readers there, this one is pending. After store_at: the conditions of "
         "store_at.",
         {{"stage", ArgumentKind::Stage, "the stage"},
