@@ -6,6 +6,7 @@
 #include "dsl/padding.h"
 #include "dsl/recurrence.h"
 #include "dsl/scan.h"
+#include "schedules/primitive.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/op_reference.h"
 
