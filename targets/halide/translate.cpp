@@ -122,11 +122,15 @@ class Translate : public IRMutator {
                 Select::make(x < number(-1), near, Select::make(x > two, near, near * (x / call("log", u))));
             result = Select::make(u == one, x, far);
         } else if (function == "silu" || function == "gelu_tanh") {
-            const Expr bounded = max(x, number(t.bits() == 32 ? -80 : -700));
-            const Expr y = function == "silu" ? bounded : max(x, number(-10));
+            const Expr bounded = max(x, number(t.bits() == 32 ? -160 : -700));
+            const Expr y = function == "silu" ? bounded : max(x, number(t.bits() == 32 ? -12 : -10));
             const Expr z =
                 function == "silu" ? y : y * (number(1.5957691216057307) + number(0.07135481627260025) * y * y);
             result = Select::make(x < zero, y, x) / (one + call("exp", zero - z));
+            if (t.bits() == 32) { // whose exp ends at the largest number
+                const Expr root = call("exp", z * number(0.5));
+                result = Select::make(z < number(-80), y * root * root, result);
+            }
         } else { // x Φ(x) and 2 Φ(-√2 x), Φ of math_tails.cpp
             if (t.bits() != 32)
                 throw Unsupported(function +
