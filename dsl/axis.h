@@ -13,8 +13,8 @@ namespace kumiko {
 
 using Place = std::source_location; // in the user's source, for errors
 
-// A symbol that is bound when the kernel is called, so that shapes can be dynamic: 0 <= size <= 2^31 - 1. Its variable
-// carries a mark, by which Op tells it from that of an axis.
+// A symbol that is bound when the kernel is called, so that shapes can be dynamic:
+// 0 <= size <= 2^31 - 1. A mark on its variable tells it from an axis (is_size).
 class Size : public Expr {
 public:
     // Throws UserError if `name` is not an identifier.

@@ -275,6 +275,13 @@ Op Op::stage_alone(const Stage &stage) const {
     return result;
 }
 
+std::vector<std::string> Stage::tensors() const {
+    if (components.empty()) return {name};
+    std::vector<std::string> all;
+    for (const Component &c : components) all.push_back(c.tensor);
+    return all;
+}
+
 bool Stage::makes(const std::string &tensor) const {
     return tensor == name ||
            std::any_of(components.begin(), components.end(), [&](const Component &c) { return c.tensor == tensor; });

@@ -44,16 +44,18 @@ struct Stage {
     std::string updates;       // the inout tensor whose elements it replaces (dsl/inout.h); else empty
     // Of a recurrence (dsl/recurrence.h): the distances at which it reads itself, one vector for
     // each read, one number for each axis: {{0, 1}, {0, 2}} for reads at (i, t - 1) and (i, t - 2).
-    // Else empty.
+    // If it takes steps, the last one is the step that the nearest read of earlier elements goes
+    // back. Else empty.
     std::vector<std::vector<int64_t>> distances;
     // Of a recurrence that other stages read while it is computed, and of those stages: the axis of
     // the recurrence along which all these reads are of earlier steps. Else empty.
     std::string step_axis;
 
     bool is_reduction() const { return kind == Kind::Reduction; }
-    bool makes(const std::string &tensor) const; // it is the stage's own or that of a component
+    std::vector<std::string> tensors() const; // that it computes: one, or one a component
+    bool makes(const std::string &tensor) const;
     bool reads_itself() const { return !distances.empty(); }
-    bool takes_steps() const { return reads_itself() && !step_axis.empty(); } // with other stages, or alone
+    bool takes_steps() const { return reads_itself() && !step_axis.empty(); }
     // Every expression of the stage that may read tensors.
     std::vector<Expr> expressions() const;
     // Of the array that a caller passes for it: as stated, or row-major and dense.

@@ -62,7 +62,8 @@ std::vector<Expr> children_of(const Expr &e) {
     return collector.children;
 }
 
-// The children that are printed: of what Op has not made stages of yet, without its encoding.
+// The children that are printed. Reductions and reads outside of an op hold more: their encoding is
+// left out.
 std::vector<Expr> printed_children(const Expr &e) {
     const Call *c = e.as<Call>();
     if (c && is_written(c)) return {};

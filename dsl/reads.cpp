@@ -31,4 +31,12 @@ Expr map_reads(const Expr &e, const std::function<Expr(const Call *, const Expr 
     return map.mutate(e);
 }
 
+bool reads_at(const Call *read, const std::vector<Axis> &axes) {
+    for (size_t d = 0; d < read->args.size(); d++) {
+        const auto *v = read->args[d].as<Variable>();
+        if (!v || v->name != axes[d].name()) return false;
+    }
+    return true;
+}
+
 } // namespace kumiko

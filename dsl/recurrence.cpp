@@ -78,7 +78,6 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
     for (size_t d = 0; d < indices.size(); d++) offsets.push_back(offset_from(indices[d], axes_[d]));
     const bool steps = std::any_of(offsets.begin(), offsets.end(), [](const auto &o) { return o && *o < 0; });
     Expr inside;
-    bool earlier = false;
     std::map<std::string, Expr> at;
     std::vector<Expr> args = {StringImm::make(name_)};
     for (size_t d = 0; d < indices.size(); d++) {
@@ -95,9 +94,8 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
         if (*offset < -most_distance || *offset > most_distance)
             throw UserError(where, fmt::format("{}, {} elements away along {}; legal are distances of up to {}", read,
                                                std::abs(*offset), axis.name(), most_distance));
-        if (*offset > 0 && !earlier && !steps)
+        if (*offset > 0 && !steps)
             throw UserError(where, fmt::format("{}, an element that is computed later; {}", read, legal));
-        earlier = earlier || *offset < 0;
         const Expr index = *offset < 0 ? axis - static_cast<int>(-*offset) : axis + static_cast<int>(*offset);
         args.push_back(*offset ? index : Expr(axis));
         if (*offset == 0) continue;
@@ -106,7 +104,7 @@ Element Earlier::at(const std::vector<Expr> &indices) const {
         const Expr here = *offset < 0 ? Expr(distance) <= axis : axis < axis.extent() - distance;
         inside = inside.defined() ? inside && here : here;
     }
-    if (!earlier) throw UserError(where, fmt::format("{}, the element that it computes; {}", read, legal));
+    if (!steps) throw UserError(where, fmt::format("{}, the element that it computes; {}", read, legal));
     const Expr element = Call::make(type_, earlier_call, args, Call::PureIntrinsic);
     return Element(
         Call::make(type_, Call::if_then_else, {inside, element, substitute(at, before_)}, Call::PureIntrinsic), where);
@@ -200,20 +198,15 @@ std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, 
             }
         }
     }
-    const auto tensors_of = [](const Stage &s) {
-        std::vector<std::string> names = {s.name};
-        for (const Component &c : s.components) names.push_back(c.tensor);
-        return names;
-    };
     std::set<const Stage *> after, before; // what reads earlier elements; what the recurrence reads
     std::vector<std::string> open;
-    for (const std::string &tensor : tensors_of(recurrence)) open.push_back(earlier_name(tensor));
+    for (const std::string &tensor : recurrence.tensors()) open.push_back(earlier_name(tensor));
     while (!open.empty()) {
         const std::string tensor = open.back();
         open.pop_back();
         for (const Stage *s : readers[tensor]) {
             if (!after.insert(s).second || s->name == recurrence.name) continue;
-            for (const std::string &name : tensors_of(*s)) open.push_back(name);
+            for (const std::string &name : s->tensors()) open.push_back(name);
         }
     }
     open = {recurrence.name};
@@ -435,21 +428,22 @@ void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, c
 }
 
 std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages) {
-    std::map<std::string, std::set<std::string>> steps; // by recurrence
+    std::map<std::string, std::string> recurrence_of;
     for (const Stage &s : stages) {
-        if (s.takes_steps()) steps[s.name] = stages_of_steps(pointers(stages), s);
+        if (!s.takes_steps()) continue;
+        for (const std::string &name : stages_of_steps(pointers(stages), s)) recurrence_of[name] = s.name;
     }
+    std::map<std::string, std::vector<const Stage *>> waiting; // stages of steps, by the recurrence
     std::vector<std::vector<const Stage *>> groups;
     for (const Stage &s : stages) {
-        const bool waits = std::any_of(steps.begin(), steps.end(), [&](const auto &of) {
-            return of.first != s.name && of.second.count(s.name); // for the recurrence
-        });
-        if (waits) continue;
-        groups.emplace_back();
-        for (const Stage &other : stages) {
-            if (other.name == s.name || (steps.count(s.name) && steps.at(s.name).count(other.name)))
-                groups.back().push_back(&other);
+        const auto own = recurrence_of.find(s.name);
+        if (own == recurrence_of.end()) {
+            groups.push_back({&s});
+            continue;
         }
+        std::vector<const Stage *> &group = waiting[own->second];
+        group.push_back(&s);
+        if (own->second == s.name) groups.push_back(std::move(group)); // it comes last
     }
     return groups;
 }

@@ -27,9 +27,10 @@
 //   });
 //
 // In the stages a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence
-// of distance 1 along one axis. Earlier elements of a tensor T that other stages read, or the
-// recurrence itself at other places, stand for a tensor of their own, "T.earlier", whose memory is
-// that of T. The stages between "T.earlier" and the recurrence compute each step together with it.
+// of distance 1 along one axis. Other stages read earlier elements of a tensor T as elements of
+// "T.earlier", which has the memory of T. So does the recurrence itself at places that are no
+// distance away. Stages that read "T.earlier" and that the recurrence reads are computed step by
+// step with it.
 #pragma once
 
 #include "dsl/op.h"
@@ -107,8 +108,8 @@ std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, 
 // steps together.
 void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
                 std::source_location where);
-// The stages in an order in which they can be evaluated; those of one recurrence's steps as a
-// group.
+// The stages, each after those that it reads. Those that take steps together are one group, which
+// ends with the recurrence.
 std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages);
 
 // The distances of the reads of its own tensors in the expressions of a stage (Stage::distances).

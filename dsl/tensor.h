@@ -97,9 +97,9 @@ struct ComputeOptions {
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, const ComputeOptions &options,
                std::source_location where = std::source_location::current());
 
-// X with zeros around it: a stage "X.padded" that may be read at any index, also a negative one. `axes` names the axes
-// that may be read outside; empty means all. In an op that pads X in two different ways, the stage of the second is
-// "X.padded1"; likewise "X.clamped1".
+// X with zeros around it: a stage "X.padded" that may be read at any index, also a negative one.
+// `axes` names the axes that may be read outside; empty means all. If an op pads X in two different
+// ways, the second stage is "X.padded1". The second of two ways to clamp is "X.clamped1".
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes = {},
                    std::source_location where = std::source_location::current());
 

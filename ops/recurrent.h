@@ -1,5 +1,5 @@
-// Recurrent layers: a step for each element of a sequence, from the element and the state that the
-// step before left. The gates and their order are those of ONNX's operators of the same names.
+// Recurrent layers. Each step computes a state from an element of a sequence and from the state
+// before. Gates and their order are as in ONNX's operators RNN, GRU and LSTM.
 #pragma once
 
 #include "dsl/op.h"

@@ -29,8 +29,8 @@ public:
     // One entry for each axis of `s`: `whole` if one reader needs all elements, else what all readers
     // agree on. Sets `why` and returns nothing if they do not agree.
     std::vector<Run> runs_of(const StageState &s) {
-        std::set<std::string> names = {s.name()};
-        for (const Component &c : s.def.components) names.insert(c.tensor);
+        const std::vector<std::string> tensors = s.def.tensors();
+        const std::set<std::string> names(tensors.begin(), tensors.end());
         std::vector<std::vector<Expr>> places;
         std::vector<const StageState *> readers; // one per place
         for (const std::string &name : state_.consumers(s.name())) {

@@ -11,9 +11,9 @@ bool writes_output(const Op &op, const Stage &stage);
 
 // Why iterations of loop `loop` of stage `host` would not write disjoint parts of output `name` that
 // are all of it together, if each wrote what its readers in it need; "" when they would. They do
-// where these read the output at axes that run with different axes of the host, and the loops so far
-// cut those into blocks. Of an output that takes steps with a recurrence, each step writes all along
-// other axes (whole_axes), whatever is read.
+// where these read the output at axes that run with different axes of the host, and the loops so
+// far cut those into blocks. An output that takes steps with a recurrence is written whole in each
+// step along other axes (whole_axes), whatever is read.
 std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
                          const std::string &loop);
 

@@ -19,8 +19,8 @@ std::vector<const StageState *> sharing_loops(const ScheduleState &state, const 
 
 // Whether two loops of one name are one, since their stages run in one nest.
 bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop);
-// Whether the stage runs in the loops of `leader` down to `loop` or a deeper one, and in each
-// iteration after what is computed there for the leader.
+// Whether the stage runs in the loops of `leader` down to `loop` or a deeper one. Each iteration
+// then computes what is placed there before it computes a part of the stage.
 bool runs_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                  const std::string &loop);
 

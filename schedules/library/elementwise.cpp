@@ -126,10 +126,7 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
 bool reads_at_axes(const Stage &reader, const Stage &stage) {
     for (const Expr &e : reader.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            for (size_t d = 0; read->name == stage.name && d < read->args.size(); d++) {
-                const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                if (!v || v->name != stage.axes[d].name()) return false;
-            }
+            if (read->name == stage.name && !reads_at(read, stage.axes)) return false;
         }
     }
     return true;
@@ -363,8 +360,8 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
-// Pointwise outputs that only stages at the root read, each element at its own place. Their loops
-// are decided after those of the readers.
+// Pointwise outputs that only stages at the root read, each element at its own place. The readers
+// get their loops first.
 std::set<std::string> outputs_read_in_place(const Schedule &s, const StageDecisions &decided) {
     std::set<std::string> names;
     const Op op = s.op();
@@ -613,19 +610,19 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             S.parallel(divide ? S.split(outer, task).first : outer);
         }
     };
-    const auto early = outputs_read_in_place(s, decided);
+    const auto read_in_place = outputs_read_in_place(s, decided);
     for (const Stage &stage : op.stages()) {
-        if (!early.count(stage.name)) schedule_loops(stage);
+        if (!read_in_place.count(stage.name)) schedule_loops(stage);
     }
-    if (decided.share_nests) share_nests(s, early);
-    bool apart_yet = false; // outputs that could still share a nest
+    if (decided.share_nests) share_nests(s, read_in_place);
+    bool some_apart = false; // outputs that could still share a nest
     for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) {
-        if (!early.count(stage->name)) continue;
+        if (!read_in_place.count(stage->name)) continue;
         const bool placed = decided.share_nests && compute_before_readers(s, *stage);
         schedule_loops(*stage);
-        apart_yet = apart_yet || !placed;
+        some_apart = some_apart || !placed;
     }
-    if (decided.share_nests && apart_yet) share_nests(s);
+    if (decided.share_nests && some_apart) share_nests(s);
     stream_large_outputs(s);
     return s;
 }

@@ -7,7 +7,8 @@ namespace kumiko::library {
 
 // Computes stages that read a tensor in common in one nest (compute_with), where their loops are
 // alike, no other is needed between, and their accumulators fit the registers together. Takes a
-// schedule whose loops are complete, but for those of the stages in `left_out`.
+// schedule whose loops are complete. Stages in `left_out` stay as they are; their loops may be
+// incomplete.
 void share_nests(Schedule &schedule, const std::set<std::string> &left_out = {});
 
 } // namespace kumiko::library

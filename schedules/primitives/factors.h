@@ -19,9 +19,9 @@ Factors factors_of(const ScheduleState &state, const StageState &stage, const st
 // The read of a tensor that the expression is, but for one cast; null when it is something else.
 const Halide::Internal::Call *read_under_cast(const Expr &e);
 
-// The sum of `term` over the same steps as `sum`, once for each combination of those of its axes
-// that the term uses. The stage that computes it, `name`, is added to `made`, unless no reduction
-// axis is used. Returns the value as `sum` reads it.
+// The sum of `term` over the steps of `sum`. Its axes are those of `sum` that the term uses. If the
+// term uses a reduction axis, a new stage `name` in `made` computes it. Returns the value as `sum`
+// reads it.
 Expr sum_apart(const Stage &sum, const Expr &term, const std::string &name, std::vector<StageState> &made);
 
 // Refuses a stage that other directives have shaped already.

@@ -1,3 +1,4 @@
+#include "dsl/reads.h"
 #include "schedules/primitives/table.h"
 
 namespace kumiko {
@@ -8,25 +9,9 @@ using namespace Halide::Internal;
 
 // Reads of `tensor` in e whose indices are not exactly the axes.
 bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector<Axis> &axes) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const std::string *tensor;
-        const std::vector<Axis> *axes;
-        bool elsewhere = false;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image && op->name == *tensor) {
-                for (size_t d = 0; d < op->args.size(); d++) {
-                    const Variable *v = op->args[d].as<Variable>();
-                    elsewhere = elsewhere || !v || v->name != (*axes)[d].name();
-                }
-            }
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    reads.tensor = &tensor;
-    reads.axes = &axes;
-    e.accept(&reads);
-    return reads.elsewhere;
+    const std::vector<const Call *> reads = tensor_reads(e);
+    return std::any_of(reads.begin(), reads.end(),
+                       [&](const Call *read) { return read->name == tensor && !reads_at(read, axes); });
 }
 
 // Whether what `name` computes is read, on every way to `consumer`, at exactly the indices at which it is needed there: by the

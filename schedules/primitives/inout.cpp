@@ -76,14 +76,7 @@ private:
 
     bool is_update(const StageState &s) const { return s.tensor() == update_.name; }
 
-    bool own_element(const Expr &read) const {
-        const auto &index = read.as<Call>()->args;
-        for (size_t d = 0; d < index.size(); d++) {
-            const auto *v = index[d].as<Variable>();
-            if (!v || v->name != update_.axes[d].name()) return false;
-        }
-        return true;
-    }
+    bool own_element(const Expr &read) const { return reads_at(read.as<Call>(), update_.axes); }
 
     static bool shifts(const StageState &s) {
         return std::any_of(s.relations.begin(), s.relations.end(), [](const Relation &r) {

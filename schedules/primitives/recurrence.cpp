@@ -42,14 +42,14 @@ public:
                 "along {}",
                 stage_.name(), axis, a.name(), axis, a.name());
         }
-        const size_t inside = positions(axis).back();
+        const std::vector<size_t> steps = positions(axis);
+        const size_t inside = steps.back();
         for (const std::string &name : names) {
             const StageState *s = state.find(name);
             if (s->placement.kind == Placement::Kind::Inline) continue;
             if (s->stored)
                 return fmt::format("{} is computed with each step of {}, so it is not kept beyond a loop of its own",
                                    name, stage_.name());
-            const std::vector<size_t> steps = positions(axis);
             if (s->buffers > 1 && s->placement.consumer == stage_.name() &&
                 std::count(steps.begin(), steps.end(), stage_.position(s->placement.loop)))
                 return fmt::format("{} reads what the step of {} before leaves, so it is not filled a step ahead", name,

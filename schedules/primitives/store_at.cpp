@@ -11,16 +11,11 @@ namespace {
 
 using namespace Halide::Internal;
 
-std::set<std::string> tensors_of(const Stage &s) {
-    std::set<std::string> names = {s.name};
-    for (const Component &c : s.components) names.insert(c.tensor);
-    return names;
-}
-
 // The indices at which a stage, with what is inlined into it, reads another.
 std::vector<std::vector<Expr>> reads_of(const ScheduleState &state, const StageState &reader, const StageState &of) {
     std::vector<std::vector<Expr>> found;
-    for (const Expr &read : reads_with_inlined(state, reader, tensors_of(of.def)))
+    const std::vector<std::string> tensors = of.def.tensors();
+    for (const Expr &read : reads_with_inlined(state, reader, {tensors.begin(), tensors.end()}))
         found.push_back(read.as<Call>()->args);
     return found;
 }

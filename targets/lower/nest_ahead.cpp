@@ -1,7 +1,6 @@
 // What is done ahead of its time: copies that one iteration fills for a later one, and prefetches.
 #include "targets/lower/nest_builder.h"
 
-#include "dsl/recurrence.h"
 #include "machine/machine.h"
 #include "schedules/storage.h"
 #include "support/error.h"
@@ -96,8 +95,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     bool reads = false; // inlining may have left none
     for (const Expr &e : expressions_of(s)) reads = reads || tensors_read(e).count(tensor);
     if (!reads) return Evaluate::make(0);
-    auto found = buffers_.find(tensor);
-    if (found == buffers_.end()) found = buffers_.find(earlier_of(tensor));
+    const auto found = buffer_of(tensor);
     if (found == buffers_.end()) throw UserError("tensor " + tensor + " is prefetched where it has not been computed");
     const Storage &stored = l_.storage.at(found->second);
     const Bounds scope = scope_of(f, depth + 1);

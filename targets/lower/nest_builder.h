@@ -112,6 +112,7 @@ private:
     Expr inlined_value(const StageState &s);
     Expr joined(const Frame &f, const Expr &e) const;
     Expr at(const Frame &f, const Expr &e);
+    std::map<std::string, std::string>::const_iterator buffer_of(const std::string &tensor) const;
     Expr in_buffers(const Expr &e, const Frame *at = nullptr);
     std::vector<Expr> indices(const Frame &f);
     std::vector<Expr> place(const Frame &f, const std::string &buffer);

@@ -125,11 +125,16 @@ Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
     });
 }
 
+// The tensor and the buffer that holds it here. Earlier elements of a recurrence are in its own.
+std::map<std::string, std::string>::const_iterator NestBuilder::buffer_of(const std::string &tensor) const {
+    const auto found = buffers_.find(tensor);
+    return found == buffers_.end() ? buffers_.find(earlier_of(tensor)) : found;
+}
+
 // With reads of tensors made reads of the buffers that hold them here; `at`: where the reading stage stands.
 Expr NestBuilder::in_buffers(const Expr &e, const Frame *at) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
-        auto it = buffers_.find(read->name);
-        if (it == buffers_.end()) it = buffers_.find(earlier_of(read->name));
+        const auto it = buffer_of(read->name);
         if (it == buffers_.end()) {
             throw UserError("tensor " + read->name +
                             " is read where it has not been computed; place it at a loop that encloses the read");
@@ -306,10 +311,7 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
 }
 
 std::vector<std::string> NestBuilder::names_of(const StageState &p) {
-    if (p.def.components.empty()) return {p.tensor()};
-    std::vector<std::string> names;
-    for (const Component &c : p.def.components) names.push_back(c.tensor);
-    return names;
+    return p.def.components.empty() ? std::vector{p.tensor()} : p.def.tensors();
 }
 
 // The part of the stage's own axes that the loops at depth and deeper touch.

@@ -111,25 +111,20 @@ TEST_CASE("an output that several stages of one nest read") {
           }).find("stage Z, which reads it, does not stand inside loop j of Y") != std::string::npos);
     Axis i("i", 8), j("j", 8);
     Tensor X = input("X", i32, {i, j}), S = compute("S", {i, j}, X(i, j) * 5);
+    const auto beside = [](const Op &op, const char *loop) {
+        return refusal([&] {
+            Schedule s(op);
+            s.stage("Z").compute_with("Y", loop);
+            s.stage("S").compute_at("Y", "i");
+        });
+    };
     const Op turned("turned", {X}, {S, compute("Y", {i, j}, S(i, j) + 1), compute("Z", {i, j}, S(j, i) * 2)});
-    CHECK(refusal([&] {
-              Schedule s(turned);
-              s.stage("Z").compute_with("Y", "j");
-              s.stage("S").compute_at("Y", "i");
-          }).find("along i it is not read at one axis of Y that is as long") != std::string::npos);
-    const Op beside("beside", {X}, {S, compute("Y", {i, j}, X(i, j) + 1), compute("Z", {i, j}, S(i, j) * 2)});
-    CHECK(refusal([&] {
-              Schedule s(beside);
-              s.stage("Z").compute_with("Y", "j");
-              s.stage("S").compute_at("Y", "i");
-          }).find("Y does not read S itself") != std::string::npos);
+    CHECK(beside(turned, "j").find("along i it is not read at one axis of Y that is as long") != std::string::npos);
+    const Op apart("apart", {X}, {S, compute("Y", {i, j}, X(i, j) + 1), compute("Z", {i, j}, S(i, j) * 2)});
+    CHECK(beside(apart, "j").find("Y does not read S itself") != std::string::npos);
     Axis h("h", 4), k("k", 8);
     const Op longer("longer", {X}, {S, compute("Y", {i, h}, S(i, h)), compute("Z", {i}, sum(S(i, k), k))});
-    CHECK(refusal([&] {
-              Schedule s(longer);
-              s.stage("Z").compute_with("Y", "i");
-              s.stage("S").compute_at("Y", "i");
-          }).find("along j it is not read at one axis of Y that is as long") != std::string::npos);
+    CHECK(beside(longer, "i").find("along j it is not read at one axis of Y that is as long") != std::string::npos);
 }
 
 TEST_CASE("what stands in the loops of an output at a loop does not make it longer") {
