@@ -117,11 +117,13 @@ bool alike(const Relation &a, const Relation &b) {
     return y && x.outer == y->outer && x.inner == y->inner && x.fused == y->fused;
 }
 
-// The splits and fuses that the loops at the first `depth` positions come from.
+// The splits and fuses that the loops at the first `depth` positions come from. Loops of splits that
+// mask or move their last block run whole, whatever the other stage does.
 std::vector<Relation> relations_of(const StageState &s, size_t depth) {
     std::vector<Relation> all;
     for (const Relation &r : s.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
+        if (split && (split->tail == Tail::Mask || split->tail == Tail::Shift)) continue;
         const std::string made = split ? split->parent : std::get<FuseRelation>(r).fused;
         if (std::any_of(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(depth),
                         [&](const std::string &l) { return s.derived_from(l, made); }))
@@ -147,14 +149,21 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
             return of(y.name, b) + " stands where " + a.name() + " has " + x.name + "; both need the same names";
         if (x.kind != y.kind)
             return of(y.name, b) + " is " + kind_name(y.kind) + ", that of " + a.name() + " is " + kind_name(x.kind);
-        if (x.reduction != y.reduction)
-            return of(x.name, x.reduction ? a : b) + " is a reduction, that of " + (x.reduction ? b : a).name() +
-                   " is not";
-        if (x.reduction && bounds_differ(a, b))
+        const StageState &reduces = x.reduction ? a : b;
+        if (x.reduction != y.reduction && !term_bounds(reduces.def).empty())
+            return of(x.name, reduces) + " leaves out terms, that of " + (x.reduction ? b : a).name() + " does not";
+        if (x.reduction && y.reduction && bounds_differ(a, b))
             return of(y.name, b) + " leaves out other terms than that of " + a.name();
         if (x.reduction && !term_bounds(a.def).empty() && (depth < a.order.size() || depth < b.order.size()))
             return of(y.name, b) + " leaves out terms, by the loops inside too; share all loops";
         if (!can_prove(x.extent == y.extent)) return of(y.name, b) + " has another extent than that of " + a.name();
+    }
+    for (const LoopState &l : b.loops) { // what joins lanes is known by the loop's name
+        const LoopState *same = a.find_loop(l.name);
+        if (same && same->reduction != l.reduction &&
+            (same->kind == LoopKind::Vectorized || l.kind == LoopKind::Vectorized))
+            return of(l.name, b) + " has the name of one of " + a.name() +
+                   "; one is vectorized, and only one is a reduction";
     }
     const std::vector<Relation> ours = relations_of(a, depth), theirs = relations_of(b, depth);
     if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), alike))
@@ -176,11 +185,6 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
             return all;
         };
         if (peeled(a) != peeled(b)) return of(a.order[i], a) + " is peeled in another way than that of " + b.name();
-    }
-    for (const LoopState &l : b.loops) {
-        const LoopState *same = a.find_loop(l.name);
-        if (same && same->reduction != l.reduction)
-            return of(l.name, b) + " has the name of one of " + a.name() + ", of which only one is a reduction";
     }
     return "";
 }

@@ -40,9 +40,10 @@ const Primitive &compute_with_primitive() {
         "Runs a stage in the loops of another stage, from the outermost loop down to a named loop. Inside the named "
         "loop each stage has its own loops. Those of the other stage run first.",
         "Neither stage needs the other; both are computed at one place, and their loops down to that one have the same "
-        "names, extents, kinds, splits and peels. A split that does not divide is shared down to its inner loop, and "
-        "no "
-        "loop of one name is a reduction in one stage alone. While later directives can still make them so, this one "
+        "names, extents, kinds, splits and peels. A split that does not divide is shared down to its inner loop, or "
+        "has "
+        "a tail of its own (mask, shift). Of loops of one name that only one stage reduces over, none is vectorized. "
+        "While later directives can still make them so, this one "
         "is pending; compute_root of the stage ends it. The named stage shares the loops of no other. Neither "
         "is a recurrence, an extern stage, a scatter's visit of named elements, computed online, in parts or at a loop "
         "inside of where it is kept, prepacked, tensorized or filled ahead, and no tensor is updated in place. A third "

@@ -194,6 +194,34 @@ TEST_CASE("reductions with finished consumers, and a producer between them") {
     CHECK(says(refusal([&] { s.stage("R").compute_with("left", "j"); }), "R is computed in the loops of right"));
 }
 
+TEST_CASE("loops that one stage reduces over, and another does not") {
+    for (const Tail tail : {Tail::Mask, Tail::Shift}) {
+        for (const int n : {64, 61, 37, 9, 8, 5, 1}) {
+            if (tail == Tail::Shift && n < 8) continue;
+            Axis j("j", n);
+            Tensor X = input("X", i32, {j});
+            Schedule s(Op("loss", {X}, {compute("L", {}, sum(X(j) * X(j), j)), compute("G", {j}, X(j) * 2)}));
+            s.stage("L").split("j", 8);
+            s.stage("L").rfactor("j.i");
+            s.stage("L.rf").reorder({"j_o", "j_i"}).vectorize("j_i").split("j_o", 3);
+            s.stage("L.rf").accumulate_in("registers", "j_o.o");
+            s.stage("L").vectorize("j_i");
+            s.stage("G").split("j", 8, {"j_o", "j_i", tail});
+            s.stage("G").vectorize("j_i").split("j_o", 3);
+            const size_t loops = count(body_of(s), "for (");
+            s.stage("G").compute_with("L.rf", "j_o.i");
+            check_runs(s);
+            if (n == 64) CHECK(count(body_of(s), "for (") < loops);
+        }
+    }
+    Axis i("i", 7), j("j", 6);
+    Tensor X = input("X", i32, {i, j});
+    Schedule s(Op("both", {X}, {compute("C", {j}, sum(X(i, j), i)), compute("Y", {i, j}, X(i, j) + 1)}));
+    s.stage("C").reorder({"i", "j"}).vectorize("j");
+    s.stage("Y").vectorize("j").compute_with("C", "i");
+    check_runs(s);
+}
+
 TEST_CASE("what cannot share loops is refused, and says why") {
     Axis i("i", 8), j("j", 12);
     Tensor X = input("X", i32, {i, j});
