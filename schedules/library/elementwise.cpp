@@ -16,6 +16,7 @@
 #include "schedules/library/inlining.h"
 #include "schedules/library/one_nest.h"
 #include "schedules/library/register_tile.h"
+#include "schedules/library/scatter.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
 #include "schedules/own_part.h"
@@ -219,25 +220,84 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     return o;
 }
 
+// Rows of a block that is computed inside of the loop over blocks of the last axis.
+struct RowsOfBlock {
+    std::string axis;
+    int64_t rows;
+    bool unrolled; // the rows share what each reads, and not all the same
+};
+
+using Elements = std::set<Expr, Halide::Internal::IRDeepCompare>;
+
+// What `rows` iterations of the axis read, each element once, but for what is the same for all.
+Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows) {
+    namespace ir = Halide::Internal;
+    Elements all;
+    for (int64_t row = 0; row < rows; row++) {
+        const Expr at = ir::Variable::make(Int(32), axis) + static_cast<int>(row);
+        for (const auto &[tensor, indices] : reads) {
+            const auto moves = [&](const Expr &index) { return ir::expr_uses_var(index, axis); };
+            if (std::none_of(indices.begin(), indices.end(), moves)) continue;
+            std::vector<Expr> args;
+            for (const Expr &index : indices) args.push_back(ir::simplify(ir::substitute(axis, at, index)));
+            all.insert(ir::Call::make(Int(32), tensor, args, ir::Call::PureIntrinsic));
+        }
+    }
+    return all;
+}
+
+// Rows that read in part the same elements, as those of a stencil: together they load each once.
+std::optional<RowsOfBlock> rows_that_share(const Stage &stage, const Reads &reads, const Machine &machine) {
+    constexpr double worth = 0.8;            // of the loads are left
+    constexpr double worth_twice = 0.9;      // that are left by half as many rows
+    constexpr int64_t most_operations = 256; // of all copies
+    const int64_t of_element = std::max<int64_t>(operations(stage), 2 * static_cast<int64_t>(reads.size()));
+    const int64_t most = std::min<int64_t>(machine.vector_registers / 4, most_operations / of_element);
+    std::optional<RowsOfBlock> best;
+    double least = worth;
+    for (size_t d = stage.axes.size() - 1; d-- > 0;) {
+        const std::string &axis = stage.axes[d].name();
+        const size_t alone = elements_read(reads, axis, 1).size();
+        if (alone == 0) continue;
+        for (int64_t rows = 2; rows <= most && rows <= constant_extent(stage.axes[d]).value_or(rows); rows *= 2) {
+            const size_t together = elements_read(reads, axis, rows).size();
+            const double left =
+                static_cast<double>(together) / (static_cast<double>(rows) * static_cast<double>(alone));
+            if (left >= least * (best && best->axis == axis ? worth_twice : 1)) continue;
+            least = left;
+            best = {axis, rows, true};
+        }
+    }
+    return best;
+}
+
 // The axis before the last, where all that is read along the last axis is the same for each of its
 // rows, at two places or more: rows inside of a block of columns read, and compute from it, once.
-// Else "".
-std::string rows_of_pairs(const Schedule &s, const Stage &stage) {
-    constexpr int64_t fewest_rows = 8;
-    if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name)) return "";
+std::optional<RowsOfBlock> rows_of_pairs(const Stage &stage, const Reads &reads) {
+    constexpr int64_t fewest_rows = 8, rows_of_block = 32;
     const std::string &rows = stage.axes[stage.axes.size() - 2].name(), &last = stage.axes.back().name();
-    std::set<Expr, Halide::Internal::IRDeepCompare> along;
-    for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept_tensors(s.state()))) {
+    Reads along;
+    for (const auto &[tensor, indices] : reads) {
         const auto uses = [&, &all = indices](const std::string &axis) {
             return std::any_of(all.begin(), all.end(),
                                [&](const Expr &e) { return Halide::Internal::expr_uses_var(e, axis); });
         };
         if (!uses(last)) continue;
-        if (uses(rows)) return "";
-        along.insert(Halide::Internal::Call::make(Int(32), tensor, indices, Halide::Internal::Call::PureIntrinsic));
+        if (uses(rows)) return std::nullopt;
+        along.emplace_back(tensor, indices);
     }
-    return along.size() > 1 && constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) >= fewest_rows ? rows
-                                                                                                             : "";
+    if (elements_read(along, last, 1).size() < 2 ||
+        constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) < fewest_rows)
+        return std::nullopt;
+    return RowsOfBlock{rows, rows_of_block, false};
+}
+
+std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage) {
+    if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name)) return std::nullopt;
+    const Reads reads = reads_of(s.op(), stage, kept_tensors(s.state()));
+    if (const auto pairs = rows_of_pairs(stage, reads)) return pairs;
+    if (calls_functions(stage)) return std::nullopt;
+    return rows_that_share(stage, reads, s.machine());
 }
 
 // Whether the stage gets a register tile: a sum of any order over enough vectors of columns.
@@ -328,7 +388,7 @@ bool computes_planes(const Schedule &s, const std::string &stage, const LoopName
 
 // Keeps padding of narrow numbers in a ring of rows of its reader, where neighbours along rows are
 // read: loads of which only some lanes exist are made lane by lane, once for each row instead of at
-// every read.
+// every read. Not where few vectors of a row are such, and rows of a block share what they load.
 void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters &p) {
     constexpr int64_t fewest_rows = 8, most_rows = 64; // of a ring, each of which begins with its border again
     constexpr int64_t rings_of_thread = 4;
@@ -353,6 +413,10 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
         }
     }
     if (neighbours.size() < 2) return;
+    constexpr int64_t many_vectors = 8; // of a row, of which the first and the last have such loads
+    if (*constant_extent(reader.axes.back()) >= many_vectors * vector_lanes(s.machine(), reader.type) &&
+        rows_of_block(s, reader))
+        return;
     const std::string rows = reader.axes[last - 1].name();
     const int64_t n = constant_extent(reader.axes[last - 1]).value_or(1 << 20),
                   shared = p.parallel ? n / (rings_of_thread * threads_of(s.machine())) : n;
@@ -514,6 +578,12 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             finish_in_reader(s, s.stage(stage.name), stage);
             return;
         }
+        if (visits_elements(stage) && !in_place && !holds_stages(s, stage.name)) {
+            const int64_t block = columns_together(stage, machine);
+            const bool inside = S.state().placement.kind == Placement::Kind::At;
+            visit_elements(s, stage, block, p.parallel && !inside && work(stage) >= (1 << 16));
+            return;
+        }
         const int widest = vector_lanes(machine, stage.type);
         // Partial results of many values leave the registers, and joining lanes of them costs more
         // than loading lanes that are apart.
@@ -552,22 +622,23 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         if (rows) {
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
-            const int64_t block = lanes * p.unroll;
+            const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
+            // Copies of rows are as good as more vectors.
+            const int64_t block = together && together->unrolled ? lanes : lanes * p.unroll;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
-                const std::string rows = last == stage.axes.back().name() ? rows_of_pairs(s, stage) : "";
-                if (!rows.empty() && S.state().has_loop(rows)) {
-                    constexpr int64_t rows_of_block = 32;
-                    auto [ro, ri] = S.split(rows, rows_of_block);
-                    if (outer.name == rows) outer = ro;
+                if (together && S.state().has_loop(together->axis)) {
+                    auto [ro, ri] = S.split(together->axis, together->rows);
+                    if (outer.name == together->axis) outer = ro;
                     S.reorder({o, ri});
+                    if (together->unrolled) S.unroll(ri);
                 }
                 if (calls_functions(stage)) {
                     S.vectorize(i);
                 } else {
                     S.vectorize(i, lanes);
-                    if (p.unroll > 1) S.unroll(i.name + ".o");
+                    if (block > lanes) S.unroll(i.name + ".o");
                 }
             } else if (tiled) {
                 const auto part = parts.find(stage.name);
@@ -611,8 +682,20 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
     };
     const auto read_in_place = outputs_read_in_place(s, decided);
+    const auto may_join = [&](const Stage &stage) { // what it would join has its loops first
+        const auto folds_as_many = [&](const Stage &other) {
+            return other.axes.empty() && other.reduction_axes.size() == stage.axes.size();
+        };
+        return std::any_of(op.stages().begin(), op.stages().end(), folds_as_many) && decided.share_nests && !in_place &&
+               stage.kind == Stage::Kind::Pointwise && !decided.loops.count(stage.name) &&
+               !decided.places.count(stage.name) && !holds_stages(s, stage.name) &&
+               !(p.parallel && work(stage) >= (1 << 16));
+    };
     for (const Stage &stage : op.stages()) {
-        if (!read_in_place.count(stage.name)) schedule_loops(stage);
+        if (!read_in_place.count(stage.name) && !may_join(stage)) schedule_loops(stage);
+    }
+    for (const Stage &stage : op.stages()) {
+        if (!read_in_place.count(stage.name) && may_join(stage) && !join_partial_sums(s, stage)) schedule_loops(stage);
     }
     if (decided.share_nests) share_nests(s, read_in_place);
     bool some_apart = false; // outputs that could still share a nest

@@ -1,9 +1,11 @@
 #include "schedules/library/one_nest.h"
 
+#include "dsl/extern.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
 #include "machine/machine.h"
 #include "schedules/library/functions.h"
+#include "schedules/library/structure.h"
 #include "schedules/shared_loops.h"
 
 #include <algorithm>
@@ -79,7 +81,74 @@ struct Group {
     int64_t registers = 0;
 };
 
+// The loop that a reduction's partial results are kept through, and a split of it, are all that
+// stands around the blocks of lanes that rows are reduced in (reduce_row).
+struct PartialSums {
+    const StageState *stage = nullptr;
+    int64_t block = 0; // lanes
+    std::string lane;  // the loop over them
+    int vector = 0;    // of these, in a vector
+};
+
+std::optional<PartialSums> partial_sums(const StageState &s) {
+    if (!s.def.is_reduction() || s.def.axes.size() != 1 || !s.accumulate || s.shared ||
+        s.placement.kind != Placement::Kind::Root)
+        return std::nullopt;
+    const auto block = constant_extent(s.def.axes[0]);
+    if (!block || s.order.empty() || s.loop(s.order.back()).kind != LoopKind::Vectorized) return std::nullopt;
+    const auto vector = Halide::Internal::as_const_int(s.loop(s.order.back()).extent);
+    if (!vector) return std::nullopt;
+    return PartialSums{&s, *block, s.def.axes[0].name(), static_cast<int>(*vector)};
+}
+
+// Whether the stage's elements, with its last axis in blocks, are the steps of the reduction.
+bool same_elements(const Stage &stage, const PartialSums &sums) {
+    const std::vector<Axis> &steps = sums.stage->def.reduction_axes;
+    if (stage.axes.size() != steps.size()) return false;
+    for (size_t d = 0; d + 1 < steps.size(); d++) {
+        if (stage.axes[d].name() != steps[d].name() ||
+            !Halide::Internal::can_prove(stage.axes[d].extent() == steps[d].extent()))
+            return false;
+    }
+    const auto elements = constant_extent(stage.axes.back()), blocks = constant_extent(steps.back());
+    return elements && blocks && *elements > (*blocks - 1) * sums.block && *elements <= *blocks * sums.block;
+}
+
 } // namespace
+
+bool join_partial_sums(Schedule &schedule, const Stage &stage) {
+    if (stage.kind != Stage::Kind::Pointwise || is_extern(stage) || stage.reads_itself() || calls_functions(stage) ||
+        schedule.state().stage(stage.name).placement.kind != Placement::Kind::Root)
+        return false;
+    const std::set<std::string> read = arrays_read(schedule.state(), schedule.state().stage(stage.name));
+    for (const StageState &other : schedule.state().stages) {
+        const auto sums = partial_sums(other);
+        if (!sums || !same_elements(stage, *sums) || calls_functions(other.def)) continue;
+        std::set<std::string> all = arrays_read(schedule.state(), other);
+        const size_t apart_read = all.size() + read.size();
+        all.insert(read.begin(), read.end());
+        if (all.size() == apart_read || all.size() >= most_arrays) continue;
+        Schedule joined = schedule;
+        StageHandle S = joined.stage(stage.name);
+        const std::string outer = other.def.reduction_axes.back().name();
+        S.split(stage.axes.back().name(), sums->block, {.outer = outer, .inner = sums->lane, .tail = Tail::Mask});
+        const int64_t lanes = std::min<int64_t>(vector_lanes(schedule.machine(), stage.type), sums->block);
+        S.vectorize(sums->lane, lanes);
+        if (lanes < sums->block) S.unroll(sums->lane + ".o");
+        std::string innermost = outer; // of the loops around the lanes
+        for (const Relation &r : other.relations) {
+            const auto *split = std::get_if<SplitRelation>(&r);
+            if (!split || !other.loop(split->parent).reduction) continue;
+            S.split(split->parent, split->factor, {.outer = split->outer, .inner = split->inner});
+            if (split->parent == innermost) innermost = split->inner;
+        }
+        if (apart(joined.state(), stage.name, other.name(), innermost)) continue;
+        S.compute_with(other.name(), innermost);
+        schedule = joined;
+        return true;
+    }
+    return false;
+}
 
 void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
     const ScheduleState &state = schedule.state();

@@ -11,19 +11,21 @@ namespace {
 
 struct ScatterRoles {
     const Stage *sum = nullptr;
-    std::string at;       // the axis along which it scatters
-    std::string last;     // another axis, whose neighbours are neighbours in memory; "" when there is none
     std::string consumer; // the elementwise stage of its results, an output; ""
 };
+
+// The last axis, if it is not the one along which it scatters; else "". Its neighbours are
+// neighbours in memory.
+std::string columns_of(const Stage &sum, const std::string &at) {
+    return sum.axes.back().name() == at ? "" : sum.axes.back().name();
+}
 
 // A scatter is the first stage, and of its results at most one is made, element by element.
 std::optional<ScatterRoles> scatter_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() > 2) return std::nullopt;
     const Stage &sum = op.stages().front();
-    const auto s = scattered(sum);
-    if (!s || !identity_is_neutral(sum)) return std::nullopt;
-    ScatterRoles r{&sum, s->axis, "", ""};
-    if (sum.axes.back().name() != r.at) r.last = sum.axes.back().name();
+    if (!visits_elements(sum)) return std::nullopt;
+    ScatterRoles r{&sum, ""};
     if (op.stages().size() == 1) return r;
     const Stage &end = op.stages().back();
     if (end.kind != Stage::Kind::Pointwise || is_extern(end) || end.reads_itself() || !end.updates.empty() ||
@@ -43,48 +45,63 @@ std::optional<ScatterRoles> scatter_roles(const Op &op) {
     return r;
 }
 
+int64_t columns(const Stage &sum) {
+    if (columns_of(sum, scattered(sum)->axis).empty()) return 1;
+    return std::max<int64_t>(constant_extent(sum.axes.back()).value_or(1 << 12), 1);
+}
+
 } // namespace
+
+int64_t columns_together(const Stage &stage, const Machine &machine) {
+    const int64_t threads = threads_of(machine), n = columns(stage);
+    return threads > 1 ? std::max<int64_t>((n + threads - 1) / threads, 4 * vector_lanes(machine, stage.type)) : n;
+}
+
+bool visits_elements(const Stage &stage) { return scattered(stage) && identity_is_neutral(stage); }
 
 bool is_scatter(const Op &op) { return scatter_roles(op).has_value(); }
 
 ScatterParameters scatter_parameters(const Op &op, const Machine &machine) {
     const ScatterRoles r = *scatter_roles(op);
     const int64_t lanes = vector_lanes(machine, r.sum->type);
-    const auto extent = r.last.empty() ? std::nullopt : constant_extent(r.sum->axes.back());
-    const int64_t columns = std::max<int64_t>(extent.value_or(r.last.empty() ? 1 : 1 << 12), 1);
+    const int64_t all = columns(*r.sum);
     std::vector<int64_t> blocks;
-    for (int64_t n = lanes; n < columns; n *= 2) blocks.push_back(n);
-    blocks.push_back((columns + lanes - 1) / lanes * lanes);
+    for (int64_t n = lanes; n < all; n *= 2) blocks.push_back(n);
+    blocks.push_back((all + lanes - 1) / lanes * lanes);
     ScatterParameters p;
-    const int64_t threads = threads_of(machine), each = (columns + threads - 1) / threads;
-    p.block = Tile::nearest(threads > 1 ? std::max(each, 4 * lanes) : columns, blocks);
-    p.parallel = Flag(pays_to_share(op, machine) && columns > p.block);
+    p.block = Tile::nearest(columns_together(*r.sum, machine), blocks);
+    p.parallel = Flag(pays_to_share(op, machine) && all > p.block);
     return p;
+}
+
+void visit_elements(Schedule &s, const Stage &stage, int64_t block, bool parallel) {
+    const std::string at = scattered(stage)->axis, last = columns_of(stage, at);
+    StageHandle sum = s.stage(stage.name);
+    const int lanes = vector_lanes(s.machine(), stage.type);
+    std::vector<LoopName> order;
+    for (const Axis &a : stage.axes) {
+        if (a.name() != at && a.name() != last) order.push_back(a.name());
+    }
+    LoopName inner = "", blocks = "";
+    if (!last.empty()) {
+        std::tie(blocks, inner) = sum.split(last, block);
+        order.push_back(blocks);
+    }
+    for (const Axis &a : stage.reduction_axes) order.push_back(a.name());
+    order.push_back(at);
+    if (!last.empty()) order.push_back(inner);
+    sum.reorder(order);
+    const auto extent = last.empty() ? std::optional<int64_t>(0) : constant_extent(stage.axes.back());
+    if (lanes > 1 && (!extent || *extent >= lanes)) sum.vectorize(inner, lanes);
+    if (parallel && !last.empty()) sum.parallel(blocks);
+    sum.scatter(at);
 }
 
 Schedule schedule_scatter(const Op &op, const Machine &machine, const ScatterParameters &p) {
     const ScatterRoles r = *scatter_roles(op);
     Schedule s(op, machine);
-    StageHandle sum = s.stage(r.sum->name);
-    const int lanes = vector_lanes(machine, r.sum->type);
-    std::vector<LoopName> order;
-    for (const Axis &a : r.sum->axes) {
-        if (a.name() != r.at && a.name() != r.last) order.push_back(a.name());
-    }
-    LoopName inner = "", blocks = "";
-    if (!r.last.empty()) {
-        std::tie(blocks, inner) = sum.split(r.last, p.block);
-        order.push_back(blocks);
-    }
-    for (const Axis &a : r.sum->reduction_axes) order.push_back(a.name());
-    order.push_back(r.at);
-    if (!r.last.empty()) order.push_back(inner);
-    sum.reorder(order);
-    const auto extent = r.last.empty() ? std::optional<int64_t>(0) : constant_extent(r.sum->axes.back());
-    if (lanes > 1 && (!extent || *extent >= lanes)) sum.vectorize(inner, lanes);
-    if (p.parallel && !r.last.empty()) sum.parallel(blocks);
-    if (!r.consumer.empty()) sum.finish_in(r.consumer);
-    sum.scatter(r.at);
+    visit_elements(s, *r.sum, p.block, p.parallel);
+    if (!r.consumer.empty()) s.stage(r.sum->name).finish_in(r.consumer);
     return s;
 }
 
