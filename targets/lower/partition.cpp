@@ -8,13 +8,15 @@
 //
 // So does an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x + kx - 1 in the interior, and the vector dense.
 //
+// And an index that wraps around: (x + 1) % n is x + 1 but for the last x, and (d + h) % n is first d + h, then d + h - n.
+//
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is
 // solved for this loop: where it grows with the loop by a constant, it holds from some iteration
 // on, or up to one. Loops are split from the outside in. In a border the next loop is split too,
 // whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut
 // into three; it tests where it is, and what it does at a border is a border as above.
 //
-// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior. Such a loop is cut wherever
+// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior, or a small one. Such a loop is cut wherever
 // a bound begins or ceases to hold, or to fail, if that is known and makes a few pieces:
 //
 //   for y in 0..12: … y < 5 ? X0[y] : X1[y - 5] …
@@ -59,6 +61,54 @@ std::optional<Clamp> clamp_of(const Max *op) {
     return most ? Clamp{most->a, op->b, most->b} : Clamp{op->a, op->b, Expr()};
 }
 
+// Writes a remainder in the index of a load as the choice that it is, if its dividend stays within two multiples of the divisor:
+// select(e < 2 n, e - n, e - 2 n) for n <= e < 3 n. The condition is the one that holds more often.
+class ChooseRemainders : public IRMutator {
+public:
+    explicit ChooseRemainders(Bounds known) : known_(std::move(known)) {}
+
+private:
+    using IRMutator::visit;
+    Bounds known_;
+    bool in_index_ = false; // of a load
+
+    Stmt visit(const For *op) override {
+        known_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
+        const Stmt result = IRMutator::visit(op);
+        known_.pop(op->name);
+        return result;
+    }
+    Expr visit(const Load *op) override {
+        const bool around = std::exchange(in_index_, true);
+        const Expr index = mutate(op->index);
+        in_index_ = around;
+        const Expr predicate = mutate(op->predicate);
+        if (index.same_as(op->index) && predicate.same_as(op->predicate)) return op;
+        return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
+    }
+    Stmt visit(const Store *op) override { // as in the load of what it adds to
+        const Expr value = mutate(op->value);
+        in_index_ = true;
+        const Expr index = mutate(op->index);
+        in_index_ = false;
+        return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
+    }
+    Expr visit(const Mod *op) override {
+        const auto n = as_const_int(op->b);
+        if (!in_index_ || op->type != Int(32) || !n || *n <= 1) return IRMutator::visit(op);
+        const Expr e = mutate(op->a), least = find_constant_bound(e, Direction::Lower, known_),
+                   greatest = find_constant_bound(e, Direction::Upper, known_);
+        const auto low = least.defined() ? as_const_int(least) : std::nullopt,
+                   high = greatest.defined() ? as_const_int(greatest) : std::nullopt;
+        if (!low || !high || div_imp(*high, *n) - div_imp(*low, *n) > 1) return Mod::make(e, op->b);
+        const auto less = [&](int64_t multiples) { return simplify(e - static_cast<int>(multiples * *n)); };
+        const int64_t first = div_imp(*low, *n), second = first + 1, border = second * *n;
+        if (*high < border) return less(first);
+        return border - *low > *high - border ? Select::make(e < static_cast<int>(border), less(first), less(second))
+                                              : Select::make(static_cast<int>(border) <= e, less(second), less(first));
+    }
+};
+
 // The bounds that choose between a value and another below one loop, each with the least and the greatest slack that any iteration of
 // the loops inside gives; more than one where it stands in several loops of one name.
 class Collect : public IRVisitor {
@@ -71,6 +121,7 @@ public:
     explicit Collect(const For *loop) { loop->body.accept(this); }
     std::vector<Bound> bounds;  // of padding
     std::vector<Bound> choices; // of these and of select
+    bool wraps = false;         // some bounds are those of an index that wraps around
 
 private:
     using IRVisitor::visit;
@@ -102,13 +153,24 @@ private:
         IRVisitor::visit(op);
     }
     void visit(const Select *op) override {
-        for (const Expr &e : bounds_in(op->condition)) collect(e, choices);
+        const bool of_lanes = in_index_ && expr_uses_vars(op->condition, lanes_);
+        for (const Expr &e : bounds_in(op->condition)) {
+            collect(e, choices);
+            if (of_lanes) collect(e, bounds), wraps = true;
+        }
         IRVisitor::visit(op);
     }
     void visit(const Load *op) override {
         const bool around = std::exchange(in_index_, true);
         op->index.accept(this);
         in_index_ = around;
+        op->predicate.accept(this);
+    }
+    void visit(const Store *op) override {
+        op->value.accept(this);
+        in_index_ = true;
+        op->index.accept(this);
+        in_index_ = false;
         op->predicate.accept(this);
     }
     void visit(const Max *op) override {
@@ -166,6 +228,13 @@ private:
         if (index.same_as(op->index) && predicate.same_as(op->predicate)) return op;
         return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
     }
+    Stmt visit(const Store *op) override {
+        const Expr value = mutate(op->value);
+        in_index_ = true;
+        const Expr index = mutate(op->index);
+        in_index_ = false;
+        return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
+    }
     bool holds(const Expr &e) const {
         return std::any_of(true_here_.begin(), true_here_.end(), [&](const Expr &t) { return equal(t, e); });
     }
@@ -178,6 +247,9 @@ private:
         Expr index = mutate(clamp->value);
         if (clamp->high.defined() && !above) index = Min::make(index, mutate(clamp->high));
         return below ? index : Max::make(index, mutate(clamp->low));
+    }
+    Expr visit(const Select *op) override {
+        return in_index_ && holds(op->condition) ? mutate(op->true_value) : IRMutator::visit(op);
     }
     Expr visit(const Call *op) override {
         if (!op->is_intrinsic(Call::if_then_else)) return IRMutator::visit(op);
@@ -340,12 +412,19 @@ private:
         return Block::make(loops);
     }
 
+    // An interior that leaves more to its borders than it has.
+    static bool small(const Expr &interior, const Expr &extent) {
+        const auto n = as_const_int(interior), all = as_const_int(simplify(extent));
+        return n && all && 2 * *n <= *all;
+    }
+
     Stmt split(const For *op) {
         if (op->for_type != ForType::Serial && op->for_type != ForType::Parallel) return IRMutator::visit(op);
         Expr first = op->min, end = op->min + op->extent;
         const Expr v = Variable::make(Int(32), op->name);
         std::vector<Expr> inside;
-        for (const Collect::Bound &b : Collect(op).bounds) {
+        const Collect found(op);
+        for (const Collect::Bound &b : found.bounds) {
             Expr from = first, to = end;
             if (b.known && decides(b, v, from, to)) first = from, end = to, inside.push_back(b.condition);
         }
@@ -353,9 +432,11 @@ private:
         first = simplify_index(first, known_);
         const Expr last = simplify_index(op->min + op->extent, known_);
         end = simplify_index(max(end, first), known_);
-        if (proves(end <= first, known_)) { // no interior
+        const bool empty = proves(end <= first, known_);
+        if (empty || (found.wraps && small(simplify(end - first), op->extent))) {
             const Stmt pieces = cut(op, v);
-            return pieces.defined() ? pieces : IRMutator::visit(op);
+            if (pieces.defined()) return pieces;
+            if (empty) return IRMutator::visit(op);
         }
         const Stmt interior = Assume(inside).mutate(op->body);
         const auto piece = [&](const Expr &from, const Expr &to, const Stmt &body) -> Stmt {
@@ -383,6 +464,8 @@ private:
 
 } // namespace
 
-void partition_loops(Lowering &l) { l.nest.body = LoopPartition(l).mutate(l.nest.body); }
+void partition_loops(Lowering &l) {
+    l.nest.body = LoopPartition(l).mutate(ChooseRemainders(l.facts.bounds()).mutate(l.nest.body));
+}
 
 } // namespace kumiko
