@@ -23,7 +23,7 @@
 #if defined(__SANITIZE_ADDRESS__) || !defined(HAVE_PTHREADS)
 #define CACHED_BLOCKS 0
 #else
-#define CACHED_BLOCKS 8
+#define CACHED_BLOCKS 32
 #endif
 
 #if KUMIKO_FREESTANDING
